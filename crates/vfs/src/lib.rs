@@ -1,0 +1,135 @@
+//! The file system noun.
+//!
+//! [`FileSystem`] is what a front end (FUSE today) serves and what an engine (a dataset of a pool,
+//! a stacked directory) produces. It is POSIX on inode numbers, in types of this project, so that
+//! neither side knows the other.
+//!
+//! Names and xattr names are bytes: every byte but `/` and NUL may occur, as on Linux. Permission
+//! checks belong to the front end (the kernel's `default_permissions`); an implementation checks
+//! only what the kernel cannot know.
+
+mod error;
+mod types;
+
+pub use error::{Error, Result};
+pub use types::{
+    Attr, Caller, DirEntry, Fallocate, Ino, Kind, NewNode, ROOT, RenameMode, Seek, SetAttr,
+    SetTime, SetXattr, StatFs, Time,
+};
+
+/// The pieces of a read, in order; their total length is what was read.
+pub type ReadPieces = Vec<bytes::Bytes>;
+
+/// A mounted file system.
+///
+/// Every call may be made from any thread at any time. Inodes are counted: each [`Attr`] that
+/// `lookup`, `create`, `mknod`, `mkdir`, `symlink`, `link`, `tmpfile` or an accepted `readdir`
+/// entry with attributes hands out is one lookup, which the front end gives back with `forget`. An
+/// inode without links lives for as long as it has lookups.
+pub trait FileSystem: Send + Sync {
+    /// Finds `name` in the directory `parent`. One lookup.
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// Gives back `count` lookups of `ino`.
+    fn forget(&self, ino: Ino, count: u64);
+
+    /// The attributes of `ino`.
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
+
+    /// Changes attributes, and returns the new ones.
+    fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr>;
+
+    /// The target of a symbolic link.
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
+
+    /// Makes a file, FIFO, socket or device node. One lookup.
+    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr>;
+
+    /// Makes a regular file to be opened at once. One lookup. The file must not exist.
+    fn create(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        self.mknod(caller, parent, name, node)
+    }
+
+    /// Makes a regular file without a name in the file system of `parent` (`O_TMPFILE`). One lookup.
+    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr>;
+
+    /// Makes a directory. One lookup.
+    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr>;
+
+    /// Makes a symbolic link. One lookup.
+    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr>;
+
+    /// Makes a hard link to `ino`. One lookup.
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// Removes a name that is not a directory's.
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()>;
+
+    /// Renames, or exchanges, two names.
+    fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()>;
+
+    /// Reads up to `len` bytes at `offset`; fewer only at the end of the file.
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces>;
+
+    /// Writes all of `data` at `offset`. With `kill_suidgid` the set-user-ID and set-group-ID bits
+    /// go (the writer was not privileged).
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()>;
+
+    /// Makes the contents and attributes of `ino` durable.
+    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()>;
+
+    /// Makes everything durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Allocates, punches or zeroes a range.
+    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()>;
+
+    /// The next data or hole at or after `offset`; `Error::NoSuchAddress` past the end.
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
+
+    /// Copies between files, sharing storage where it can. Returns how many bytes were copied.
+    fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64>;
+
+    /// Lists `ino` from after `cookie` (0: from the start), calling `emit` until it returns false
+    /// or the directory ends. With `attrs` each entry but `.` and `..` carries attributes, and each
+    /// accepted one is a lookup.
+    fn readdir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()>;
+
+    /// Space and inode counts.
+    fn statfs(&self) -> Result<StatFs>;
+
+    /// Sets an extended attribute.
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()>;
+
+    /// The value of an extended attribute; `Error::NoAttribute` if there is none.
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
+
+    /// The names of the extended attributes.
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
+
+    /// Removes an extended attribute.
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
+}
