@@ -1,1 +1,88 @@
-//! See docs/ARCHITECTURE.md.
+//! The block device noun, and the plain devices.
+//!
+//! A [`BlockDevice`] is a numbered row of bytes that can be read, written, flushed, discarded and
+//! zeroed. Engines that make one (a volume, a LUKS mapping) and engines that use one (a pool) meet
+//! here, so that any of them can be a layer under any other.
+//!
+//! What a device promises: a write is durable once a later [`BlockDevice::flush`] has returned; a
+//! write that has not been flushed may survive a power cut wholly, in part (by sectors) or not at
+//! all, in any order. [`fault::FaultDevice`] produces every one of these outcomes on demand.
+
+mod error;
+pub mod fault;
+mod file;
+mod memory;
+
+pub use error::{Error, Result};
+pub use file::{Access, FileDevice};
+pub use memory::MemoryDevice;
+
+use std::io::IoSlice;
+
+/// The sizes, in bytes, in which a device is addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectorSizes {
+    /// The smallest aligned unit it takes.
+    pub logical: u32,
+    /// The unit that it writes as one: a power cut during a write may leave a physical sector old
+    /// or new, and may destroy neighbours in the same physical sector.
+    pub physical: u32,
+}
+
+/// A device of numbered bytes. All offsets and lengths are in bytes.
+///
+/// Calls may come from any thread at any time. A failed call may have done part of its work.
+pub trait BlockDevice: Send + Sync {
+    /// How many bytes there are.
+    fn size(&self) -> u64;
+
+    /// The sector sizes.
+    fn sector_sizes(&self) -> SectorSizes;
+
+    /// A name for messages: the path, or what the device is.
+    fn name(&self) -> String;
+
+    /// Fills `buf` from `offset`. A device that ends before is an error, not a short read.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// Writes the pieces one after the other from `offset`.
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
+
+    /// Makes every write that has returned durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Says that a range is no longer needed. It reads as anything afterwards.
+    fn discard(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Makes a range read as zeros.
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        const CHUNK: usize = 1 << 20;
+        let zeros = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];
+        let mut done = 0;
+        while done < len {
+            let n = CHUNK.min(usize::try_from(len - done).unwrap_or(CHUNK));
+            self.write_at(offset + done, &[IoSlice::new(&zeros[..n])])?;
+            done += n as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a range lies on a device.
+pub(crate) fn check_range(device: &dyn BlockDevice, offset: u64, len: u64) -> Result<()> {
+    let size = device.size();
+    match offset.checked_add(len) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(Error::OutOfRange {
+            device: device.name(),
+            offset,
+            len,
+            size,
+        }),
+    }
+}
+
+/// The length of a vectored write.
+pub(crate) fn total(pieces: &[IoSlice<'_>]) -> u64 {
+    pieces.iter().map(|p| p.len() as u64).sum()
+}

@@ -1,0 +1,73 @@
+//! What can go wrong on a device.
+
+use std::io;
+
+/// The result of a device operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a device operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device could not be opened.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// The device's path.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process holds the device.
+    #[error("{path} is in use by another process")]
+    Busy {
+        /// The device's path.
+        path: String,
+    },
+    /// The path is neither a regular file nor a block device.
+    #[error("{path} is {what}, not a regular file or a block device")]
+    NotADevice {
+        /// The path.
+        path: String,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// A range does not lie on the device.
+    #[error("{device}: bytes {offset}+{len} lie outside its {size} bytes")]
+    OutOfRange {
+        /// The device's name.
+        device: String,
+        /// Start of the range.
+        offset: u64,
+        /// Length of the range.
+        len: u64,
+        /// Size of the device.
+        size: u64,
+    },
+    /// The device was opened read-only.
+    #[error("{device} is open read-only")]
+    ReadOnly {
+        /// The device's name.
+        device: String,
+    },
+    /// The device failed.
+    #[error("{device}: {operation} of {len} bytes at {offset} failed: {source}")]
+    Io {
+        /// The device's name.
+        device: String,
+        /// What was tried.
+        operation: &'static str,
+        /// Where.
+        offset: u64,
+        /// How much.
+        len: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the backing store itself has no room (a sparse file on a full file system).
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+}

@@ -1,0 +1,362 @@
+//! Regular files and disks.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use crate::{BlockDevice, Error, Result, SectorSizes, check_range, total};
+
+/// How a device is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look, beside whoever else has it open.
+    ReadOnly,
+    /// To own: no other process may own it at the same time.
+    Exclusive,
+}
+
+/// A regular file or a disk of the system, through the kernel's page cache.
+pub struct FileDevice {
+    file: File,
+    path: PathBuf,
+    size: u64,
+    sectors: SectorSizes,
+    access: Access,
+}
+
+impl FileDevice {
+    /// Opens an existing file or disk.
+    pub fn open(path: &Path, access: Access) -> Result<FileDevice> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(access == Access::Exclusive);
+        // A FIFO would block the open; a terminal would become ours.
+        let mut flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        let open_error = |source| Error::Open {
+            path: path.display().to_string(),
+            source,
+        };
+        let metadata = std::fs::metadata(path).map_err(open_error)?;
+        if metadata.file_type().is_block_device() && access == Access::Exclusive {
+            // The kernel then refuses a disk that is mounted, or held by another exclusive opener.
+            flags |= rustix::fs::OFlags::EXCL;
+        }
+        options.custom_flags(flags.bits() as i32);
+        let file = options
+            .open(path)
+            .map_err(|source| match source.raw_os_error() {
+                Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => Error::Busy {
+                    path: path.display().to_string(),
+                },
+                _ => open_error(source),
+            })?;
+        FileDevice::from_file(file, path, access)
+    }
+
+    /// Creates a file of `size` bytes, all of them holes, readable by its owner only. It must not
+    /// exist.
+    pub fn create(path: &Path, size: u64) -> Result<FileDevice> {
+        let open_error = |source| Error::Open {
+            path: path.display().to_string(),
+            source,
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(open_error)?;
+        if let Err(source) = file.set_len(size) {
+            let _ = std::fs::remove_file(path);
+            return Err(open_error(source));
+        }
+        FileDevice::from_file(file, path, Access::Exclusive)
+    }
+
+    fn from_file(file: File, path: &Path, access: Access) -> Result<FileDevice> {
+        let shown = || path.display().to_string();
+        let open_error = |source: io::Error| Error::Open {
+            path: shown(),
+            source,
+        };
+        let kind = file.metadata().map_err(open_error)?.file_type();
+        let is_disk = kind.is_block_device();
+        if !is_disk && !kind.is_file() {
+            return Err(Error::NotADevice {
+                path: shown(),
+                what: describe(kind),
+            });
+        }
+        if access == Access::Exclusive {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Busy { path: shown() }),
+                Err(errno) => return Err(open_error(errno.into())),
+            }
+        }
+        let (size, sectors) = if is_disk {
+            disk_geometry(&file).map_err(open_error)?
+        } else {
+            let size = file.metadata().map_err(open_error)?.len();
+            // The file system below writes its own blocks, which are at least this large.
+            let sectors = SectorSizes {
+                logical: 512,
+                physical: 4096,
+            };
+            (size, sectors)
+        };
+        Ok(FileDevice {
+            file,
+            path: path.to_owned(),
+            size,
+            sectors,
+            access,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn io_error(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        len: u64,
+    ) -> impl FnOnce(io::Error) -> Error + '_ {
+        move |source| Error::Io {
+            device: self.name(),
+            operation,
+            offset,
+            len,
+            source,
+        }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.access {
+            Access::Exclusive => Ok(()),
+            Access::ReadOnly => Err(Error::ReadOnly {
+                device: self.name(),
+            }),
+        }
+    }
+}
+
+fn describe(kind: std::fs::FileType) -> &'static str {
+    if kind.is_dir() {
+        "a directory"
+    } else if kind.is_char_device() {
+        "a character device"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "something else"
+    }
+}
+
+fn disk_geometry(file: &File) -> io::Result<(u64, SectorSizes)> {
+    let size = rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?;
+    let logical = rustix::fs::ioctl_blksszget(file)?;
+    let physical = rustix::fs::ioctl_blkpbszget(file)?.max(logical);
+    Ok((size, SectorSizes { logical, physical }))
+}
+
+impl BlockDevice for FileDevice {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        self.sectors
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        check_range(self, offset, buf.len() as u64)?;
+        let len = buf.len() as u64;
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(self.io_error("read", offset, len))
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.check_writable()?;
+        let len = total(pieces);
+        check_range(self, offset, len)?;
+        write_all_vectored(&self.file, offset, pieces).map_err(self.io_error("write", offset, len))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        self.file
+            .sync_data()
+            .map_err(self.io_error("flush", 0, self.size))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.punch("discard", offset, len)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.punch("zero", offset, len)
+    }
+}
+
+impl FileDevice {
+    /// A hole reads as zeros, on files and (by the kernel's promise) on disks.
+    fn punch(&self, operation: &'static str, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        check_range(self, offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&self.file, flags, offset, len)
+            .map_err(io::Error::from)
+            .map_err(self.io_error(operation, offset, len))
+    }
+}
+
+fn write_all_vectored(file: &File, mut offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+    if let [piece] = pieces {
+        return file.write_all_at(piece, offset);
+    }
+    // Linux takes 1,024 pieces at a time and may write fewer bytes than asked.
+    for group in pieces.chunks(1024) {
+        let len = total(group) as usize;
+        let written = match rustix::io::pwritev(file, group, offset) {
+            Ok(n) => n,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(errno) => return Err(errno.into()),
+        };
+        if written < len {
+            write_rest(file, offset, group, written)?;
+        }
+        offset += len as u64;
+    }
+    Ok(())
+}
+
+fn write_rest(file: &File, offset: u64, group: &[IoSlice<'_>], written: usize) -> io::Result<()> {
+    let mut at = 0;
+    for piece in group {
+        let skip = written.saturating_sub(at).min(piece.len());
+        file.write_all_at(&piece[skip..], offset + (at + skip) as u64)?;
+        at += piece.len();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn temp(size: u64) -> (tempfile::TempDir, FileDevice) {
+        let dir = tempfile::tempdir().unwrap();
+        let device = FileDevice::create(&dir.path().join("device"), size).unwrap();
+        (dir, device)
+    }
+
+    #[test]
+    fn pieces_land_one_after_the_other() {
+        let (_dir, device) = temp(8192);
+        let pieces: Vec<Vec<u8>> = (0..2000u32).map(|i| vec![i as u8; 3]).collect();
+        let slices: Vec<IoSlice> = pieces.iter().map(|p| IoSlice::new(p)).collect();
+        device.write_at(100, &slices).unwrap();
+        let mut back = vec![0; 6000];
+        device.read_at(100, &mut back).unwrap();
+        assert_eq!(back, pieces.concat());
+    }
+
+    #[test]
+    fn a_short_vectored_write_is_finished() {
+        let (_dir, device) = temp(4096);
+        let group = [
+            IoSlice::new(b"abc"),
+            IoSlice::new(b""),
+            IoSlice::new(b"defg"),
+        ];
+        for written in 0..=7 {
+            device.zero(0, 4096).unwrap();
+            device
+                .write_at(10, &[IoSlice::new(&b"abcdefg"[..written])])
+                .unwrap();
+            write_rest(&device.file, 10, &group, written).unwrap();
+            let mut back = [0; 8];
+            device.read_at(10, &mut back).unwrap();
+            assert_eq!(&back, b"abcdefg\0");
+        }
+    }
+
+    #[test]
+    fn one_owner_at_a_time() {
+        let (_dir, device) = temp(4096);
+        let path = device.path().to_owned();
+        assert!(matches!(
+            FileDevice::open(&path, Access::Exclusive),
+            Err(Error::Busy { .. })
+        ));
+        FileDevice::open(&path, Access::ReadOnly).unwrap();
+        drop(device);
+        FileDevice::open(&path, Access::Exclusive).unwrap();
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |path: &Path| FileDevice::open(path, Access::Exclusive).err().unwrap();
+        assert!(open(dir.path()).to_string().contains("directory"));
+        assert!(matches!(
+            open(Path::new("/dev/null")),
+            Error::NotADevice {
+                what: "a character device",
+                ..
+            }
+        ));
+        assert!(matches!(open(&dir.path().join("none")), Error::Open { .. }));
+        let (_dir, device) = temp(4096);
+        assert!(matches!(
+            FileDevice::create(device.path(), 1),
+            Err(Error::Open { .. })
+        ));
+    }
+
+    #[test]
+    fn read_only_refuses_changes() {
+        let (_dir, device) = temp(4096);
+        let device = FileDevice::open(device.path(), Access::ReadOnly).unwrap();
+        assert!(matches!(
+            device.write_at(0, &[IoSlice::new(b"x")]),
+            Err(Error::ReadOnly { .. })
+        ));
+        assert!(matches!(
+            device.discard(0, 512),
+            Err(Error::ReadOnly { .. })
+        ));
+    }
+
+    #[test]
+    fn a_file_cut_short_behind_our_back_is_an_error() {
+        let (_dir, device) = temp(8192);
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(device.path())
+            .unwrap()
+            .set_len(4096)
+            .unwrap();
+        assert!(matches!(
+            device.read_at(4000, &mut [0; 200]),
+            Err(Error::Io { .. })
+        ));
+    }
+}

@@ -1,0 +1,108 @@
+//! What can go wrong with the devices of a pool.
+
+/// The result of a store operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a store operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device failed.
+    #[error(transparent)]
+    Device(#[from] block::Error),
+    /// There is no label.
+    #[error("{device} holds no Strongroom pool")]
+    NotAPool {
+        /// The device's name.
+        device: String,
+    },
+    /// The device is in a pool already, or holds something else.
+    #[error("{device} {what}; use -f to overwrite it")]
+    InUse {
+        /// The device's name.
+        device: String,
+        /// What it holds.
+        what: String,
+    },
+    /// Both labels are damaged.
+    #[error("{device}: both copies of its label are damaged")]
+    DamagedLabel {
+        /// The device's name.
+        device: String,
+    },
+    /// The pool was written by a newer program.
+    #[error(
+        "{device}: pool format {found} is newer than this program's {supported}; update Strongroom to open it"
+    )]
+    TooNew {
+        /// The device's name.
+        device: String,
+        /// The format of the pool.
+        found: u32,
+        /// The newest format this program knows.
+        supported: u32,
+    },
+    /// The device is shorter than its label says.
+    #[error("{device} is cut short: it has {actual} bytes and its label says {expected}")]
+    Truncated {
+        /// The device's name.
+        device: String,
+        /// Bytes there are.
+        actual: u64,
+        /// Bytes there should be.
+        expected: u64,
+    },
+    /// The device cannot hold a pool.
+    #[error("{device} has {size} bytes; a pool needs at least {minimum} on each device")]
+    TooSmall {
+        /// The device's name.
+        device: String,
+        /// Bytes there are.
+        size: u64,
+        /// Bytes there must be.
+        minimum: u64,
+    },
+    /// Not all devices of the pool are there.
+    #[error("{missing} of the pool's {expected} devices are missing")]
+    MissingDevices {
+        /// How many are missing.
+        missing: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// Two devices say that they are the same one.
+    #[error("{first} and {second} are copies of the same device; name the one to use")]
+    Duplicate {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The devices do not belong together.
+    #[error("the devices do not form one pool: {reason}")]
+    Mismatch {
+        /// In what they differ.
+        reason: String,
+    },
+    /// No superblock can be read.
+    #[error("no copy of the superblock is whole on any device of the pool")]
+    NoSuperblock,
+    /// No copy of a key block can be read.
+    #[error("key block {index} is damaged in every copy")]
+    DamagedKeyBlock {
+        /// Which one.
+        index: u32,
+    },
+    /// An address outside the pool.
+    #[error("segment {group}/{index}, bytes {offset}+{len}: no such place in the pool")]
+    NoSuchPlace {
+        /// Group of the segment.
+        group: u16,
+        /// Index of the segment in its group.
+        index: u32,
+        /// Where in the segment.
+        offset: u32,
+        /// How much.
+        len: u64,
+    },
+}

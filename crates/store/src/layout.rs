@@ -1,0 +1,310 @@
+//! The bytes that a store itself writes: labels, superblock frames, key blocks.
+//!
+//! Everything is little-endian, a multiple of 4 KiB, and ends in a BLAKE3 checksum of what precedes
+//! it. `docs/FORMAT.md` describes the same bytes and the order in which they are written.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The format this program writes. It opens this and no newer one.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Every structure of a header is one block of this size; nothing on a device is smaller.
+pub const BLOCK: usize = 4096;
+
+/// Superblocks go round in a ring of this many blocks.
+pub const RING_SLOTS: u32 = 32;
+
+/// The payload of a superblock or key block is at most this long.
+pub const PAYLOAD_MAX: usize = BLOCK - 32 - 32;
+
+const CHECKSUM: usize = 32;
+
+/// Opens a label.
+pub const LABEL_MAGIC: [u8; 8] = *b"STRGROOM";
+/// Opens a superblock.
+pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"SR-SUPER";
+/// Opens a key block.
+pub const KEY_BLOCK_MAGIC: [u8; 8] = *b"SR-KEYBL";
+
+/// What a device says of itself. Written when the device joins the pool, twice: in the first block
+/// of the device and in the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Label {
+    /// [`LABEL_MAGIC`]
+    pub magic: [u8; 8],
+    /// [`FORMAT_VERSION`]
+    pub version: U32,
+    /// Bytes in a segment; a power of two.
+    pub segment_size: U32,
+    /// The pool.
+    pub pool_guid: U64,
+    /// This device.
+    pub device_guid: U64,
+    /// The group of devices that hold the same segments.
+    pub group: U16,
+    /// Which member of its group this is.
+    pub member: U16,
+    /// How many members the group has.
+    pub width: U16,
+    /// How the group places segments: 0 whole on its one member. Mirrors and parity follow.
+    pub policy: U16,
+    /// How many segments the group holds.
+    pub segments: U32,
+    /// Blocks in the key area.
+    pub key_blocks: U32,
+    /// Bytes before the first segment, and after the last.
+    pub header_size: U64,
+    /// Bytes of the device that the pool uses, a multiple of [`BLOCK`].
+    pub device_size: U64,
+    /// When the device joined, seconds since 1970.
+    pub created: U64,
+}
+
+/// The head of a superblock or key block; the payload follows it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct FrameHead {
+    /// What it is.
+    pub magic: [u8; 8],
+    /// The pool.
+    pub pool_guid: U64,
+    /// A superblock's transaction group; 0 in a key block.
+    pub txg: U64,
+    /// [`FORMAT_VERSION`]
+    pub version: U32,
+    /// Bytes of payload.
+    pub len: U32,
+}
+
+const _: () = assert!(size_of::<Label>() == 72);
+const _: () = assert!(size_of::<FrameHead>() == 32);
+const _: () = assert!(PAYLOAD_MAX + size_of::<FrameHead>() + CHECKSUM == BLOCK);
+
+/// Why a block was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// It is not one of ours.
+    Foreign,
+    /// It is ours, and changed since it was written.
+    Damaged,
+    /// It is ours, whole, and newer than this program.
+    TooNew(u32),
+    /// It is ours and whole, and says what cannot be.
+    Inconsistent,
+}
+
+/// Writes the checksum into the end of a block.
+fn seal(mut block: Box<[u8; BLOCK]>) -> Box<[u8; BLOCK]> {
+    let sum = blake3::hash(&block[..BLOCK - CHECKSUM]);
+    block[BLOCK - CHECKSUM..].copy_from_slice(sum.as_bytes());
+    block
+}
+
+fn is_whole(block: &[u8; BLOCK]) -> bool {
+    *blake3::hash(&block[..BLOCK - CHECKSUM]).as_bytes() == block[BLOCK - CHECKSUM..]
+}
+
+impl Label {
+    /// The block that holds the label.
+    pub fn encode(&self) -> Box<[u8; BLOCK]> {
+        let mut block = Box::new([0; BLOCK]);
+        block[..size_of::<Label>()].copy_from_slice(self.as_bytes());
+        seal(block)
+    }
+
+    /// Reads a label and checks that its numbers agree with each other.
+    pub fn decode(block: &[u8; BLOCK]) -> Result<Label, Bad> {
+        let (label, _) = Label::read_from_prefix(block).map_err(|_| Bad::Foreign)?;
+        if label.magic != LABEL_MAGIC {
+            return Err(Bad::Foreign);
+        }
+        if !is_whole(block) {
+            return Err(Bad::Damaged);
+        }
+        if label.version.get() > FORMAT_VERSION {
+            return Err(Bad::TooNew(label.version.get()));
+        }
+        if label.is_consistent() {
+            Ok(label)
+        } else {
+            Err(Bad::Inconsistent)
+        }
+    }
+
+    fn is_consistent(&self) -> bool {
+        let segment = u64::from(self.segment_size.get());
+        let segments = u64::from(self.segments.get());
+        let header = self.header_size.get();
+        let size = self.device_size.get();
+        let needed = header_bytes(self.key_blocks.get());
+        segment.is_power_of_two()
+            && segment >= BLOCK as u64
+            && size.is_multiple_of(BLOCK as u64)
+            && header.is_multiple_of(BLOCK as u64)
+            && header >= needed
+            && segments > 0
+            && self.width.get() == 1
+            && self.member.get() == 0
+            && self.policy.get() == 0
+            && header
+                .checked_mul(2)
+                .and_then(|headers| headers.checked_add(segments.checked_mul(segment)?))
+                .is_some_and(|total| total <= size)
+    }
+}
+
+/// The least room for a label, the ring and `key_blocks` key blocks.
+pub fn header_bytes(key_blocks: u32) -> u64 {
+    (1 + u64::from(RING_SLOTS) + u64::from(key_blocks)) * BLOCK as u64
+}
+
+/// Frames a payload, which is at most [`PAYLOAD_MAX`] bytes.
+pub fn encode_frame(magic: [u8; 8], pool_guid: u64, txg: u64, payload: &[u8]) -> Box<[u8; BLOCK]> {
+    assert!(payload.len() <= PAYLOAD_MAX, "the payload fits its block");
+    let head = FrameHead {
+        magic,
+        pool_guid: pool_guid.into(),
+        txg: txg.into(),
+        version: FORMAT_VERSION.into(),
+        len: (payload.len() as u32).into(),
+    };
+    let mut block = Box::new([0; BLOCK]);
+    let start = size_of::<FrameHead>();
+    block[..start].copy_from_slice(head.as_bytes());
+    block[start..start + payload.len()].copy_from_slice(payload);
+    seal(block)
+}
+
+/// The transaction group and the payload of a frame.
+pub fn decode_frame(
+    magic: [u8; 8],
+    pool_guid: u64,
+    block: &[u8; BLOCK],
+) -> Result<(u64, &[u8]), Bad> {
+    let (head, rest) = FrameHead::read_from_prefix(block).map_err(|_| Bad::Foreign)?;
+    if head.magic != magic {
+        return Err(Bad::Foreign);
+    }
+    if !is_whole(block) {
+        return Err(Bad::Damaged);
+    }
+    if head.version.get() > FORMAT_VERSION {
+        return Err(Bad::TooNew(head.version.get()));
+    }
+    if head.pool_guid.get() != pool_guid {
+        return Err(Bad::Foreign);
+    }
+    match rest.get(..head.len.get() as usize) {
+        Some(payload) if payload.len() <= PAYLOAD_MAX => Ok((head.txg.get(), payload)),
+        _ => Err(Bad::Inconsistent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label() -> Label {
+        Label {
+            magic: LABEL_MAGIC,
+            version: FORMAT_VERSION.into(),
+            segment_size: (1 << 20).into(),
+            pool_guid: 0x1122_3344_5566_7788.into(),
+            device_guid: 0x99aa.into(),
+            group: 2.into(),
+            member: 0.into(),
+            width: 1.into(),
+            policy: 0.into(),
+            segments: 3.into(),
+            key_blocks: 16.into(),
+            header_size: (256 << 10).into(),
+            device_size: (4 << 20).into(),
+            created: 1_700_000_000.into(),
+        }
+    }
+
+    /// The bytes of format 1. They never change.
+    #[test]
+    fn golden_bytes() {
+        let block = label().encode();
+        let expected: [u8; 72] = [
+            b'S', b'T', b'R', b'G', b'R', b'O', b'O', b'M', 1, 0, 0, 0, 0, 0, 0x10, 0, //
+            0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0xaa, 0x99, 0, 0, 0, 0, 0, 0, //
+            2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 16, 0, 0, 0, //
+            0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, //
+            0x00, 0xf1, 0x53, 0x65, 0, 0, 0, 0,
+        ];
+        assert_eq!(block[..72], expected);
+        assert!(block[72..BLOCK - 32].iter().all(|b| *b == 0));
+        let sum = blake3::hash(&block[..BLOCK - 32]);
+        assert_eq!(block[BLOCK - 32..], *sum.as_bytes());
+        let frame = encode_frame(SUPERBLOCK_MAGIC, 5, 7, b"payload");
+        assert_eq!(&frame[..8], b"SR-SUPER");
+        assert_eq!(
+            &frame[8..40],
+            [
+                5, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, //
+                b'p', b'a', b'y', b'l', b'o', b'a', b'd', 0,
+            ]
+        );
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let block = label().encode();
+        assert_eq!(Label::decode(&block), Ok(label()));
+        for bit in 0..BLOCK * 8 {
+            let mut bad = block.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Label::decode(&bad).is_err(), "bit {bit}");
+        }
+        let frame = encode_frame(KEY_BLOCK_MAGIC, 5, 0, &[3; 100]);
+        for bit in 0..BLOCK * 8 {
+            let mut bad = frame.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_frame(KEY_BLOCK_MAGIC, 5, &bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn newer_formats_are_named() {
+        let mut newer = label();
+        newer.version = 9.into();
+        assert_eq!(Label::decode(&newer.encode()), Err(Bad::TooNew(9)));
+    }
+
+    #[test]
+    fn a_hostile_label_with_a_good_checksum_is_refused() {
+        let cases: [fn(&mut Label); 7] = [
+            |l| l.segment_size = 3000.into(),
+            |l| l.segments = 0.into(),
+            |l| l.segments = u32::MAX.into(),
+            |l| l.key_blocks = u32::MAX.into(),
+            |l| l.header_size = u64::MAX.into(),
+            |l| l.device_size = 4097.into(),
+            |l| l.policy = 7.into(),
+        ];
+        for (i, break_it) in cases.iter().enumerate() {
+            let mut bad = label();
+            break_it(&mut bad);
+            assert_eq!(
+                Label::decode(&bad.encode()),
+                Err(Bad::Inconsistent),
+                "case {i}"
+            );
+        }
+    }
+
+    #[test]
+    fn frames_belong_to_one_pool() {
+        let frame = encode_frame(SUPERBLOCK_MAGIC, 5, 7, b"payload");
+        assert_eq!(
+            decode_frame(SUPERBLOCK_MAGIC, 5, &frame),
+            Ok((7, &b"payload"[..]))
+        );
+        assert_eq!(decode_frame(SUPERBLOCK_MAGIC, 6, &frame), Err(Bad::Foreign));
+        assert_eq!(decode_frame(KEY_BLOCK_MAGIC, 5, &frame), Err(Bad::Foreign));
+    }
+}

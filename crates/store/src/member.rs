@@ -1,0 +1,245 @@
+//! One device of a pool: its label, and the blocks of its two headers.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::BlockDevice;
+
+use crate::geometry::{COPIES, Geometry};
+use crate::layout::{
+    BLOCK, Bad, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame,
+    encode_frame,
+};
+use crate::{Error, Result};
+
+type Block = [u8; BLOCK];
+
+/// A device that belongs to a pool.
+pub(crate) struct Member {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) label: Label,
+    pub(crate) geometry: Geometry,
+    dirty: AtomicBool,
+}
+
+impl Member {
+    /// A device that joins a pool. Nothing is written yet.
+    pub(crate) fn new(device: Arc<dyn BlockDevice>, label: Label, geometry: Geometry) -> Member {
+        Member {
+            device,
+            label,
+            geometry,
+            dirty: AtomicBool::new(false),
+        }
+    }
+
+    /// Reads the label of a device, from whichever end of it is whole.
+    pub(crate) fn open(device: Arc<dyn BlockDevice>) -> Result<Member> {
+        let label = read_label(device.as_ref())?;
+        if device.size() < label.device_size.get() {
+            return Err(Error::Truncated {
+                device: device.name(),
+                actual: device.size(),
+                expected: label.device_size.get(),
+            });
+        }
+        let geometry = Geometry {
+            segment_size: label.segment_size.get(),
+            segments: label.segments.get(),
+            key_blocks: label.key_blocks.get(),
+            header_size: label.header_size.get(),
+            device_size: label.device_size.get(),
+        };
+        Ok(Member::new(device, label, geometry))
+    }
+
+    /// Empties both headers and flushes, so that nothing of an earlier pool is found in them.
+    pub(crate) fn erase_headers(&self) -> Result<()> {
+        let size = self.geometry.header_size;
+        self.device.zero(0, size)?;
+        self.device.zero(self.geometry.device_size - size, size)?;
+        Ok(self.device.flush()?)
+    }
+
+    /// Writes both labels, one after the other, so that one is whole at any moment.
+    pub(crate) fn write_labels(&self) -> Result<()> {
+        let block = self.label.encode();
+        for copy in COPIES {
+            self.write(self.geometry.label(copy), &[IoSlice::new(&block[..])])?;
+            self.device.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Every superblock of the ring that is whole, from both headers, in no order.
+    pub(crate) fn superblocks(&self, found: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+        let mut ring = vec![0; RING_SLOTS as usize * BLOCK];
+        let mut failure = None;
+        for copy in COPIES {
+            if let Err(error) = self
+                .device
+                .read_at(self.geometry.superblock(copy, 0), &mut ring)
+            {
+                failure = Some(error);
+                continue;
+            }
+            let (blocks, _) = ring.as_chunks::<BLOCK>();
+            for block in blocks {
+                match decode_frame(SUPERBLOCK_MAGIC, self.label.pool_guid.get(), block) {
+                    Ok((txg, payload)) => found.push((txg, payload.to_vec())),
+                    Err(Bad::TooNew(found)) => return Err(self.too_new(found)),
+                    Err(_) => {}
+                }
+            }
+        }
+        match failure {
+            Some(error) if found.is_empty() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a superblock into both headers.
+    pub(crate) fn write_superblock(&self, txg: u64, block: &Block) -> Result<()> {
+        let slot = (txg % u64::from(RING_SLOTS)) as u32;
+        for copy in COPIES {
+            self.write(self.geometry.superblock(copy, slot), &[IoSlice::new(block)])?;
+        }
+        Ok(())
+    }
+
+    /// The payload of a key block, from whichever copy is whole.
+    pub(crate) fn read_key_block(&self, index: u32) -> Result<Option<Vec<u8>>> {
+        let mut block = [0; BLOCK];
+        for copy in COPIES {
+            if self
+                .device
+                .read_at(self.geometry.key_block(copy, index), &mut block)
+                .is_err()
+            {
+                continue;
+            }
+            match decode_frame(KEY_BLOCK_MAGIC, self.label.pool_guid.get(), &block) {
+                Ok((_, payload)) => return Ok(Some(payload.to_vec())),
+                Err(Bad::TooNew(found)) => return Err(self.too_new(found)),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes a key block into both headers.
+    pub(crate) fn write_key_block(&self, index: u32, payload: &[u8]) -> Result<()> {
+        let block = encode_frame(KEY_BLOCK_MAGIC, self.label.pool_guid.get(), 0, payload);
+        for copy in COPIES {
+            let at = self.geometry.key_block(copy, index);
+            self.write(at, &[IoSlice::new(&block[..])])?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites a key block in both headers.
+    pub(crate) fn wipe_key_block(&self, index: u32) -> Result<()> {
+        for copy in COPIES {
+            let at = self.geometry.key_block(copy, index);
+            self.write(at, &[IoSlice::new(&[0; BLOCK])])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(&self, at: u64, buf: &mut [u8]) -> Result<()> {
+        Ok(self.device.read_at(at, buf)?)
+    }
+
+    pub(crate) fn write(&self, at: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.dirty.store(true, Ordering::Release);
+        Ok(self.device.write_at(at, pieces)?)
+    }
+
+    pub(crate) fn discard(&self, at: u64, len: u64) -> Result<()> {
+        Ok(self.device.discard(at, len)?)
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+
+    /// Flushes what was written since the last flush. After a failure the device counts as dirty
+    /// still: what the kernel holds of it is unknown.
+    pub(crate) fn flush(&self) -> Result<()> {
+        if !self.dirty.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.device.flush().map_err(|error| {
+            self.dirty.store(true, Ordering::Release);
+            error.into()
+        })
+    }
+
+    fn too_new(&self, found: u32) -> Error {
+        Error::TooNew {
+            device: self.device.name(),
+            found,
+            supported: FORMAT_VERSION,
+        }
+    }
+}
+
+/// The label of a device, or why there is none.
+pub(crate) fn read_label(device: &dyn BlockDevice) -> Result<Label> {
+    let size = device.size();
+    let not_a_pool = || Error::NotAPool {
+        device: device.name(),
+    };
+    if size < BLOCK as u64 {
+        return Err(not_a_pool());
+    }
+    let mut block: Block = [0; BLOCK];
+    let mut worst = Bad::Foreign;
+    let mut failure = None;
+    for at in [0, size - size % BLOCK as u64 - BLOCK as u64] {
+        if let Err(error) = device.read_at(at, &mut block) {
+            failure = Some(error);
+            continue;
+        }
+        match Label::decode(&block) {
+            Ok(label) => return Ok(label),
+            Err(Bad::Foreign) => {}
+            Err(bad) => worst = bad,
+        }
+    }
+    match (worst, failure) {
+        (Bad::TooNew(found), _) => Err(Error::TooNew {
+            device: device.name(),
+            found,
+            supported: FORMAT_VERSION,
+        }),
+        (Bad::Foreign, Some(error)) => Err(error.into()),
+        (Bad::Foreign, None) => Err(not_a_pool()),
+        (Bad::Damaged | Bad::Inconsistent, _) => Err(Error::DamagedLabel {
+            device: device.name(),
+        }),
+    }
+}
+
+/// What a device that is to join a pool holds already, if anything.
+pub(crate) fn contents(device: &dyn BlockDevice) -> Result<Option<String>> {
+    match read_label(device) {
+        Ok(label) => {
+            return Ok(Some(format!(
+                "belongs to the pool with guid {:016x}",
+                label.pool_guid.get()
+            )));
+        }
+        Err(Error::NotAPool { .. }) => {}
+        Err(Error::Device(error)) => return Err(error.into()),
+        Err(_) => return Ok(Some("has the label of a pool".into())),
+    }
+    // Partition tables and the superblocks of file systems lie here.
+    let mut head = vec![0; (128 << 10).min(device.size() as usize)];
+    device.read_at(0, &mut head)?;
+    Ok(head
+        .iter()
+        .any(|byte| *byte != 0)
+        .then(|| "is not empty".into()))
+}

@@ -1,0 +1,296 @@
+//! What every store must do, whatever it is made of.
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice, MemoryDevice};
+use store::{CreateOptions, DeviceStore, Error, SegmentId, Store, layout, probe};
+
+const SIZE: u64 = 12 << 20;
+
+/// A kind of store: how to make its devices afresh, and how to find them again.
+struct Backend {
+    name: &'static str,
+    devices: Box<dyn Fn() -> Vec<Arc<dyn BlockDevice>>>,
+    reopen: bool,
+}
+
+fn files(dir: &Path, count: usize) -> Vec<Arc<dyn BlockDevice>> {
+    (0..count)
+        .map(|i| {
+            let path = dir.join(format!("device{i}"));
+            let device = if path.exists() {
+                FileDevice::open(&path, Access::Exclusive)
+            } else {
+                FileDevice::create(&path, SIZE + (i as u64) * (3 << 20))
+            };
+            Arc::new(device.unwrap()) as Arc<dyn BlockDevice>
+        })
+        .collect()
+}
+
+fn memory(count: usize) -> Vec<Arc<dyn BlockDevice>> {
+    (0..count)
+        .map(|_| Arc::new(MemoryDevice::new(SIZE as usize)) as Arc<dyn BlockDevice>)
+        .collect()
+}
+
+fn each_backend(test: impl Fn(&Backend)) {
+    for count in [1, 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        test(&Backend {
+            name: "files",
+            devices: Box::new(move || files(&path, count)),
+            reopen: true,
+        });
+        let devices = memory(count);
+        test(&Backend {
+            name: "memory",
+            devices: Box::new(move || devices.clone()),
+            reopen: true,
+        });
+    }
+}
+
+fn options(devices: usize) -> CreateOptions {
+    CreateOptions {
+        pool_guid: 77,
+        device_guids: (0..devices as u64).map(|i| 100 + i).collect(),
+        created: 1,
+        force: false,
+    }
+}
+
+fn create(backend: &Backend) -> DeviceStore {
+    let devices = (backend.devices)();
+    let count = devices.len();
+    let store = DeviceStore::create(devices, &options(count)).unwrap();
+    store.write_superblock(1, b"first").unwrap();
+    store.flush().unwrap();
+    store.commit_labels().unwrap();
+    store
+}
+
+fn open(backend: &Backend) -> DeviceStore {
+    let mut devices = (backend.devices)();
+    devices.reverse();
+    DeviceStore::open(devices).unwrap()
+}
+
+#[test]
+fn segments_keep_what_is_written() {
+    each_backend(|backend| {
+        let store = create(backend);
+        let groups = store.groups();
+        let last = SegmentId::new((groups.len() - 1) as u16, groups[groups.len() - 1] - 1);
+        let first = SegmentId::new(0, 0);
+        let end = store.segment_size() - 8;
+        store
+            .write(first, 0, &[IoSlice::new(b"in "), IoSlice::new(b"two")])
+            .unwrap();
+        store.write(last, end, &[IoSlice::new(b"at end")]).unwrap();
+        store.flush().unwrap();
+        drop(store);
+        assert!(backend.reopen);
+        let store = open(backend);
+        let mut buf = [0; 6];
+        store.read(first, 0, &mut buf).unwrap();
+        assert_eq!(&buf, b"in two", "{}", backend.name);
+        store.read(last, end, &mut buf).unwrap();
+        assert_eq!(&buf, b"at end");
+    });
+}
+
+#[test]
+fn places_outside_are_refused() {
+    each_backend(|backend| {
+        let store = create(backend);
+        let groups = store.groups().len() as u64;
+        let size = store.segment_size();
+        let outside = [
+            (SegmentId::new(0, store.groups()[0]), 0),
+            (SegmentId(groups << 32), 0),
+            (SegmentId(u64::MAX), 0),
+            (SegmentId::new(0, 0), size - 1),
+            (SegmentId::new(0, 0), u32::MAX),
+        ];
+        for (segment, offset) in outside {
+            let error = store.read(segment, offset, &mut [0; 2]).unwrap_err();
+            assert!(matches!(error, Error::NoSuchPlace { .. }), "{error}");
+            assert!(
+                store
+                    .write(segment, offset, &[IoSlice::new(b"xy")])
+                    .is_err()
+            );
+        }
+    });
+}
+
+#[test]
+fn the_newest_superblock_comes_first() {
+    each_backend(|backend| {
+        let store = create(backend);
+        for txg in 2..=40 {
+            store
+                .write_superblock(txg, format!("txg {txg}").as_bytes())
+                .unwrap();
+        }
+        store.flush().unwrap();
+        drop(store);
+        let found = open(backend).superblocks().unwrap();
+        assert_eq!(found[0], (40, b"txg 40".to_vec()));
+        let txgs: Vec<u64> = found.iter().map(|(txg, _)| *txg).collect();
+        assert_eq!(txgs, (9..=40).rev().collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn key_blocks_are_overwritten_in_place() {
+    each_backend(|backend| {
+        let store = create(backend);
+        let last = store.key_blocks() - 1;
+        let secret = [0xa5; layout::PAYLOAD_MAX];
+        store.write_key_block(0, b"first").unwrap();
+        store.write_key_block(last, &secret).unwrap();
+        store.flush().unwrap();
+        drop(store);
+        let store = open(backend);
+        assert_eq!(store.read_key_block(0).unwrap(), b"first");
+        assert_eq!(store.read_key_block(last).unwrap(), secret);
+        assert!(matches!(
+            store.read_key_block(1),
+            Err(Error::DamagedKeyBlock { index: 1 })
+        ));
+        assert!(store.read_key_block(last + 1).is_err());
+        store.wipe_key_block(last).unwrap();
+        store.flush().unwrap();
+        assert!(store.read_key_block(last).is_err());
+        drop(store);
+        for device in (backend.devices)() {
+            let mut bytes = vec![0; device.size() as usize];
+            device.read_at(0, &mut bytes).unwrap();
+            let found = bytes.windows(16).any(|window| window == [0xa5; 16]);
+            assert!(!found, "a wiped key block is on no device");
+        }
+    });
+}
+
+#[test]
+fn one_damaged_copy_of_a_header_is_no_loss() {
+    for copy in 0..2 {
+        let devices = memory(2);
+        let store = DeviceStore::create(devices.clone(), &options(2)).unwrap();
+        store.write_superblock(5, b"five").unwrap();
+        store.write_key_block(3, b"three").unwrap();
+        store.commit_labels().unwrap();
+        drop(store);
+        for device in &devices {
+            let header = 512 << 10;
+            let at = if copy == 0 { 0 } else { device.size() - header };
+            device
+                .write_at(at, &[IoSlice::new(&vec![0xff; header as usize])])
+                .unwrap();
+        }
+        let store = DeviceStore::open(devices).unwrap();
+        assert_eq!(store.superblocks().unwrap()[0], (5, b"five".to_vec()));
+        assert_eq!(store.read_key_block(3).unwrap(), b"three");
+    }
+}
+
+fn error_of(devices: Vec<Arc<dyn BlockDevice>>) -> Error {
+    DeviceStore::open(devices).err().expect("an error")
+}
+
+fn copy_of(device: &Arc<dyn BlockDevice>, len: u64) -> Arc<dyn BlockDevice> {
+    let mut bytes = vec![0; len as usize];
+    let common = len.min(device.size()) as usize;
+    device.read_at(0, &mut bytes[..common]).unwrap();
+    Arc::new(MemoryDevice::from_bytes(bytes))
+}
+
+#[test]
+fn devices_that_form_no_pool_are_refused_with_the_reason() {
+    let devices = memory(2);
+    let store = DeviceStore::create(devices.clone(), &options(2)).unwrap();
+    store.commit_labels().unwrap();
+    drop(store);
+    let other = memory(1);
+    let mut other_options = options(1);
+    other_options.pool_guid = 78;
+    DeviceStore::create(other.clone(), &other_options)
+        .unwrap()
+        .commit_labels()
+        .unwrap();
+
+    let empty: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(0));
+    assert!(matches!(error_of(vec![empty]), Error::NotAPool { .. }));
+    assert!(matches!(error_of(memory(1)), Error::NotAPool { .. }));
+    assert!(matches!(error_of(vec![]), Error::Mismatch { .. }));
+    let cut = copy_of(&devices[0], SIZE / 2);
+    assert!(matches!(error_of(vec![cut]), Error::Truncated { .. }));
+    assert!(matches!(
+        error_of(vec![devices[1].clone()]),
+        Error::MissingDevices {
+            missing: 1,
+            expected: 2
+        }
+    ));
+    let twin = copy_of(&devices[1], SIZE);
+    assert!(matches!(
+        error_of(vec![devices[0].clone(), devices[1].clone(), twin]),
+        Error::Duplicate { .. }
+    ));
+    let mixed = vec![devices[0].clone(), other[0].clone()];
+    assert!(error_of(mixed).to_string().contains("different pools"));
+    assert_eq!(probe(other[0].as_ref()).unwrap().pool_guid, 78);
+
+    let both_labels_gone = copy_of(&devices[0], SIZE);
+    both_labels_gone
+        .write_at(20, &[IoSlice::new(b"x")])
+        .unwrap();
+    both_labels_gone
+        .write_at(SIZE - 4000, &[IoSlice::new(b"x")])
+        .unwrap();
+    assert!(matches!(
+        error_of(vec![both_labels_gone]),
+        Error::DamagedLabel { .. }
+    ));
+}
+
+#[test]
+fn creation_does_not_overwrite_unasked() {
+    let devices = memory(1);
+    devices[0]
+        .write_at(70_000, &[IoSlice::new(b"someone's data")])
+        .unwrap();
+    let refused = DeviceStore::create(devices.clone(), &options(1))
+        .err()
+        .unwrap();
+    assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+    let mut force = options(1);
+    force.force = true;
+    DeviceStore::create(devices.clone(), &force)
+        .unwrap()
+        .commit_labels()
+        .unwrap();
+    let refused = DeviceStore::create(devices, &options(1)).err().unwrap();
+    assert!(
+        refused.to_string().contains("000000000000004d"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn erased_devices_belong_to_no_pool() {
+    each_backend(|backend| {
+        let store = create(backend);
+        store.erase().unwrap();
+        drop(store);
+        assert!(matches!(
+            error_of((backend.devices)()),
+            Error::NotAPool { .. }
+        ));
+    });
+}
