@@ -1,1 +1,53 @@
-//! See docs/ARCHITECTURE.md.
+//! A pool: sealed records, versioned, checked, counted and moved by someone who cannot open them.
+//!
+//! This crate knows no keys and no ciphers, and does not depend on the crates that do. So whatever
+//! it does (commit, snapshot, destroy, scrub, check) needs no key; that is a fact of compilation,
+//! not a promise.
+//!
+//! - An *array* is a sparse row of records: a copy-on-write radix tree of nodes ([`mod@layout`]).
+//! - A *dataset* is two arrays: pages of metadata, and data. Its [`Entry`] is in the dataset table.
+//! - A *transaction group* is what becomes durable together. [`Pool::enter`] joins the open one;
+//!   [`Pool::commit`] makes it durable.
+//! - The key holder of an open dataset is its [`Participant`].
+
+mod array;
+mod batch;
+mod check;
+mod commit;
+mod config;
+mod deadlist;
+mod disk;
+mod entry;
+mod env;
+mod error;
+mod history;
+mod info;
+mod keyarea;
+pub mod layout;
+mod lifecycle;
+mod names;
+mod open;
+mod pool;
+mod reap;
+mod root;
+mod scrub;
+mod snapshot;
+mod space;
+mod state;
+mod wire;
+
+pub use check::{CheckReport, Finding};
+pub use commit::Commit;
+pub use entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
+pub use env::Env;
+pub use error::{Error, Result};
+pub use history::HistoryLine;
+pub use info::{DeviceInfo, Listed, SpaceInfo, Superblock};
+pub use layout::{Identity, RECORD_MAX, RecordPtr};
+pub use lifecycle::{NewDataset, NewKeyring, Origin};
+pub use names::{DatasetName, NAME_MAX, check_pool_name};
+pub use open::{ArrayKind, OpenDataset, Participant, Placed, SealInput};
+pub use pool::{Hold, Pool};
+pub use root::PoolState;
+pub use scrub::{Damage, ScrubPhase, ScrubStatus};
+pub use space::{Class, Reservation, ReserveFor};

@@ -331,6 +331,16 @@ impl Store for DeviceStore {
             .try_for_each(|member| member.wipe_key_block(index))
     }
 
+    fn key_block_is_blank(&self, index: u32) -> Result<bool> {
+        self.check_key_block(index)?;
+        for member in &self.members {
+            if !member.key_block_is_blank(index)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn erase(&self) -> Result<()> {
         self.members.iter().try_for_each(Member::erase_headers)
     }

@@ -103,6 +103,9 @@ pub trait Store: Send + Sync {
     /// Overwrites a key block with zeros, on every device.
     fn wipe_key_block(&self, index: u32) -> Result<()>;
 
+    /// Whether a key block holds nothing but zeros on every device.
+    fn key_block_is_blank(&self, index: u32) -> Result<bool>;
+
     /// Makes the devices ones that belong to no pool, and their key areas empty.
     fn erase(&self) -> Result<()>;
 }

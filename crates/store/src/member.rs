@@ -147,6 +147,18 @@ impl Member {
         Ok(())
     }
 
+    /// Whether both copies of a key block hold nothing but zeros.
+    pub(crate) fn key_block_is_blank(&self, index: u32) -> Result<bool> {
+        let mut block = [0; BLOCK];
+        for copy in COPIES {
+            self.read(self.geometry.key_block(copy, index), &mut block)?;
+            if block != [0; BLOCK] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     pub(crate) fn read(&self, at: u64, buf: &mut [u8]) -> Result<()> {
         Ok(self.device.read_at(at, buf)?)
     }

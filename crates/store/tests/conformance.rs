@@ -167,6 +167,8 @@ fn key_blocks_are_overwritten_in_place() {
         store.wipe_key_block(last).unwrap();
         store.flush().unwrap();
         assert!(store.read_key_block(last).is_err());
+        assert!(store.key_block_is_blank(last).unwrap());
+        assert!(!store.key_block_is_blank(0).unwrap());
         drop(store);
         for device in (backend.devices)() {
             let mut bytes = vec![0; device.size() as usize];

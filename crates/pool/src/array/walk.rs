@@ -1,0 +1,145 @@
+//! Reading arrays.
+
+use std::ops::ControlFlow;
+
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::layout::{FANOUT, RecordPtr, coverage};
+
+/// The record in a slot, or the empty pointer.
+pub(crate) fn get(disk: &Disk, root: &RecordPtr, slot: u64) -> Result<RecordPtr> {
+    let mut ptr = *root;
+    if slot >= coverage(ptr.level()) {
+        return Ok(RecordPtr::EMPTY);
+    }
+    while !ptr.is_empty() && ptr.level() > 0 {
+        let level = ptr.level();
+        let node = disk.node(&ptr, level)?;
+        ptr = node.children[child_index(slot, level)];
+    }
+    Ok(ptr)
+}
+
+/// Which child of a node of this level leads to a slot.
+pub(crate) fn child_index(slot: u64, level: u8) -> usize {
+    (slot >> (5 * u32::from(level - 1))) as usize % FANOUT
+}
+
+/// What a visitor meets.
+pub(crate) enum Visit<'a> {
+    /// A node, after everything below it.
+    Node(&'a RecordPtr),
+    /// A record and its slot.
+    Record(u64, &'a RecordPtr),
+}
+
+/// Visits, in the order of their slots, the records at or after `from` that were born after
+/// `min_birth`, and the nodes above them, each after its children. What was born earlier is not
+/// descended into: nothing below it can be younger. A node of which only slots before `from` are
+/// left out is visited; one that ends before `from` is not.
+pub(crate) fn visit<B>(
+    disk: &Disk,
+    root: &RecordPtr,
+    from: u64,
+    min_birth: u64,
+    visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
+) -> Result<ControlFlow<B>> {
+    descend(disk, root, 0, from, min_birth, visitor)
+}
+
+fn descend<B>(
+    disk: &Disk,
+    ptr: &RecordPtr,
+    first: u64,
+    from: u64,
+    min_birth: u64,
+    visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
+) -> Result<ControlFlow<B>> {
+    let level = ptr.level();
+    let ends_before = first.saturating_add(coverage(level)) <= from;
+    if ptr.is_empty() || ptr.place.birth() <= min_birth || ends_before {
+        return Ok(ControlFlow::Continue(()));
+    }
+    if level == 0 {
+        return visitor(Visit::Record(first, ptr));
+    }
+    let node = disk.node(ptr, level)?;
+    for (index, child) in node.children.iter().enumerate() {
+        let child_first = first + index as u64 * coverage(level - 1);
+        if let ControlFlow::Break(b) = descend(disk, child, child_first, from, min_birth, visitor)?
+        {
+            return Ok(ControlFlow::Break(b));
+        }
+    }
+    visitor(Visit::Node(ptr))
+}
+
+/// Visits every record and node of an array.
+pub(crate) fn visit_all(
+    disk: &Disk,
+    root: &RecordPtr,
+    visitor: &mut dyn FnMut(Visit<'_>) -> Result<()>,
+) -> Result<()> {
+    visit::<()>(disk, root, 0, 0, &mut |visit| {
+        visitor(visit).map(ControlFlow::Continue)
+    })
+    .map(|_| ())
+}
+
+/// The first slot at or after `from` that holds a record, and the record.
+pub(crate) fn next(disk: &Disk, root: &RecordPtr, from: u64) -> Result<Option<(u64, RecordPtr)>> {
+    let found = visit(disk, root, from, 0, &mut |visit| {
+        Ok(match visit {
+            Visit::Record(slot, ptr) => ControlFlow::Break((slot, *ptr)),
+            Visit::Node(_) => ControlFlow::Continue(()),
+        })
+    })?;
+    Ok(match found {
+        ControlFlow::Break(found) => Some(found),
+        ControlFlow::Continue(()) => None,
+    })
+}
+
+/// Whether the array still has this record or node where `slot` is.
+pub(crate) fn contains(
+    disk: &Disk,
+    root: &RecordPtr,
+    slot: u64,
+    wanted: &RecordPtr,
+) -> Result<bool> {
+    let mut ptr = *root;
+    if slot >= coverage(ptr.level()) {
+        return Ok(false);
+    }
+    while !ptr.is_empty() {
+        if ptr == *wanted {
+            return Ok(true);
+        }
+        if ptr.level() <= wanted.level() {
+            break;
+        }
+        let level = ptr.level();
+        ptr = disk.node(&ptr, level)?.children[child_index(slot, level)];
+    }
+    Ok(false)
+}
+
+/// The first node at or after `from` that cannot be read: its first slot and its level.
+pub(crate) fn first_unreadable(disk: &Disk, root: &RecordPtr, from: u64) -> Option<(u64, u8)> {
+    unreadable_below(disk, root, 0, from)
+}
+
+fn unreadable_below(disk: &Disk, ptr: &RecordPtr, first: u64, from: u64) -> Option<(u64, u8)> {
+    let level = ptr.level();
+    let ends_before = first.saturating_add(coverage(level)) <= from;
+    if ptr.is_empty() || level == 0 || ends_before {
+        return None;
+    }
+    let Ok(node) = disk.node(ptr, level) else {
+        return Some((first, level));
+    };
+    node.children.iter().enumerate().find_map(|(index, child)| {
+        let child_first = first + index as u64 * coverage(level - 1);
+        unreadable_below(disk, child, child_first, from)
+    })
+}

@@ -1,0 +1,91 @@
+//! Small writes of a commit, put together into large ones.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use store::{SegmentId, Store, UNIT};
+use zerocopy::IntoBytes;
+
+use crate::error::Result;
+use crate::layout::{Addr, Node};
+
+/// A batch is written when it holds this many bytes.
+const BATCH_MAX: usize = 4 << 20;
+
+/// What is to be written somewhere.
+#[derive(Clone)]
+pub(crate) enum Piece {
+    Node(Arc<Node>),
+    Bytes(Arc<Vec<u8>>),
+}
+
+impl Piece {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Node(node) => node.as_bytes(),
+            Piece::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// Pieces that wait to be written.
+#[derive(Default)]
+pub(crate) struct Batch {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    pieces: Vec<(SegmentId, u32, Piece)>,
+    bytes: usize,
+}
+
+impl Batch {
+    /// Adds a piece for each copy of a record. True if that filled the batch, and all of it is
+    /// written.
+    pub(crate) fn add(&self, store: &dyn Store, addrs: &[Addr], piece: &Piece) -> Result<bool> {
+        let mut waiting = self.waiting.lock();
+        for addr in addrs.iter().filter(|addr| !addr.is_empty()) {
+            waiting.bytes += piece.bytes().len();
+            waiting
+                .pieces
+                .push((addr.segment(), addr.offset(), piece.clone()));
+        }
+        if waiting.bytes < BATCH_MAX {
+            return Ok(false);
+        }
+        let full = std::mem::take(&mut *waiting);
+        write(store, full)?;
+        Ok(true)
+    }
+
+    /// Writes what waits.
+    pub(crate) fn write(&self, store: &dyn Store) -> Result<()> {
+        let rest = std::mem::take(&mut *self.waiting.lock());
+        write(store, rest)
+    }
+}
+
+/// Writes neighbours together.
+fn write(store: &dyn Store, mut waiting: Waiting) -> Result<()> {
+    waiting
+        .pieces
+        .sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));
+    let adjacent = |a: &(SegmentId, u32, Piece), b: &(SegmentId, u32, Piece)| {
+        let end = a.1 as usize + a.2.bytes().len().next_multiple_of(UNIT as usize);
+        a.0 == b.0 && end == b.1 as usize
+    };
+    for run in waiting.pieces.chunk_by(adjacent) {
+        let slices: Vec<IoSlice<'_>> = run
+            .iter()
+            .map(|(_, _, piece)| IoSlice::new(piece.bytes()))
+            .collect();
+        store.write(run[0].0, run[0].1, &slices)?;
+    }
+    Ok(())
+}

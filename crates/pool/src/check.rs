@@ -1,0 +1,260 @@
+//! Checks that every unit of the pool belongs to exactly one thing, without any key.
+//!
+//! Everything that the superblock reaches is visited, and each unit is claimed once; then the claims
+//! are compared with the bitmaps. A unit claimed twice is data about to be lost, one claimed and not
+//! set in its bitmap too; one set and not claimed is lost space.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use store::{SegmentId, UNIT};
+
+use crate::array::walk::{self, Visit};
+use crate::deadlist;
+use crate::error::Result;
+use crate::layout::{Place, RecordPtr};
+use crate::pool::Pool;
+use crate::reap::Reap;
+use crate::space::{Bitmap, Extent};
+
+/// Findings beyond this many are only counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Two things lie in the same place.
+    UsedTwice {
+        /// What was visited second.
+        what: String,
+        /// Where.
+        segment: SegmentId,
+        /// The first byte.
+        offset: u32,
+    },
+    /// Something lies where the bitmap says nothing does.
+    NotAllocated {
+        /// Where.
+        segment: SegmentId,
+        /// How many units of it.
+        units: u32,
+    },
+    /// The bitmap says that something is there, and nothing is.
+    Leaked {
+        /// Where.
+        segment: SegmentId,
+        /// How many units of it.
+        units: u32,
+    },
+    /// Something cannot be read.
+    Unreadable {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Datasets and snapshots visited.
+    pub datasets: u64,
+    /// Records visited.
+    pub records: u64,
+    /// Nodes visited.
+    pub nodes: u64,
+    /// Bytes claimed.
+    pub bytes: u64,
+    /// What is wrong; the first thousand.
+    pub findings: Vec<Finding>,
+    /// How many things are wrong.
+    pub count: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.count == 0
+    }
+
+    fn find(&mut self, finding: Finding) {
+        self.count += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+}
+
+impl Pool {
+    /// Checks the pool as its last commit left it. No commit happens meanwhile.
+    pub fn check(&self) -> Result<CheckReport> {
+        let _committing = self.shared.lock_commits();
+        let units = self.shared.disk.store.segment_size() / UNIT;
+        let mut check = Check {
+            pool: self,
+            claims: HashMap::new(),
+            units,
+            report: CheckReport::default(),
+        };
+        check.pool_records();
+        check.datasets();
+        check.reap_queue();
+        check.compare()?;
+        Ok(check.report)
+    }
+}
+
+struct Check<'a> {
+    pool: &'a Pool,
+    claims: HashMap<SegmentId, Bitmap>,
+    units: u32,
+    report: CheckReport,
+}
+
+impl Check<'_> {
+    fn claim(&mut self, what: &str, place: &Place) {
+        for extent in Extent::of_place(place) {
+            self.report.bytes += u64::from(extent.units) * u64::from(UNIT);
+            let units = self.units;
+            let map = self
+                .claims
+                .entry(extent.segment)
+                .or_insert_with(|| Bitmap::new(units));
+            if !map.set(extent.start, extent.units) {
+                self.report.find(Finding::UsedTwice {
+                    what: what.into(),
+                    segment: extent.segment,
+                    offset: extent.start * UNIT,
+                });
+            }
+        }
+    }
+
+    /// Claims the records and nodes of an array that were born after `min_birth`, and shows each
+    /// record.
+    fn array(
+        &mut self,
+        what: &str,
+        root: &RecordPtr,
+        (from, min_birth): (u64, u64),
+        mut each: impl FnMut(&mut Self, &RecordPtr) -> Result<()>,
+    ) {
+        let pool = self.pool;
+        let visited = walk::visit::<()>(&pool.shared.disk, root, from, min_birth, &mut |visit| {
+            match visit {
+                Visit::Node(ptr) => {
+                    self.report.nodes += 1;
+                    self.claim(what, &ptr.place);
+                }
+                Visit::Record(_, ptr) => {
+                    self.report.records += 1;
+                    self.claim(what, &ptr.place);
+                    each(self, ptr)?;
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        if let Err(error) = visited {
+            self.report.find(Finding::Unreadable {
+                what: what.into(),
+                why: error.to_string(),
+            });
+        }
+    }
+
+    fn pool_records(&mut self) {
+        let root = self.pool.shared.state.read().root.clone();
+        self.claim("the configuration", &root.config.place);
+        for (what, array) in [
+            ("the dataset table", root.datasets),
+            ("the history", root.history),
+            ("the reap queue", root.reap),
+        ] {
+            self.array(what, &array, (0, 0), |_, _| Ok(()));
+        }
+    }
+
+    fn datasets(&mut self) {
+        let entries: Vec<_> = {
+            let state = self.pool.shared.state.read();
+            state
+                .all()
+                .map(|entry| (state.name_of(entry), entry.clone()))
+                .collect()
+        };
+        for (name, entry) in entries {
+            self.report.datasets += 1;
+            for root in &entry.roots {
+                self.array(&name, root, (0, entry.prev_snap_txg), |_, _| Ok(()));
+            }
+            self.deadlist(&format!("the deadlist of {name}"), &entry.deadlist);
+        }
+    }
+
+    fn deadlist(&mut self, what: &str, root: &RecordPtr) {
+        self.array(what, root, (0, 0), |_, _| Ok(()));
+        match deadlist::sublists(&self.pool.shared.disk, root) {
+            Ok(sublists) => {
+                for (_, sublist) in sublists {
+                    self.array(what, &sublist.root, (0, 0), |_, _| Ok(()));
+                }
+            }
+            Err(error) => self.report.find(Finding::Unreadable {
+                what: what.into(),
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    fn reap_queue(&mut self) {
+        let jobs = self.pool.shared.state.read().reap.clone();
+        let what = "what is being destroyed";
+        for job in jobs.values() {
+            let min_birth = match job.what {
+                Reap::Tree { min_birth } => min_birth,
+                Reap::DeadRecords | Reap::ListOnly => 0,
+            };
+            self.array(what, &job.root, (job.cursor, min_birth), |check, ptr| {
+                if job.what == Reap::DeadRecords {
+                    let chunk = check.pool.shared.disk.clear_record(ptr)?;
+                    for dead in deadlist::decode_chunk(&chunk)? {
+                        check.claim(what, &dead.place());
+                    }
+                }
+                Ok(())
+            });
+        }
+    }
+
+    fn compare(&mut self) -> Result<()> {
+        let empty = Bitmap::new(self.units);
+        for (segment, on_disk) in self.pool.shared.space.bitmaps_on_disk()? {
+            let claimed = self
+                .claims
+                .remove(&segment)
+                .unwrap_or_else(|| empty.clone());
+            let missing = claimed.count_without(&on_disk);
+            if missing > 0 {
+                self.report.find(Finding::NotAllocated {
+                    segment,
+                    units: missing,
+                });
+            }
+            let leaked = on_disk.count_without(&claimed);
+            if leaked > 0 {
+                self.report.find(Finding::Leaked {
+                    segment,
+                    units: leaked,
+                });
+            }
+        }
+        for (segment, claimed) in std::mem::take(&mut self.claims) {
+            self.report.find(Finding::NotAllocated {
+                segment,
+                units: claimed.count(),
+            });
+        }
+        Ok(())
+    }
+}

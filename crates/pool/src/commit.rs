@@ -1,0 +1,444 @@
+//! A commit: making a transaction group durable.
+//!
+//! The order is the promise. Records and nodes go to places that nothing durable points to; they and
+//! the new key blocks are flushed; then the superblock that names the new roots is written and
+//! flushed; and only then may what the group freed be used again. A power cut at any moment leaves
+//! either the old superblock and everything below it, or the new one and everything below it.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use store::UNIT;
+use zerocopy::IntoBytes;
+
+use crate::array::Overlay;
+use crate::array::update::{Target, update};
+use crate::batch::{Batch, Piece};
+use crate::deadlist::DeadEntry;
+use crate::error::Result;
+use crate::history;
+use crate::layout::{Addr, Identity, Node, Place, RecordPtr, checksum};
+use crate::open::{ArrayKind, OpenDataset, Placed, SealInput};
+use crate::pool::Shared;
+use crate::reap;
+use crate::space::{Class, ENTRIES_PER_PAGE, Extent, SegmentEntry};
+use crate::state::State;
+use crate::wire::pad;
+
+/// The pool's own records and all nodes are kept twice.
+pub(crate) const META_COPIES: usize = 2;
+
+/// A commit under way.
+pub struct Commit<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) txg: u64,
+    batch: Batch,
+    tally: Mutex<Tally>,
+}
+
+/// What a commit has allocated and freed so far.
+#[derive(Default)]
+struct Tally {
+    allocated: Vec<Extent>,
+    freed: Vec<Extent>,
+    system_freed: Vec<Extent>,
+}
+
+/// Where a task may take a commit back to.
+pub(crate) struct Mark {
+    allocated: usize,
+    freed: usize,
+}
+
+impl<'a> Commit<'a> {
+    pub(crate) fn new(shared: &'a Arc<Shared>, txg: u64) -> Commit<'a> {
+        Commit {
+            shared,
+            txg,
+            batch: Batch::default(),
+            tally: Mutex::default(),
+        }
+    }
+
+    /// The transaction group that this makes durable.
+    pub fn txg(&self) -> u64 {
+        self.txg
+    }
+
+    /// Puts a record into a slot of an open dataset; the commit writes it with others.
+    pub fn put(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        identity: Identity,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
+        let placed = dataset.allocate(array, identity, &bytes)?;
+        self.write_later(&placed.addrs(), &Piece::Bytes(Arc::new(bytes)))?;
+        self.put_placed(dataset, array, slot, placed);
+        Ok(())
+    }
+
+    /// Puts a record that is written already into a slot of an open dataset.
+    pub fn put_placed(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64, placed: Placed) {
+        dataset.put_syncing(self.txg, array, slot, placed);
+    }
+
+    /// Frees a place once the commit is durable.
+    pub(crate) fn free(&self, place: &Place) {
+        self.tally.lock().freed.extend(Extent::of_place(place));
+    }
+
+    /// Writes one of the pool's own records, padded to whole units.
+    pub(crate) fn place_record(&self, class: Class, bytes: Vec<u8>) -> Result<RecordPtr> {
+        let bytes = pad(bytes);
+        let sum = checksum(&bytes);
+        let identity = Identity::record([0; 24], sum, 0, 0, 0, bytes.len() as u32);
+        self.place_piece(class, sum, identity, Piece::Bytes(Arc::new(bytes)))
+    }
+
+    fn place_node(&self, class: Class, node: Node, level: u8) -> Result<RecordPtr> {
+        let node = Arc::new(node);
+        let sum = checksum(node.as_bytes());
+        let identity = node.identity(level);
+        let ptr = self.place_piece(class, sum, identity, Piece::Node(Arc::clone(&node)))?;
+        self.shared.disk.remember(&ptr, node);
+        Ok(ptr)
+    }
+
+    fn place_piece(
+        &self,
+        class: Class,
+        sum: [u8; 16],
+        identity: Identity,
+        piece: Piece,
+    ) -> Result<RecordPtr> {
+        let addr = self.shared.allocate(class, piece.len(), META_COPIES)?;
+        let place = Place::new(addr, self.txg, sum);
+        if class != Class::System {
+            self.tally.lock().allocated.extend(Extent::of_place(&place));
+        }
+        self.shared.disk.hold_unwritten(sum, piece.clone());
+        self.write_later(&addr, &piece)?;
+        Ok(RecordPtr { place, identity })
+    }
+
+    fn write_later(&self, addr: &[Addr; 2], piece: &Piece) -> Result<()> {
+        let disk = &self.shared.disk;
+        if self.batch.add(disk.store.as_ref(), addr, piece)? {
+            disk.release_unwritten();
+        }
+        Ok(())
+    }
+
+    /// Changes one of the pool's own arrays.
+    pub(crate) fn update_pool_array(
+        &self,
+        class: Class,
+        root: &RecordPtr,
+        overlay: &Overlay,
+    ) -> Result<RecordPtr> {
+        let mut target = PoolTarget {
+            commit: self,
+            class,
+        };
+        update(&self.shared.disk, root, &overlay.edits(), &mut target)
+    }
+
+    /// What has been allocated and freed up to now.
+    pub(crate) fn mark(&self) -> Mark {
+        let tally = self.tally.lock();
+        Mark {
+            allocated: tally.allocated.len(),
+            freed: tally.freed.len(),
+        }
+    }
+
+    /// Undoes what a task did since a mark: what it freed is not free, what it allocated is.
+    pub(crate) fn undo_since(&self, mark: &Mark) {
+        let mut tally = self.tally.lock();
+        tally.freed.truncate(mark.freed);
+        let allocated = tally.allocated[mark.allocated..].to_vec();
+        tally.freed.extend(allocated);
+    }
+
+    /// Has every key holder put its changes into the arrays, and works these into new nodes.
+    pub(crate) fn sync_datasets(&self, open: &[Arc<OpenDataset>]) -> Result<Vec<Synced>> {
+        let mut all = Vec::new();
+        for dataset in open.iter().filter(|dataset| dataset.is_writable()) {
+            if let Some(participant) = dataset.participant() {
+                participant.sync(self)?;
+            }
+            let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
+            let (data_root, data) = dataset.syncing(ArrayKind::Data);
+            if pages.is_empty() && data.is_empty() {
+                continue;
+            }
+            let prev_snap_txg = self.shared.state.read().entry(dataset.id)?.prev_snap_txg;
+            let mut target = DatasetTarget::new(self, prev_snap_txg);
+            let disk = &self.shared.disk;
+            let roots = [
+                update(disk, &pages_root, &pages.edits(), &mut target)?,
+                update(disk, &data_root, &data.edits(), &mut target)?,
+            ];
+            all.push(Synced {
+                dataset: Arc::clone(dataset),
+                roots,
+                delta: target.delta,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Writes what changed in the state itself, and returns the new root of the pool.
+    pub(crate) fn sync_state(&self, state: &mut State) -> Result<()> {
+        self.sync_entries(state)?;
+        history::sync(self, state)?;
+        reap::sync(self, state)?;
+        if state.config_dirty {
+            self.replace_record(|root| &mut root.config, state.config.encode(), state)?;
+            state.config_dirty = false;
+        }
+        Ok(())
+    }
+
+    fn replace_record(
+        &self,
+        field: impl FnOnce(&mut crate::root::PoolRoot) -> &mut RecordPtr,
+        bytes: Vec<u8>,
+        state: &mut State,
+    ) -> Result<()> {
+        let new = self.place_record(Class::Meta, bytes)?;
+        let old = std::mem::replace(field(&mut state.root), new);
+        if !old.is_empty() {
+            self.free(&old.place);
+        }
+        Ok(())
+    }
+
+    fn sync_entries(&self, state: &mut State) -> Result<()> {
+        let mut overlay = Overlay::default();
+        for id in std::mem::take(&mut state.dirty) {
+            let ptr = match state.get(id) {
+                Some(entry) => self.place_record(Class::Meta, entry.encode())?,
+                None => RecordPtr::EMPTY,
+            };
+            overlay.put(id, ptr);
+        }
+        let root = state.root.datasets;
+        state.root.datasets = self.update_pool_array(Class::Meta, &root, &overlay)?;
+        Ok(())
+    }
+
+    /// Writes the bitmaps of the segments that changed, and their entries in the table.
+    pub(crate) fn sync_space(&self, state: &mut State, first: bool) -> Result<()> {
+        let (allocated, mut freed) = {
+            let tally = self.tally.lock();
+            (tally.allocated.clone(), tally.freed.clone())
+        };
+        let replaced = self.shared.take_freed(self.txg);
+        freed.extend(replaced);
+        let mut changed = self.shared.space.apply(self.txg, &allocated, &freed)?;
+        self.tally.lock().freed = freed;
+        if first {
+            changed.extend(self.shared.space.system_entries());
+        }
+        let mut bitmaps = Overlay::default();
+        let mut table = Overlay::default();
+        changed.sort_by_key(|change| change.number);
+        let page_of = |number: u64| number / ENTRIES_PER_PAGE as u64;
+        for group in changed.chunk_by(|a, b| page_of(a.number) == page_of(b.number)) {
+            let page = page_of(group[0].number);
+            let mut entries = self.table_page(&state.root.table, page)?;
+            for change in group {
+                entries[change.number as usize % ENTRIES_PER_PAGE] = change.entry;
+                let ptr = match &change.bitmap {
+                    Some(bytes) => self.place_record(Class::System, bytes.clone())?,
+                    None => RecordPtr::EMPTY,
+                };
+                bitmaps.put(change.number, ptr);
+            }
+            let is_empty = entries
+                .iter()
+                .all(|entry| *entry == SegmentEntry::default());
+            let ptr = if is_empty {
+                RecordPtr::EMPTY
+            } else {
+                self.place_record(Class::System, entries.as_bytes().to_vec())?
+            };
+            table.put(page, ptr);
+        }
+        let root = &mut state.root;
+        root.bitmaps = self.update_pool_array(Class::System, &root.bitmaps, &bitmaps)?;
+        root.table = self.update_pool_array(Class::System, &root.table, &table)?;
+        Ok(())
+    }
+
+    fn table_page(&self, table: &RecordPtr, page: u64) -> Result<Vec<SegmentEntry>> {
+        use zerocopy::FromBytes;
+        let disk = &self.shared.disk;
+        let ptr = crate::array::walk::get(disk, table, page)?;
+        let mut entries = vec![SegmentEntry::default(); ENTRIES_PER_PAGE];
+        if !ptr.is_empty() {
+            let bytes = disk.clear_record(&ptr)?;
+            for (entry, chunk) in entries
+                .iter_mut()
+                .zip(bytes.chunks_exact(size_of::<SegmentEntry>()))
+            {
+                *entry = SegmentEntry::read_from_bytes(chunk).expect("chunks of its size");
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Writes everything that waits and makes the state durable.
+    pub(crate) fn finish(&self, state: &State) -> Result<()> {
+        let store = &self.shared.disk.store;
+        self.batch.write(store.as_ref())?;
+        self.shared.disk.release_unwritten();
+        store.flush()?;
+        store.write_superblock(self.txg, state.root.as_bytes())?;
+        Ok(store.flush()?)
+    }
+
+    /// What may be used again now that the commit is durable.
+    pub(crate) fn into_freed(self) -> Vec<Extent> {
+        let tally = self.tally.into_inner();
+        let mut freed = tally.freed;
+        freed.extend(tally.system_freed);
+        freed
+    }
+}
+
+/// A dataset whose changes are in new nodes.
+pub(crate) struct Synced {
+    pub(crate) dataset: Arc<OpenDataset>,
+    pub(crate) roots: [RecordPtr; 2],
+    pub(crate) delta: Delta,
+}
+
+impl Synced {
+    /// Brings the dataset's entry up to date, with a new seal.
+    pub(crate) fn enter(&self, state: &mut State) -> Result<()> {
+        let entry = state.edit(self.dataset.id)?;
+        entry.roots = self.roots;
+        entry.sequence += 1;
+        self.delta.enter(entry);
+        let input = SealInput {
+            guid: entry.guid,
+            sequence: entry.sequence,
+            roots: self.roots.map(|root| root.identity),
+        };
+        if let Some(participant) = self.dataset.participant() {
+            entry.seal = participant.seal(&input);
+        }
+        Ok(())
+    }
+}
+
+/// How a commit changes the counts of a dataset.
+#[derive(Default)]
+pub(crate) struct Delta {
+    referenced: i64,
+    used: i64,
+    logical: i64,
+    pub(crate) dead: Vec<DeadEntry>,
+}
+
+impl Delta {
+    fn enter(&self, entry: &mut crate::entry::Entry) {
+        entry.referenced = entry.referenced.saturating_add_signed(self.referenced);
+        entry.used = entry.used.saturating_add_signed(self.used);
+        entry.logical = entry.logical.saturating_add_signed(self.logical);
+    }
+}
+
+struct DatasetTarget<'a> {
+    commit: &'a Commit<'a>,
+    prev_snap_txg: u64,
+    delta: Delta,
+}
+
+impl<'a> DatasetTarget<'a> {
+    fn new(commit: &'a Commit<'a>, prev_snap_txg: u64) -> DatasetTarget<'a> {
+        DatasetTarget {
+            commit,
+            prev_snap_txg,
+            delta: Delta::default(),
+        }
+    }
+}
+
+impl Target for DatasetTarget<'_> {
+    fn born(&mut self, ptr: &RecordPtr) {
+        let bytes = ptr.place.allocated() as i64;
+        self.delta.referenced += bytes;
+        self.delta.used += bytes;
+        self.delta.logical += i64::from(ptr.identity.logical_size());
+    }
+
+    fn killed(&mut self, ptr: &RecordPtr) -> Result<()> {
+        let bytes = ptr.place.allocated() as i64;
+        self.delta.referenced -= bytes;
+        self.delta.logical -= i64::from(ptr.identity.logical_size());
+        if ptr.place.birth() > self.prev_snap_txg {
+            self.delta.used -= bytes;
+            self.commit.free(&ptr.place);
+        } else {
+            self.delta.dead.push(DeadEntry::new(ptr));
+        }
+        Ok(())
+    }
+
+    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+        self.commit.place_node(Class::Meta, node, level)
+    }
+}
+
+/// The pool's own arrays have no snapshots.
+struct PoolTarget<'a> {
+    commit: &'a Commit<'a>,
+    class: Class,
+}
+
+impl Target for PoolTarget<'_> {
+    fn born(&mut self, _: &RecordPtr) {}
+
+    fn killed(&mut self, ptr: &RecordPtr) -> Result<()> {
+        if self.class == Class::System {
+            let mut tally = self.commit.tally.lock();
+            tally.system_freed.extend(Extent::of_place(&ptr.place));
+        } else {
+            self.commit.free(&ptr.place);
+        }
+        Ok(())
+    }
+
+    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+        self.commit.place_node(self.class, node, level)
+    }
+}
+
+/// The addresses of `copies` copies of `len` bytes, in different segments where there is a choice.
+pub(crate) fn allocate(
+    shared: &Shared,
+    class: Class,
+    len: usize,
+    copies: usize,
+) -> Result<[Addr; 2]> {
+    let units = (len as u32).div_ceil(UNIT);
+    let mut addr = [Addr::default(); 2];
+    let first = shared.space.allocate(class, units, None)?;
+    addr[0] = first.addr();
+    if copies > 1 {
+        match shared.space.allocate(class, units, Some(first.segment)) {
+            Ok(second) => addr[1] = second.addr(),
+            Err(error) => {
+                shared.space.release([first]);
+                return Err(error);
+            }
+        }
+    }
+    Ok(addr)
+}

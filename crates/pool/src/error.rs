@@ -1,0 +1,131 @@
+//! What can go wrong with a pool.
+
+use crate::layout::RecordPtr;
+
+/// The result of a pool operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a pool operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device, or the set of devices.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// No copy of a record holds what it should.
+    #[error("{what} at segment {group}/{index}, offset {offset} is damaged in every copy")]
+    Damaged {
+        /// What was there.
+        what: &'static str,
+        /// Group of the segment of the first copy.
+        group: u32,
+        /// Index of the segment in its group.
+        index: u32,
+        /// Offset of the first copy.
+        offset: u32,
+    },
+    /// A structure is whole and says what cannot be.
+    #[error("the pool's {what} is inconsistent: {detail}")]
+    Inconsistent {
+        /// Which structure.
+        what: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Too little room.
+    #[error("no space is left in the pool")]
+    NoSpace,
+    /// The key area is full.
+    #[error("the pool's key area is full: its devices have room for {blocks} key blocks")]
+    KeyAreaFull {
+        /// How many there are.
+        blocks: u32,
+    },
+    /// A write or flush failed; the pool refuses changes until it is imported again.
+    #[error(
+        "the pool is suspended since a device failed: {reason}; export it, mend the device and import it"
+    )]
+    Suspended {
+        /// What failed first.
+        reason: String,
+    },
+    /// The pool was opened read-only.
+    #[error("the pool is imported read-only")]
+    ReadOnly,
+    /// The pool uses a feature that this program does not know.
+    #[error(
+        "the pool uses features that this program does not know ({bits:#x}); update Strongroom to open it"
+    )]
+    UnknownFeatures {
+        /// The feature bits.
+        bits: u64,
+    },
+    /// The pool was destroyed.
+    #[error("the pool '{name}' has been destroyed")]
+    Destroyed {
+        /// Its name.
+        name: String,
+    },
+    /// There is no such dataset or snapshot.
+    #[error("{name}: no such dataset")]
+    NoSuchDataset {
+        /// The name asked for.
+        name: String,
+    },
+    /// The name is taken.
+    #[error("{name} exists already")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// The name cannot be.
+    #[error("'{name}' cannot be a name: {reason}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The dataset has children or snapshots.
+    #[error("{name} has {what}; use -r to destroy them too")]
+    HasDependents {
+        /// The dataset.
+        name: String,
+        /// What it has.
+        what: &'static str,
+    },
+    /// The dataset is open.
+    #[error("{name} is in use")]
+    Busy {
+        /// The dataset.
+        name: String,
+    },
+    /// The operation does not fit the dataset.
+    #[error("{name}: {reason}")]
+    Refused {
+        /// The dataset.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Damage at a pointer.
+    pub(crate) fn damaged(what: &'static str, ptr: &RecordPtr) -> Error {
+        let addr = &ptr.place.addr[0];
+        Error::Damaged {
+            what,
+            group: addr.segment().group(),
+            index: addr.segment().index(),
+            offset: addr.offset(),
+        }
+    }
+
+    pub(crate) fn inconsistent(what: &'static str, detail: impl Into<String>) -> Error {
+        Error::Inconsistent {
+            what,
+            detail: detail.into(),
+        }
+    }
+}

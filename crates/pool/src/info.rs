@@ -1,0 +1,253 @@
+//! What a pool says about itself, for people and for properties.
+
+use std::sync::Arc;
+
+use crate::deadlist;
+use crate::entry::Entry;
+use crate::error::Result;
+use crate::history::{self, HistoryLine};
+use crate::layout::RecordPtr;
+use crate::pool::Pool;
+use crate::root::{PoolRoot, PoolState};
+use crate::space::{Reservation, ReserveFor};
+use crate::state::State;
+
+/// A dataset or snapshot with what is counted of it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its whole name.
+    pub name: String,
+    /// Its entry.
+    pub entry: Arc<Entry>,
+    /// Bytes on disk that it, its snapshots and everything below it take; of a snapshot, what only
+    /// it has.
+    pub used: u64,
+    /// Of these, the dataset's own.
+    pub used_by_dataset: u64,
+    /// Of these, what only snapshots have.
+    pub used_by_snapshots: u64,
+    /// Of these, what is below it.
+    pub used_by_children: u64,
+}
+
+/// The space of a pool, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceInfo {
+    /// For records, in all.
+    pub total: u64,
+    /// Not taken.
+    pub free: u64,
+    /// What an ordinary write may still use.
+    pub available: u64,
+    /// What destroyed datasets still have to give back, in jobs.
+    pub freeing: usize,
+}
+
+/// A device of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its guid.
+    pub guid: u64,
+    /// Its path.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// What a superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Its transaction group.
+    pub txg: u64,
+    /// When it was written, seconds since 1970.
+    pub time: u64,
+    /// When the pool was created.
+    pub created: u64,
+    /// What became of the pool.
+    pub state: PoolState,
+    /// Its name.
+    pub name: String,
+    /// The host that has it, or had it last.
+    pub host: String,
+    /// The root of the dataset table.
+    pub datasets: RecordPtr,
+}
+
+impl Superblock {
+    /// Reads the payload of a superblock.
+    pub fn decode(txg: u64, payload: &[u8]) -> Result<Superblock> {
+        let root = PoolRoot::decode(payload)?;
+        Ok(Superblock {
+            txg,
+            time: root.time.get(),
+            created: root.created.get(),
+            state: root.state().unwrap_or(PoolState::Active),
+            name: root.name(),
+            host: root.host(),
+            datasets: root.datasets,
+        })
+    }
+}
+
+impl Pool {
+    /// The entry with a name.
+    pub fn find(&self, name: &str) -> Result<Arc<Entry>> {
+        self.shared.state.read().find(name).cloned()
+    }
+
+    /// The entry with an id.
+    pub fn entry(&self, id: u64) -> Result<Arc<Entry>> {
+        self.shared.state.read().entry(id).cloned()
+    }
+
+    /// The whole name of the entry with an id.
+    pub fn name_of(&self, id: u64) -> Result<String> {
+        let state = self.shared.state.read();
+        Ok(state.name_of(state.entry(id)?))
+    }
+
+    /// The value of a property and the dataset that sets it: this one, or the nearest above.
+    pub fn property(&self, id: u64, key: &str) -> Result<Option<(String, u64)>> {
+        let state = self.shared.state.read();
+        let mut entry = state.entry(id)?;
+        loop {
+            if let Some(value) = entry.props.get(key) {
+                return Ok(Some((value.clone(), entry.id)));
+            }
+            match state.get(entry.parent) {
+                Some(parent) => entry = parent,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// A dataset and everything below it, parents before children, each followed by its snapshots
+    /// from the oldest.
+    pub fn list(&self, id: u64) -> Result<Vec<Listed>> {
+        let state = self.shared.state.read();
+        let entry = state.entry(id)?;
+        if entry.is_snapshot() {
+            return Ok(vec![self.listed(&state, entry)?]);
+        }
+        let mut all = Vec::new();
+        for dataset in state.subtree(id) {
+            all.push(self.listed(&state, &dataset)?);
+            for snapshot in state.snapshots(&dataset).iter().rev() {
+                all.push(self.listed(&state, snapshot)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// One dataset or snapshot with its counts.
+    pub fn listed_one(&self, id: u64) -> Result<Listed> {
+        let state = self.shared.state.read();
+        self.listed(&state, state.entry(id)?)
+    }
+
+    fn listed(&self, state: &State, entry: &Arc<Entry>) -> Result<Listed> {
+        let mut listed = Listed {
+            name: state.name_of(entry),
+            entry: Arc::clone(entry),
+            used: 0,
+            used_by_dataset: 0,
+            used_by_snapshots: 0,
+            used_by_children: 0,
+        };
+        if entry.is_snapshot() {
+            let next = state.entry(entry.next)?;
+            let own = deadlist::sublist(&self.shared.disk, &next.deadlist, entry.id)?;
+            listed.used = own.bytes();
+            return Ok(listed);
+        }
+        let shared = match state.get(entry.prev_snap) {
+            Some(snapshot) => snapshot.referenced.saturating_sub(entry.dead_bytes),
+            None => 0,
+        };
+        listed.used_by_dataset = entry.referenced.saturating_sub(shared);
+        listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
+        listed.used_by_children = state
+            .subtree(entry.id)
+            .iter()
+            .filter(|below| below.id != entry.id)
+            .map(|below| below.used)
+            .sum();
+        listed.used = entry.used + listed.used_by_children;
+        Ok(listed)
+    }
+
+    /// The ids of the snapshots of a dataset and their names, from the oldest.
+    pub fn snapshots(&self, id: u64) -> Result<Vec<Arc<Entry>>> {
+        let state = self.shared.state.read();
+        let mut all = state.snapshots(state.entry(id)?);
+        all.reverse();
+        Ok(all)
+    }
+
+    /// The root dataset.
+    pub fn top(&self) -> Result<Arc<Entry>> {
+        self.shared.state.read().top().cloned()
+    }
+
+    /// The space of the pool.
+    pub fn space(&self) -> SpaceInfo {
+        let space = &self.shared.space;
+        SpaceInfo {
+            total: space.total_bytes(),
+            free: space.free_bytes(),
+            available: space.available_bytes(),
+            freeing: self.shared.state.read().reap.len(),
+        }
+    }
+
+    /// Sets bytes aside for something that is about to be written.
+    pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        self.shared.space.reserve(bytes, why)
+    }
+
+    /// The devices.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        self.shared
+            .disk
+            .store
+            .members()
+            .into_iter()
+            .map(|member| DeviceInfo {
+                guid: member.guid,
+                path: member.name,
+                size: member.size,
+            })
+            .collect()
+    }
+
+    /// The newest superblock as it is in memory.
+    pub fn superblock(&self) -> Superblock {
+        let state = self.shared.state.read();
+        Superblock {
+            txg: state.txg,
+            time: state.root.time.get(),
+            created: state.root.created.get(),
+            state: state.root.state().unwrap_or(PoolState::Active),
+            name: state.root.name(),
+            host: state.root.host(),
+            datasets: state.root.datasets,
+        }
+    }
+
+    /// The history, the oldest line first.
+    pub fn history(&self) -> Result<Vec<HistoryLine>> {
+        let _committing = self.shared.lock_commits();
+        let root = self.shared.state.read().root.history;
+        history::read(&self.shared.disk, &root)
+    }
+
+    /// Why the pool takes no changes, if a device failed.
+    pub fn suspended(&self) -> Option<String> {
+        self.shared.suspended()
+    }
+
+    /// Whether it was imported read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.shared.read_only
+    }
+}

@@ -1,0 +1,435 @@
+//! Making, renaming and destroying datasets, and their properties and keys.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use crate::commit::Commit;
+use crate::deadlist;
+use crate::entry::{DatasetKind, Entry, PROPERTY_MAX};
+use crate::error::{Error, Result};
+use crate::history::HistoryLine;
+use crate::keyarea;
+use crate::layout::RecordPtr;
+use crate::names::{DatasetName, NAME_MAX, check_pool_name};
+use crate::open::OpenDataset;
+use crate::pool::Pool;
+use crate::reap::{self, Reap, ReapJob};
+use crate::snapshot;
+use crate::state::State;
+
+/// A dataset to make.
+#[derive(Clone, Debug)]
+pub struct NewDataset {
+    /// What it is to be; not a snapshot.
+    pub kind: DatasetKind,
+    /// Its number everywhere; also its family.
+    pub guid: u64,
+    /// The suite of its records, 0 for none.
+    pub suite: u8,
+    /// Its keyring, if it has a suite.
+    pub keyring: Option<Vec<u8>>,
+    /// Whether its keyring has slots of its own. Otherwise its parent's key root is its too.
+    pub is_key_root: bool,
+    /// Properties to set.
+    pub props: BTreeMap<String, String>,
+}
+
+/// Makes the root dataset of a new pool.
+pub(crate) fn create_top(commit: &Commit<'_>, state: &mut State, new: &NewDataset) -> Result<u64> {
+    insert(commit, state, new, 0, "")
+}
+
+fn insert(
+    commit: &Commit<'_>,
+    state: &mut State,
+    new: &NewDataset,
+    parent: u64,
+    name: &str,
+) -> Result<u64> {
+    let store = commit.shared.disk.store.as_ref();
+    let id = state.new_id();
+    let key_root = match (new.suite, new.is_key_root) {
+        (0, _) => 0,
+        (_, true) => id,
+        (_, false) => state.entry(parent)?.key_root,
+    };
+    let keyring = match &new.keyring {
+        Some(keyring) => Some(keyarea::write(store, state, new.guid, keyring)?),
+        None => None,
+    };
+    state.insert(Entry {
+        id,
+        guid: new.guid,
+        family: new.guid,
+        parent,
+        name: name.into(),
+        kind: new.kind,
+        created_txg: commit.txg,
+        created: commit.shared.env.now(),
+        suite: new.suite,
+        key_root,
+        keyring,
+        roots: [RecordPtr::EMPTY; 2],
+        sequence: 0,
+        seal: [0; 32],
+        prev_snap: 0,
+        prev_snap_txg: 0,
+        next: 0,
+        origin: 0,
+        deadlist: RecordPtr::EMPTY,
+        dead_bytes: 0,
+        referenced: 0,
+        used: 0,
+        logical: 0,
+        props: new.props.clone(),
+    });
+    Ok(id)
+}
+
+/// Who asks for a change, and with which words; for the history.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// `user on host`.
+    pub who: String,
+    /// The command.
+    pub text: String,
+}
+
+pub(crate) fn log(
+    commit: &Commit<'_>,
+    state: &mut State,
+    origin: &Origin,
+    internal: Option<String>,
+) {
+    let line = HistoryLine {
+        time: commit.shared.env.now(),
+        txg: commit.txg,
+        internal: internal.is_some(),
+        who: origin.who.clone(),
+        text: internal.unwrap_or_else(|| origin.text.clone()),
+    };
+    state.history_waiting.push(line);
+}
+
+impl Pool {
+    /// Writes a line into the history.
+    pub fn record(&self, origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Makes a dataset. Its parent must exist.
+    pub fn create_dataset(
+        &self,
+        name: &str,
+        new: &NewDataset,
+        origin: &Origin,
+    ) -> Result<Arc<Entry>> {
+        self.shared.commit_with(|commit, state| {
+            let (parent, last) = free_name(state, name)?;
+            check_props(name, &new.props)?;
+            if new.suite != 0 && !new.is_key_root && state.entry(parent)?.key_root == 0 {
+                return Err(Error::Refused {
+                    name: name.into(),
+                    reason: "there is no key above it to inherit".into(),
+                });
+            }
+            let id = insert(commit, state, new, parent, &last)?;
+            log(commit, state, origin, None);
+            Ok(Arc::clone(state.entry(id)?))
+        })
+    }
+
+    /// Gives a dataset, or a snapshot within its dataset, another name.
+    pub fn rename(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            let entry = Arc::clone(state.find(from)?);
+            if entry.parent == 0 {
+                return Err(Error::Refused {
+                    name: from.into(),
+                    reason: "a pool is renamed by importing it under another name".into(),
+                });
+            }
+            let (parent, last) = if entry.is_snapshot() {
+                snapshot::free_name(state, to, entry.parent)?
+            } else {
+                free_name(state, to)?
+            };
+            check_move(state, &entry, from, parent)?;
+            state.rename(entry.id, parent, &last)?;
+            for moved in state.subtree(entry.id) {
+                let name = state.name_of(&moved);
+                if name.len() > NAME_MAX {
+                    return Err(Error::BadName {
+                        name,
+                        reason: "it is longer than 255 bytes",
+                    });
+                }
+            }
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Gives the pool another name.
+    pub fn rename_pool(&self, name: &str, origin: &Origin) -> Result<()> {
+        check_pool_name(name)?;
+        self.shared.commit_with(|commit, state| {
+            state.root.set_name(name);
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Destroys a dataset or snapshot; with `recursive` also its snapshots and what is below it, or,
+    /// of a snapshot, the snapshots of the same name below. Returns the names of all that went.
+    pub fn destroy_dataset(
+        &self,
+        name: &str,
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<Vec<String>> {
+        self.shared.commit_with(|commit, state| {
+            let entry = Arc::clone(state.find(name)?);
+            let doomed = if entry.is_snapshot() {
+                snapshot::same_named(state, &entry, recursive)?
+            } else {
+                doomed(state, &entry, name, recursive)?
+            };
+            self.check_closed(state, &doomed)?;
+            let names = doomed.iter().map(|entry| state.name_of(entry)).collect();
+            for entry in &doomed {
+                if entry.is_snapshot() {
+                    snapshot::destroy(commit, state, entry.id)?;
+                } else {
+                    destroy_head(commit, state, entry.id)?;
+                }
+            }
+            log(commit, state, origin, None);
+            Ok(names)
+        })
+    }
+
+    pub(crate) fn check_closed(&self, state: &State, entries: &[Arc<Entry>]) -> Result<()> {
+        let open = self.shared.open.lock();
+        let busy = entries.iter().find(|entry| {
+            open.get(&entry.id)
+                .is_some_and(|weak| weak.strong_count() > 0)
+        });
+        match busy {
+            None => Ok(()),
+            Some(entry) => Err(Error::Busy {
+                name: state.name_of(entry),
+            }),
+        }
+    }
+
+    /// Sets and, where the value is `None`, unsets properties.
+    pub fn set_props(
+        &self,
+        name: &str,
+        changes: &[(String, Option<String>)],
+        origin: &Origin,
+    ) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            let id = state.find(name)?.id;
+            let entry = state.edit(id)?;
+            for (key, value) in changes {
+                match value {
+                    Some(value) => entry.props.insert(key.clone(), value.clone()),
+                    None => entry.props.remove(key),
+                };
+            }
+            check_props(name, &entry.props)?;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Replaces the keyrings of datasets, in one commit, with the properties that say where keys
+    /// come from. The blocks of the old keyrings are overwritten before this returns.
+    pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            let store = commit.shared.disk.store.as_ref();
+            for change in changes {
+                let guid = state.entry(change.id)?.guid;
+                let new = keyarea::write(store, state, guid, &change.keyring)?;
+                let entry = state.edit(change.id)?;
+                entry.key_root = change.key_root;
+                for (key, value) in &change.props {
+                    match value {
+                        Some(value) => entry.props.insert(key.clone(), value.clone()),
+                        None => entry.props.remove(key),
+                    };
+                }
+                let old = entry.keyring.replace(new);
+                keyarea::discard(state, old);
+            }
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// The keyring of a dataset; of a snapshot, its dataset's.
+    pub fn keyring(&self, id: u64) -> Result<Vec<u8>> {
+        let state = self.shared.state.read();
+        let head = state.entry(crate::state::head_id(state.entry(id)?))?;
+        let at = head.keyring.as_ref().ok_or_else(|| Error::Refused {
+            name: state.name_of(head),
+            reason: "it is not encrypted".into(),
+        })?;
+        keyarea::read(self.shared.disk.store.as_ref(), head.guid, at)
+    }
+
+    /// Opens a dataset or snapshot. A dataset is open once at a time.
+    pub fn open_dataset(&self, id: u64) -> Result<Arc<OpenDataset>> {
+        // A commit in between would leave the roots behind.
+        let _committing = self.shared.lock_commits();
+        let state = self.shared.state.read();
+        let entry = state.entry(id)?;
+        let writable = !entry.is_snapshot() && !self.shared.read_only;
+        let mut open = self.shared.open.lock();
+        open.retain(|_, dataset| dataset.strong_count() > 0);
+        if let Some(dataset) = open.get(&id).and_then(Weak::upgrade) {
+            if entry.is_snapshot() {
+                return Ok(dataset);
+            }
+            return Err(Error::Busy {
+                name: state.name_of(entry),
+            });
+        }
+        let dataset = Arc::new(OpenDataset::new(Arc::clone(&self.shared), entry, writable));
+        open.insert(id, Arc::downgrade(&dataset));
+        Ok(dataset)
+    }
+}
+
+/// A keyring to put in the place of another.
+#[derive(Clone, Debug)]
+pub struct NewKeyring {
+    /// The dataset.
+    pub id: u64,
+    /// The bytes.
+    pub keyring: Vec<u8>,
+    /// Whose slots unwrap it from now on.
+    pub key_root: u64,
+    /// Properties to set, or to unset.
+    pub props: Vec<(String, Option<String>)>,
+}
+
+fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
+    let bytes: usize = props
+        .iter()
+        .map(|(key, value)| key.len() + value.len() + 4)
+        .sum();
+    let longest = props
+        .iter()
+        .map(|(key, value)| key.len().max(value.len()))
+        .max();
+    if longest.unwrap_or(0) > PROPERTY_MAX || bytes > 256 << 10 {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "its properties are too long".into(),
+        });
+    }
+    Ok(())
+}
+
+/// The parent of a dataset that does not exist yet, and the last part of its name.
+fn free_name(state: &State, name: &str) -> Result<(u64, String)> {
+    if state.find(name).is_ok() {
+        return Err(Error::Exists { name: name.into() });
+    }
+    let parsed = DatasetName::parse(name)?;
+    let bad = |reason| Error::BadName {
+        name: name.into(),
+        reason,
+    };
+    if parsed.snapshot.is_some() {
+        return Err(bad("a dataset's name has no '@'"));
+    }
+    let Some((above, last)) = name.rsplit_once('/') else {
+        return Err(Error::NoSuchDataset { name: name.into() });
+    };
+    let parent = state.find(above)?;
+    if parent.kind != DatasetKind::FileSystem {
+        return Err(bad("only a file system can have datasets below it"));
+    }
+    Ok((parent.id, last.to_owned()))
+}
+
+/// Refuses a move below itself, and one away from the key that unwraps its keys.
+fn check_move(state: &State, entry: &Entry, name: &str, parent: u64) -> Result<()> {
+    let subtree = state.subtree(entry.id);
+    if subtree.iter().any(|below| below.id == parent) {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "it cannot be moved below itself".into(),
+        });
+    }
+    let inherits = entry.key_root != 0 && entry.key_root != entry.id && !entry.is_snapshot();
+    if inherits && state.entry(parent)?.key_root != entry.key_root {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "its key is inherited from a dataset that would no longer be above it; \
+                     give it a key of its own first (key change)"
+                .into(),
+        });
+    }
+    Ok(())
+}
+
+/// What goes with a dataset, in the order in which it goes.
+fn doomed(
+    state: &State,
+    entry: &Arc<Entry>,
+    name: &str,
+    recursive: bool,
+) -> Result<Vec<Arc<Entry>>> {
+    let dependents = |what| Error::HasDependents {
+        name: name.into(),
+        what,
+    };
+    if entry.parent == 0 {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "it is the root of its pool; use 'pool destroy'".into(),
+        });
+    }
+    if !recursive {
+        if state.children(entry.id).next().is_some() {
+            return Err(dependents("datasets below it"));
+        }
+        if entry.prev_snap != 0 {
+            return Err(dependents("snapshots"));
+        }
+    }
+    let mut all = Vec::new();
+    for dataset in state.subtree(entry.id).into_iter().rev() {
+        let mut snapshots = state.snapshots(&dataset);
+        snapshots.reverse();
+        all.extend(snapshots);
+        all.push(dataset);
+    }
+    Ok(all)
+}
+
+/// Destroys a dataset that has no snapshots.
+fn destroy_head(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
+    let entry = state
+        .remove(id)
+        .ok_or_else(|| Error::inconsistent("dataset table", "a dataset vanished"))?;
+    let min_birth = entry.prev_snap_txg;
+    let lists = deadlist::dissolve(commit, &entry.deadlist)?;
+    let trees = entry
+        .roots
+        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
+    let lists = lists
+        .into_iter()
+        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
+    reap::enqueue(state, trees.into_iter().chain(lists));
+    keyarea::discard(state, entry.keyring.clone());
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Which names datasets, snapshots and pools may have: those that ZFS allows.
+
+use crate::error::{Error, Result};
+
+/// A whole name is no longer than this.
+pub const NAME_MAX: usize = 255;
+
+/// A name in its parts: `tank/home/ann@monday`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetName<'a> {
+    /// The pool.
+    pub pool: &'a str,
+    /// The datasets below the root dataset, from the top.
+    pub path: Vec<&'a str>,
+    /// The snapshot.
+    pub snapshot: Option<&'a str>,
+}
+
+impl<'a> DatasetName<'a> {
+    /// Takes a name apart and checks every part.
+    pub fn parse(name: &'a str) -> Result<DatasetName<'a>> {
+        let bad = |reason| Error::BadName {
+            name: name.into(),
+            reason,
+        };
+        if name.len() > NAME_MAX {
+            return Err(bad("it is longer than 255 bytes"));
+        }
+        let (dataset, snapshot) = match name.split_once('@') {
+            Some((dataset, snapshot)) => (dataset, Some(snapshot)),
+            None => (name, None),
+        };
+        let mut parts = dataset.split('/');
+        let pool = parts.next().unwrap_or_default();
+        check_pool_name(pool)?;
+        let path: Vec<&str> = parts.collect();
+        for part in path.iter().chain(&snapshot) {
+            check_part(part).map_err(bad)?;
+        }
+        Ok(DatasetName {
+            pool,
+            path,
+            snapshot,
+        })
+    }
+}
+
+/// Checks the name of a pool.
+pub fn check_pool_name(name: &str) -> Result<()> {
+    let bad = |reason| {
+        Err(Error::BadName {
+            name: name.into(),
+            reason,
+        })
+    };
+    if let Err(reason) = check_part(name) {
+        return bad(reason);
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return bad("a pool's name begins with a letter");
+    }
+    if matches!(
+        name,
+        "mirror" | "raidz" | "raidz1" | "raidz2" | "spare" | "log" | "cache"
+    ) {
+        return bad("the word is reserved");
+    }
+    Ok(())
+}
+
+fn check_part(part: &str) -> std::result::Result<(), &'static str> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
+    if part.is_empty() {
+        Err("a part of it is empty")
+    } else if part.len() > NAME_MAX {
+        Err("a part of it is longer than 255 bytes")
+    } else if part == "." || part == ".." {
+        Err("'.' and '..' are no names")
+    } else if !part.chars().all(allowed) {
+        Err("letters, digits and the characters '-_.: ' are allowed")
+    } else if part.starts_with(['-', ' ']) || part.ends_with(' ') {
+        Err("a part of it begins with '-' or begins or ends with a space")
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        let name = DatasetName::parse("tank/home/ann@monday").unwrap();
+        assert_eq!(name.pool, "tank");
+        assert_eq!(name.path, ["home", "ann"]);
+        assert_eq!(name.snapshot, Some("monday"));
+        assert_eq!(DatasetName::parse("tank").unwrap().path, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        let long = format!("tank/{}", "x".repeat(251));
+        for name in [
+            "",
+            "/",
+            "tank/",
+            "/tank",
+            "tank//x",
+            "tank/..",
+            "tank/a@",
+            "tank@a@b",
+            "tank/a b ",
+            "1tank",
+            "mirror",
+            "tank/ä",
+            "tank/-x",
+            "tank/a\nb",
+            &long,
+        ] {
+            assert!(DatasetName::parse(name).is_err(), "{name:?}");
+        }
+        DatasetName::parse(&long[..255]).unwrap();
+    }
+}

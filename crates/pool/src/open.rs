@@ -1,0 +1,364 @@
+//! An open dataset: its two arrays as they are now, and what its key holder must do in a commit.
+
+use std::io::IoSlice;
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::array::{Overlay, walk};
+use crate::commit::Commit;
+use crate::entry::Entry;
+use crate::error::Result;
+use crate::layout::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
+use crate::pool::{Hold, Shared};
+use crate::space::{Class, Extent};
+
+/// The two arrays of a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ArrayKind {
+    /// Pages of the metadata tree.
+    Pages = 0,
+    /// File contents, or a volume's blocks.
+    Data = 1,
+}
+
+impl ArrayKind {
+    /// Both.
+    pub const ALL: [ArrayKind; 2] = [ArrayKind::Pages, ArrayKind::Data];
+
+    fn class(self) -> Class {
+        match self {
+            ArrayKind::Pages => Class::Meta,
+            ArrayKind::Data => Class::Data,
+        }
+    }
+
+    /// Metadata is kept twice: little of it, and much lost with it.
+    fn copies(self) -> usize {
+        match self {
+            ArrayKind::Pages => 2,
+            ArrayKind::Data => 1,
+        }
+    }
+}
+
+/// What a seal is made over.
+#[derive(Clone, Copy, Debug)]
+pub struct SealInput {
+    /// The dataset's guid.
+    pub guid: u64,
+    /// Counts the seals of the dataset.
+    pub sequence: u64,
+    /// The identities of the roots of both arrays.
+    pub roots: [Identity; 2],
+}
+
+/// The side of an open dataset that holds its keys.
+pub trait Participant: Send + Sync {
+    /// Sets aside what the closing transaction group has changed. Nothing else runs in the dataset
+    /// meanwhile, so this must be quick.
+    fn freeze(&self, txg: u64);
+
+    /// Puts what was set aside into the arrays, through [`Commit::put`].
+    fn sync(&self, commit: &Commit<'_>) -> Result<()>;
+
+    /// The seal over the new roots.
+    fn seal(&self, input: &SealInput) -> [u8; 32];
+
+    /// What was put is written: the arrays now return it.
+    fn synced(&self, txg: u64);
+}
+
+/// A record that has a place and is in no array yet. Its place is given back if it is dropped.
+#[must_use]
+pub struct Placed {
+    shared: Arc<Shared>,
+    place: Option<Place>,
+    identity: Identity,
+}
+
+impl Placed {
+    pub(crate) fn addrs(&self) -> [Addr; 2] {
+        self.place.map_or([Addr::default(); 2], |place| place.addr)
+    }
+
+    fn into_ptr(mut self, txg: u64) -> RecordPtr {
+        let place = self.place.take().expect("taken once");
+        let place = Place::new(place.addr, txg, place.checksum);
+        self.shared.space.count_allocated(txg, &place);
+        RecordPtr {
+            place,
+            identity: self.identity,
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.shared.space.release(Extent::of_place(&place));
+        }
+    }
+}
+
+/// A dataset or snapshot whose arrays can be read and, unless it is a snapshot, changed.
+pub struct OpenDataset {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: u64,
+    guid: u64,
+    writable: bool,
+    arrays: [RwLock<ArrayState>; 2],
+    participant: Mutex<Option<Weak<dyn Participant>>>,
+}
+
+struct ArrayState {
+    /// As of the last commit.
+    root: RecordPtr,
+    /// Changed since then by the transaction group being written,
+    syncing: Arc<Overlay>,
+    /// and by the one that is open.
+    open: Overlay,
+}
+
+impl OpenDataset {
+    pub(crate) fn new(shared: Arc<Shared>, entry: &Entry, writable: bool) -> OpenDataset {
+        let array = |root| {
+            RwLock::new(ArrayState {
+                root,
+                syncing: Arc::default(),
+                open: Overlay::default(),
+            })
+        };
+        OpenDataset {
+            shared,
+            id: entry.id,
+            guid: entry.guid,
+            writable,
+            arrays: entry.roots.map(array),
+            participant: Mutex::new(None),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its guid.
+    pub fn guid(&self) -> u64 {
+        self.guid
+    }
+
+    /// Whether it can be changed.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Names who takes part in commits.
+    pub fn attach(&self, participant: Weak<dyn Participant>) {
+        *self.participant.lock() = Some(participant);
+    }
+
+    pub(crate) fn participant(&self) -> Option<Arc<dyn Participant>> {
+        self.participant.lock().as_ref()?.upgrade()
+    }
+
+    /// The record in a slot, or the empty pointer.
+    pub fn get(&self, array: ArrayKind, slot: u64) -> Result<RecordPtr> {
+        loop {
+            let root = {
+                let state = self.array(array).read();
+                if let Some(ptr) = state.changed(slot) {
+                    return Ok(ptr);
+                }
+                state.root
+            };
+            match walk::get(&self.shared.disk, &root, slot) {
+                Err(_) if self.moved_on(array, &root) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// The first slot in a range that holds a record.
+    pub fn next(&self, array: ArrayKind, from: u64, before: u64) -> Result<Option<u64>> {
+        let mut from = from;
+        while from < before {
+            let (root, changed) = {
+                let state = self.array(array).read();
+                let overlays = [state.syncing.as_ref(), &state.open];
+                let changed = overlays.iter().filter_map(|o| o.next(from, before));
+                (state.root, changed.map(|(slot, _)| slot).min())
+            };
+            let stored = match walk::next(&self.shared.disk, &root, from) {
+                Err(_) if self.moved_on(array, &root) => continue,
+                result => result?.map(|(slot, _)| slot),
+            };
+            match changed.into_iter().chain(stored).min() {
+                Some(slot) if slot < before => {
+                    if !self.get(array, slot)?.is_empty() {
+                        return Ok(Some(slot));
+                    }
+                    from = slot + 1;
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the record in a slot into `buf`, copy after copy until `accept` takes one, and returns
+    /// its pointer; `None` if the slot is empty.
+    pub fn read(
+        &self,
+        array: ArrayKind,
+        slot: u64,
+        buf: &mut Vec<u8>,
+        accept: &mut dyn FnMut(&RecordPtr, &[u8]) -> bool,
+    ) -> Result<Option<RecordPtr>> {
+        loop {
+            let ptr = self.get(array, slot)?;
+            if ptr.is_empty() {
+                return Ok(None);
+            }
+            match self
+                .shared
+                .disk
+                .record(&ptr, buf, &mut |bytes| accept(&ptr, bytes))
+            {
+                Ok(()) => return Ok(Some(ptr)),
+                Err(_) if self.get(array, slot)? != ptr => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the bytes of a record are what its pointer says, as far as that can be known without
+    /// a key.
+    pub fn is_undamaged(&self, ptr: &RecordPtr, bytes: &[u8]) -> bool {
+        checksum(bytes) == ptr.place.checksum
+    }
+
+    /// Whether the array has another root by now. What an old root points to may have been freed,
+    /// and hold anything.
+    fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
+        self.array(array).read().root != *root
+    }
+
+    fn array(&self, array: ArrayKind) -> &RwLock<ArrayState> {
+        &self.arrays[array as usize]
+    }
+
+    /// Finds a place for a record and writes it there. `bytes` are whole units.
+    pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
+        let placed = self.allocate(array, identity, bytes)?;
+        for addr in placed.place.iter().flat_map(Place::copies) {
+            let written =
+                self.shared
+                    .disk
+                    .store
+                    .write(addr.segment(), addr.offset(), &[IoSlice::new(bytes)]);
+            written.map_err(|error| self.shared.suspend(error.into()))?;
+        }
+        Ok(placed)
+    }
+
+    /// Finds a place for a record that a commit will write.
+    pub(crate) fn allocate(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        bytes: &[u8],
+    ) -> Result<Placed> {
+        let addr = self
+            .shared
+            .allocate(array.class(), bytes.len(), array.copies())?;
+        Ok(Placed {
+            shared: Arc::clone(&self.shared),
+            place: Some(Place::new(addr, 0, checksum(bytes))),
+            identity,
+        })
+    }
+
+    /// Puts a record into a slot in the open transaction group.
+    pub fn put(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64, placed: Placed) {
+        self.change(hold, array, slot, |txg| placed.into_ptr(txg));
+    }
+
+    /// Empties a slot in the open transaction group.
+    pub fn punch(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64) {
+        self.change(hold, array, slot, |_| RecordPtr::EMPTY);
+    }
+
+    fn change(
+        &self,
+        hold: &Hold<'_>,
+        array: ArrayKind,
+        slot: u64,
+        new: impl FnOnce(u64) -> RecordPtr,
+    ) {
+        assert!(self.writable && slot < SLOT_LIMIT);
+        hold.mark_dirty();
+        let new = new(hold.txg());
+        let replaced = self.array(array).write().open.put(slot, new);
+        self.forget(hold.txg(), replaced);
+    }
+
+    /// A record that its own transaction group replaced was never in the tree.
+    fn forget(&self, txg: u64, replaced: Option<RecordPtr>) {
+        if let Some(ptr) = replaced.filter(|ptr| !ptr.is_empty()) {
+            self.shared.free_later(txg, &ptr.place);
+        }
+    }
+
+    pub(crate) fn freeze(&self, txg: u64) {
+        for array in &self.arrays {
+            let mut state = array.write();
+            debug_assert!(state.syncing.is_empty());
+            state.syncing = Arc::new(std::mem::take(&mut state.open));
+        }
+        if let Some(participant) = self.participant() {
+            participant.freeze(txg);
+        }
+    }
+
+    pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, placed: Placed) {
+        let ptr = placed.into_ptr(txg);
+        let replaced = Arc::make_mut(&mut self.array(array).write().syncing).put(slot, ptr);
+        self.forget(txg, replaced);
+    }
+
+    /// What the transaction group being written changes in an array.
+    pub(crate) fn syncing(&self, array: ArrayKind) -> (RecordPtr, Arc<Overlay>) {
+        let state = self.array(array).read();
+        (state.root, Arc::clone(&state.syncing))
+    }
+
+    /// The transaction group is written: the tree has what its overlay had.
+    pub(crate) fn settle(&self, roots: &[RecordPtr; 2]) {
+        for (array, root) in self.arrays.iter().zip(roots) {
+            let mut state = array.write();
+            state.root = *root;
+            state.syncing = Arc::default();
+        }
+    }
+}
+
+/// What was put since the last commit is gone with the open dataset, and its space is free again.
+impl Drop for OpenDataset {
+    fn drop(&mut self) {
+        for array in &mut self.arrays {
+            let records = array.get_mut().open.records();
+            if !records.is_empty() {
+                self.shared.forget_open(&records);
+            }
+        }
+    }
+}
+
+impl ArrayState {
+    fn changed(&self, slot: u64) -> Option<RecordPtr> {
+        self.open.get(slot).or_else(|| self.syncing.get(slot))
+    }
+}

@@ -1,0 +1,450 @@
+//! The pool: transaction groups, and what everything in it shares.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use store::Store;
+
+use crate::commit::{self, Commit};
+use crate::config::{Config, ConfigDevice};
+use crate::deadlist;
+use crate::disk::Disk;
+use crate::env::Env;
+use crate::error::{Error, Result};
+use crate::keyarea;
+use crate::layout::{Addr, Place, RecordPtr};
+use crate::lifecycle;
+use crate::names::check_pool_name;
+use crate::open::OpenDataset;
+use crate::reap;
+use crate::root::{PoolRoot, PoolState};
+use crate::space::{Class, Extent, Space};
+use crate::state::State;
+
+/// Nodes kept in memory: 64 MiB of them.
+const CACHED_NODES: usize = 16_384;
+
+/// An imported pool.
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the parts of a pool share.
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) state: RwLock<State>,
+    pub(crate) read_only: bool,
+    /// Open datasets, by id.
+    pub(crate) open: Mutex<HashMap<u64, Weak<OpenDataset>>>,
+    gate: RwLock<Gate>,
+    /// Whether the open transaction group has changes.
+    dirty: AtomicBool,
+    committing: Mutex<()>,
+    committed: Mutex<u64>,
+    commit_done: Condvar,
+    /// What the two transaction groups under way replaced among their own records, by parity.
+    freed: [Mutex<Vec<Extent>>; 2],
+    suspended: Mutex<Option<String>>,
+}
+
+/// Changes pass here, one transaction group after the other.
+struct Gate {
+    txg: u64,
+}
+
+/// The right to change something in the open transaction group. While it is held the group cannot
+/// close, so it must be short, and nothing that may wait for a device may happen meanwhile.
+pub struct Hold<'a> {
+    gate: RwLockReadGuard<'a, Gate>,
+    shared: &'a Shared,
+}
+
+impl Hold<'_> {
+    /// The open transaction group.
+    pub fn txg(&self) -> u64 {
+        self.gate.txg
+    }
+
+    /// Says that there is something to commit.
+    pub fn mark_dirty(&self) {
+        self.shared.dirty.store(true, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Remembers the first failure. From then on nothing changes.
+    pub(crate) fn suspend(&self, error: Error) -> Error {
+        let mut suspended = self.suspended.lock();
+        if suspended.is_none() {
+            tracing::error!(%error, "the pool is suspended");
+            *suspended = Some(error.to_string());
+        }
+        error
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.check_suspended()
+    }
+
+    pub(crate) fn allocate(&self, class: Class, len: usize, copies: usize) -> Result<[Addr; 2]> {
+        commit::allocate(self, class, len, copies)
+    }
+
+    /// Frees, with its own commit, a place that the transaction group no longer wants.
+    pub(crate) fn free_later(&self, txg: u64, place: &Place) {
+        self.freed[(txg % 2) as usize]
+            .lock()
+            .extend(Extent::of_place(place));
+    }
+
+    /// Frees records of the open transaction group that will never be in a tree.
+    pub(crate) fn forget_open(&self, records: &[RecordPtr]) {
+        let gate = self.gate.read();
+        for ptr in records {
+            self.free_later(gate.txg, &ptr.place);
+        }
+        self.dirty.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take_freed(&self, txg: u64) -> Vec<Extent> {
+        std::mem::take(&mut self.freed[(txg % 2) as usize].lock())
+    }
+
+    /// Commits the open transaction group, with what `task` does to the state. A task that fails
+    /// leaves the state as it was; the group is committed all the same.
+    pub(crate) fn commit_with<R>(
+        self: &Arc<Self>,
+        task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
+    ) -> Result<R> {
+        let committing = self.committing.lock();
+        self.check_writable()?;
+        let result = self.commit_locked(false, task);
+        drop(committing);
+        result
+    }
+
+    fn commit_locked<R>(
+        self: &Arc<Self>,
+        first: bool,
+        task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
+    ) -> Result<R> {
+        let open: Vec<Arc<OpenDataset>> = self
+            .open
+            .lock()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        let txg = self.close_group(&open);
+        let commit = Commit::new(self, txg);
+        self.make_durable(commit, first, &open, task)
+            .unwrap_or_else(|error| Err(self.suspend(error)))
+    }
+
+    /// Closes the open transaction group and opens the next.
+    fn close_group(&self, open: &[Arc<OpenDataset>]) -> u64 {
+        let mut gate = self.gate.write();
+        let txg = gate.txg;
+        gate.txg += 1;
+        self.dirty.store(false, Ordering::Release);
+        for dataset in open {
+            dataset.freeze(txg);
+        }
+        txg
+    }
+
+    /// The outer result is the commit's, the inner one the task's.
+    fn make_durable<R>(
+        self: &Arc<Self>,
+        commit: Commit<'_>,
+        first: bool,
+        open: &[Arc<OpenDataset>],
+        task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
+    ) -> Result<Result<R>> {
+        let txg = commit.txg;
+        let synced = commit.sync_datasets(open)?;
+        let mut state = self.state.write();
+        state.txg = txg;
+        for dataset in &synced {
+            dataset.enter(&mut state)?;
+            deadlist::append(&commit, &mut state, dataset.dataset.id, &dataset.delta.dead)?;
+        }
+        let outcome = run_task(&commit, &mut state, task);
+        reap::step(&commit, &mut state)?;
+        state.root.time = self.env.now().into();
+        commit.sync_state(&mut state)?;
+        commit.sync_space(&mut state, first)?;
+        commit.finish(&state)?;
+
+        // Durable. Everyone may see it, and what it freed may be used again.
+        for dataset in &synced {
+            dataset.dataset.settle(&dataset.roots);
+        }
+        for participant in open.iter().filter_map(|dataset| dataset.participant()) {
+            participant.synced(txg);
+        }
+        let bitmaps = state.root.bitmaps;
+        self.space.committed(bitmaps, commit.into_freed());
+        keyarea::wipe(self.disk.store.as_ref(), &mut state)?;
+        drop(state);
+        *self.committed.lock() = txg;
+        self.commit_done.notify_all();
+        Ok(outcome)
+    }
+
+    /// Whether a commit would have anything to write.
+    fn has_work(&self) -> bool {
+        self.dirty.load(Ordering::Acquire) || {
+            let state = self.state.read();
+            !state.reap.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
+        }
+    }
+}
+
+fn run_task<R>(
+    commit: &Commit<'_>,
+    state: &mut State,
+    task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
+) -> Result<R> {
+    let before = state.clone();
+    let mark = commit.mark();
+    task(commit, state).inspect_err(|_| {
+        *state = before;
+        commit.undo_since(&mark);
+    })
+}
+
+impl Pool {
+    /// Makes a pool with one dataset, its root. `entry` says what that is to be.
+    pub fn create(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+        name: &str,
+        top: &crate::NewDataset,
+    ) -> Result<Pool> {
+        check_pool_name(name)?;
+        let disk = Arc::new(Disk::new(store, CACHED_NODES));
+        let groups = disk.store.groups().len() as u32;
+        let root = PoolRoot::new(name, groups, env.now());
+        let config = current_config(disk.store.as_ref(), Config::default());
+        let mut state = State::new(root, 0, config);
+        state.config_dirty = true;
+        let space = Space::create(Arc::clone(&disk));
+        let pool = Pool::assemble(disk, space, env, state, false);
+        pool.shared.commit_locked(true, |commit, state| {
+            lifecycle::create_top(commit, state, top)
+        })?;
+        Ok(pool)
+    }
+
+    /// Imports the pool on a store.
+    pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+        let disk = Arc::new(Disk::new(store, CACHED_NODES));
+        let (txg, root) = newest_root(disk.store.as_ref())?;
+        let state = State::load(&disk, root, txg)?;
+        let space = Space::open(Arc::clone(&disk), &state.root.table, &state.root.bitmaps)?;
+        let was_active = state.root.state() == Some(PoolState::Active);
+        let pool = Pool::assemble(disk, space, env, state, read_only);
+        if !read_only {
+            pool.take_over(was_active)?;
+        }
+        Ok(pool)
+    }
+
+    fn assemble(
+        disk: Arc<Disk>,
+        space: Space,
+        env: Arc<dyn Env>,
+        state: State,
+        read_only: bool,
+    ) -> Pool {
+        let txg = state.txg;
+        Pool {
+            shared: Arc::new(Shared {
+                disk,
+                space: Arc::new(space),
+                env,
+                state: RwLock::new(state),
+                read_only,
+                open: Mutex::default(),
+                gate: RwLock::new(Gate { txg: txg + 1 }),
+                dirty: AtomicBool::new(false),
+                committing: Mutex::new(()),
+                committed: Mutex::new(txg),
+                commit_done: Condvar::new(),
+                freed: Default::default(),
+                suspended: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Finishes what a crash may have left of key changes, and makes the pool this host's.
+    fn take_over(&self, was_active: bool) -> Result<()> {
+        let store = self.shared.disk.store.as_ref();
+        {
+            let mut state = self.shared.state.write();
+            keyarea::wipe(store, &mut state)?;
+            if was_active {
+                keyarea::wipe_strays(store, &state)?;
+            }
+            let config = current_config(store, state.config.clone());
+            state.config_dirty |= config != state.config;
+            state.config = config;
+        }
+        Ok(())
+    }
+
+    /// Marks the pool as imported by `host`.
+    pub fn claim(&self, host: &str) -> Result<()> {
+        self.shared.commit_with(|_, state| {
+            state.root.set_state(PoolState::Active);
+            state.root.set_host(host);
+            Ok(())
+        })
+    }
+
+    /// Commits what is left and marks the pool as free to be imported anywhere. Nothing in it may be
+    /// open.
+    pub fn export(&self) -> Result<()> {
+        self.check_idle()?;
+        if self.shared.read_only {
+            return Ok(());
+        }
+        self.shared.commit_with(|_, state| {
+            state.root.set_state(PoolState::Exported);
+            Ok(())
+        })
+    }
+
+    /// Destroys the pool: its keys are overwritten, its devices belong to no pool.
+    pub fn destroy(&self) -> Result<()> {
+        self.check_idle()?;
+        self.shared.commit_with(|_, state| {
+            state.root.set_state(PoolState::Destroyed);
+            Ok(())
+        })?;
+        Ok(self.shared.disk.store.erase()?)
+    }
+
+    fn check_idle(&self) -> Result<()> {
+        let open = self.shared.open.lock();
+        let busy = open.values().find_map(Weak::upgrade);
+        match busy {
+            None => Ok(()),
+            Some(dataset) => {
+                let state = self.shared.state.read();
+                Err(Error::Busy {
+                    name: state.name_of(state.entry(dataset.id)?),
+                })
+            }
+        }
+    }
+
+    /// Joins the open transaction group, to change something in it.
+    pub fn enter(&self) -> Result<Hold<'_>> {
+        self.shared.check_writable()?;
+        Ok(Hold {
+            gate: self.shared.gate.read(),
+            shared: &self.shared,
+        })
+    }
+
+    /// Commits the open transaction group, if there is anything in it.
+    pub fn commit(&self) -> Result<()> {
+        if !self.shared.has_work() {
+            return self.shared.check_suspended();
+        }
+        self.shared.commit_with(|_, _| Ok(()))
+    }
+
+    /// Returns once the transaction group is durable, committing it if nobody else does.
+    pub fn commit_through(&self, txg: u64) -> Result<()> {
+        if self.committed_txg() >= txg {
+            return Ok(());
+        }
+        let committing = self.shared.committing.lock();
+        if self.committed_txg() >= txg {
+            return Ok(());
+        }
+        self.shared.check_writable()?;
+        let result = self.shared.commit_locked(false, |_, _| Ok(()));
+        drop(committing);
+        result
+    }
+
+    /// The last transaction group that is durable.
+    pub fn committed_txg(&self) -> u64 {
+        *self.shared.committed.lock()
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> String {
+        self.shared.state.read().root.name()
+    }
+
+    /// The pool's guid.
+    pub fn guid(&self) -> u64 {
+        self.shared.disk.store.pool_guid()
+    }
+}
+
+impl Shared {
+    /// Waits for the commit under way, and keeps the next from beginning.
+    pub(crate) fn lock_commits(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock()
+    }
+
+    pub(crate) fn suspended(&self) -> Option<String> {
+        self.suspended.lock().clone()
+    }
+
+    fn check_suspended(&self) -> Result<()> {
+        match self.suspended() {
+            Some(reason) => Err(Error::Suspended { reason }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The newest root of a pool that this program can open.
+fn newest_root(store: &dyn Store) -> Result<(u64, PoolRoot)> {
+    let superblocks = store.superblocks()?;
+    let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
+    let root = PoolRoot::decode(payload)?;
+    let present = store.groups().len();
+    let expected = root.groups.get() as usize;
+    if present < expected {
+        return Err(Error::Store(store::Error::MissingDevices {
+            missing: expected - present,
+            expected,
+        }));
+    }
+    if root.state() == Some(PoolState::Destroyed) {
+        return Err(Error::Destroyed { name: root.name() });
+    }
+    Ok((*txg, root))
+}
+
+/// The configuration as the devices say now.
+fn current_config(store: &dyn Store, old: Config) -> Config {
+    Config {
+        devices: store
+            .members()
+            .into_iter()
+            .map(|member| ConfigDevice {
+                guid: member.guid,
+                group: member.group,
+                size: member.size,
+                path: member.name,
+            })
+            .collect(),
+        ..old
+    }
+}

@@ -1,0 +1,253 @@
+//! Snapshots: earlier states of a dataset, in a line from the oldest to the dataset itself.
+
+use std::sync::Arc;
+
+use crate::commit::Commit;
+use crate::deadlist;
+use crate::entry::{DatasetKind, Entry};
+use crate::error::{Error, Result};
+use crate::layout::RecordPtr;
+use crate::lifecycle::{Origin, log};
+use crate::names::DatasetName;
+use crate::pool::Pool;
+use crate::reap::{self, Reap, ReapJob};
+use crate::state::State;
+
+impl Pool {
+    /// Makes snapshots, all at the same moment; with `recursive` also of everything below each.
+    pub fn snapshot(
+        &self,
+        names: &[String],
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<Vec<String>> {
+        self.shared.commit_with(|commit, state| {
+            let mut wanted = Vec::new();
+            for name in names {
+                let (dataset, snapshot) = split(name)?;
+                let head = Arc::clone(state.find(dataset)?);
+                let heads = if recursive {
+                    state.subtree(head.id)
+                } else {
+                    vec![head]
+                };
+                for head in heads {
+                    let name = format!("{}@{snapshot}", state.name_of(&head));
+                    DatasetName::parse(&name)?;
+                    if state.find(&name).is_ok() || wanted.iter().any(|(_, _, n)| *n == name) {
+                        return Err(Error::Exists { name });
+                    }
+                    if wanted.iter().any(|(id, _, _)| *id == head.id) {
+                        return Err(Error::Refused {
+                            name,
+                            reason: "one dataset cannot have two snapshots of the same moment"
+                                .into(),
+                        });
+                    }
+                    wanted.push((head.id, snapshot.to_owned(), name));
+                }
+            }
+            for (head, snapshot, _) in &wanted {
+                create(commit, state, *head, snapshot)?;
+            }
+            log(commit, state, origin, None);
+            Ok(wanted.into_iter().map(|(_, _, name)| name).collect())
+        })
+    }
+
+    /// Takes a dataset back to a snapshot. Later snapshots must not exist, or go with `recursive`.
+    /// The dataset must not be open.
+    pub fn rollback(&self, name: &str, recursive: bool, origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            let target = Arc::clone(state.find(name)?);
+            if !target.is_snapshot() {
+                return Err(Error::Refused {
+                    name: name.into(),
+                    reason: "it is not a snapshot".into(),
+                });
+            }
+            let head = Arc::clone(state.entry(target.parent)?);
+            let later: Vec<Arc<Entry>> = state
+                .snapshots(&head)
+                .into_iter()
+                .take_while(|snapshot| snapshot.id != target.id)
+                .collect();
+            if !later.is_empty() && !recursive {
+                return Err(Error::Refused {
+                    name: name.into(),
+                    reason: format!(
+                        "later snapshots exist ({}); use -r to destroy them",
+                        later
+                            .iter()
+                            .map(|s| format!("@{}", s.name))
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ),
+                });
+            }
+            let mut concerned = later.clone();
+            concerned.push(Arc::clone(&head));
+            self.check_closed(state, &concerned)?;
+            for snapshot in &later {
+                destroy(commit, state, snapshot.id)?;
+            }
+            roll_back(commit, state, head.id, &target)?;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+}
+
+/// The dataset and the last part of a snapshot's name.
+fn split(name: &str) -> Result<(&str, &str)> {
+    DatasetName::parse(name)?;
+    name.split_once('@').ok_or_else(|| Error::BadName {
+        name: name.into(),
+        reason: "a snapshot's name is dataset@snapshot",
+    })
+}
+
+/// A free name for a snapshot of `dataset`, given whole or as `@name` alone.
+pub(crate) fn free_name(state: &State, name: &str, dataset: u64) -> Result<(u64, String)> {
+    let own = state.name_of(state.entry(dataset)?);
+    let whole = if name.starts_with('@') {
+        format!("{own}{name}")
+    } else {
+        name.to_owned()
+    };
+    let (of, last) = split(&whole)?;
+    if of != own {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: format!("a snapshot stays with its dataset, {own}"),
+        });
+    }
+    if state.find(&whole).is_ok() {
+        return Err(Error::Exists { name: whole });
+    }
+    Ok((dataset, last.to_owned()))
+}
+
+/// A snapshot, and with `recursive` those of the same name below its dataset.
+pub(crate) fn same_named(
+    state: &State,
+    snapshot: &Arc<Entry>,
+    recursive: bool,
+) -> Result<Vec<Arc<Entry>>> {
+    if !recursive {
+        return Ok(vec![Arc::clone(snapshot)]);
+    }
+    let heads = state.subtree(snapshot.parent);
+    Ok(heads
+        .iter()
+        .filter_map(|head| {
+            let name = format!("{}@{}", state.name_of(head), snapshot.name);
+            state.find(&name).ok().cloned()
+        })
+        .collect())
+}
+
+/// Makes a snapshot of a dataset as the commit leaves it.
+fn create(commit: &Commit<'_>, state: &mut State, head: u64, name: &str) -> Result<()> {
+    let id = state.new_id();
+    let guid = commit.shared.env.guid();
+    let head = state.edit(head)?;
+    let snapshot = Entry {
+        id,
+        guid,
+        parent: head.id,
+        name: name.into(),
+        kind: DatasetKind::Snapshot,
+        created_txg: commit.txg,
+        created: commit.shared.env.now(),
+        keyring: None,
+        next: head.id,
+        used: 0,
+        props: Default::default(),
+        ..head.clone()
+    };
+    let before = head.prev_snap;
+    head.prev_snap = id;
+    head.prev_snap_txg = commit.txg;
+    head.deadlist = RecordPtr::EMPTY;
+    head.dead_bytes = 0;
+    state.insert(snapshot);
+    if before != 0 {
+        state.edit(before)?.next = id;
+    }
+    Ok(())
+}
+
+/// Destroys a snapshot: what only it had is freed, the rest of its deadlist goes to its successor.
+pub(crate) fn destroy(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
+    let snapshot = state
+        .remove(id)
+        .ok_or_else(|| Error::inconsistent("dataset table", "a snapshot vanished"))?;
+    let next = Arc::clone(state.entry(snapshot.next)?);
+
+    // Born since the snapshot before, dead before the next one: nobody else has these.
+    let (mut deadlist, only_here) = deadlist::take(commit, &next.deadlist, id)?;
+    let freed = only_here.as_ref().map_or(0, deadlist::Sublist::bytes);
+    reap::enqueue(
+        state,
+        only_here.map(|sublist| ReapJob::new(Reap::DeadRecords, sublist.root)),
+    );
+    let mut dead_bytes = next.dead_bytes - freed.min(next.dead_bytes);
+    for (older, sublist) in deadlist::dissolve(commit, &snapshot.deadlist)? {
+        deadlist = deadlist::merge(commit, &deadlist, older, &sublist)?;
+        dead_bytes += sublist.bytes();
+    }
+    let edited = state.edit(next.id)?;
+    edited.deadlist = deadlist;
+    edited.dead_bytes = dead_bytes;
+    edited.prev_snap = snapshot.prev_snap;
+    edited.prev_snap_txg = snapshot.prev_snap_txg;
+    if snapshot.prev_snap != 0 {
+        state.edit(snapshot.prev_snap)?.next = next.id;
+    }
+    let head = state.edit(snapshot.parent)?;
+    head.used = head.used.saturating_sub(freed);
+    pass_on(commit, state, id, &next)
+}
+
+/// Later deadlists keep things for the destroyed snapshot: its successor has them too.
+fn pass_on(commit: &Commit<'_>, state: &mut State, gone: u64, successor: &Entry) -> Result<()> {
+    let mut at = successor.next;
+    while at != 0 {
+        let later = Arc::clone(state.entry(at)?);
+        let (deadlist, kept) = deadlist::take(commit, &later.deadlist, gone)?;
+        if let Some(sublist) = kept {
+            let deadlist = deadlist::merge(commit, &deadlist, successor.id, &sublist)?;
+            state.edit(later.id)?.deadlist = deadlist;
+        }
+        at = later.next;
+    }
+    Ok(())
+}
+
+/// Gives a dataset the state of its newest snapshot.
+fn roll_back(commit: &Commit<'_>, state: &mut State, head: u64, target: &Entry) -> Result<()> {
+    let head = state.edit(head)?;
+    let old = head.clone();
+    // What was born since the snapshot goes; what died since is alive again.
+    let shared = target.referenced - old.dead_bytes.min(target.referenced);
+    head.used = head
+        .used
+        .saturating_sub(old.referenced.saturating_sub(shared));
+    head.roots = target.roots;
+    head.referenced = target.referenced;
+    head.logical = target.logical;
+    head.sequence = target.sequence;
+    head.seal = target.seal;
+    head.deadlist = RecordPtr::EMPTY;
+    head.dead_bytes = 0;
+    let min_birth = target.created_txg;
+    let trees = old
+        .roots
+        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
+    let lists = deadlist::dissolve(commit, &old.deadlist)?
+        .into_iter()
+        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
+    reap::enqueue(state, trees.into_iter().chain(lists));
+    Ok(())
+}

@@ -1,0 +1,590 @@
+//! Handing out units, and taking them back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use store::{SegmentId, UNIT};
+use zerocopy::FromBytes;
+
+use super::picker::{Summary, pick};
+use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
+use super::{Bitmap, Class, Extent};
+use crate::array::walk;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::layout::{Place, RecordPtr};
+
+/// Allocation moves on to another group of devices after this many units.
+const STRIPE_UNITS: u32 = (1 << 20) / UNIT;
+
+/// Bitmaps of segments at rest beyond this many are dropped after a commit.
+const MAPS_KEPT: usize = 2048;
+
+/// The allocator of a pool.
+pub(crate) struct Space {
+    disk: Arc<Disk>,
+    units_per_segment: u32,
+    numbering: Numbering,
+    total_units: u64,
+    reserved: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    groups: Vec<Vec<Summary>>,
+    maps: HashMap<SegmentId, Map>,
+    cursors: HashMap<(Class, u16), Cursor>,
+    stripes: HashMap<Class, Stripe>,
+    free_units: u64,
+    /// The array of bitmaps of the last commit.
+    bitmaps: RecordPtr,
+    /// What each of the two transaction groups under way has allocated, by parity.
+    allocated: [Vec<Extent>; 2],
+}
+
+struct Map {
+    taken: Bitmap,
+    on_disk: Bitmap,
+}
+
+struct Cursor {
+    index: u32,
+    unit: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Stripe {
+    group: u16,
+    left: u32,
+}
+
+/// Why space is wanted: frees may use what ordinary writes must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveFor {
+    /// Something new.
+    Writing,
+    /// Something that gives back more than it takes.
+    Freeing,
+}
+
+/// Bytes set aside until they are allocated or no longer wanted.
+#[must_use]
+pub struct Reservation {
+    space: Arc<Space>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How many bytes are set aside.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds another reservation to this one.
+    pub fn merge(&mut self, mut other: Reservation) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Space {
+    /// The space of a new pool: nothing taken, and its system segments chosen.
+    pub(crate) fn create(disk: Arc<Disk>) -> Space {
+        let space = Space::empty(disk);
+        let wanted = space.system_segments_wanted();
+        {
+            let mut inner = space.inner.lock();
+            let groups = inner.groups.len() as u64;
+            for n in 0..wanted {
+                // The last segments of the devices: the first ones fill up first.
+                let group = (n % groups) as usize;
+                let index = inner.groups[group].len() - 1 - (n / groups) as usize;
+                inner.groups[group][index].class = Some(Class::System);
+                inner.free_units -= u64::from(space.units_per_segment);
+            }
+        }
+        space
+    }
+
+    /// The space of a pool as its segment table and bitmaps say.
+    pub(crate) fn open(disk: Arc<Disk>, table: &RecordPtr, bitmaps: &RecordPtr) -> Result<Space> {
+        let space = Space::empty(disk);
+        let mut inner = space.inner.lock();
+        inner.bitmaps = *bitmaps;
+        space.read_table(&mut inner, table)?;
+        for root in [table, bitmaps] {
+            space.take_system_units(&mut inner, root)?;
+        }
+        drop(inner);
+        Ok(space)
+    }
+
+    fn empty(disk: Arc<Disk>) -> Space {
+        let units = disk.store.segment_size() / UNIT;
+        let numbering = Numbering::new(disk.store.groups());
+        let summary = Summary {
+            class: None,
+            taken: 0,
+            longest: units,
+        };
+        let groups = disk
+            .store
+            .groups()
+            .iter()
+            .map(|segments| vec![summary; *segments as usize])
+            .collect();
+        let total_units = numbering.total() * u64::from(units);
+        Space {
+            disk,
+            units_per_segment: units,
+            numbering,
+            total_units,
+            reserved: AtomicU64::new(0),
+            inner: Mutex::new(Inner {
+                groups,
+                maps: HashMap::new(),
+                cursors: HashMap::new(),
+                stripes: HashMap::new(),
+                free_units: total_units,
+                bitmaps: RecordPtr::EMPTY,
+                allocated: [Vec::new(), Vec::new()],
+            }),
+        }
+    }
+
+    /// Enough for every bitmap, the table and their nodes, in two copies, old and new.
+    fn system_segments_wanted(&self) -> u64 {
+        let segments = self.numbering.total();
+        let records = segments + segments.div_ceil(ENTRIES_PER_PAGE as u64);
+        let nodes = 2 * records.div_ceil(8) + 24;
+        let units = (records + nodes) * 2 * 2;
+        units.div_ceil(u64::from(self.units_per_segment)).max(2)
+    }
+
+    fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
+        let bad = |detail: String| Error::inconsistent("segment table", detail);
+        let mut from = 0;
+        while let Some((page, ptr)) = walk::next(&self.disk, table, from)? {
+            let bytes = self.disk.clear_record(&ptr)?;
+            for (n, chunk) in bytes.chunks_exact(size_of::<SegmentEntry>()).enumerate() {
+                let number = page * ENTRIES_PER_PAGE as u64 + n as u64;
+                let entry = SegmentEntry::read_from_bytes(chunk)
+                    .map_err(|_| bad("an entry is cut short".into()))?;
+                if entry == SegmentEntry::default() {
+                    continue;
+                }
+                if number >= self.numbering.total() {
+                    return Err(bad(format!(
+                        "it has a segment {number} that is on no device"
+                    )));
+                }
+                self.take_entry(inner, self.numbering.segment(number), &entry)
+                    .ok_or_else(|| bad(format!("segment {number} has impossible numbers")))?;
+            }
+            from = page + 1;
+        }
+        Ok(())
+    }
+
+    fn take_entry(&self, inner: &mut Inner, id: SegmentId, entry: &SegmentEntry) -> Option<()> {
+        let class = match entry.class {
+            1 => Class::Data,
+            2 => Class::Meta,
+            3 => Class::System,
+            _ => return None,
+        };
+        let used = entry.used.get();
+        let free = self.units_per_segment.checked_sub(used)?;
+        let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+        *summary = Summary {
+            class: Some(class),
+            taken: used,
+            longest: free,
+        };
+        inner.free_units -= u64::from(match class {
+            Class::System => self.units_per_segment,
+            Class::Data | Class::Meta => used,
+        });
+        Some(())
+    }
+
+    fn take_system_units(&self, inner: &mut Inner, root: &RecordPtr) -> Result<()> {
+        let mut places = Vec::new();
+        walk::visit_all(&self.disk, root, &mut |visit| {
+            let (walk::Visit::Node(ptr) | walk::Visit::Record(_, ptr)) = visit;
+            places.push(ptr.place);
+            Ok(())
+        })?;
+        for extent in places.iter().flat_map(Extent::of_place) {
+            let map = self.map(inner, extent.segment)?;
+            if !map.taken.set(extent.start, extent.units) {
+                return Err(Error::inconsistent(
+                    "segment table",
+                    "two of its records overlap",
+                ));
+            }
+            let summary =
+                &mut inner.groups[extent.segment.group() as usize][extent.segment.index() as usize];
+            if summary.class != Some(Class::System) {
+                return Err(Error::inconsistent(
+                    "segment table",
+                    "a record of it is not in a system segment",
+                ));
+            }
+            summary.taken += extent.units;
+        }
+        Ok(())
+    }
+
+    /// The bitmaps of a segment, read if they are not in memory.
+    fn map<'a>(&self, inner: &'a mut Inner, id: SegmentId) -> Result<&'a mut Map> {
+        let number = self
+            .numbering
+            .number(id)
+            .ok_or_else(|| Error::inconsistent("record pointer", "it points outside the pool"))?;
+        if !inner.maps.contains_key(&id) {
+            let on_disk = self.read_bitmap(&inner.bitmaps, number)?;
+            let map = Map {
+                taken: on_disk.clone(),
+                on_disk,
+            };
+            inner.maps.insert(id, map);
+        }
+        Ok(inner.maps.get_mut(&id).expect("just inserted"))
+    }
+
+    /// The bitmap of a segment in the array of bitmaps at `root`.
+    fn read_bitmap(&self, root: &RecordPtr, number: u64) -> Result<Bitmap> {
+        let ptr = walk::get(&self.disk, root, number)?;
+        if ptr.is_empty() {
+            return Ok(Bitmap::new(self.units_per_segment));
+        }
+        Bitmap::from_bytes(&self.disk.clear_record(&ptr)?, self.units_per_segment)
+            .ok_or_else(|| Error::inconsistent("bitmap", format!("of segment {number}")))
+    }
+
+    /// Takes a run of units, not in the segment `apart_from`, where there is a choice.
+    pub(crate) fn allocate(
+        &self,
+        class: Class,
+        units: u32,
+        apart_from: Option<SegmentId>,
+    ) -> Result<Extent> {
+        let mut inner = self.inner.lock();
+        for group in self.group_order(&mut inner, class, units, apart_from) {
+            let barred = apart_from
+                .filter(|id| id.group() == u32::from(group))
+                .map(SegmentId::index);
+            if let Some(extent) = self.allocate_in(&mut inner, class, group, units, barred)? {
+                return Ok(extent);
+            }
+        }
+        match apart_from {
+            Some(_) => {
+                drop(inner);
+                self.allocate(class, units, None)
+            }
+            None => Err(Error::NoSpace),
+        }
+    }
+
+    /// The groups to try, the best first: the one whose turn it is, then those with most room.
+    fn group_order(
+        &self,
+        inner: &mut Inner,
+        class: Class,
+        units: u32,
+        apart_from: Option<SegmentId>,
+    ) -> Vec<u16> {
+        let count = inner.groups.len();
+        if count == 1 {
+            return vec![0];
+        }
+        let avoid = apart_from.map(SegmentId::group);
+        if let Some(stripe) = inner.stripes.get_mut(&class)
+            && stripe.left >= units
+            && avoid != Some(u32::from(stripe.group))
+        {
+            stripe.left -= units;
+            let turn = stripe.group;
+            return std::iter::once(turn)
+                .chain((0..count as u16).filter(move |g| *g != turn))
+                .collect();
+        }
+        let mut order: Vec<(bool, u64, u16)> = (0..count as u16)
+            .map(|group| {
+                (
+                    avoid == Some(u32::from(group)),
+                    self.fullness(inner, group),
+                    group,
+                )
+            })
+            .collect();
+        order.sort_unstable();
+        if avoid.is_none() {
+            let stripe = Stripe {
+                group: order[0].2,
+                left: STRIPE_UNITS.saturating_sub(units),
+            };
+            inner.stripes.insert(class, stripe);
+        }
+        order.into_iter().map(|(_, _, group)| group).collect()
+    }
+
+    /// How full a group is, in millionths.
+    fn fullness(&self, inner: &Inner, group: u16) -> u64 {
+        let segments = &inner.groups[usize::from(group)];
+        let taken: u64 = segments.iter().map(|s| u64::from(s.taken)).sum();
+        taken * 1_000_000 / (segments.len() as u64 * u64::from(self.units_per_segment)).max(1)
+    }
+
+    fn allocate_in(
+        &self,
+        inner: &mut Inner,
+        class: Class,
+        group: u16,
+        units: u32,
+        barred: Option<u32>,
+    ) -> Result<Option<Extent>> {
+        let key = (class, group);
+        let mut fresh = false;
+        loop {
+            let Some(cursor) = inner.cursors.get(&key).filter(|c| Some(c.index) != barred) else {
+                let segments = &inner.groups[usize::from(group)];
+                let picked = pick(segments, class, units, self.units_per_segment, barred);
+                let Some(index) = picked else { return Ok(None) };
+                inner.cursors.insert(key, Cursor { index, unit: 0 });
+                fresh = true;
+                continue;
+            };
+            let (index, unit) = (cursor.index, cursor.unit);
+            let id = SegmentId::new(group, index);
+            let found = self.map(inner, id)?.taken.find(unit, units);
+            let summary = &mut inner.groups[usize::from(group)][index as usize];
+            match found {
+                Ok(start) => {
+                    self.take(inner, class, id, start, units);
+                    let next = Cursor {
+                        index,
+                        unit: start + units,
+                    };
+                    inner.cursors.insert(key, next);
+                    return Ok(Some(Extent {
+                        segment: id,
+                        start,
+                        units,
+                    }));
+                }
+                Err(longest) => {
+                    if fresh {
+                        summary.longest = longest;
+                    }
+                    inner.cursors.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn take(&self, inner: &mut Inner, class: Class, id: SegmentId, start: u32, units: u32) {
+        let map = inner.maps.get_mut(&id).expect("searched just now");
+        assert!(map.taken.set(start, units), "the run is free");
+        let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+        summary.taken += units;
+        let class = *summary.class.get_or_insert(class);
+        if class != Class::System {
+            inner.free_units -= u64::from(units);
+        }
+    }
+
+    /// Hands out again what is taken and not needed: an allocation that came to nothing, or the
+    /// frees of a durable commit.
+    pub(crate) fn release(&self, extents: impl IntoIterator<Item = Extent>) {
+        let mut inner = self.inner.lock();
+        for extent in extents {
+            let id = extent.segment;
+            let map = inner
+                .maps
+                .get_mut(&id)
+                .expect("a segment in use keeps its map");
+            assert!(
+                map.taken.clear(extent.start, extent.units),
+                "the run is taken"
+            );
+            let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+            summary.taken -= extent.units;
+            summary.longest = self.units_per_segment;
+            let class = summary.class;
+            if summary.taken == 0 && class != Some(Class::System) {
+                summary.class = None;
+            }
+            if class != Some(Class::System) {
+                inner.free_units += u64::from(extent.units);
+            }
+        }
+    }
+
+    /// Counts an allocation to a transaction group.
+    pub(crate) fn count_allocated(&self, txg: u64, place: &Place) {
+        self.inner.lock().allocated[(txg % 2) as usize].extend(Extent::of_place(place));
+    }
+
+    /// Works a transaction group's allocations, `more` of its commit, and its frees into the bitmaps,
+    /// and returns the segments that changed.
+    pub(crate) fn apply(
+        &self,
+        txg: u64,
+        more: &[Extent],
+        freed: &[Extent],
+    ) -> Result<Vec<Changed>> {
+        let mut inner = self.inner.lock();
+        let allocated = std::mem::take(&mut inner.allocated[(txg % 2) as usize]);
+        let mut changed = std::collections::BTreeSet::new();
+        for (extents, allocate) in [(&allocated[..], true), (more, true), (freed, false)] {
+            for extent in extents {
+                let on_disk = &mut self.map(&mut inner, extent.segment)?.on_disk;
+                let done = if allocate {
+                    on_disk.set(extent.start, extent.units)
+                } else {
+                    on_disk.clear(extent.start, extent.units)
+                };
+                if !done {
+                    let verb = if allocate { "allocated" } else { "freed" };
+                    return Err(Error::inconsistent(
+                        "space",
+                        format!("{extent:?} was {verb} twice"),
+                    ));
+                }
+                changed.insert(extent.segment);
+            }
+        }
+        Ok(changed
+            .into_iter()
+            .map(|id| self.changed(&inner, id))
+            .collect())
+    }
+
+    fn changed(&self, inner: &Inner, id: SegmentId) -> Changed {
+        let map = &inner.maps[&id];
+        let used = map.on_disk.count();
+        let class = inner.groups[id.group() as usize][id.index() as usize].class;
+        Changed {
+            number: self.numbering.number(id).expect("it has a map"),
+            entry: match class {
+                Some(class) if used > 0 => SegmentEntry::new(class as u8, used),
+                _ => SegmentEntry::default(),
+            },
+            bitmap: (used > 0).then(|| map.on_disk.to_bytes()),
+        }
+    }
+
+    /// The entries of all system segments, for the first table of a pool.
+    pub(crate) fn system_entries(&self) -> Vec<Changed> {
+        let inner = self.inner.lock();
+        let system = |number: &u64| {
+            let id = self.numbering.segment(*number);
+            inner.groups[id.group() as usize][id.index() as usize].class == Some(Class::System)
+        };
+        (0..self.numbering.total())
+            .filter(system)
+            .map(|number| Changed {
+                number,
+                entry: SegmentEntry::new(Class::System as u8, 0),
+                bitmap: None,
+            })
+            .collect()
+    }
+
+    /// A commit is durable: its bitmaps are the ones on disk, and what it freed is free.
+    pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: Vec<Extent>) {
+        self.release(freed);
+        let mut inner = self.inner.lock();
+        inner.bitmaps = bitmaps;
+        if inner.maps.len() > MAPS_KEPT {
+            let Inner {
+                maps,
+                cursors,
+                groups,
+                ..
+            } = &mut *inner;
+            maps.retain(|id, map| {
+                let class = groups[id.group() as usize][id.index() as usize].class;
+                let in_use = cursors
+                    .iter()
+                    .any(|((_, group), c)| SegmentId::new(*group, c.index) == *id);
+                in_use || class == Some(Class::System) || map.taken != map.on_disk
+            });
+        }
+    }
+
+    /// Sets bytes aside, or says that there is no room for them.
+    pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        let free = self.free_bytes();
+        let keep = match why {
+            ReserveFor::Writing => self.slop_bytes(),
+            ReserveFor::Freeing => self.slop_bytes() / 2,
+        };
+        let before = self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        let reservation = Reservation {
+            space: Arc::clone(self),
+            bytes,
+        };
+        if before + bytes + keep > free {
+            return Err(Error::NoSpace);
+        }
+        Ok(reservation)
+    }
+
+    /// Bytes for records, in all.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        let system = self.system_segments_wanted() * u64::from(self.units_per_segment);
+        (self.total_units - system) * u64::from(UNIT)
+    }
+
+    /// Bytes that are not taken.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.inner.lock().free_units * u64::from(UNIT)
+    }
+
+    /// Bytes that an ordinary write may still use.
+    pub(crate) fn available_bytes(&self) -> u64 {
+        self.free_bytes()
+            .saturating_sub(self.slop_bytes() + self.reserved.load(Ordering::Relaxed))
+    }
+
+    /// What is kept free, so that deleting and committing always have room.
+    fn slop_bytes(&self) -> u64 {
+        let total = self.total_bytes();
+        (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
+    }
+
+    /// The bitmap on disk of every segment that is not the system's, for checking.
+    pub(crate) fn bitmaps_on_disk(&self) -> Result<Vec<(SegmentId, Bitmap)>> {
+        let mut inner = self.inner.lock();
+        let mut all = Vec::new();
+        for number in 0..self.numbering.total() {
+            let id = self.numbering.segment(number);
+            let class = inner.groups[id.group() as usize][id.index() as usize].class;
+            if class != Some(Class::System) {
+                all.push((id, self.map(&mut inner, id)?.on_disk.clone()));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// A segment whose state on disk changes with a commit.
+pub(crate) struct Changed {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its entry in the table.
+    pub(crate) entry: SegmentEntry,
+    /// Its bitmap; none if it is empty.
+    pub(crate) bitmap: Option<Vec<u8>>,
+}

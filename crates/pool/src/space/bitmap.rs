@@ -1,0 +1,176 @@
+//! Which units of a segment are taken.
+
+/// One bit for each unit of a segment; set: taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bitmap {
+    words: Vec<u64>,
+    units: u32,
+}
+
+impl Bitmap {
+    /// `units` free units.
+    pub(crate) fn new(units: u32) -> Bitmap {
+        Bitmap {
+            words: vec![0; units.div_ceil(64) as usize],
+            units,
+        }
+    }
+
+    /// The bytes of a bitmap, as they lie on disk.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect()
+    }
+
+    /// A bitmap of `units` from its bytes; more bytes may follow. `None` if there are too few, or
+    /// units are taken that do not exist.
+    pub(crate) fn from_bytes(bytes: &[u8], units: u32) -> Option<Bitmap> {
+        let len = units.div_ceil(64) as usize;
+        let (chunks, _) = bytes.get(..len * 8)?.as_chunks::<8>();
+        let words: Vec<u64> = chunks
+            .iter()
+            .map(|chunk| u64::from_le_bytes(*chunk))
+            .collect();
+        let tail = units % 64;
+        let beyond = match words.last() {
+            Some(last) if tail != 0 => last >> tail,
+            _ => 0,
+        };
+        (beyond == 0).then_some(Bitmap { words, units })
+    }
+
+    /// How many units are taken.
+    pub(crate) fn count(&self) -> u32 {
+        self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// How many units are taken here and free in another bitmap of the same size.
+    pub(crate) fn count_without(&self, other: &Bitmap) -> u32 {
+        let pairs = self.words.iter().zip(&other.words);
+        pairs
+            .map(|(word, other)| (word & !other).count_ones())
+            .sum()
+    }
+
+    /// Takes a run. False, and nothing changed, if any of it is taken or does not exist.
+    #[must_use]
+    pub(crate) fn set(&mut self, start: u32, len: u32) -> bool {
+        if !self.is_run(start, len, false) {
+            return false;
+        }
+        for_words(start, len, |word, mask| self.words[word] |= mask);
+        true
+    }
+
+    /// Frees a run. False, and nothing changed, if any of it is free or does not exist.
+    #[must_use]
+    pub(crate) fn clear(&mut self, start: u32, len: u32) -> bool {
+        if !self.is_run(start, len, true) {
+            return false;
+        }
+        for_words(start, len, |word, mask| self.words[word] &= !mask);
+        true
+    }
+
+    fn is_run(&self, start: u32, len: u32, taken: bool) -> bool {
+        let exists = start.checked_add(len).is_some_and(|end| end <= self.units);
+        if !exists {
+            return false;
+        }
+        let mut same = true;
+        for_words(start, len, |word, mask| {
+            let bits = self.words[word] & mask;
+            same &= bits == if taken { mask } else { 0 };
+        });
+        same
+    }
+
+    /// The first run of `len` free units at or after `from`, or the longest run seen on the way.
+    pub(crate) fn find(&self, from: u32, len: u32) -> Result<u32, u32> {
+        let mut longest = 0;
+        let mut at = from;
+        while let Some(start) = self.next(at, false) {
+            let end = self.next(start, true).unwrap_or(self.units);
+            if end - start >= len {
+                return Ok(start);
+            }
+            longest = longest.max(end - start);
+            at = end;
+        }
+        Err(longest)
+    }
+
+    /// The first unit at or after `from` that is taken, or that is free.
+    fn next(&self, from: u32, taken: bool) -> Option<u32> {
+        let flip = if taken { 0 } else { u64::MAX };
+        let mut word = (from / 64) as usize;
+        let mut bits = (self.words.get(word)? ^ flip) & (u64::MAX << (from % 64));
+        while bits == 0 {
+            word += 1;
+            bits = self.words.get(word)? ^ flip;
+        }
+        let unit = word as u32 * 64 + bits.trailing_zeros();
+        (unit < self.units).then_some(unit)
+    }
+}
+
+/// Calls `f` with each word that a run touches and the run's bits in it.
+fn for_words(start: u32, len: u32, mut f: impl FnMut(usize, u64)) {
+    let mut at = start;
+    let end = start + len;
+    while at < end {
+        let bit = at % 64;
+        let n = (64 - bit).min(end - at);
+        let mask = (u64::MAX >> (64 - n)) << bit;
+        f((at / 64) as usize, mask);
+        at += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_taken_and_freed_whole() {
+        let mut map = Bitmap::new(200);
+        assert!(map.set(60, 70));
+        assert_eq!(map.count(), 70);
+        assert!(!map.set(129, 2), "its first unit is taken");
+        assert!(!map.clear(129, 2), "its last unit is free");
+        assert_eq!(map.count(), 70);
+        assert!(!map.set(199, 2), "beyond the end");
+        assert!(!map.set(u32::MAX, 1));
+        assert!(map.clear(64, 64));
+        assert_eq!(map.count(), 6);
+    }
+
+    #[test]
+    fn free_runs_are_found() {
+        let mut map = Bitmap::new(200);
+        assert_eq!(map.find(0, 200), Ok(0));
+        assert_eq!(map.find(1, 200), Err(199));
+        assert!(map.set(0, 3) && map.set(10, 100) && map.set(150, 50));
+        assert_eq!(map.find(0, 7), Ok(3));
+        assert_eq!(map.find(0, 8), Ok(110));
+        assert_eq!(map.find(4, 7), Ok(110));
+        assert_eq!(map.find(0, 41), Err(40));
+        assert_eq!(map.find(200, 1), Err(0));
+        assert!(map.set(3, 7) && map.set(110, 40));
+        assert_eq!(map.find(0, 1), Err(0));
+    }
+
+    #[test]
+    fn bytes_are_checked() {
+        let mut map = Bitmap::new(70);
+        assert!(map.set(3, 66));
+        let mut bytes = map.to_bytes();
+        assert_eq!(bytes.len(), 16);
+        assert_eq!(Bitmap::from_bytes(&bytes, 70), Some(map));
+        assert_eq!(Bitmap::from_bytes(&bytes[..15], 70), None);
+        bytes[8] |= 0x40;
+        assert_eq!(Bitmap::from_bytes(&bytes, 70), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! The segment table: what each segment is used for and how full it is, so that the allocator can
+//! choose without reading every bitmap.
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Entries to a record of the table.
+pub(crate) const ENTRIES_PER_PAGE: usize = store::UNIT as usize / size_of::<SegmentEntry>();
+
+/// One segment.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct SegmentEntry {
+    /// A [`super::Class`], or 0 if nothing is in it.
+    pub(crate) class: u8,
+    reserved: [u8; 3],
+    /// Units that are set in its bitmap; 0 for a system segment, which has none.
+    pub(crate) used: U32,
+    reserved2: [u8; 24],
+}
+
+const _: () = assert!(size_of::<SegmentEntry>() == 32);
+
+impl SegmentEntry {
+    pub(crate) fn new(class: u8, used: u32) -> SegmentEntry {
+        SegmentEntry {
+            class,
+            used: used.into(),
+            ..SegmentEntry::default()
+        }
+    }
+}
+
+/// How the segments of all groups are numbered: group by group, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbering {
+    bases: Vec<u64>,
+    counts: Vec<u32>,
+}
+
+impl Numbering {
+    pub(crate) fn new(counts: Vec<u32>) -> Numbering {
+        let bases = counts
+            .iter()
+            .scan(0, |base, count| {
+                let this = *base;
+                *base += u64::from(*count);
+                Some(this)
+            })
+            .collect();
+        Numbering { bases, counts }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// The number of a segment, if it exists.
+    pub(crate) fn number(&self, segment: store::SegmentId) -> Option<u64> {
+        let group = segment.group() as usize;
+        let count = *self.counts.get(group)?;
+        (segment.index() < count).then(|| self.bases[group] + u64::from(segment.index()))
+    }
+
+    /// The segment with a number, which exists.
+    pub(crate) fn segment(&self, number: u64) -> store::SegmentId {
+        let group = self.bases.partition_point(|base| *base <= number) - 1;
+        store::SegmentId::new(group as u16, (number - self.bases[group]) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::SegmentId;
+
+    #[test]
+    fn numbers_and_segments_correspond() {
+        let numbering = Numbering::new(vec![3, 5, 1]);
+        assert_eq!(numbering.total(), 9);
+        for number in 0..9 {
+            assert_eq!(numbering.number(numbering.segment(number)), Some(number));
+        }
+        assert_eq!(numbering.segment(3), SegmentId::new(1, 0));
+        assert_eq!(numbering.number(SegmentId::new(0, 3)), None);
+        assert_eq!(numbering.number(SegmentId::new(3, 0)), None);
+        assert_eq!(numbering.number(SegmentId(u64::MAX)), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! The dataset table in memory, and the rest of what a commit writes of the pool itself.
+//!
+//! Only a commit changes it. Readers see the state that the commit under way is about to make
+//! durable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::array::walk;
+use crate::config::Config;
+use crate::disk::Disk;
+use crate::entry::{DatasetKind, Entry};
+use crate::error::{Error, Result};
+use crate::history::HistoryLine;
+use crate::names::{DatasetName, NAME_MAX};
+use crate::reap::ReapJob;
+use crate::root::PoolRoot;
+
+/// Everything about a pool that is not in a dataset.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) root: PoolRoot,
+    pub(crate) txg: u64,
+    pub(crate) config: Config,
+    pub(crate) reap: BTreeMap<u64, ReapJob>,
+    /// Lines that the next commit appends to the history.
+    pub(crate) history_waiting: Vec<HistoryLine>,
+    entries: BTreeMap<u64, Arc<Entry>>,
+    /// Datasets by parent and name; snapshots by dataset and name, with `@` before it.
+    names: BTreeMap<(u64, String), u64>,
+    /// Entries that the commit under way has changed or removed.
+    pub(crate) dirty: BTreeSet<u64>,
+    /// Jobs likewise.
+    pub(crate) reap_dirty: BTreeSet<u64>,
+    /// Whether the configuration changed.
+    pub(crate) config_dirty: bool,
+}
+
+impl State {
+    /// The state of a pool without datasets.
+    pub(crate) fn new(root: PoolRoot, txg: u64, config: Config) -> State {
+        State {
+            root,
+            txg,
+            config,
+            reap: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            names: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            reap_dirty: BTreeSet::new(),
+            history_waiting: Vec::new(),
+            config_dirty: false,
+        }
+    }
+
+    /// Reads the state below a root.
+    pub(crate) fn load(disk: &Disk, root: PoolRoot, txg: u64) -> Result<State> {
+        let config = Config::load(disk, &root.config)?;
+        let mut state = State::new(root, txg, config);
+        let mut from = 0;
+        while let Some((slot, ptr)) = walk::next(disk, &state.root.datasets, from)? {
+            let entry = Entry::decode(&disk.clear_record(&ptr)?)
+                .filter(|entry| entry.id == slot && entry.id < state.root.next_id.get())
+                .ok_or_else(|| inconsistent(format!("entry {slot} cannot be read")))?;
+            state.index(Arc::new(entry))?;
+            from = slot + 1;
+        }
+        state.reap = ReapJob::load_all(disk, &state.root.reap)?;
+        state.check()?;
+        Ok(state)
+    }
+
+    fn index(&mut self, entry: Arc<Entry>) -> Result<()> {
+        if self.names.insert(name_key(&entry), entry.id).is_some() {
+            return Err(inconsistent(format!(
+                "two entries have the name '{}'",
+                entry.name
+            )));
+        }
+        self.entries.insert(entry.id, entry);
+        Ok(())
+    }
+
+    /// Checks that the entries form one tree, with one line of snapshots for each dataset.
+    fn check(&self) -> Result<()> {
+        for entry in self.entries.values() {
+            if !self.reaches_top(entry) {
+                return Err(inconsistent(format!("entry {} has no parent", entry.id)));
+            }
+            let before = entry.prev_snap;
+            let line_fits = before == 0
+                || self.entries.get(&before).is_some_and(|snap| {
+                    snap.is_snapshot()
+                        && snap.next == entry.id
+                        && snap.created_txg == entry.prev_snap_txg
+                        && (snap.created_txg < entry.created_txg || !entry.is_snapshot())
+                        && snap.parent == head_id(entry)
+                });
+            if !line_fits {
+                return Err(inconsistent(format!(
+                    "entry {} has a broken line of snapshots",
+                    entry.id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an entry's parents lead to the root dataset.
+    fn reaches_top(&self, entry: &Entry) -> bool {
+        let mut entry = entry;
+        // A name of 255 bytes has no more parts than this.
+        for _ in 0..=NAME_MAX {
+            match self.entries.get(&entry.parent) {
+                Some(parent) if !parent.is_snapshot() => entry = parent,
+                Some(_) => return false,
+                None => {
+                    return entry.parent == 0 && !entry.is_snapshot() && entry.name.is_empty();
+                }
+            }
+        }
+        false
+    }
+
+    /// The entry with an id.
+    pub(crate) fn get(&self, id: u64) -> Option<&Arc<Entry>> {
+        self.entries.get(&id)
+    }
+
+    /// The entry with an id that is known to exist.
+    pub(crate) fn entry(&self, id: u64) -> Result<&Arc<Entry>> {
+        self.get(id)
+            .ok_or_else(|| inconsistent(format!("there is no entry {id}")))
+    }
+
+    /// The entry with an id that is known to exist, to be changed.
+    pub(crate) fn edit(&mut self, id: u64) -> Result<&mut Entry> {
+        self.dirty.insert(id);
+        self.entries
+            .get_mut(&id)
+            .map(Arc::make_mut)
+            .ok_or_else(|| inconsistent(format!("there is no entry {id}")))
+    }
+
+    /// Adds an entry whose name is free.
+    pub(crate) fn insert(&mut self, entry: Entry) {
+        self.dirty.insert(entry.id);
+        self.names.insert(name_key(&entry), entry.id);
+        self.entries.insert(entry.id, Arc::new(entry));
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Arc<Entry>> {
+        let entry = self.entries.remove(&id)?;
+        self.names.remove(&name_key(&entry));
+        self.dirty.insert(id);
+        Some(entry)
+    }
+
+    /// Gives an entry another name, which is free.
+    pub(crate) fn rename(&mut self, id: u64, parent: u64, name: &str) -> Result<()> {
+        let old = name_key(self.entry(id)?);
+        let entry = self.edit(id)?;
+        entry.parent = parent;
+        entry.name = name.into();
+        let new = name_key(entry);
+        self.names.remove(&old);
+        self.names.insert(new, id);
+        Ok(())
+    }
+
+    /// A fresh id.
+    pub(crate) fn new_id(&mut self) -> u64 {
+        let id = self.root.next_id.get();
+        self.root.next_id = (id + 1).into();
+        id
+    }
+
+    /// The root dataset.
+    pub(crate) fn top(&self) -> Result<&Arc<Entry>> {
+        let id = self.names.get(&(0, String::new()));
+        id.and_then(|id| self.get(*id))
+            .ok_or_else(|| inconsistent("there is no root dataset".into()))
+    }
+
+    /// The entry with a name.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<Entry>> {
+        let parsed = DatasetName::parse(name)?;
+        let missing = || Error::NoSuchDataset { name: name.into() };
+        if parsed.pool != self.root.name() {
+            return Err(missing());
+        }
+        let mut entry = self.top()?;
+        let snapshot = parsed.snapshot.map(|snapshot| format!("@{snapshot}"));
+        let path = parsed.path.iter().map(|part| (*part).to_owned());
+        for part in path.chain(snapshot) {
+            entry = self.child(entry.id, part).ok_or_else(missing)?;
+        }
+        Ok(entry)
+    }
+
+    fn child(&self, parent: u64, key: String) -> Option<&Arc<Entry>> {
+        self.get(*self.names.get(&(parent, key))?)
+    }
+
+    /// The whole name of an entry.
+    pub(crate) fn name_of(&self, entry: &Entry) -> String {
+        let own = match (entry.parent, entry.is_snapshot()) {
+            (0, _) => return self.root.name(),
+            (_, true) => format!("@{}", entry.name),
+            (_, false) => format!("/{}", entry.name),
+        };
+        match self.get(entry.parent) {
+            Some(parent) => self.name_of(parent) + &own,
+            None => own,
+        }
+    }
+
+    /// The datasets directly below one, by name.
+    pub(crate) fn children(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.below(id).filter(|entry| !entry.is_snapshot())
+    }
+
+    fn below(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.names
+            .range((id, String::new())..)
+            .take_while(move |((parent, _), _)| *parent == id)
+            .filter_map(|(_, child)| self.get(*child))
+            .filter(|entry| entry.parent != 0)
+    }
+
+    /// A dataset and everything below it, parents first, without snapshots.
+    pub(crate) fn subtree(&self, id: u64) -> Vec<Arc<Entry>> {
+        let mut all: Vec<Arc<Entry>> = self.get(id).cloned().into_iter().collect();
+        let mut next = 0;
+        while next < all.len() {
+            let children: Vec<_> = self.children(all[next].id).cloned().collect();
+            all.splice(next + 1..next + 1, children);
+            next += 1;
+        }
+        all
+    }
+
+    /// The snapshots of a dataset, the newest first.
+    pub(crate) fn snapshots(&self, head: &Entry) -> Vec<Arc<Entry>> {
+        let mut all = Vec::new();
+        let mut id = head.prev_snap;
+        while let Some(snapshot) = self.get(id) {
+            all.push(Arc::clone(snapshot));
+            id = snapshot.prev_snap;
+        }
+        all
+    }
+
+    /// Every entry, by id.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values()
+    }
+}
+
+/// The dataset of an entry: a snapshot's parent, else itself.
+pub(crate) fn head_id(entry: &Entry) -> u64 {
+    match entry.kind {
+        DatasetKind::Snapshot => entry.parent,
+        DatasetKind::FileSystem | DatasetKind::Volume => entry.id,
+    }
+}
+
+fn name_key(entry: &Entry) -> (u64, String) {
+    let name = match entry.kind {
+        DatasetKind::Snapshot => format!("@{}", entry.name),
+        DatasetKind::FileSystem | DatasetKind::Volume => entry.name.clone(),
+    };
+    (entry.parent, name)
+}
+
+fn inconsistent(detail: String) -> Error {
+    Error::inconsistent("dataset table", detail)
+}

@@ -1,0 +1,97 @@
+//! Reading and writing the clear structures of a pool. Reading is total: whatever the bytes say, it
+//! returns them or `None`, and never allocates more than they are.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Takes values off the front of bytes.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes }
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    /// A value of fixed layout.
+    pub(crate) fn value<T: FromBytes + Immutable>(&mut self) -> Option<T> {
+        T::read_from_bytes(self.bytes(size_of::<T>())?).ok()
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.value()
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.value()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.value()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.value()?))
+    }
+
+    /// A text with its length before it.
+    pub(crate) fn text(&mut self) -> Option<String> {
+        let len = self.u16()?;
+        let bytes = self.bytes(usize::from(len))?;
+        String::from_utf8(bytes.to_vec()).ok()
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// Puts values behind each other.
+#[derive(Default)]
+pub(crate) struct Writer {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Writer {
+    pub(crate) fn value<T: IntoBytes + Immutable>(&mut self, value: &T) -> &mut Writer {
+        self.bytes.extend_from_slice(value.as_bytes());
+        self
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) -> &mut Writer {
+        self.value(&value)
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) -> &mut Writer {
+        self.value(&value.to_le_bytes())
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Writer {
+        self.value(&value.to_le_bytes())
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Writer {
+        self.value(&value.to_le_bytes())
+    }
+
+    /// A text, which is shorter than 64 KiB.
+    pub(crate) fn text(&mut self, text: &str) -> &mut Writer {
+        debug_assert!(text.len() <= usize::from(u16::MAX));
+        self.u16(text.len() as u16);
+        self.bytes.extend_from_slice(text.as_bytes());
+        self
+    }
+}
+
+/// Pads bytes with zeros to whole units, as they lie on disk.
+pub(crate) fn pad(mut bytes: Vec<u8>) -> Vec<u8> {
+    let len = bytes.len().next_multiple_of(store::UNIT as usize);
+    bytes.resize(len, 0);
+    bytes
+}

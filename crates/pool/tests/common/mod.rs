@@ -1,0 +1,182 @@
+//! A pool in memory, driven from a seed, beside a model of what it should hold.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+pub mod model;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use block::BlockDevice;
+use block::fault::{FaultClock, FaultDevice};
+use pool::{ArrayKind, DatasetKind, Env, Identity, NewDataset, OpenDataset, Origin, Pool, Result};
+use store::{CreateOptions, DeviceStore, Store};
+
+pub const DEVICE_SIZE: usize = 12 << 20;
+
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+pub struct TestEnv {
+    dice: Mutex<Dice>,
+    time: AtomicU64,
+}
+
+impl TestEnv {
+    pub fn new(seed: u64) -> Arc<TestEnv> {
+        Arc::new(TestEnv {
+            dice: Mutex::new(Dice(seed)),
+            time: AtomicU64::new(1_700_000_000),
+        })
+    }
+}
+
+impl Env for TestEnv {
+    fn now(&self) -> u64 {
+        self.time.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn guid(&self) -> u64 {
+        self.dice.lock().unwrap().below(u64::MAX)
+    }
+}
+
+pub fn origin() -> Origin {
+    Origin {
+        who: "test".into(),
+        text: "test".into(),
+    }
+}
+
+pub fn new_dataset(guid: u64) -> NewDataset {
+    NewDataset {
+        kind: DatasetKind::FileSystem,
+        guid,
+        suite: 0,
+        keyring: None,
+        is_key_root: false,
+        props: BTreeMap::new(),
+    }
+}
+
+pub fn fault_devices(count: usize, clock: &FaultClock) -> Vec<Arc<FaultDevice>> {
+    (0..count)
+        .map(|_| Arc::new(FaultDevice::new(DEVICE_SIZE, clock)))
+        .collect()
+}
+
+pub fn create_on(devices: &[Arc<FaultDevice>]) -> Pool {
+    let devices: Vec<Arc<dyn BlockDevice>> = devices
+        .iter()
+        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
+        .collect();
+    let options = CreateOptions {
+        pool_guid: 1,
+        device_guids: (0..devices.len() as u64).map(|i| 10 + i).collect(),
+        created: 1,
+        force: false,
+    };
+    let store = Arc::new(DeviceStore::create(devices, &options).unwrap());
+    let pool = Pool::create(
+        Arc::clone(&store) as Arc<dyn Store>,
+        TestEnv::new(1),
+        "tank",
+        &new_dataset(2),
+    )
+    .unwrap();
+    store.commit_labels().unwrap();
+    pool
+}
+
+pub fn open_devices(devices: Vec<Arc<dyn BlockDevice>>) -> Result<Pool> {
+    Pool::open(
+        Arc::new(DeviceStore::open(devices)?),
+        TestEnv::new(3),
+        false,
+    )
+}
+
+pub fn open_on(devices: &[Arc<FaultDevice>]) -> Result<Pool> {
+    open_devices(
+        devices
+            .iter()
+            .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
+            .collect(),
+    )
+}
+
+pub fn open_images(images: Vec<Vec<u8>>) -> Result<Pool> {
+    let clock = FaultClock::new();
+    open_devices(
+        images
+            .into_iter()
+            .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)) as Arc<dyn BlockDevice>)
+            .collect(),
+    )
+}
+
+/// A record whose contents are told by its number.
+pub fn contents(number: u64) -> Vec<u8> {
+    let units = 1 + number % 5;
+    (0..units * 4096)
+        .map(|i| (number.wrapping_mul(31).wrapping_add(i / 7)) as u8)
+        .collect()
+}
+
+pub fn identity(number: u64) -> Identity {
+    let mut tag = [0; 16];
+    tag[..8].copy_from_slice(&number.to_le_bytes());
+    Identity::record([0; 24], tag, 0, 0, 0, 4096)
+}
+
+pub fn put(
+    pool: &Pool,
+    dataset: &OpenDataset,
+    array: ArrayKind,
+    slot: u64,
+    number: u64,
+) -> Result<()> {
+    let placed = dataset.place(array, identity(number), &contents(number))?;
+    let hold = pool.enter()?;
+    dataset.put(&hold, array, slot, placed);
+    Ok(())
+}
+
+pub fn punch(pool: &Pool, dataset: &OpenDataset, array: ArrayKind, slot: u64) -> Result<()> {
+    let hold = pool.enter()?;
+    dataset.punch(&hold, array, slot);
+    Ok(())
+}
+
+/// What an array holds: the numbers of its records, verified.
+pub fn read_all(dataset: &OpenDataset, array: ArrayKind) -> Result<BTreeMap<u64, u64>> {
+    let mut all = BTreeMap::new();
+    let mut from = 0;
+    let mut buf = Vec::new();
+    while let Some(slot) = dataset.next(array, from, u64::MAX)? {
+        let ptr = dataset
+            .read(array, slot, &mut buf, &mut |ptr, bytes| {
+                dataset.is_undamaged(ptr, bytes)
+            })?
+            .expect("next() found it");
+        let number = u64::from_le_bytes(ptr.identity.tag()[..8].try_into().unwrap());
+        assert_eq!(buf, contents(number), "slot {slot}");
+        all.insert(slot, number);
+        from = slot + 1;
+    }
+    Ok(all)
+}
+
+pub fn assert_clean(pool: &Pool) {
+    let report = pool.check().unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+}

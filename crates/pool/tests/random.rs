@@ -1,0 +1,78 @@
+//! Random workloads against a model.
+
+mod common;
+
+use block::fault::FaultClock;
+use common::model::*;
+use common::*;
+
+fn run(seed: u64, devices: usize, steps: usize) {
+    let devices = fault_devices(devices, &FaultClock::new());
+    let mut workload = Workload::new(create_on(&devices), seed);
+    for step in 0..steps {
+        workload.step();
+        if step % 50 == 49 {
+            workload.pool.commit().unwrap();
+            assert_clean(&workload.pool);
+        }
+    }
+    let (pool, model) = workload.close();
+    settle(&pool);
+    assert_clean(&pool);
+    assert_eq!(read_pool(&pool), normal(model.clone()), "seed {seed}");
+    pool.export().unwrap();
+    drop(pool);
+
+    let pool = open_on(&devices).unwrap();
+    assert_eq!(
+        read_pool(&pool),
+        normal(model),
+        "seed {seed}, imported again"
+    );
+    assert_clean(&pool);
+    counts_add_up(&pool);
+
+    // Destroying everything gives everything back.
+    let top = pool.top().unwrap();
+    for listed in pool.list(top.id).unwrap().iter().rev() {
+        if listed.entry.id != top.id && pool.find(&listed.name).is_ok() {
+            pool.destroy_dataset(&listed.name, true, &origin()).unwrap();
+        }
+    }
+    settle(&pool);
+    assert_clean(&pool);
+    let root = pool.listed_one(top.id).unwrap();
+    assert_eq!(root.used, root.entry.referenced);
+    assert_eq!(root.used_by_snapshots, 0);
+}
+
+/// What is used by datasets and snapshots is what their trees reach.
+fn counts_add_up(pool: &pool::Pool) {
+    for listed in pool.list(pool.top().unwrap().id).unwrap() {
+        if listed.entry.is_snapshot() {
+            continue;
+        }
+        assert_eq!(
+            listed.used_by_dataset + listed.used_by_snapshots + listed.used_by_children,
+            listed.used,
+            "{listed:?}"
+        );
+        if listed.entry.prev_snap == 0 {
+            assert_eq!(listed.used_by_snapshots, 0, "{listed:?}");
+        }
+    }
+}
+
+#[test]
+fn one_device() {
+    for seed in 0..12 {
+        run(seed, 1, 300);
+    }
+}
+
+#[test]
+fn three_devices() {
+    for seed in 100..108 {
+        run(seed, 3, 300);
+    }
+}
