@@ -1,4 +1,4 @@
-//! BLAKE3 in its keyed and key-derivation modes, over encodings that cannot be confused.
+//! BLAKE3, plain and in its keyed and key-derivation modes, over encodings that cannot be confused.
 //!
 //! Where several values enter one hash, each is preceded by its length (8 bytes, little-endian), so
 //! that no two different lists of values give the same input. [`Mac`] is the same, for values that
@@ -38,6 +38,11 @@ impl std::fmt::Debug for Mac {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Mac([redacted])")
     }
+}
+
+/// The BLAKE3 hash of `data`, 32 bytes: a checksum, which anyone can compute.
+pub fn hash(data: &[u8]) -> [u8; 32] {
+    blake3::hash(data).into()
 }
 
 /// The BLAKE3 keyed hash of a list of values.
@@ -110,6 +115,14 @@ mod tests {
         assert_eq!(
             derive_key(CONTEXT, &[0])[..],
             hex("b3e2e340a117a499c6cf2398a19ee0d29cca2bb7404c73063382693bf66cb06c")
+        );
+    }
+
+    #[test]
+    fn hash_is_blake3() {
+        assert_eq!(
+            hash(&[])[..],
+            hex("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
         );
     }
 

@@ -55,7 +55,8 @@ impl RecordKdf {
     pub(crate) fn derive(&self, context: &[u8; 12], key: &mut [u8]) {
         let mut block = Zeroizing::new([0; 16]);
         for (counter, part) in (1..).zip(key.chunks_mut(16)) {
-            let mut input = [0; 16];
+            // Wiped too: less what is public, it is K1.
+            let mut input = Zeroizing::new([0; 16]);
             input[1] = counter;
             input[2] = self.label;
             input[4..].copy_from_slice(context);
@@ -74,7 +75,16 @@ impl Drop for RecordKdf {
     }
 }
 
-/// What tells the suites apart. `0x58` is no suite id, and never may be.
+// The label of XAES-256-GCM is no suite id, and never may be.
+const _: () = {
+    let mut i = 0;
+    while i < Suite::ALL.len() {
+        assert!(Suite::ALL[i].id() != b'X');
+        i += 1;
+    }
+};
+
+/// What tells the suites apart.
 const fn label(suite: Suite) -> u8 {
     match suite {
         Suite::Xaes256Gcm => b'X',

@@ -27,7 +27,7 @@ mod suite;
 
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware};
-pub use hash::{Mac, derive_key, derive_key_into, eq, keyed_hash64, mac};
+pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use selftest::{SelfTest, selftest};
