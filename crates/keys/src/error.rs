@@ -110,9 +110,61 @@ pub enum Error {
         origin: String,
     },
 
+    /// The parameters of the password hash are out of bounds.
+    #[error("the Argon2id parameters cannot be used: {0}")]
+    KdfParams(&'static str),
+    /// There is not enough memory to hash a passphrase.
+    #[error(
+        "not enough memory to check the passphrase: Argon2id needs {memory_kib} KiB for it; free \
+         some, or unlock on a larger machine"
+    )]
+    KdfMemory {
+        /// How much the hash takes, in KiB.
+        memory_kib: u32,
+    },
+
     /// The key is not the one that was used here.
     #[error("the key or passphrase is wrong")]
     WrongKey,
+    /// No slot takes a key of this kind.
+    #[error("no slot takes a {0}")]
+    KindMismatch(&'static str),
+    /// The stored bytes are not what was written. It is not the key that is wrong.
+    #[error("the keyring is damaged ({0}); restore it from a copy")]
+    Damaged(&'static str),
+    /// Written by a later version of the program.
+    #[error("the keyring has format {version}, which this version cannot read; upgrade")]
+    TooNew {
+        /// The format.
+        version: u16,
+    },
+    /// Something in an intact keyring that this program does not know.
+    #[error("the keyring uses {what} number {id}, which this version does not know; upgrade")]
+    Unknown {
+        /// What it is.
+        what: &'static str,
+        /// Its number.
+        id: u8,
+    },
+    /// An operation on slots that the wrapping key's owner must do.
+    #[error("this dataset inherits its wrapping key; change the keys of the ancestor that owns it")]
+    Inherited,
+    /// There is no such slot.
+    #[error("there is no key slot {0}")]
+    NoSlot(u32),
+    /// There are as many slots as there can be.
+    #[error("all {max} key slots are in use; remove one first", max = crate::SLOTS_MAX)]
+    SlotsFull,
+    /// Without this slot nobody could unlock the dataset.
+    #[error("key slot {0} is the last one; add another before you remove it")]
+    LastSlot(u32),
+    /// There is no such generation in the keyring.
+    #[error("the keyring has no generation {0}")]
+    NoGeneration(u32),
+    /// A keyring that could not be read back.
+    #[error("such a keyring cannot be made: {0}")]
+    Keyring(&'static str),
+
     /// A cryptographic operation failed.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),

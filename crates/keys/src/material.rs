@@ -32,6 +32,16 @@ pub enum KeyMaterial {
     Key(Key),
 }
 
+impl KeyMaterial {
+    /// What this is, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            KeyMaterial::Passphrase(_) => "passphrase",
+            KeyMaterial::Key(_) => "raw or hex key",
+        }
+    }
+}
+
 /// Something about a key file that its owner should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
