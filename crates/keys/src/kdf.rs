@@ -120,7 +120,7 @@ impl Argon2Params {
     /// Parameters that take about `target` on this machine: 64 MiB, one lane per processor up to 4,
     /// and as many passes as fit, but at least 3.
     ///
-    /// Takes a fraction of a second itself.
+    /// Measures for about a second itself, or for as long as `target` if that is shorter.
     ///
     /// # Errors
     /// [`Error::KdfMemory`].
@@ -136,15 +136,18 @@ impl Argon2Params {
             with(iterations).hash(b"calibration", &[0; 32], &mut [0; 32])?;
             Ok(start.elapsed())
         };
-        // The first run also starts the threads, so it does not count.
-        time(1)?;
-        let (one, three) = (time(1)?, time(3)?);
-        // A pass costs half the difference; what remains of the first run is the set-up.
-        let pass = (three.saturating_sub(one) / 2).max(Duration::from_micros(100));
-        let left = target.saturating_sub(one.saturating_sub(pass));
-        let passes = (left.as_nanos() / pass.as_nanos()) as u64;
+        // Ever longer runs, until one is long enough for a moment's disturbance not to matter.
+        let long_enough = (target / 2).min(Duration::from_millis(500));
+        let mut passes = ITERATIONS_POLICY;
+        let mut elapsed = time(passes)?;
+        while elapsed < long_enough {
+            passes *= 2;
+            elapsed = time(passes)?;
+        }
+        let fit = u128::from(passes) * target.as_nanos() / elapsed.as_nanos().max(1);
         let most = WORK_MAX / u64::from(MEMORY_KIB_POLICY);
-        Ok(with(passes.clamp(ITERATIONS_POLICY.into(), most) as u32))
+        let fit = fit.clamp(ITERATIONS_POLICY.into(), most.into());
+        Ok(with(u32::try_from(fit).expect("clamped")))
     }
 
     /// The memory of a hash, in KiB.
