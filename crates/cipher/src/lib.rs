@@ -1,1 +1,37 @@
-//! See docs/ARCHITECTURE.md.
+//! Every cryptographic algorithm that Strongroom uses, behind small types.
+//!
+//! This is the only crate with cryptographic foreign code (AWS-LC, in the module `ffi`), and the only
+//! place where an algorithm is chosen, so a reviewer reads this crate and knows what the project
+//! computes. What it offers:
+//!
+//! - [`RecordCipher`] seals and opens the records of a dataset. One data key, expanded once; a key of
+//!   its own for each record, derived from a 192-bit nonce ([`Suite`] says how).
+//! - [`Random`] is where keys and nonces come from; [`SystemRandom`] in earnest, [`SeededRandom`] in
+//!   tests and simulation.
+//! - [`mac`], [`derive_key`] and [`keyed_hash64`] are BLAKE3 in its keyed and key-derivation modes,
+//!   over encodings that cannot be confused.
+//! - [`selftest()`] runs a known-answer test of each algorithm; [`hardware()`] says which processor
+//!   features are in use.
+//!
+//! Failures of authentication carry no detail ([`Error::Unauthentic`]). All the sizes are bytes.
+
+mod error;
+mod ffi;
+mod hardware;
+mod hash;
+mod kdf;
+mod random;
+mod record;
+mod selftest;
+mod suite;
+
+pub use error::{Error, Result};
+pub use hardware::{Hardware, hardware};
+pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
+pub use random::{Random, SeededRandom, SystemRandom};
+pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
+pub use selftest::{SelfTest, selftest};
+pub use suite::Suite;
+
+#[cfg(test)]
+mod tests;

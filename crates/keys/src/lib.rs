@@ -1,1 +1,50 @@
-//! See docs/ARCHITECTURE.md.
+//! Secrets, where they come from, and how they protect each other.
+//!
+//! ```text
+//! key source --KDF--> slot key --unwraps--> wrapping key --unwraps--> generation of a keyring
+//! (passphrase, file)  (one per slot)        (inherited by children)   (data, dedup and seal key)
+//! ```
+//!
+//! - [`Secret`], [`Key`] and [`Locked`] keep secrets in locked memory. None can be cloned by accident
+//!   or printed, and all are wiped when dropped. [`harden_process`] keeps them out of core dumps.
+//! - [`KeySource`] says where the key of a dataset comes from, in the property syntax of ZFS;
+//!   [`read_file`] and [`material_from_prompt`] turn it into [`KeyMaterial`]; [`keygen`] and
+//!   [`write_key_file`] make new key files.
+//! - [`Argon2Params`] is the cost of trying a passphrase.
+//! - [`Keyring`] is what is stored with a dataset: its [`Wrapping`] (the [`Slot`]s that unlock the
+//!   [`WrappingKey`], or the id of an ancestor's) and its [`Generation`]s of [`DataKeys`]. The bytes
+//!   are defined in the module `layout`, and described in `docs/FORMAT.md`.
+//!
+//! A wrong key and damaged data are different errors: the blob of a keyring carries a checksum, and
+//! each wrapped key carries a commitment to the key that wrapped it.
+
+mod error;
+mod generation;
+mod kdf;
+mod keyfile;
+mod keyring;
+mod layout;
+mod material;
+mod memory;
+mod process;
+mod secret;
+mod slot;
+mod source;
+mod wrap;
+mod wrapping;
+
+pub use error::{Error, Result};
+pub use generation::{DataKeys, Generation};
+pub use kdf::Argon2Params;
+pub use keyfile::{keygen, write_key_file};
+pub use keyring::Keyring;
+pub use material::{
+    KeyMaterial, PASSPHRASE_MAX, PASSPHRASE_MIN, Warning, material_from_prompt, read_file,
+    read_file_with,
+};
+pub use memory::Locked;
+pub use process::harden_process;
+pub use secret::{Key, Secret};
+pub use slot::{Slot, SlotKind};
+pub use source::{Format, KeySource, Location};
+pub use wrapping::{SLOTS_MAX, Wrapping, WrappingKey};

@@ -1,0 +1,130 @@
+//! A record that was changed in any bit does not open, and nothing of it is shown.
+
+use super::bytes;
+use crate::{Error, RecordCipher, Suite};
+
+struct Sealed {
+    cipher: RecordCipher,
+    nonce: [u8; 24],
+    aad: Vec<u8>,
+    data: Vec<u8>,
+    tag: [u8; 16],
+}
+
+impl Sealed {
+    fn new(suite: Suite, len: usize) -> Sealed {
+        let cipher = RecordCipher::new(suite, &bytes(1, suite.key_len())).expect("key length");
+        let nonce = bytes(2, 24).try_into().expect("24 bytes");
+        let (aad, plain) = (bytes(3, 19), bytes(4, len));
+        let mut data = vec![0; len];
+        let tag = cipher.seal(&nonce, &aad, &plain, &mut data).expect("seal");
+        Sealed {
+            cipher,
+            nonce,
+            aad,
+            data,
+            tag,
+        }
+    }
+
+    /// Both ways to open it are refused, and the output holds zeros.
+    fn assert_refused(&self, what: &str) {
+        let suite = self.cipher.suite();
+        let mut out = vec![0xaa; self.data.len()];
+        let opened = self
+            .cipher
+            .open(&self.nonce, &self.aad, &self.data, &self.tag, &mut out);
+        assert_eq!(opened, Err(Error::Unauthentic), "{suite}: {what}");
+        assert!(out.iter().all(|byte| *byte == 0), "{suite}: {what}");
+
+        let mut out = self.data.clone();
+        let opened = self
+            .cipher
+            .open_in_place(&self.nonce, &self.aad, &mut out, &self.tag);
+        assert_eq!(opened, Err(Error::Unauthentic), "{suite}: {what}");
+        assert!(out.iter().all(|byte| *byte == 0), "{suite}: {what}");
+    }
+
+    fn assert_opens(&self) {
+        let mut out = vec![0; self.data.len()];
+        self.cipher
+            .open(&self.nonce, &self.aad, &self.data, &self.tag, &mut out)
+            .expect("unchanged");
+    }
+}
+
+/// Flips each bit of one part in turn.
+fn flip_each(sealed: &mut Sealed, what: &str, part: impl Fn(&mut Sealed) -> &mut [u8]) {
+    let bits = part(sealed).len() * 8;
+    for bit in 0..bits {
+        part(sealed)[bit / 8] ^= 1 << (bit % 8);
+        sealed.assert_refused(&format!("bit {bit} of the {what}"));
+        part(sealed)[bit / 8] ^= 1 << (bit % 8);
+    }
+    sealed.assert_opens();
+}
+
+#[test]
+fn every_bit_counts() {
+    for suite in Suite::ALL {
+        let mut sealed = Sealed::new(suite, 37);
+        flip_each(&mut sealed, "nonce", |sealed| &mut sealed.nonce);
+        flip_each(&mut sealed, "associated data", |sealed| &mut sealed.aad);
+        flip_each(&mut sealed, "ciphertext", |sealed| &mut sealed.data);
+        flip_each(&mut sealed, "tag", |sealed| &mut sealed.tag);
+    }
+}
+
+#[test]
+fn an_empty_record_is_authenticated_too() {
+    for suite in Suite::ALL {
+        let mut sealed = Sealed::new(suite, 0);
+        flip_each(&mut sealed, "nonce", |sealed| &mut sealed.nonce);
+        flip_each(&mut sealed, "associated data", |sealed| &mut sealed.aad);
+        flip_each(&mut sealed, "tag", |sealed| &mut sealed.tag);
+    }
+}
+
+#[test]
+fn every_bit_of_the_key_counts() {
+    for suite in Suite::ALL {
+        let mut sealed = Sealed::new(suite, 37);
+        let key = bytes(1, suite.key_len());
+        for bit in 0..key.len() * 8 {
+            let mut wrong = key.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            sealed.cipher = RecordCipher::new(suite, &wrong).expect("key length");
+            sealed.assert_refused(&format!("bit {bit} of the key"));
+        }
+    }
+}
+
+#[test]
+fn lengths_are_authenticated() {
+    for suite in Suite::ALL {
+        let mut sealed = Sealed::new(suite, 37);
+        sealed.data.pop();
+        sealed.assert_refused("a byte less");
+        let mut sealed = Sealed::new(suite, 37);
+        sealed.data.push(0);
+        sealed.assert_refused("a byte more");
+        let mut sealed = Sealed::new(suite, 37);
+        sealed.aad.push(0);
+        sealed.assert_refused("more associated data");
+        sealed.aad.clear();
+        sealed.assert_refused("no associated data");
+    }
+}
+
+/// No suite opens what another sealed, with the same key bytes.
+#[test]
+fn suites_are_apart() {
+    for suite in Suite::ALL {
+        let mut sealed = Sealed::new(suite, 37);
+        for other in Suite::ALL.into_iter().filter(|other| *other != suite) {
+            let key = bytes(1, 32);
+            sealed.cipher = RecordCipher::new(other, &key[..other.key_len()]).expect("key length");
+            sealed.assert_refused(&format!("sealed with {suite}"));
+        }
+    }
+}

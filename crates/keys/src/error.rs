@@ -1,0 +1,171 @@
+//! What can go wrong with secrets: what happened, to what, and what to do about it.
+//!
+//! No variant holds a secret or a part of one, not even a rejected character. Texts that a person
+//! gave are repeated only where they are paths.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::Format;
+
+/// The result of an operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on secrets failed. Nothing is changed by one that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel does not let this process lock the memory that a secret needs.
+    #[error(
+        "cannot lock {needed} bytes of memory for secrets: this process may lock {limit} bytes in \
+         all; raise the limit (`ulimit -l`, or LimitMEMLOCK= of a systemd unit)"
+    )]
+    LockLimit {
+        /// How many bytes were to be locked.
+        needed: usize,
+        /// `RLIMIT_MEMLOCK`, in bytes.
+        limit: u64,
+    },
+    /// The kernel refused memory for secrets, for another reason than the limit.
+    #[error("cannot set up memory for secrets: {0}")]
+    Memory(#[source] io::Error),
+    /// A secret is longer than an address space.
+    #[error("a secret is too long for the memory of this machine")]
+    SecretTooLong,
+    /// Reading a secret failed.
+    #[error("cannot read a secret: {0}")]
+    Read(#[source] io::Error),
+    /// The process could not be protected against core dumps.
+    #[error("cannot keep this process from dumping its memory ({what}): {source}")]
+    Harden {
+        /// What was refused.
+        what: &'static str,
+        /// By the kernel, for this reason.
+        source: io::Error,
+    },
+
+    /// A key source that cannot be used.
+    #[error("the key source cannot be used: {0}")]
+    KeySource(String),
+    /// There is no key file.
+    #[error("the key file {path} does not exist; is its file system mounted?", path = .0.display())]
+    KeyFileMissing(PathBuf),
+    /// The key file may not be read, or reading it failed.
+    #[error("the key file {path} cannot be read: {source}", path = .path.display())]
+    KeyFileUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The key file is not a kind of file that a key of this format is read from.
+    #[error("{path} is {kind}; a {format} key is read from a regular file", path = .path.display())]
+    KeyFileKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+        /// The format of the key.
+        format: Format,
+    },
+    /// The key file could not be made, or is there already.
+    #[error("the key file {path} cannot be written: {source}", path = .path.display())]
+    KeyFileWrite {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// A raw or hexadecimal key of the wrong length.
+    #[error("{origin} holds {got} {unit}; a {format} key has exactly {expected}")]
+    KeyLength {
+        /// Where the key is from: a file's path, or "the prompt".
+        origin: String,
+        /// The format of the key.
+        format: Format,
+        /// Of what: "bytes" or "characters".
+        unit: &'static str,
+        /// How many a key has.
+        expected: usize,
+        /// How many there are; of an endless file, how many were read.
+        got: u64,
+    },
+    /// A character in a hexadecimal key that is not a digit.
+    #[error("{origin} holds something else than a hexadecimal digit, as character {position}")]
+    HexDigit {
+        /// Where the key is from.
+        origin: String,
+        /// Which character, from 1.
+        position: usize,
+    },
+    /// A passphrase that is too easy to guess to be a passphrase.
+    #[error("the passphrase from {origin} is too short; use at least {min} bytes", min = crate::PASSPHRASE_MIN)]
+    PassphraseShort {
+        /// Where the passphrase is from.
+        origin: String,
+    },
+    /// A passphrase longer than is read.
+    #[error("the passphrase from {origin} is too long; use at most {max} bytes", max = crate::PASSPHRASE_MAX)]
+    PassphraseLong {
+        /// Where the passphrase is from.
+        origin: String,
+    },
+
+    /// The parameters of the password hash are out of bounds.
+    #[error("the Argon2id parameters cannot be used: {0}")]
+    KdfParams(&'static str),
+    /// There is not enough memory to hash a passphrase.
+    #[error(
+        "not enough memory to check the passphrase: Argon2id needs {memory_kib} KiB for it; free \
+         some, or unlock on a larger machine"
+    )]
+    KdfMemory {
+        /// How much the hash takes, in KiB.
+        memory_kib: u32,
+    },
+
+    /// The key is not the one that was used here.
+    #[error("the key or passphrase is wrong")]
+    WrongKey,
+    /// No slot takes a key of this kind.
+    #[error("no slot takes a {0}")]
+    KindMismatch(&'static str),
+    /// The stored bytes are not what was written. It is not the key that is wrong.
+    #[error("the keyring is damaged ({0}); restore it from a copy")]
+    Damaged(&'static str),
+    /// Written by a later version of the program.
+    #[error("the keyring has format {version}, which this version cannot read; upgrade")]
+    TooNew {
+        /// The format.
+        version: u16,
+    },
+    /// Something in an intact keyring that this program does not know.
+    #[error("the keyring uses {what} number {id}, which this version does not know; upgrade")]
+    Unknown {
+        /// What it is.
+        what: &'static str,
+        /// Its number.
+        id: u8,
+    },
+    /// An operation on slots that the wrapping key's owner must do.
+    #[error("this dataset inherits its wrapping key; change the keys of the ancestor that owns it")]
+    Inherited,
+    /// There is no such slot.
+    #[error("there is no key slot {0}")]
+    NoSlot(u32),
+    /// There are as many slots as there can be.
+    #[error("all {max} key slots are in use; remove one first", max = crate::SLOTS_MAX)]
+    SlotsFull,
+    /// Without this slot nobody could unlock the dataset.
+    #[error("key slot {0} is the last one; add another before you remove it")]
+    LastSlot(u32),
+    /// There is no such generation in the keyring.
+    #[error("the keyring has no generation {0}")]
+    NoGeneration(u32),
+    /// A keyring that could not be read back.
+    #[error("such a keyring cannot be made: {0}")]
+    Keyring(&'static str),
+
+    /// A cryptographic operation failed.
+    #[error(transparent)]
+    Cipher(#[from] cipher::Error),
+}

@@ -1,0 +1,225 @@
+//! Generations: the keys that a dataset's records are sealed with, wrapped by its wrapping key.
+
+use cipher::{Random, RecordCipher, Suite};
+use zerocopy::IntoBytes;
+
+use crate::layout::{self, Wrapped};
+use crate::{Error, Key, Locked, Result, WrappingKey, wrap};
+
+/// Authenticated first, so that nothing else wrapped by the same key is taken for a generation.
+const DOMAIN: &[u8] = b"strongroom generation v1";
+
+/// Data key, dedup key and seal key.
+const KEYS_LEN: usize = 3 * Key::LEN;
+
+/// The keys of a dataset from one transaction group on, wrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    head: Head,
+    wrapped: Wrapped<KEYS_LEN>,
+}
+
+/// What a generation says of itself, and is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Head {
+    number: u32,
+    txg: u64,
+    created: u64,
+    suite: Suite,
+    wrapping_key: [u8; 16],
+}
+
+/// The keys of a generation, unwrapped.
+#[derive(Debug)]
+pub struct DataKeys {
+    /// The number of the generation, which record pointers carry.
+    pub generation: u32,
+    /// The transaction group that made it.
+    pub txg: u64,
+    /// How records are sealed.
+    pub suite: Suite,
+    /// Seals records. Suites with shorter keys use the beginning of it.
+    pub data: Key,
+    /// Makes nonces from contents, where equal records shall be equal.
+    pub dedup: Key,
+    /// Authenticates the whole dataset.
+    pub seal: Key,
+}
+
+impl DataKeys {
+    /// The data key, ready to seal and open records, in locked memory.
+    ///
+    /// # Errors
+    /// [`Error::LockLimit`] or [`Error::Memory`].
+    pub fn record_cipher(&self) -> Result<Locked<RecordCipher>> {
+        let key = &self.data.expose()[..self.suite.key_len()];
+        Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
+    }
+
+    /// From the unwrapped bytes.
+    fn split(head: &Head, keys: &[u8; KEYS_LEN]) -> Result<DataKeys> {
+        let part = |i: usize| {
+            Key::fill_with(|key| {
+                key.copy_from_slice(&keys[i * Key::LEN..][..Key::LEN]);
+                Ok(())
+            })
+        };
+        Ok(DataKeys {
+            generation: head.number,
+            txg: head.txg,
+            suite: head.suite,
+            data: part(0)?,
+            dedup: part(1)?,
+            seal: part(2)?,
+        })
+    }
+}
+
+impl Generation {
+    /// New random keys for the dataset family `family`, wrapped by `key`. `now` is in seconds since
+    /// 1970.
+    ///
+    /// # Errors
+    /// [`Error::Cipher`] if there are no random numbers; [`Error::LockLimit`] or [`Error::Memory`].
+    pub fn create(
+        key: &WrappingKey,
+        family: u64,
+        number: u32,
+        txg: u64,
+        suite: Suite,
+        now: u64,
+        random: &dyn Random,
+    ) -> Result<(Generation, DataKeys)> {
+        let head = Head {
+            number,
+            txg,
+            created: now,
+            suite,
+            wrapping_key: *key.id(),
+        };
+        let mut keys = Locked::new([0; KEYS_LEN])?;
+        random.fill(&mut *keys)?;
+        let wrapped = wrap::wrap(key.key(), &head.aad(family), &keys, random)?;
+        let keys = DataKeys::split(&head, &keys)?;
+        Ok((Generation { head, wrapped }, keys))
+    }
+
+    /// Unwraps the keys.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] for another wrapping key or family; [`Error::Damaged`] if the wrapped
+    /// bytes were changed; [`Error::LockLimit`] or [`Error::Memory`].
+    pub fn open(&self, key: &WrappingKey, family: u64) -> Result<DataKeys> {
+        DataKeys::split(&self.head, &*self.unwrap(key, family)?)
+    }
+
+    /// The same keys, wrapped by another wrapping key. No record is touched by this.
+    ///
+    /// # Errors
+    /// As [`Generation::open`] for the old wrapping key, [`Generation::create`] for the new.
+    pub fn rewrap(
+        &self,
+        family: u64,
+        old: &WrappingKey,
+        new: &WrappingKey,
+        random: &dyn Random,
+    ) -> Result<Generation> {
+        let keys = self.unwrap(old, family)?;
+        let head = Head {
+            wrapping_key: *new.id(),
+            ..self.head
+        };
+        let wrapped = wrap::wrap(new.key(), &head.aad(family), &keys, random)?;
+        Ok(Generation { head, wrapped })
+    }
+
+    /// The number, which record pointers carry. A later generation has a higher one.
+    pub fn number(&self) -> u32 {
+        self.head.number
+    }
+
+    /// The transaction group that made it.
+    pub fn txg(&self) -> u64 {
+        self.head.txg
+    }
+
+    /// When it was made, in seconds since 1970. Rewrapping does not change it.
+    pub fn created(&self) -> u64 {
+        self.head.created
+    }
+
+    /// How its records are sealed.
+    pub fn suite(&self) -> Suite {
+        self.head.suite
+    }
+
+    /// The id of the wrapping key that wraps it.
+    pub fn wrapping_key(&self) -> &[u8; 16] {
+        &self.head.wrapping_key
+    }
+
+    /// The length of the wrapped keys with their tag, in bytes.
+    pub fn wrapped_len(&self) -> usize {
+        self.wrapped.sealed.len() + self.wrapped.tag.len()
+    }
+
+    fn unwrap(&self, key: &WrappingKey, family: u64) -> Result<Locked<[u8; KEYS_LEN]>> {
+        if key.id() != &self.head.wrapping_key {
+            return Err(Error::WrongKey);
+        }
+        let aad = self.head.aad(family);
+        let mut keys = Locked::new([0; KEYS_LEN])?;
+        wrap::unwrap(&self.wrapped, key.key(), &aad, &mut keys)?;
+        Ok(keys)
+    }
+
+    /// Appends the generation.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let generation = layout::Generation {
+            head: self.head.layout(),
+            wrapped: self.wrapped,
+        };
+        out.extend_from_slice(generation.as_bytes());
+    }
+
+    /// Takes a generation from the front of `bytes`.
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Generation> {
+        let cut = Error::Damaged("a generation is cut");
+        let layout::Generation { head, wrapped } = layout::take(bytes).ok_or(cut)?;
+        if head.reserved.get() != 0 {
+            return Err(Error::Damaged("the head of a generation"));
+        }
+        let unknown = |what, id: u8| Error::Unknown { what, id };
+        if head.algorithm != layout::ALGORITHM_XAES_256_GCM {
+            return Err(unknown("key wrapping algorithm", head.algorithm));
+        }
+        let suite = Suite::from_id(head.suite);
+        let head = Head {
+            number: head.number.get(),
+            txg: head.txg.get(),
+            created: head.created.get(),
+            suite: suite.ok_or_else(|| unknown("cipher suite", head.suite))?,
+            wrapping_key: head.wrapping_key,
+        };
+        Ok(Generation { head, wrapped })
+    }
+}
+
+impl Head {
+    /// What the wrapped keys are bound to: domain, family and head.
+    fn aad(&self, family: u64) -> Vec<u8> {
+        [DOMAIN, &family.to_le_bytes(), self.layout().as_bytes()].concat()
+    }
+
+    fn layout(&self) -> layout::GenerationHead {
+        layout::GenerationHead {
+            number: self.number.into(),
+            suite: self.suite.id(),
+            algorithm: layout::ALGORITHM_XAES_256_GCM,
+            reserved: 0.into(),
+            txg: self.txg.into(),
+            created: self.created.into(),
+            wrapping_key: self.wrapping_key,
+        }
+    }
+}

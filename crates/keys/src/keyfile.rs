@@ -1,0 +1,92 @@
+//! New keys, and files to keep them in.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use cipher::Random;
+
+use crate::{Error, Format, Key, Result, Secret};
+
+/// A new random key: 32 bytes if raw, 64 lower-case digits and a newline if hexadecimal.
+///
+/// # Errors
+/// [`Error::KeySource`] for a passphrase, which a person chooses; [`Error::Cipher`] if there are no
+/// random numbers.
+pub fn keygen(format: Format, random: &dyn Random) -> Result<Secret> {
+    let mut key = Secret::zeroed(Key::LEN)?;
+    random.fill(key.expose_mut())?;
+    match format {
+        Format::Raw => Ok(key),
+        Format::Hex => encode_hex(key.expose()),
+        Format::Passphrase => Err(Error::KeySource(
+            "a passphrase is chosen by a person; generate a raw or hex key".into(),
+        )),
+    }
+}
+
+fn encode_hex(key: &[u8]) -> Result<Secret> {
+    let mut text = Secret::zeroed(2 * key.len() + 1)?;
+    let (digits, newline) = text.expose_mut().split_at_mut(2 * key.len());
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(key) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+    newline.copy_from_slice(b"\n");
+    Ok(text)
+}
+
+/// The digit for a value below 16, computed without a table or a branch that would show the value.
+fn digit(value: u8) -> u8 {
+    // 0xff if value > 9: the subtraction borrows.
+    let letter = (u16::from(9u8).wrapping_sub(u16::from(value)) >> 8) as u8;
+    b'0' + value + (letter & (b'a' - b'0' - 10))
+}
+
+/// Writes a key to a new file that only its owner can read (mode 0600), and makes file and name
+/// durable before it returns.
+///
+/// # Errors
+/// [`Error::KeyFileWrite`], also if there is a file already: it may hold the only copy of a key. A
+/// file that could not be completed is removed.
+pub fn write_key_file(path: &Path, key: &Secret) -> Result<()> {
+    let failed = |source| Error::KeyFileWrite {
+        path: path.to_owned(),
+        source,
+    };
+    // create_new is O_CREAT | O_EXCL, which does not follow a symbolic link either.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(failed)?;
+    let written = file
+        .write_all(key.expose())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| sync_directory_of(path));
+    written.map_err(|error| {
+        // Best effort: the error that is reported is the first.
+        let _ = std::fs::remove_file(path);
+        failed(error)
+    })
+}
+
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits() {
+        let all: Vec<u8> = (0..16).map(digit).collect();
+        assert_eq!(all, b"0123456789abcdef");
+    }
+}

@@ -1,0 +1,179 @@
+//! The bytes of a keyring. Everything about its layout is here, and nothing else is.
+//!
+//! ```text
+//! Header · Slot 1 · parameters · Slot 2 · parameters · ... · Generation 1 · Generation 2 · ... · Trailer
+//! ```
+//!
+//! Numbers are little-endian, nothing is padded, and what is reserved is zero. The magic, length and
+//! version (the first 14 bytes) and the trailer are the same in every version, so that any program
+//! can tell damage from a format that it does not know.
+//!
+//! `docs/FORMAT.md` describes the fields and what each wrapped key is bound to.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// How a keyring begins.
+pub(crate) const MAGIC: [u8; 8] = *b"SRKEYRNG";
+
+/// The version that this program writes, and the only one that it reads.
+pub(crate) const VERSION: u16 = 1;
+
+/// [`Header::wrapping`]: slots of this keyring unlock the wrapping key.
+pub(crate) const WRAPPING_OWN: u8 = 1;
+/// [`Header::wrapping`]: an ancestor's keyring has the wrapping key; there are no slots.
+pub(crate) const WRAPPING_INHERITED: u8 = 2;
+
+/// [`SlotHead::kind`]: unlocked by a passphrase; parameters [`PassphraseParams`].
+pub(crate) const KIND_PASSPHRASE: u16 = 1;
+/// [`SlotHead::kind`]: unlocked by a key; parameters [`KeyParams`].
+pub(crate) const KIND_KEY: u16 = 2;
+
+/// [`PassphraseParams::kdf`]: Argon2id, version 0x13.
+pub(crate) const KDF_ARGON2ID: U16 = U16::new(1);
+
+/// [`SlotHead::algorithm`] and [`GenerationHead::algorithm`]: XAES-256-GCM with a commitment.
+pub(crate) const ALGORITHM_XAES_256_GCM: u8 = 1;
+
+/// The longest parameters of a slot, in bytes.
+pub(crate) const PARAMS_MAX: usize = 4096;
+
+/// The beginning of a keyring.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) magic: [u8; 8],
+    /// Of the whole keyring, from the magic to the checksum.
+    pub(crate) length: U32,
+    pub(crate) version: U16,
+    /// `WRAPPING_*`.
+    pub(crate) wrapping: u8,
+    /// How many slots follow: 1 to 32, or 0 if the wrapping key is inherited.
+    pub(crate) slots: u8,
+    /// How many generations follow, at least 1.
+    pub(crate) generations: U32,
+    pub(crate) reserved: U32,
+    /// The clone family of the dataset.
+    pub(crate) family: U64,
+    /// The id of the wrapping key.
+    pub(crate) wrapping_key: [u8; 16],
+}
+
+/// What is authenticated of a slot, besides its parameters.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct SlotHead {
+    /// Ascending from one slot to the next.
+    pub(crate) number: U32,
+    /// `KIND_*`.
+    pub(crate) kind: U16,
+    /// `ALGORITHM_*`.
+    pub(crate) algorithm: u8,
+    /// Slots with a higher priority are tried first.
+    pub(crate) priority: u8,
+    /// Seconds since 1970.
+    pub(crate) created: U64,
+    /// How many bytes of parameters follow the slot, at most 4,096.
+    pub(crate) params_len: U16,
+    pub(crate) reserved: [u8; 6],
+}
+
+/// A slot. Its parameters follow.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Slot {
+    pub(crate) head: SlotHead,
+    /// The wrapping key.
+    pub(crate) wrapped: Wrapped<32>,
+}
+
+/// The parameters of a slot that a passphrase unlocks.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct PassphraseParams {
+    /// `KDF_*`.
+    pub(crate) kdf: U16,
+    pub(crate) reserved: U16,
+    pub(crate) memory_kib: U32,
+    pub(crate) iterations: U32,
+    pub(crate) lanes: U32,
+    pub(crate) salt: [u8; 32],
+}
+
+/// The parameters of a slot that a key unlocks.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct KeyParams {
+    pub(crate) salt: [u8; 32],
+}
+
+/// What is authenticated of a generation.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct GenerationHead {
+    /// Ascending from one generation to the next.
+    pub(crate) number: U32,
+    /// The id of the cipher suite.
+    pub(crate) suite: u8,
+    /// `ALGORITHM_*`.
+    pub(crate) algorithm: u8,
+    pub(crate) reserved: U16,
+    /// The transaction group that made it.
+    pub(crate) txg: U64,
+    /// Seconds since 1970.
+    pub(crate) created: U64,
+    /// The id of the wrapping key: that of the header.
+    pub(crate) wrapping_key: [u8; 16],
+}
+
+/// A generation of data keys.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Generation {
+    pub(crate) head: GenerationHead,
+    /// Data key, dedup key and seal key, of 32 bytes each.
+    pub(crate) wrapped: Wrapped<96>,
+}
+
+/// `LEN` bytes of keys, wrapped.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct Wrapped<const LEN: usize> {
+    pub(crate) nonce: [u8; 24],
+    /// To the key that wrapped, the nonce and what is authenticated.
+    pub(crate) commitment: [u8; 32],
+    pub(crate) sealed: [u8; LEN],
+    pub(crate) tag: [u8; 16],
+}
+
+/// The end of a keyring.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Trailer {
+    /// BLAKE3 of everything before.
+    pub(crate) checksum: [u8; 32],
+}
+
+const _: () = {
+    assert!(size_of::<Header>() == 48);
+    assert!(size_of::<SlotHead>() == 24);
+    assert!(size_of::<Wrapped<32>>() == 104);
+    assert!(size_of::<Slot>() == 128);
+    assert!(size_of::<PassphraseParams>() == 48);
+    assert!(size_of::<KeyParams>() == 32);
+    assert!(size_of::<GenerationHead>() == 40);
+    assert!(size_of::<Wrapped<96>>() == 168);
+    assert!(size_of::<Generation>() == 208);
+    assert!(size_of::<Trailer>() == 32);
+};
+
+/// Takes a structure from the front of `bytes`.
+pub(crate) fn take<T: FromBytes + Unaligned + KnownLayout + Immutable + Copy>(
+    bytes: &mut &[u8],
+) -> Option<T> {
+    let (value, rest) = T::read_from_prefix(bytes).ok()?;
+    *bytes = rest;
+    Some(value)
+}

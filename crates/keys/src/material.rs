@@ -1,0 +1,240 @@
+//! Key material: what a source yields, before anything is unlocked with it.
+//!
+//! Files are read straight into locked memory, and never further than the longest key plus what
+//! tells that there is more, so an endless file costs nothing. What a file is, is asked of the open
+//! file, not of its name. Nothing here waits for a person: a terminal or a FIFO is refused.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::{Error, Format, Key, KeySource, Location, Result, Secret};
+
+/// The shortest passphrase, in bytes (as OpenZFS).
+pub const PASSPHRASE_MIN: usize = 8;
+
+/// The longest passphrase, in bytes (as OpenZFS).
+pub const PASSPHRASE_MAX: usize = 512;
+
+/// How many digits a hexadecimal key has.
+const HEX_LEN: usize = 2 * Key::LEN;
+
+/// What unlocks a slot.
+#[derive(Debug)]
+pub enum KeyMaterial {
+    /// Text that a password hash makes into a key; 8 to 512 bytes.
+    Passphrase(Secret),
+    /// A key.
+    Key(Key),
+}
+
+impl KeyMaterial {
+    /// What this is, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            KeyMaterial::Passphrase(_) => "passphrase",
+            KeyMaterial::Key(_) => "raw or hex key",
+        }
+    }
+}
+
+/// Something about a key file that its owner should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// The file is readable or writable by others than its owner.
+    Exposed {
+        /// The key file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Warning::Exposed { path, mode } = self;
+        let path = path.display();
+        write!(
+            f,
+            "the key file {path} is open to others (mode {mode:04o}); chmod 600 {path}"
+        )
+    }
+}
+
+/// Reads the key from the file that `source` names.
+///
+/// # Errors
+/// [`Error::KeyFileMissing`], [`Error::KeyFileUnreadable`] or [`Error::KeyFileKind`] for the file;
+/// [`Error::KeyLength`], [`Error::HexDigit`], [`Error::PassphraseShort`] or
+/// [`Error::PassphraseLong`] for what is in it; [`Error::KeySource`] if the source is the prompt.
+pub fn read_file(source: &KeySource) -> Result<KeyMaterial> {
+    read_file_with(source, |_| ())
+}
+
+/// As [`read_file`], and calls `warn` with what the owner of the file should know.
+pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<KeyMaterial> {
+    let Location::File(path) = source.location() else {
+        let reason = "it is typed at the prompt, so there is no file to read";
+        return Err(Error::KeySource(reason.into()));
+    };
+    let format = source.format();
+    let (mut file, stat) = open(path, format)?;
+    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if regular && stat.st_mode & 0o066 != 0 {
+        warn(Warning::Exposed {
+            path: path.clone(),
+            mode: stat.st_mode & 0o7777,
+        });
+    }
+    // One byte more than a key tells that there is more. A device (for a key that nobody will know
+    // again) gives no more than what is asked for.
+    let limit = match format {
+        Format::Raw if regular => Key::LEN + 1,
+        Format::Raw => Key::LEN,
+        Format::Hex => HEX_LEN + 2,
+        Format::Passphrase => PASSPHRASE_MAX + 2,
+    };
+    let text = Secret::from_reader(&mut file, limit).map_err(|error| match error {
+        Error::Read(source) => Error::KeyFileUnreadable {
+            path: path.clone(),
+            source,
+        },
+        other => other,
+    })?;
+    // If reading stopped early, the file knows how long it is.
+    let stopped = text.len() == limit;
+    let file_len = u64::try_from(stat.st_size).ok().filter(|_| stopped);
+    material(format, text, &path.display().to_string(), file_len)
+}
+
+/// Makes key material of what a person typed. One newline at the end does not count.
+///
+/// # Errors
+/// As [`read_file`] for the contents; [`Error::KeySource`] for a raw key.
+pub fn material_from_prompt(format: Format, text: Secret) -> Result<KeyMaterial> {
+    // Refuses what cannot be typed.
+    KeySource::new(format, Location::Prompt)?;
+    material(format, text, "the prompt", None)
+}
+
+/// Opens a key file without waiting for anything, and refuses what is not one.
+fn open(path: &Path, format: Format) -> Result<(File, Stat)> {
+    let unreadable = |error: Errno| match error {
+        Errno::NOENT | Errno::NOTDIR => Error::KeyFileMissing(path.to_owned()),
+        other => Error::KeyFileUnreadable {
+            path: path.to_owned(),
+            source: other.into(),
+        },
+    };
+    // NONBLOCK: opening a FIFO would wait for somebody to open the other end.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file: OwnedFd = rustix::fs::open(path, flags, Mode::empty()).map_err(unreadable)?;
+    let stat = rustix::fs::fstat(&file).map_err(unreadable)?;
+    let refused = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => None,
+        FileType::CharacterDevice if rustix::termios::isatty(&file) => Some("a terminal"),
+        FileType::CharacterDevice if format == Format::Raw => None,
+        FileType::CharacterDevice => Some("a character device"),
+        FileType::BlockDevice => Some("a block device"),
+        FileType::Directory => Some("a directory"),
+        FileType::Fifo => Some("a FIFO"),
+        FileType::Socket => Some("a socket"),
+        _ => Some("of an unknown kind"),
+    };
+    if let Some(kind) = refused {
+        return Err(Error::KeyFileKind {
+            path: path.to_owned(),
+            kind,
+            format,
+        });
+    }
+    // The random devices may say "not yet" without waiting.
+    rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(unreadable)?;
+    Ok((File::from(file), stat))
+}
+
+/// Checks and converts what was read, of `file_len` bytes if that is more.
+fn material(
+    format: Format,
+    mut text: Secret,
+    origin: &str,
+    file_len: Option<u64>,
+) -> Result<KeyMaterial> {
+    let length_error = |unit, expected, got: usize| Error::KeyLength {
+        origin: origin.to_owned(),
+        format,
+        unit,
+        expected,
+        got: (got as u64).max(file_len.unwrap_or(0)),
+    };
+    if format != Format::Raw {
+        text.trim_newline();
+    }
+    match format {
+        Format::Raw => match text.expose().try_into() {
+            Ok(key) => Key::from_bytes(key).map(KeyMaterial::Key),
+            Err(_) => Err(length_error("bytes", Key::LEN, text.len())),
+        },
+        Format::Hex => match text.expose().try_into() {
+            Ok(digits) => decode_hex(digits, origin).map(KeyMaterial::Key),
+            Err(_) => Err(length_error("characters", HEX_LEN, text.len())),
+        },
+        Format::Passphrase if text.len() < PASSPHRASE_MIN => Err(Error::PassphraseShort {
+            origin: origin.to_owned(),
+        }),
+        Format::Passphrase if text.len() > PASSPHRASE_MAX => Err(Error::PassphraseLong {
+            origin: origin.to_owned(),
+        }),
+        Format::Passphrase => Ok(KeyMaterial::Passphrase(text)),
+    }
+}
+
+fn decode_hex(digits: &[u8; HEX_LEN], origin: &str) -> Result<Key> {
+    Key::fill_with(|key| {
+        for (i, pair) in digits.chunks_exact(2).enumerate() {
+            for (j, &digit) in pair.iter().enumerate() {
+                let Some(value) = digit_value(digit) else {
+                    return Err(Error::HexDigit {
+                        origin: origin.to_owned(),
+                        position: 2 * i + j + 1,
+                    });
+                };
+                key[i] = key[i] << 4 | value;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The value of a hexadecimal digit of either case, computed without a table that the digit would
+/// index and without a branch on its value, so that neither cache nor timing shows a good key.
+fn digit_value(digit: u8) -> Option<u8> {
+    let within = |from: u8, to: u8, offset: u8| -> u16 {
+        // 0xffff if from <= digit <= to, else 0: both differences are then non-negative.
+        let below = u16::from(digit).wrapping_sub(u16::from(from)) >> 8;
+        let above = u16::from(to).wrapping_sub(u16::from(digit)) >> 8;
+        let mask = ((below | above) & 1).wrapping_sub(1);
+        // One more than the value, so that 0 means no digit.
+        mask & u16::from(digit.wrapping_sub(offset).wrapping_add(1))
+    };
+    let value =
+        within(b'0', b'9', b'0') | within(b'a', b'f', b'a' - 10) | within(b'A', b'F', b'A' - 10);
+    u8::try_from(value).ok()?.checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_digits() {
+        for digit in 0..=255u8 {
+            let expected = char::from(digit).to_digit(16).map(|value| value as u8);
+            assert_eq!(digit_value(digit), expected, "{digit}");
+        }
+    }
+}

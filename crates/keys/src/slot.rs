@@ -1,0 +1,263 @@
+//! Slots: each is one way to the wrapping key.
+//!
+//! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
+//! slot's salt) or from a key (BLAKE3 `derive_key` with the slot's salt). All that the slot says of
+//! itself is authenticated, so that nobody can, say, lower the cost of a guess, or move a slot to
+//! another wrapping key.
+
+use cipher::Random;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::layout::{self, Wrapped};
+use crate::{Argon2Params, Error, Key, KeyMaterial, Result, WrappingKey, wrap};
+
+/// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
+const DOMAIN: &[u8] = b"strongroom key slot v1";
+
+/// How the key of a slot is made from a key.
+const SLOT_KEY: &str = "strongroom 2026-11 slot key from a key v1";
+
+/// One way to the wrapping key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    head: Head,
+    wrapped: Wrapped<32>,
+}
+
+/// What a slot says of itself, and is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Head {
+    number: u32,
+    priority: u8,
+    created: u64,
+    kind: SlotKind,
+}
+
+/// What unlocks a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotKind {
+    /// A passphrase.
+    Passphrase {
+        /// What a guess costs.
+        params: Argon2Params,
+        /// Of the password hash.
+        salt: [u8; 32],
+    },
+    /// A key of 32 bytes.
+    Key {
+        /// Of the derivation.
+        salt: [u8; 32],
+    },
+    /// Something that a later version of the program put there. It is kept as it is.
+    Other {
+        /// The number of the kind.
+        kind: u16,
+        /// The number of the wrapping algorithm.
+        algorithm: u8,
+        /// Its parameters.
+        params: Vec<u8>,
+    },
+}
+
+impl Slot {
+    /// The priority of slots that were made without a wish: slots with a higher one are tried first.
+    pub const PRIORITY_NORMAL: u8 = 128;
+
+    /// The number that people call it by.
+    pub fn number(&self) -> u32 {
+        self.head.number
+    }
+
+    /// Slots with a higher priority are tried first.
+    pub fn priority(&self) -> u8 {
+        self.head.priority
+    }
+
+    /// When it was made, in seconds since 1970.
+    pub fn created(&self) -> u64 {
+        self.head.created
+    }
+
+    /// What unlocks it.
+    pub fn kind(&self) -> &SlotKind {
+        &self.head.kind
+    }
+
+    /// A new slot, with a new salt.
+    pub(crate) fn create(
+        (number, priority): (u32, u8),
+        key: &WrappingKey,
+        material: &KeyMaterial,
+        params: &Argon2Params,
+        created: u64,
+        random: &dyn Random,
+    ) -> Result<Slot> {
+        let mut salt = [0; 32];
+        random.fill(&mut salt)?;
+        let kind = match material {
+            KeyMaterial::Passphrase(_) => {
+                params.check_for_new_slot()?;
+                let params = *params;
+                SlotKind::Passphrase { params, salt }
+            }
+            KeyMaterial::Key(_) => SlotKind::Key { salt },
+        };
+        let slot_key = kind.derive(material)?.expect("made for this material");
+        let head = Head {
+            number,
+            priority,
+            created,
+            kind,
+        };
+        let wrapped = wrap::wrap(&slot_key, &head.aad(key.id()), key.key().expose(), random)?;
+        Ok(Slot { head, wrapped })
+    }
+
+    /// The wrapping key; `None` if this is not a slot for this kind of material.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] or [`Error::Damaged`].
+    pub(crate) fn unlock(
+        &self,
+        id: &[u8; 16],
+        material: &KeyMaterial,
+    ) -> Result<Option<WrappingKey>> {
+        let Some(slot_key) = self.head.kind.derive(material)? else {
+            return Ok(None);
+        };
+        let aad = self.head.aad(id);
+        let key = Key::fill_with(|key| wrap::unwrap(&self.wrapped, &slot_key, &aad, key))?;
+        Ok(Some(WrappingKey::new(*id, key)))
+    }
+
+    /// Appends the slot and its parameters.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let params = self.head.kind.params();
+        let slot = layout::Slot {
+            head: self.head.layout(&params),
+            wrapped: self.wrapped,
+        };
+        out.extend_from_slice(slot.as_bytes());
+        out.extend_from_slice(&params);
+    }
+
+    /// Takes a slot and its parameters from the front of `bytes`.
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Slot> {
+        let slot: layout::Slot = layout::take(bytes).ok_or(Error::Damaged("a key slot is cut"))?;
+        let layout::Slot { head, wrapped } = slot;
+        let params_len = usize::from(head.params_len.get());
+        if params_len > layout::PARAMS_MAX || head.reserved != [0; 6] {
+            return Err(Error::Damaged("the head of a key slot"));
+        }
+        let cut = Error::Damaged("the parameters of a key slot are cut");
+        let (params, rest) = bytes.split_at_checked(params_len).ok_or(cut)?;
+        *bytes = rest;
+        let head = Head {
+            number: head.number.get(),
+            priority: head.priority,
+            created: head.created.get(),
+            kind: SlotKind::decode(head.kind.get(), head.algorithm, params)?,
+        };
+        Ok(Slot { head, wrapped })
+    }
+}
+
+impl Head {
+    /// What the wrapped key is bound to: domain, wrapping key id, head and parameters.
+    fn aad(&self, id: &[u8; 16]) -> Vec<u8> {
+        let params = self.kind.params();
+        [DOMAIN, id, self.layout(&params).as_bytes(), &params].concat()
+    }
+
+    fn layout(&self, params: &[u8]) -> layout::SlotHead {
+        let (kind, algorithm) = match &self.kind {
+            SlotKind::Passphrase { .. } => {
+                (layout::KIND_PASSPHRASE, layout::ALGORITHM_XAES_256_GCM)
+            }
+            SlotKind::Key { .. } => (layout::KIND_KEY, layout::ALGORITHM_XAES_256_GCM),
+            SlotKind::Other {
+                kind, algorithm, ..
+            } => (*kind, *algorithm),
+        };
+        layout::SlotHead {
+            number: self.number.into(),
+            kind: kind.into(),
+            algorithm,
+            priority: self.priority,
+            created: self.created.into(),
+            params_len: u16::try_from(params.len())
+                .expect("at most PARAMS_MAX")
+                .into(),
+            reserved: [0; 6],
+        }
+    }
+}
+
+impl SlotKind {
+    /// The key of the slot; `None` if it is not for this kind of material.
+    fn derive(&self, material: &KeyMaterial) -> Result<Option<Key>> {
+        match (self, material) {
+            (SlotKind::Passphrase { params, salt }, KeyMaterial::Passphrase(passphrase)) => {
+                Key::fill_with(|key| params.derive(passphrase, salt, key)).map(Some)
+            }
+            (SlotKind::Key { salt }, KeyMaterial::Key(key)) => {
+                Key::derive(SLOT_KEY, &[key.expose(), salt]).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn params(&self) -> Vec<u8> {
+        match self {
+            SlotKind::Passphrase { params, salt } => layout::PassphraseParams {
+                kdf: layout::KDF_ARGON2ID,
+                reserved: 0.into(),
+                memory_kib: params.memory_kib().into(),
+                iterations: params.iterations().into(),
+                lanes: params.lanes().into(),
+                salt: *salt,
+            }
+            .as_bytes()
+            .to_vec(),
+            SlotKind::Key { salt } => layout::KeyParams { salt: *salt }.as_bytes().to_vec(),
+            SlotKind::Other { params, .. } => params.clone(),
+        }
+    }
+
+    fn decode(kind: u16, algorithm: u8, bytes: &[u8]) -> Result<SlotKind> {
+        let other = || SlotKind::Other {
+            kind,
+            algorithm,
+            params: bytes.to_vec(),
+        };
+        let damaged = Error::Damaged("the parameters of a key slot");
+        match kind {
+            _ if algorithm != layout::ALGORITHM_XAES_256_GCM => Ok(other()),
+            layout::KIND_PASSPHRASE => {
+                let params = layout::PassphraseParams::read_from_bytes(bytes);
+                let params = params.map_err(|_| damaged)?;
+                if params.kdf != layout::KDF_ARGON2ID {
+                    return Ok(other());
+                }
+                decode_argon2(&params)
+            }
+            layout::KIND_KEY => match layout::KeyParams::read_from_bytes(bytes) {
+                Ok(params) => Ok(SlotKind::Key { salt: params.salt }),
+                Err(_) => Err(damaged),
+            },
+            _ => Ok(other()),
+        }
+    }
+}
+
+fn decode_argon2(params: &layout::PassphraseParams) -> Result<SlotKind> {
+    if params.reserved.get() != 0 {
+        return Err(Error::Damaged("the parameters of a key slot"));
+    }
+    let (memory, iterations, lanes) = (params.memory_kib, params.iterations, params.lanes);
+    let stored = Argon2Params::stored(memory.get(), iterations.get(), lanes.get());
+    Ok(SlotKind::Passphrase {
+        params: stored.map_err(Error::Damaged)?,
+        salt: params.salt,
+    })
+}

@@ -1,0 +1,215 @@
+//! Where the key of a dataset comes from: the property `keysource=FORMAT,LOCATION` of Solaris ZFS.
+//!
+//! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt` or a file
+//! URL with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1). What
+//! is refused is refused with the spelling that works.
+//!
+//! A rejected text is not repeated in the message: somebody may have typed a passphrase where the
+//! location goes.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// How a key is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// 32 bytes, as they are.
+    Raw,
+    /// 64 hexadecimal digits.
+    Hex,
+    /// Text that a password hash makes into a key.
+    Passphrase,
+}
+
+impl Format {
+    /// The name in the property.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Raw => "raw",
+            Format::Hex => "hex",
+            Format::Passphrase => "passphrase",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A person types it.
+    Prompt,
+    /// In the file with this absolute path.
+    File(PathBuf),
+}
+
+/// The format and the location of a key. Always one that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySource {
+    format: Format,
+    location: Location,
+}
+
+impl KeySource {
+    /// The source with this format and location.
+    ///
+    /// # Errors
+    /// [`Error::KeySource`] for a raw key at the prompt, or a path that is not absolute.
+    pub fn new(format: Format, location: Location) -> Result<KeySource> {
+        match &location {
+            Location::Prompt if format == Format::Raw => {
+                refuse("the bytes of a raw key cannot be typed; use hex,prompt")
+            }
+            Location::File(path) if !path.is_absolute() => {
+                refuse("the path of a key file must be absolute, as in file:///etc/keys/k")
+            }
+            Location::File(path) if path.as_os_str().as_bytes().contains(&0) => {
+                refuse("the path of a key file cannot contain a zero byte")
+            }
+            _ => Ok(KeySource { format, location }),
+        }
+    }
+
+    /// How the key is written down.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Where the key is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+}
+
+impl Default for KeySource {
+    /// `passphrase,prompt`
+    fn default() -> KeySource {
+        KeySource {
+            format: Format::Passphrase,
+            location: Location::Prompt,
+        }
+    }
+}
+
+impl FromStr for KeySource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<KeySource> {
+        let Some((format, location)) = text.split_once(',') else {
+            return refuse("write FORMAT,LOCATION, as in passphrase,prompt or raw,file:///path");
+        };
+        let format = match format {
+            "raw" => Format::Raw,
+            "hex" => Format::Hex,
+            "passphrase" => Format::Passphrase,
+            _ => return refuse("the format is one of raw, hex and passphrase"),
+        };
+        KeySource::new(format, parse_location(location)?)
+    }
+}
+
+fn parse_location(text: &str) -> Result<Location> {
+    if text == "prompt" {
+        return Ok(Location::Prompt);
+    }
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return refuse("the location is prompt or a file URL, as in file:///etc/keys/k");
+    };
+    match scheme {
+        "file" => parse_file(rest).map(Location::File),
+        "https" => refuse("keys over https:// are not supported by this version"),
+        "pkcs11" => refuse("keys in PKCS#11 tokens are not supported by this version"),
+        "http" => refuse("http:// would show the key to everybody on the way"),
+        _ => refuse("the location is prompt or a file URL, as in file:///etc/keys/k"),
+    }
+}
+
+/// The path of a file URL, from what follows `file:`.
+fn parse_file(rest: &str) -> Result<PathBuf> {
+    let Some(authority) = rest.strip_prefix("//") else {
+        return match rest.starts_with('/') {
+            true => refuse(format!("write three slashes: file://{rest}")),
+            false => refuse("the path of a key file must be absolute, as in file:///etc/keys/k"),
+        };
+    };
+    let Some(slash) = authority.find('/') else {
+        return refuse("the path of a key file must be absolute, as in file:///etc/keys/k");
+    };
+    let (host, path) = authority.split_at(slash);
+    if !host.is_empty() {
+        return refuse(format!(
+            "a key file is on this machine; leave out the host: file://{path}"
+        ));
+    }
+    decode(path)
+}
+
+/// Replaces `%XX` by its byte.
+fn decode(path: &str) -> Result<PathBuf> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        let byte = match first {
+            b'%' => {
+                let digits = rest.split_first_chunk::<2>();
+                let Some((byte, tail)) = digits.and_then(|(d, tail)| Some((byte(*d)?, tail)))
+                else {
+                    return refuse(
+                        "% is followed by two hexadecimal digits; write % itself as %25",
+                    );
+                };
+                rest = tail;
+                byte
+            }
+            b'?' => return refuse("write ? in the path of a key file as %3F"),
+            b'#' => return refuse("write # in the path of a key file as %23"),
+            other => other,
+        };
+        bytes.push(byte);
+    }
+    Ok(PathBuf::from(OsString::from_vec(bytes)))
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn byte(digits: [u8; 2]) -> Option<u8> {
+    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+    u8::try_from(high? << 4 | low?).ok()
+}
+
+impl fmt::Display for KeySource {
+    /// The property's value; parsing it gives this source again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},", self.format)?;
+        match &self.location {
+            Location::Prompt => f.write_str("prompt"),
+            Location::File(path) => encode(path, f),
+        }
+    }
+}
+
+/// Writes a file URL, with `%XX` for every byte that RFC 3986 does not allow in a path.
+fn encode(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("file://")?;
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
+            write!(f, "{}", char::from(byte))?;
+        } else {
+            write!(f, "%{byte:02X}")?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Error::KeySource(reason.into()))
+}

@@ -1,0 +1,203 @@
+//! The wrapping key of a dataset: its own, behind slots, or an ancestor's.
+
+use std::fmt;
+
+use cipher::Random;
+
+use crate::{Argon2Params, Error, Key, KeyMaterial, Result, Slot};
+
+/// How many slots a wrapping key can have.
+pub const SLOTS_MAX: usize = 32;
+
+/// The key that wraps the generations of one or more keyrings.
+///
+/// It exists only because a slot was unlocked, or because it was just made: so whoever holds one may
+/// change slots without knowing a passphrase.
+pub struct WrappingKey {
+    id: [u8; 16],
+    key: Key,
+}
+
+impl WrappingKey {
+    pub(crate) fn new(id: [u8; 16], key: Key) -> WrappingKey {
+        WrappingKey { id, key }
+    }
+
+    /// Names the key, in this dataset and in those that inherit it. Random, and not a secret.
+    pub fn id(&self) -> &[u8; 16] {
+        &self.id
+    }
+
+    /// A copy, on purpose.
+    ///
+    /// # Errors
+    /// [`Error::LockLimit`] or [`Error::Memory`].
+    pub fn try_clone(&self) -> Result<WrappingKey> {
+        Ok(WrappingKey::new(self.id, self.key.try_clone()?))
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl fmt::Debug for WrappingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WrappingKey([redacted])")
+    }
+}
+
+/// Whose wrapping key a keyring uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrapping {
+    /// Its own: the dataset is an encryption root.
+    Own {
+        /// The id of the wrapping key.
+        id: [u8; 16],
+        /// The ways to it: 1 to 32, by ascending number.
+        slots: Vec<Slot>,
+    },
+    /// That of an ancestor.
+    Inherited {
+        /// The id of the wrapping key.
+        id: [u8; 16],
+    },
+}
+
+impl Wrapping {
+    /// A new wrapping key, and one slot, number 0, that `material` unlocks. `params` are the cost of
+    /// guessing, if the material is a passphrase; `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`Error::KdfParams`] if the parameters are too cheap; [`Error::KdfMemory`];
+    /// [`Error::Cipher`] if there are no random numbers.
+    pub fn create(
+        material: &KeyMaterial,
+        params: &Argon2Params,
+        now: u64,
+        random: &dyn Random,
+    ) -> Result<(Wrapping, WrappingKey)> {
+        let mut id = [0; 16];
+        random.fill(&mut id)?;
+        let key = WrappingKey::new(id, Key::random(random)?);
+        let place = (0, Slot::PRIORITY_NORMAL);
+        let slot = Slot::create(place, &key, material, params, now, random)?;
+        let slots = vec![slot];
+        Ok((Wrapping::Own { id, slots }, key))
+    }
+
+    /// The id of the wrapping key.
+    pub fn id(&self) -> &[u8; 16] {
+        match self {
+            Wrapping::Own { id, .. } | Wrapping::Inherited { id } => id,
+        }
+    }
+
+    /// The slots, by ascending number. None if the wrapping key is inherited.
+    pub fn slots(&self) -> &[Slot] {
+        match self {
+            Wrapping::Own { slots, .. } => slots,
+            Wrapping::Inherited { .. } => &[],
+        }
+    }
+
+    /// Tries `material` on each slot that takes its kind, by descending priority, and returns the
+    /// wrapping key.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] if no slot opens; [`Error::KindMismatch`] if none takes this kind;
+    /// [`Error::Damaged`] if the material is right for a slot that was changed, and for no other;
+    /// [`Error::Inherited`]; [`Error::KdfMemory`].
+    pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
+        let Wrapping::Own { id, slots } = self else {
+            return Err(Error::Inherited);
+        };
+        let mut order: Vec<&Slot> = slots.iter().collect();
+        order.sort_by_key(|slot| std::cmp::Reverse(slot.priority()));
+        let mut failure = Error::KindMismatch(material.kind());
+        for slot in order {
+            match slot.unlock(id, material) {
+                Ok(Some(key)) => return Ok(key),
+                Ok(None) => {}
+                Err(Error::WrongKey) if matches!(failure, Error::Damaged(_)) => {}
+                Err(error @ (Error::WrongKey | Error::Damaged(_))) => failure = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Adds a slot that `material` unlocks, and returns its number: the lowest that is free.
+    ///
+    /// # Errors
+    /// [`Error::SlotsFull`]; [`Error::WrongKey`] if `key` is another wrapping key; otherwise as
+    /// [`Wrapping::create`]. Nothing is changed then.
+    pub fn add_slot(
+        &mut self,
+        key: &WrappingKey,
+        priority: u8,
+        material: &KeyMaterial,
+        params: &Argon2Params,
+        now: u64,
+        random: &dyn Random,
+    ) -> Result<u32> {
+        let slots = self.own_slots(key)?;
+        if slots.len() >= SLOTS_MAX {
+            return Err(Error::SlotsFull);
+        }
+        // Numbers ascend, so the first that differs from its place is a gap.
+        let gap = (0..)
+            .zip(slots.iter())
+            .position(|(n, slot)| slot.number() != n);
+        let place = gap.unwrap_or(slots.len());
+        let number = place as u32;
+        let slot = Slot::create((number, priority), key, material, params, now, random)?;
+        slots.insert(place, slot);
+        Ok(number)
+    }
+
+    /// Replaces what unlocks a slot, with a new salt. Number and priority stay.
+    ///
+    /// # Errors
+    /// [`Error::NoSlot`]; [`Error::WrongKey`] if `key` is another wrapping key; otherwise as
+    /// [`Wrapping::create`]. Nothing is changed then.
+    pub fn replace_slot(
+        &mut self,
+        number: u32,
+        key: &WrappingKey,
+        material: &KeyMaterial,
+        params: &Argon2Params,
+        now: u64,
+        random: &dyn Random,
+    ) -> Result<()> {
+        let slots = self.own_slots(key)?;
+        let slot = slots.iter_mut().find(|slot| slot.number() == number);
+        let slot = slot.ok_or(Error::NoSlot(number))?;
+        let place = (number, slot.priority());
+        *slot = Slot::create(place, key, material, params, now, random)?;
+        Ok(())
+    }
+
+    /// Removes a slot, but not the last one. `key` shows that another way is known, or not needed.
+    ///
+    /// # Errors
+    /// [`Error::NoSlot`]; [`Error::LastSlot`]; [`Error::WrongKey`] if `key` is another wrapping key.
+    pub fn remove_slot(&mut self, number: u32, key: &WrappingKey) -> Result<()> {
+        let slots = self.own_slots(key)?;
+        let index = slots.iter().position(|slot| slot.number() == number);
+        let index = index.ok_or(Error::NoSlot(number))?;
+        if slots.len() == 1 {
+            return Err(Error::LastSlot(number));
+        }
+        slots.remove(index);
+        Ok(())
+    }
+
+    fn own_slots(&mut self, key: &WrappingKey) -> Result<&mut Vec<Slot>> {
+        match self {
+            Wrapping::Inherited { .. } => Err(Error::Inherited),
+            Wrapping::Own { id, .. } if id != key.id() => Err(Error::WrongKey),
+            Wrapping::Own { slots, .. } => Ok(slots),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Data keys by transaction group: rotation, rewrapping, clones, retirement.
+
+mod common;
+
+use cipher::{SeededRandom, Suite};
+use common::{CHEAP, FAMILY, NOW, generations, key, keyring, passphrase};
+use keys::{DataKeys, Error, Generation, Keyring, Wrapping};
+
+fn same(a: &DataKeys, b: &DataKeys) -> bool {
+    (a.generation, a.txg, a.suite) == (b.generation, b.txg, b.suite)
+        && a.data == b.data
+        && a.dedup == b.dedup
+        && a.seal == b.seal
+}
+
+#[test]
+fn a_generation_opens_to_the_keys_it_was_made_with() {
+    let random = SeededRandom::new(1);
+    let (_, wrapping_key) = keyring(&key(7), &random);
+    for suite in Suite::ALL {
+        let (generation, made) =
+            Generation::create(&wrapping_key, FAMILY, 4, 77, suite, NOW, &random).expect("create");
+        let opened = generation.open(&wrapping_key, FAMILY).expect("open");
+        assert!(same(&made, &opened));
+        assert_eq!(
+            (opened.generation, opened.txg, opened.suite),
+            (4, 77, suite)
+        );
+        assert!(made.data != made.dedup && made.dedup != made.seal && made.data != made.seal);
+        assert_eq!(generation.wrapped_len(), 112);
+        assert_eq!(generation.created(), NOW);
+        assert_eq!(generation.wrapping_key(), wrapping_key.id());
+
+        // The record ciphers of both are the same.
+        let (one, two) = (made.record_cipher(), opened.record_cipher());
+        let mut data = *b"a record";
+        let sealed = one
+            .expect("memory")
+            .seal_in_place(&[3; 24], b"aad", &mut data);
+        let tag = sealed.expect("seal");
+        let opened = two
+            .expect("memory")
+            .open_in_place(&[3; 24], b"aad", &mut data, &tag);
+        opened.expect("open");
+        assert_eq!(&data, b"a record");
+    }
+}
+
+/// `key change -o keysource`, or `inherit`: another wrapping key, the same data keys.
+#[test]
+fn rewrapping_keeps_the_data_keys() {
+    let random = SeededRandom::new(1);
+    let (keyring, old) = keyring(&passphrase("correct horse"), &random);
+    let before = keyring.open(&old).expect("open");
+
+    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let rewrapped = keyring
+        .rewrap(&old, wrapping, &new, &random)
+        .expect("rewrap");
+    let rewrapped = Keyring::decode(&rewrapped.encode()).expect("encoded");
+    let after = rewrapped
+        .open(&rewrapped.unlock(&key(9)).expect("unlock"))
+        .expect("open");
+    assert!(before.len() == 2 && before.iter().zip(&after).all(|(a, b)| same(a, b)));
+    assert!(matches!(rewrapped.open(&old), Err(Error::WrongKey)));
+    // Nothing of the old wrapped bytes is left.
+    let (old_bytes, new_bytes) = (keyring.encode(), rewrapped.encode());
+    let wrapped = &old_bytes[old_bytes.len() - 32 - 112..old_bytes.len() - 32];
+    assert!(!new_bytes.windows(16).any(|window| window == &wrapped[..16]));
+
+    // The wrong old key, or a wrapping that does not name the new one, changes nothing.
+    let inherited = Wrapping::Inherited { id: *new.id() };
+    let wrong = rewrapped.rewrap(&old, inherited.clone(), &new, &random);
+    assert!(matches!(wrong, Err(Error::WrongKey)));
+    let unnamed = keyring.rewrap(&old, inherited, &old, &random);
+    assert!(matches!(unnamed, Err(Error::Keyring(_))));
+}
+
+#[test]
+fn a_clone_has_the_generations_under_its_own_wrapping_key() {
+    let random = SeededRandom::new(1);
+    let (origin, parent) = keyring(&passphrase("correct horse"), &random);
+    let (wrapping, own) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let mut clone = origin
+        .rewrap(&parent, wrapping, &own, &random)
+        .expect("rewrap");
+    clone
+        .rotate(&own, 300, Suite::DEFAULT, NOW, &random)
+        .expect("rotate");
+
+    let (of_origin, of_clone) = (
+        origin.open(&parent).expect("open"),
+        clone.open(&own).expect("open"),
+    );
+    assert_eq!((of_origin.len(), of_clone.len()), (2, 3));
+    assert!(of_origin.iter().zip(&of_clone).all(|(a, b)| same(a, b)));
+    assert!(of_clone[2].data != of_clone[1].data);
+}
+
+#[test]
+fn rotation_adds_a_generation() {
+    let random = SeededRandom::new(1);
+    let (mut keyring, wrapping_key) = keyring(&key(7), &random);
+    let before = keyring.open(&wrapping_key).expect("open");
+    let keys = keyring
+        .rotate(
+            &wrapping_key,
+            400,
+            Suite::XChaCha20Poly1305,
+            NOW + 9,
+            &random,
+        )
+        .expect("rotate");
+    assert_eq!((keys.generation, keys.txg), (3, 400));
+    let newest = keyring.newest();
+    assert_eq!(
+        (newest.number(), newest.txg(), newest.created()),
+        (3, 400, NOW + 9)
+    );
+    assert_eq!(newest.suite(), Suite::XChaCha20Poly1305);
+    let keyring = Keyring::decode(&keyring.encode()).expect("encoded");
+    let after = keyring.open(&wrapping_key).expect("open");
+    assert!(after.len() == 3 && before.iter().zip(&after).all(|(a, b)| same(a, b)));
+    assert!(same(&after[2], &keys));
+    assert!(after[1].data != after[2].data);
+    assert_eq!(keyring.generation(2).map(Generation::txg), Some(250));
+    assert_eq!(keyring.generation(9), None);
+}
+
+#[test]
+fn rotation_is_refused_without_changing_anything() {
+    let random = SeededRandom::new(1);
+    let (mut keyring, wrapping_key) = keyring(&key(7), &random);
+    let (_, other) = Wrapping::create(&key(7), &CHEAP, NOW, &random).expect("create");
+    let before = keyring.clone();
+    let with_other = keyring.rotate(&other, 400, Suite::DEFAULT, NOW, &random);
+    assert!(matches!(with_other, Err(Error::WrongKey)));
+    let too_early = keyring.rotate(&wrapping_key, 249, Suite::DEFAULT, NOW, &random);
+    assert!(matches!(too_early, Err(Error::Keyring(_))));
+    assert_eq!(keyring, before);
+}
+
+#[test]
+fn a_generation_is_retired_but_not_the_newest() {
+    let random = SeededRandom::new(1);
+    let (mut keyring, wrapping_key) = keyring(&key(7), &random);
+    assert!(matches!(keyring.retire(2), Err(Error::Keyring(_))));
+    assert!(matches!(keyring.retire(7), Err(Error::NoGeneration(7))));
+    keyring.retire(1).expect("no record uses it");
+    assert!(matches!(keyring.retire(1), Err(Error::NoGeneration(1))));
+    let keyring = Keyring::decode(&keyring.encode()).expect("encoded");
+    let keys = keyring.open(&wrapping_key).expect("open");
+    assert_eq!(
+        keys.iter().map(|keys| keys.generation).collect::<Vec<_>>(),
+        [2]
+    );
+}
+
+#[test]
+fn only_keyrings_that_can_be_stored_are_made() {
+    let random = SeededRandom::new(1);
+    let (keyring, wrapping_key) = keyring(&key(7), &random);
+    let (_, other) = Wrapping::create(&key(7), &CHEAP, NOW, &random).expect("create");
+    let wrapping = keyring.wrapping();
+    let good = generations(&wrapping_key, &random);
+    let refused = |wrapping: &Wrapping, generations: Vec<Generation>| {
+        let made = Keyring::new(FAMILY, wrapping.clone(), generations);
+        assert!(matches!(made, Err(Error::Keyring(_))));
+    };
+    refused(wrapping, vec![]);
+    refused(wrapping, good.iter().rev().cloned().collect());
+    refused(wrapping, vec![good[0].clone(), good[0].clone()]);
+    refused(wrapping, generations(&other, &random));
+    let (id, slots) = (*wrapping_key.id(), wrapping.slots());
+    refused(&Wrapping::Own { id, slots: vec![] }, good.clone());
+    let twice = [slots, slots].concat();
+    refused(&Wrapping::Own { id, slots: twice }, good.clone());
+    Keyring::new(FAMILY, wrapping.clone(), good).expect("a keyring");
+}

@@ -1,0 +1,121 @@
+//! The property `keysource`: what it accepts, what it refuses and why.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use keys::{Error, Format, KeySource, Location};
+
+fn file(path: &str) -> Location {
+    Location::File(path.into())
+}
+
+#[test]
+fn accepts_and_writes_back() {
+    let sources = [
+        ("passphrase,prompt", Format::Passphrase, Location::Prompt),
+        ("hex,prompt", Format::Hex, Location::Prompt),
+        ("raw,file:///etc/keys/k", Format::Raw, file("/etc/keys/k")),
+        ("hex,file:///k", Format::Hex, file("/k")),
+        (
+            "passphrase,file:///a,b/c:d",
+            Format::Passphrase,
+            file("/a,b/c:d"),
+        ),
+        ("raw,file:///a%20b/100%25", Format::Raw, file("/a b/100%")),
+        ("raw,file:///%3F%23%0A", Format::Raw, file("/?#\n")),
+        ("raw,file:///caf%C3%A9", Format::Raw, file("/café")),
+    ];
+    for (text, format, location) in sources {
+        let source: KeySource = text.parse().expect(text);
+        assert_eq!(source.format(), format);
+        assert_eq!(source.location(), &location);
+        assert_eq!(source.to_string(), text);
+    }
+    assert_eq!(KeySource::default().to_string(), "passphrase,prompt");
+}
+
+#[test]
+fn other_spellings_of_a_path_are_accepted() {
+    for (text, written) in [
+        ("raw,file:///a%2fb", "raw,file:///a/b"),
+        ("raw,file:///%41", "raw,file:///A"),
+        ("raw,file:///café", "raw,file:///caf%C3%A9"),
+        ("raw,file:///a b", "raw,file:///a%20b"),
+    ] {
+        let source: KeySource = text.parse().expect(text);
+        assert_eq!(source.to_string(), written);
+        assert_eq!(written.parse::<KeySource>().expect(written), source);
+    }
+}
+
+#[test]
+fn every_byte_of_a_path_survives() {
+    let bytes: Vec<u8> = [b'/'].into_iter().chain(1..=255).collect();
+    let path = Path::new(OsStr::from_bytes(&bytes)).to_owned();
+    let source = KeySource::new(Format::Raw, Location::File(path)).expect("absolute");
+    let text = source.to_string();
+    assert!(text.is_ascii());
+    assert_eq!(text.parse::<KeySource>().expect("written"), source);
+}
+
+#[test]
+fn refuses_with_a_reason() {
+    let refused = [
+        ("", "FORMAT,LOCATION"),
+        ("passphrase", "FORMAT,LOCATION"),
+        ("prompt", "FORMAT,LOCATION"),
+        ("Passphrase,prompt", "one of raw, hex and passphrase"),
+        ("aes,prompt", "one of raw, hex and passphrase"),
+        ("passphrase,", "prompt or a file URL"),
+        ("passphrase,Prompt", "prompt or a file URL"),
+        ("passphrase,/etc/keys/k", "prompt or a file URL"),
+        ("passphrase,ftp://host/k", "prompt or a file URL"),
+        ("raw,prompt", "cannot be typed; use hex,prompt"),
+        (
+            "raw,file:/etc/keys/k",
+            "write three slashes: file:///etc/keys/k",
+        ),
+        ("raw,file:etc/keys/k", "must be absolute"),
+        ("raw,file://", "must be absolute"),
+        ("raw,file://etc", "must be absolute"),
+        ("raw,file:", "must be absolute"),
+        ("raw,file://host/etc/k", "leave out the host: file:///etc/k"),
+        (
+            "raw,file://localhost/etc/k",
+            "leave out the host: file:///etc/k",
+        ),
+        ("raw,file:///a%", "write % itself as %25"),
+        ("raw,file:///a%2", "write % itself as %25"),
+        ("raw,file:///a%zz", "write % itself as %25"),
+        ("raw,file:///a%+1", "write % itself as %25"),
+        ("raw,file:///a%00", "zero byte"),
+        ("raw,file:///a?b", "%3F"),
+        ("raw,file:///a#b", "%23"),
+        ("raw,https://host/key", "not supported by this version"),
+        ("raw,pkcs11:object=k", "not supported by this version"),
+        ("raw,http://host/key", "everybody"),
+    ];
+    for (text, reason) in refused {
+        let error = text.parse::<KeySource>().expect_err(text);
+        assert!(matches!(error, Error::KeySource(_)), "{text}");
+        let message = error.to_string();
+        assert!(message.contains(reason), "{text}: {message}");
+    }
+    let relative = KeySource::new(Format::Raw, file("keys/k"));
+    assert!(matches!(relative, Err(Error::KeySource(_))));
+}
+
+/// Somebody types the passphrase where its location goes.
+#[test]
+fn a_passphrase_in_the_wrong_place_is_not_repeated() {
+    for text in [
+        "passphrase,hunter2",
+        "hunter2,prompt",
+        "hunter2",
+        "raw,hunter2:x",
+    ] {
+        let error = text.parse::<KeySource>().expect_err(text);
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{text}");
+    }
+}
