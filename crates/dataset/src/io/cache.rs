@@ -1,0 +1,52 @@
+//! The record cache: plaintext of records that were read or written, bounded in bytes.
+//!
+//! An entry is found by its dataset and the checksum of what is on disk, so a record that was
+//! replaced cannot be mistaken for the one that replaced it, and a snapshot shares what it shares on
+//! disk. When a key is unloaded all entries of its dataset go, and are wiped.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::buffer::Buffer;
+
+/// A dataset's guid and a record's checksum.
+type Key = (u64, [u8; 16]);
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<Key, Arc<Buffer>> for ByBytes {
+    fn weight(&self, _: &Key, buffer: &Arc<Buffer>) -> u64 {
+        buffer.len() as u64 + 128
+    }
+}
+
+/// The record cache of all datasets.
+pub(crate) struct RecordCache {
+    entries: Cache<Key, Arc<Buffer>, ByBytes>,
+}
+
+impl RecordCache {
+    /// A cache of about `bytes`.
+    pub(crate) fn new(bytes: u64) -> RecordCache {
+        let records = (bytes / (128 << 10)).max(64) as usize;
+        RecordCache {
+            entries: Cache::with_weighter(records, bytes, ByBytes),
+        }
+    }
+
+    pub(crate) fn get(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
+        self.entries.get(&(dataset, *checksum))
+    }
+
+    pub(crate) fn insert(&self, dataset: u64, checksum: &[u8; 16], buffer: Arc<Buffer>) {
+        self.entries.insert((dataset, *checksum), buffer);
+    }
+
+    /// Forgets everything of a dataset.
+    pub(crate) fn wipe(&self, dataset: u64) {
+        self.entries.retain(|(owner, _), _| *owner != dataset);
+    }
+}

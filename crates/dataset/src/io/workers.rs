@@ -1,0 +1,47 @@
+//! Threads that seal records while their writer goes on.
+
+use crossbeam_channel::{Sender, bounded};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A pool of threads. Without threads, whoever has a job does it.
+pub(crate) struct Workers {
+    queue: Option<Sender<Job>>,
+    count: usize,
+}
+
+impl Workers {
+    /// Starts `count` threads, which end when this is dropped and their jobs are done.
+    pub(crate) fn new(count: usize) -> Workers {
+        if count == 0 {
+            return Workers { queue: None, count };
+        }
+        let (queue, jobs) = bounded::<Job>(4 * count);
+        for n in 0..count {
+            let jobs = jobs.clone();
+            std::thread::Builder::new()
+                .name(format!("seal-{n}"))
+                .spawn(move || jobs.into_iter().for_each(|job| job()))
+                .expect("threads can be started");
+        }
+        Workers {
+            queue: Some(queue),
+            count,
+        }
+    }
+
+    /// How many threads there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Has a job done, by the caller if all threads have enough to do.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        let Some(queue) = &self.queue else {
+            return job();
+        };
+        if let Err(error) = queue.try_send(Box::new(job)) {
+            error.into_inner()();
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The keys and values of the metadata tree.
+//!
+//! A key is an inode number, a kind and, for some kinds, more; numbers are big-endian, so that the
+//! order of bytes is the order of numbers, and everything about an inode lies together. Inode 0 is
+//! the dataset itself. `docs/FORMAT.md` describes the same bytes.
+
+use vfs::{Attr, Ino, Kind, Time};
+use zerocopy::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Inode numbers are below this; the bits above tell snapshots apart in a mount.
+pub(crate) const INO_LIMIT: u64 = 1 << 48;
+
+/// Files up to this many bytes live in the tree.
+pub(crate) const INLINE_MAX: u64 = 2048;
+
+/// Extended attribute values up to this many bytes live in the tree.
+pub(crate) const XATTR_INLINE_MAX: usize = 2048;
+
+/// The dataset's own inode number, for what belongs to no file.
+const DATASET: Ino = 0;
+
+/// What a key is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum KeyKind {
+    /// Of the dataset: an inode without links that something may still have open.
+    Orphan = 0x01,
+    /// Of the dataset: slots of `data` to be emptied.
+    Dead = 0x02,
+    /// Of the dataset: slots of `data` that several files share.
+    Shared = 0x03,
+    /// Attributes.
+    Attr = 0x10,
+    /// The contents of a small file, or the target of a symbolic link.
+    Inline = 0x20,
+    /// Where records are.
+    Extent = 0x30,
+    /// An extended attribute.
+    Xattr = 0x40,
+    /// The names in a directory whose hashes are equal.
+    Entry = 0x50,
+}
+
+fn key(ino: Ino, kind: KeyKind, rest: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(9 + rest.len());
+    key.extend_from_slice(&ino.to_be_bytes());
+    key.push(kind as u8);
+    key.extend_from_slice(rest);
+    key
+}
+
+pub(crate) fn attr_key(ino: Ino) -> Vec<u8> {
+    key(ino, KeyKind::Attr, &[])
+}
+
+pub(crate) fn inline_key(ino: Ino) -> Vec<u8> {
+    key(ino, KeyKind::Inline, &[])
+}
+
+pub(crate) fn extent_key(ino: Ino, record: u64) -> Vec<u8> {
+    key(ino, KeyKind::Extent, &record.to_be_bytes())
+}
+
+pub(crate) fn xattr_key(ino: Ino, name: &[u8]) -> Vec<u8> {
+    key(ino, KeyKind::Xattr, name)
+}
+
+pub(crate) fn entry_key(ino: Ino, hash: u64) -> Vec<u8> {
+    key(ino, KeyKind::Entry, &hash.to_be_bytes())
+}
+
+pub(crate) fn orphan_key(ino: Ino) -> Vec<u8> {
+    key(DATASET, KeyKind::Orphan, &ino.to_be_bytes())
+}
+
+pub(crate) fn dead_key(slot: u64) -> Vec<u8> {
+    key(DATASET, KeyKind::Dead, &slot.to_be_bytes())
+}
+
+pub(crate) fn shared_key(slot: u64) -> Vec<u8> {
+    key(DATASET, KeyKind::Shared, &slot.to_be_bytes())
+}
+
+/// What follows inode and kind, if a key is of these.
+pub(crate) fn suffix(key: &[u8], ino: Ino, kind: KeyKind) -> Option<&[u8]> {
+    let (head, rest) = key.split_at_checked(9)?;
+    (head[..8] == ino.to_be_bytes() && head[8] == kind as u8).then_some(rest)
+}
+
+/// The number that follows inode and kind, if a key is of these.
+pub(crate) fn suffix_number(key: &[u8], ino: Ino, kind: KeyKind) -> Option<u64> {
+    Some(u64::from_be_bytes(suffix(key, ino, kind)?.try_into().ok()?))
+}
+
+/// The number that follows the kind in a key of the dataset itself.
+pub(crate) fn dataset_number(key: &[u8], kind: KeyKind) -> Option<u64> {
+    suffix_number(key, DATASET, kind)
+}
+
+/// A file's contents are in the tree.
+pub(crate) const FLAG_INLINE: u8 = 1;
+/// There are extended attributes.
+pub(crate) const FLAG_XATTR: u8 = 2;
+/// A directory has a default ACL.
+pub(crate) const FLAG_DEFAULT_ACL: u8 = 4;
+/// There is an access ACL.
+pub(crate) const FLAG_ACCESS_ACL: u8 = 8;
+
+/// A time on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct DiskTime {
+    secs: I64,
+    nanos: U32,
+}
+
+impl From<Time> for DiskTime {
+    fn from(time: Time) -> DiskTime {
+        DiskTime {
+            secs: time.secs.into(),
+            nanos: time.nanos.into(),
+        }
+    }
+}
+
+impl From<DiskTime> for Time {
+    fn from(time: DiskTime) -> Time {
+        Time {
+            secs: time.secs.get(),
+            nanos: time.nanos.get().min(999_999_999),
+        }
+    }
+}
+
+/// The attributes of an inode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct AttrValue {
+    /// `0o7777`
+    pub(crate) mode: U16,
+    /// [`Kind::bits`]
+    kind: u8,
+    /// `FLAG_*`
+    pub(crate) flags: u8,
+    pub(crate) nlink: U32,
+    pub(crate) uid: U32,
+    pub(crate) gid: U32,
+    pub(crate) rdev: U32,
+    /// Bytes of a full record of this file.
+    pub(crate) record_size: U32,
+    pub(crate) size: U64,
+    /// Bytes of records that are not holes.
+    pub(crate) allocated: U64,
+    /// The directory in which it was made, or to which it was last moved; a directory's parent.
+    pub(crate) parent: U64,
+    /// Names in a directory.
+    pub(crate) entries: U64,
+    pub(crate) atime: DiskTime,
+    pub(crate) mtime: DiskTime,
+    pub(crate) ctime: DiskTime,
+    pub(crate) btime: DiskTime,
+    reserved: [u8; 24],
+}
+
+const _: () = assert!(size_of::<AttrValue>() == 128);
+
+impl AttrValue {
+    /// A new inode without links.
+    pub(crate) fn new(kind: Kind, mode: u16, record_size: u32, now: Time) -> AttrValue {
+        let now = DiskTime::from(now);
+        AttrValue {
+            mode: mode.into(),
+            kind: kind.bits(),
+            flags: if kind == Kind::File { FLAG_INLINE } else { 0 },
+            record_size: record_size.into(),
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            ..AttrValue::default()
+        }
+    }
+
+    /// Reads a value and checks what the rest of the program relies on.
+    pub(crate) fn decode(value: &[u8]) -> Option<AttrValue> {
+        let attr = AttrValue::read_from_bytes(value).ok()?;
+        Kind::from_bits(attr.kind)?;
+        let record = attr.record_size.get();
+        let fits = record.is_power_of_two() && (4096..=pool::RECORD_MAX).contains(&record);
+        (fits && attr.size.get() <= i64::MAX as u64).then_some(attr)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::from_bits(self.kind).expect("checked when it was read")
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind() == Kind::Directory
+    }
+
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: u8, on: bool) {
+        self.flags = if on { self.flags | flag } else { self.flags & !flag };
+    }
+
+    /// Sets the times of a change of contents.
+    pub(crate) fn touch(&mut self, now: Time) {
+        self.mtime = now.into();
+        self.ctime = now.into();
+    }
+
+    /// What the world sees.
+    pub(crate) fn to_attr(self, ino: Ino) -> Attr {
+        let inline = if self.has(FLAG_INLINE) { self.size.get() } else { 0 };
+        let size = match self.kind() {
+            // As ZFS: how many names there are, with `.` and `..`.
+            Kind::Directory => self.entries.get() + 2,
+            _ => self.size.get(),
+        };
+        Attr {
+            ino,
+            kind: self.kind(),
+            mode: self.mode.get(),
+            nlink: self.nlink.get(),
+            uid: self.uid.get(),
+            gid: self.gid.get(),
+            rdev: self.rdev.get(),
+            size,
+            blocks: (self.allocated.get() + inline).div_ceil(512),
+            blksize: self.record_size.get(),
+            atime: self.atime.into(),
+            mtime: self.mtime.into(),
+            ctime: self.ctime.into(),
+            btime: self.btime.into(),
+        }
+    }
+}
+
+/// A run of records of a file, and the run of slots they are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) record: u64,
+    pub(crate) slot: u64,
+    pub(crate) count: u64,
+    /// Whether other files may share the slots: then [`KeyKind::Shared`] says which.
+    pub(crate) shared: bool,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct ExtentValue {
+    slot: U64,
+    count: U64,
+    flags: U32,
+    reserved: U32,
+}
+
+impl Extent {
+    /// Reads an extent whose key says the first record.
+    pub(crate) fn decode(record: u64, value: &[u8]) -> Option<Extent> {
+        let value = ExtentValue::read_from_bytes(value).ok()?;
+        let (slot, count) = (value.slot.get(), value.count.get());
+        let ends = slot.checked_add(count)?;
+        record.checked_add(count)?;
+        (count > 0 && ends <= pool::layout::SLOT_LIMIT).then_some(Extent {
+            record,
+            slot,
+            count,
+            shared: value.flags.get() & 1 != 0,
+        })
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let value = ExtentValue {
+            slot: self.slot.into(),
+            count: self.count.into(),
+            flags: u32::from(self.shared).into(),
+            reserved: 0.into(),
+        };
+        value.as_bytes().to_vec()
+    }
+
+    /// The record after the last.
+    pub(crate) fn end(&self) -> u64 {
+        self.record + self.count
+    }
+
+    /// The slot of one of its records.
+    pub(crate) fn slot_of(&self, record: u64) -> u64 {
+        self.slot + (record - self.record)
+    }
+
+    /// The part of it that covers these records, which it does cover.
+    pub(crate) fn part(&self, from: u64, to: u64) -> Extent {
+        Extent {
+            record: from,
+            slot: self.slot_of(from),
+            count: to - from,
+            shared: self.shared,
+        }
+    }
+}
+
+/// A run of slots that several files share, and how many do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedRun {
+    pub(crate) slot: u64,
+    pub(crate) count: u64,
+    pub(crate) owners: u64,
+}
+
+impl SharedRun {
+    pub(crate) fn decode(slot: u64, value: &[u8]) -> Option<SharedRun> {
+        let [count, owners] = <[U64; 2]>::read_from_bytes(value).ok()?.map(U64::get);
+        slot.checked_add(count)?;
+        (count > 0).then_some(SharedRun { slot, count, owners })
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        [U64::new(self.count), U64::new(self.owners)].as_bytes().to_vec()
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.slot + self.count
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameEntry {
+    pub(crate) ino: Ino,
+    pub(crate) kind: Kind,
+    pub(crate) name: Vec<u8>,
+}
+
+/// The names of one hash, in the order in which they came.
+pub(crate) fn decode_names(value: &[u8]) -> Option<Vec<NameEntry>> {
+    let mut names = Vec::new();
+    let mut rest = value;
+    while !rest.is_empty() {
+        let (head, more) = rest.split_at_checked(10)?;
+        let (name, more) = more.split_at_checked(usize::from(head[9]))?;
+        names.push(NameEntry {
+            ino: u64::from_le_bytes(head[..8].try_into().ok()?),
+            kind: Kind::from_bits(head[8])?,
+            name: name.to_vec(),
+        });
+        rest = more;
+    }
+    Some(names)
+}
+
+pub(crate) fn encode_names(names: &[NameEntry]) -> Vec<u8> {
+    let mut value = Vec::new();
+    for entry in names {
+        value.extend_from_slice(&entry.ino.to_le_bytes());
+        value.push(entry.kind.bits());
+        value.push(entry.name.len() as u8);
+        value.extend_from_slice(&entry.name);
+    }
+    value
+}
+
+/// An extended attribute's value: here, or a record of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum XattrValue {
+    Here(Vec<u8>),
+    Record { slot: u64, len: u32 },
+}
+
+impl XattrValue {
+    pub(crate) fn decode(value: &[u8]) -> Option<XattrValue> {
+        let (kind, rest) = value.split_first()?;
+        match kind {
+            0 => Some(XattrValue::Here(rest.to_vec())),
+            1 => {
+                let (slot, len) = rest.split_at_checked(8)?;
+                Some(XattrValue::Record {
+                    slot: u64::from_le_bytes(slot.try_into().ok()?),
+                    len: u32::from_le_bytes(len.try_into().ok()?),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            XattrValue::Here(value) => [&[0], &value[..]].concat(),
+            XattrValue::Record { slot, len } => {
+                [&[1][..], &slot.to_le_bytes(), &len.to_le_bytes()].concat()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_sort_by_inode_then_kind_then_number() {
+        let keys = [
+            orphan_key(9),
+            dead_key(1),
+            dead_key(256),
+            attr_key(1),
+            inline_key(1),
+            extent_key(1, 2),
+            extent_key(1, 300),
+            xattr_key(1, b"user.a"),
+            entry_key(1, 7),
+            attr_key(2),
+            attr_key(256),
+        ];
+        assert!(keys.is_sorted());
+        assert_eq!(suffix_number(&keys[6], 1, KeyKind::Extent), Some(300));
+        assert_eq!(suffix(&keys[7], 1, KeyKind::Xattr), Some(&b"user.a"[..]));
+        assert_eq!(suffix(&keys[7], 2, KeyKind::Xattr), None);
+        assert_eq!(dataset_number(&keys[2], KeyKind::Dead), Some(256));
+    }
+
+    /// The bytes of format 1. They never change.
+    #[test]
+    fn golden_bytes() {
+        let mut attr = AttrValue::new(Kind::File, 0o4755, 131_072, Time { secs: -1, nanos: 5 });
+        attr.nlink = 2.into();
+        attr.uid = 3.into();
+        attr.gid = 4.into();
+        attr.rdev = 5.into();
+        attr.size = 6.into();
+        attr.allocated = 7.into();
+        attr.parent = 8.into();
+        attr.entries = 9.into();
+        let time = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0];
+        let mut expected = vec![0xed, 0x09, 8, 1, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
+        expected.extend([5, 0, 0, 0, 0, 0, 2, 0]);
+        for n in 6..=9u64 {
+            expected.extend(n.to_le_bytes());
+        }
+        expected.extend(time.repeat(4));
+        expected.extend([0; 24]);
+        assert_eq!(attr.as_bytes(), expected);
+        assert_eq!(AttrValue::decode(&expected), Some(attr));
+    }
+
+    #[test]
+    fn values_round_trip_and_decoding_is_total() {
+        let names = vec![
+            NameEntry { ino: 5, kind: Kind::File, name: b"a".to_vec() },
+            NameEntry { ino: 6, kind: Kind::Directory, name: vec![0xff; 255] },
+        ];
+        let bytes = encode_names(&names);
+        assert_eq!(decode_names(&bytes), Some(names));
+        for len in 1..bytes.len() {
+            if len != 11 {
+                assert_eq!(decode_names(&bytes[..len]), None, "{len}");
+            }
+        }
+        let extent = Extent { record: 1, slot: 2, count: 3, shared: true };
+        assert_eq!(Extent::decode(1, &extent.encode()), Some(extent));
+        assert_eq!(Extent::decode(u64::MAX, &extent.encode()), None);
+        assert_eq!(Extent::decode(1, &[0xff; 24]), None);
+        let run = SharedRun { slot: 1, count: 2, owners: 3 };
+        assert_eq!(SharedRun::decode(1, &run.encode()), Some(run));
+        for value in [XattrValue::Here(vec![1, 2]), XattrValue::Record { slot: 7, len: 9 }] {
+            assert_eq!(XattrValue::decode(&value.encode()), Some(value));
+        }
+        assert_eq!(XattrValue::decode(&[]), None);
+        assert_eq!(XattrValue::decode(&[1, 2]), None);
+        assert_eq!(AttrValue::decode(&[0; 128]), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Compression of records.
+
+use std::fmt;
+
+/// How records are compressed before they are sealed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    Off,
+    /// LZ4: costs little and finds what is easy.
+    #[default]
+    Lz4,
+    /// Zstandard with a level, 1 to 19.
+    Zstd(u8),
+}
+
+/// What a record pointer says of a record's compression.
+pub(crate) const NONE: u8 = 0;
+const LZ4: u8 = 1;
+const ZSTD: u8 = 2;
+
+impl Compression {
+    /// The compression with a name of the property: `off`, `on` (which is `lz4`), `lz4`, `zstd`
+    /// (which is `zstd-3`), `zstd-1` to `zstd-19`.
+    pub fn from_name(name: &str) -> Option<Compression> {
+        Some(match name {
+            "off" => Compression::Off,
+            "on" | "lz4" => Compression::Lz4,
+            "zstd" => Compression::Zstd(3),
+            _ => {
+                let level = name.strip_prefix("zstd-")?;
+                let number: u8 = level.parse().ok()?;
+                if !(1..=19).contains(&number) || level.starts_with(['+', '0']) {
+                    return None;
+                }
+                Compression::Zstd(number)
+            }
+        })
+    }
+
+    /// Compresses `plain` into the front of `out`, and says how and how long it is; `None` if that
+    /// does not fit, which `out` makes the measure of what is worth it.
+    pub(crate) fn compress(self, plain: &[u8], out: &mut [u8]) -> Option<(u8, usize)> {
+        match self {
+            Compression::Off => None,
+            Compression::Lz4 => {
+                let len = lz4::block::compress_to_buffer(plain, None, false, out).ok()?;
+                Some((LZ4, len))
+            }
+            Compression::Zstd(level) => {
+                let len = ZSTD_ENCODER.with_borrow_mut(|(at, encoder)| {
+                    if *at != level {
+                        *encoder = zstd::bulk::Compressor::new(i32::from(level)).ok()?;
+                        *at = level;
+                    }
+                    encoder.compress_to_buffer(plain, out).ok()
+                })?;
+                Some((ZSTD, len))
+            }
+        }
+    }
+}
+
+type Encoder = zstd::bulk::Compressor<'static>;
+
+thread_local! {
+    static ZSTD_ENCODER: std::cell::RefCell<(u8, Encoder)> =
+        std::cell::RefCell::new((0, Encoder::default()));
+}
+
+/// Undoes a compression. `out` must come out exactly full: false if it does not, whatever the bytes.
+#[must_use]
+pub(crate) fn decompress(how: u8, packed: &[u8], out: &mut [u8]) -> bool {
+    let Ok(len) = i32::try_from(out.len()) else {
+        return false;
+    };
+    let expected = out.len();
+    match how {
+        LZ4 => lz4::block::decompress_to_buffer(packed, Some(len), out).ok() == Some(expected),
+        ZSTD => zstd::bulk::decompress_to_buffer(packed, out).ok() == Some(expected),
+        _ => false,
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Compression::Off => f.write_str("off"),
+            Compression::Lz4 => f.write_str("lz4"),
+            Compression::Zstd(level) => write!(f, "zstd-{level}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (name, shown) in [("off", "off"), ("on", "lz4"), ("zstd", "zstd-3"), ("zstd-19", "zstd-19")] {
+            assert_eq!(Compression::from_name(name).unwrap().to_string(), shown);
+        }
+        for bad in ["", "zstd-0", "zstd-20", "zstd-03", "zstd-+3", "gzip", "zstd-"] {
+            assert_eq!(Compression::from_name(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn round_trips_and_refuses_what_does_not_fit() {
+        let plain: Vec<u8> = (0..100_000u32).map(|i| (i / 50) as u8).collect();
+        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(7), Compression::Zstd(3)] {
+            let mut out = vec![0; 90_000];
+            let (how, len) = compression.compress(&plain, &mut out).unwrap();
+            let mut back = vec![0; plain.len()];
+            assert!(decompress(how, &out[..len], &mut back));
+            assert_eq!(back, plain);
+            assert!(!decompress(how, &out[..len], &mut vec![0; plain.len() + 1]));
+            assert!(!decompress(how, &out[..len], &mut vec![0; plain.len() - 1]));
+            assert!(!decompress(how, &out[..len / 2], &mut back));
+            assert_eq!(compression.compress(&plain, &mut [0; 10]), None);
+            for n in 0..len.min(2000) {
+                let mut bad = out[..len].to_vec();
+                bad[n] ^= 0x41;
+                let _ = decompress(how, &bad, &mut back);
+            }
+        }
+        assert!(!decompress(9, &[1, 2, 3], &mut [0; 3]));
+    }
+}

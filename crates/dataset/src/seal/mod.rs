@@ -1,0 +1,239 @@
+//! The seal pipeline: compress, seal, and on the way back open and decompress.
+//!
+//! Types keep the order. [`Sealer::seal`] takes plaintext and is the only way to a [`Sealed`], which
+//! is all that the pool takes; there is no way from a `Sealed` to a compressor. Payloads are whole
+//! units of 4 KiB, so that the length on disk says no more than that of a file.
+
+mod compression;
+
+use std::collections::BTreeMap;
+
+use cipher::{Mac, Random, RecordCipher};
+use keys::{DataKeys, Key, Locked};
+use pool::{ArrayKind, Identity, RecordPtr, SealInput};
+
+pub use compression::Compression;
+
+use crate::io::buffer::Buffer;
+
+const UNIT: usize = 4096;
+/// A compressed payload begins with its length.
+const LENGTH: usize = 4;
+
+/// The version of what the associated data binds.
+const AAD_VERSION: u16 = 1;
+
+/// Seals and opens the records of a dataset.
+pub(crate) struct Sealer {
+    family: u64,
+    keys: Option<Keys>,
+}
+
+struct Keys {
+    ciphers: BTreeMap<u32, Locked<RecordCipher>>,
+    newest: u32,
+    seal: Key,
+}
+
+/// A record as the pool stores it.
+pub(crate) struct Sealed {
+    pub(crate) identity: Identity,
+    /// Whole units.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Why a record could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenError {
+    /// It names a generation or suite that the keyring does not have.
+    NoSuchKey,
+    /// It is not what was sealed.
+    Unauthentic,
+    /// Nobody vouches for it, and it cannot be decompressed.
+    Malformed,
+}
+
+impl Sealer {
+    /// Seals nothing: records are compressed, and hashed into the identity chain.
+    pub(crate) fn clear(family: u64) -> Sealer {
+        Sealer { family, keys: None }
+    }
+
+    /// Seals with the newest of a keyring's generations, and opens with all of them.
+    pub(crate) fn new(family: u64, generations: Vec<DataKeys>) -> keys::Result<Sealer> {
+        let mut ciphers = BTreeMap::new();
+        let mut last = None;
+        for generation in generations {
+            ciphers.insert(generation.generation, generation.record_cipher()?);
+            last = Some((generation.generation, generation.seal));
+        }
+        let keys = last.map(|(newest, seal)| Keys { ciphers, newest, seal });
+        Ok(Sealer { family, keys })
+    }
+
+    /// Whether records are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Compresses and seals the plaintext of a record, which is whole units.
+    pub(crate) fn seal(
+        &self,
+        array: ArrayKind,
+        compression: Compression,
+        plain: &[u8],
+        random: &dyn Random,
+    ) -> cipher::Result<Sealed> {
+        debug_assert!(plain.len().is_multiple_of(UNIT) && !plain.is_empty());
+        let packed = pack(compression, plain);
+        let (how, payload) = match &packed {
+            Some((how, payload)) => (*how, &payload[..]),
+            None => (compression::NONE, plain),
+        };
+        let head = Head {
+            array,
+            compression: how,
+            logical_size: plain.len() as u32,
+        };
+        match &self.keys {
+            Some(keys) => self.encrypt(keys, &head, payload, random),
+            None => Ok(self.vouch(&head, payload.to_vec())),
+        }
+    }
+
+    fn encrypt(&self, keys: &Keys, head: &Head, payload: &[u8], random: &dyn Random) -> cipher::Result<Sealed> {
+        let cipher = &keys.ciphers[&keys.newest];
+        let suite = cipher.suite().id();
+        let nonce = random.nonce()?;
+        let mut bytes = vec![0; payload.len()];
+        let aad = head.aad(self.family, suite, keys.newest);
+        let tag = cipher.seal(&nonce, &aad, payload, &mut bytes)?;
+        let identity = head.identity(nonce, tag, keys.newest, suite);
+        Ok(Sealed { identity, bytes })
+    }
+
+    /// What a clear record has in the place of a tag, so that the identity chain covers it too.
+    fn vouch(&self, head: &Head, bytes: Vec<u8>) -> Sealed {
+        let tag = clear_tag(&head.aad(self.family, 0, 0), &bytes);
+        let identity = head.identity([0; 24], tag, 0, 0);
+        Sealed { identity, bytes }
+    }
+
+    /// Opens and decompresses a record.
+    pub(crate) fn open(&self, array: ArrayKind, ptr: &RecordPtr, sealed: &[u8]) -> Result<Buffer, OpenError> {
+        let identity = &ptr.identity;
+        let head = Head {
+            array,
+            compression: identity.compression,
+            logical_size: identity.logical_size(),
+        };
+        let len = head.logical_size as usize;
+        if len == 0 || len > pool::RECORD_MAX as usize || !len.is_multiple_of(UNIT) {
+            return Err(OpenError::Malformed);
+        }
+        let mut payload = Buffer::zeroed(sealed.len());
+        self.authenticate(&head, identity, sealed, &mut payload)?;
+        if identity.compression == compression::NONE {
+            return if payload.len() == len { Ok(payload) } else { Err(OpenError::Malformed) };
+        }
+        unpack(identity.compression, &payload, len)
+    }
+
+    fn authenticate(&self, head: &Head, identity: &Identity, sealed: &[u8], out: &mut [u8]) -> Result<(), OpenError> {
+        let aad = head.aad(self.family, identity.suite, identity.generation());
+        let Some(keys) = &self.keys else {
+            if identity.suite != 0 {
+                return Err(OpenError::NoSuchKey);
+            }
+            if clear_tag(&aad, sealed) != *identity.tag() {
+                return Err(OpenError::Unauthentic);
+            }
+            out.copy_from_slice(sealed);
+            return Ok(());
+        };
+        let cipher = keys
+            .ciphers
+            .get(&identity.generation())
+            .filter(|cipher| cipher.suite().id() == identity.suite)
+            .ok_or(OpenError::NoSuchKey)?;
+        cipher
+            .open(identity.nonce(), &aad, sealed, identity.tag(), out)
+            .map_err(|_| OpenError::Unauthentic)
+    }
+
+    /// The dataset seal: it authenticates every byte, since identities chain down to each tag.
+    pub(crate) fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
+        let Some(keys) = &self.keys else { return [0; 32] };
+        use zerocopy::IntoBytes;
+        Mac::new(keys.seal.expose())
+            .update(b"strongroom dataset seal v1")
+            .update(&input.guid.to_le_bytes())
+            .update(&input.sequence.to_le_bytes())
+            .update(input.roots[0].as_bytes())
+            .update(input.roots[1].as_bytes())
+            .finish()
+    }
+}
+
+/// What a record is, as far as its sealer decides.
+struct Head {
+    array: ArrayKind,
+    compression: u8,
+    logical_size: u32,
+}
+
+impl Head {
+    /// Everything that the seal binds and the payload does not say.
+    fn aad(&self, family: u64, suite: u8, generation: u32) -> [u8; 32] {
+        let mut aad = [0; 32];
+        aad[0..2].copy_from_slice(&AAD_VERSION.to_le_bytes());
+        aad[2] = suite;
+        aad[3] = self.array as u8;
+        aad[4] = self.compression;
+        aad[8..12].copy_from_slice(&generation.to_le_bytes());
+        aad[12..16].copy_from_slice(&self.logical_size.to_le_bytes());
+        aad[16..24].copy_from_slice(&family.to_le_bytes());
+        aad
+    }
+
+    fn identity(&self, nonce: [u8; 24], tag: [u8; 16], generation: u32, suite: u8) -> Identity {
+        Identity::record(nonce, tag, generation, suite, self.compression, self.logical_size)
+    }
+}
+
+fn clear_tag(aad: &[u8], payload: &[u8]) -> [u8; 16] {
+    let hash = blake3::Hasher::new().update(aad).update(payload).finalize();
+    let mut tag = [0; 16];
+    tag.copy_from_slice(&hash.as_bytes()[..16]);
+    tag
+}
+
+/// A compressed payload, if that saves at least one unit, and an eighth.
+fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
+    let most = (plain.len() - plain.len() / 8).min(plain.len().saturating_sub(UNIT)) / UNIT * UNIT;
+    if most == 0 || compression == Compression::Off {
+        return None;
+    }
+    let mut payload = Buffer::zeroed(most);
+    let (how, len) = compression.compress(plain, &mut payload[LENGTH..])?;
+    payload[..LENGTH].copy_from_slice(&(len as u32).to_le_bytes());
+    // What the compressor left behind its output is not ours to store.
+    payload[LENGTH + len..].fill(0);
+    payload.resize((LENGTH + len).next_multiple_of(UNIT));
+    Some((how, payload))
+}
+
+fn unpack(how: u8, payload: &[u8], len: usize) -> Result<Buffer, OpenError> {
+    let (length, rest) = payload.split_at_checked(LENGTH).ok_or(OpenError::Malformed)?;
+    let length = u32::from_le_bytes(length.try_into().expect("split there")) as usize;
+    let packed = rest.get(..length).ok_or(OpenError::Malformed)?;
+    let mut plain = Buffer::zeroed(len);
+    if compression::decompress(how, packed, &mut plain) {
+        Ok(plain)
+    } else {
+        Err(OpenError::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+use cipher::{SeededRandom, Suite};
+use keys::{Argon2Params, Generation, KeyMaterial, Wrapping};
+
+use super::*;
+
+fn sealer(suite: Option<Suite>, family: u64) -> Sealer {
+    let Some(suite) = suite else {
+        return Sealer::clear(family);
+    };
+    let random = SeededRandom::new(7);
+    let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
+    let params = Argon2Params::insecure_for_tests();
+    let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
+    let make = |number| {
+        Generation::create(&wrapping, family, number, u64::from(number), suite, 0, &random).unwrap().1
+    };
+    Sealer::new(family, vec![make(1), make(2)]).unwrap()
+}
+
+fn ptr(identity: Identity) -> RecordPtr {
+    RecordPtr {
+        identity,
+        ..RecordPtr::EMPTY
+    }
+}
+
+fn text(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i / 97) as u8).collect()
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut noise = vec![0; len];
+    SeededRandom::new(9).fill(&mut noise).unwrap();
+    noise
+}
+
+#[test]
+fn every_suite_and_compression_round_trips() {
+    let suites = Suite::ALL.iter().copied().map(Some).chain([None]);
+    for suite in suites {
+        let sealer = sealer(suite, 5);
+        for compression in [Compression::Off, Compression::Lz4, Compression::Zstd(3)] {
+            for plain in [text(4096), text(16384), text(1 << 20), noise(4096), noise(131_072)] {
+                let random = SeededRandom::new(3);
+                let sealed = sealer.seal(ArrayKind::Data, compression, &plain, &random).unwrap();
+                assert!(sealed.bytes.len().is_multiple_of(UNIT) && sealed.bytes.len() <= plain.len());
+                let opened = sealer.open(ArrayKind::Data, &ptr(sealed.identity), &sealed.bytes);
+                assert_eq!(&opened.unwrap()[..], plain);
+                if suite.is_some() {
+                    assert_eq!(sealed.identity.generation(), 2);
+                    assert!(!sealed.bytes.windows(64).any(|w| plain.starts_with(w)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn compression_is_used_where_it_pays() {
+    let sealer = sealer(Some(Suite::Xaes256Gcm), 5);
+    let len = |compression, plain: &[u8]| {
+        let random = SeededRandom::new(3);
+        sealer.seal(ArrayKind::Data, compression, plain, &random).unwrap().bytes.len()
+    };
+    assert_eq!(len(Compression::Lz4, &text(131_072)), 4096);
+    assert_eq!(len(Compression::Lz4, &text(4096)), 4096);
+    assert_eq!(len(Compression::Off, &text(131_072)), 131_072);
+    assert_eq!(len(Compression::Lz4, &noise(131_072)), 131_072);
+}
+
+#[test]
+fn everything_that_is_bound_is_checked() {
+    for suite in [Some(Suite::Xaes256Gcm), Some(Suite::Aes128Ccm), None] {
+        let own = sealer(suite, 5);
+        let random = SeededRandom::new(3);
+        let sealed = own.seal(ArrayKind::Data, Compression::Lz4, &text(16384), &random).unwrap();
+        let good = ptr(sealed.identity);
+        assert!(own.open(ArrayKind::Data, &good, &sealed.bytes).is_ok());
+        assert!(own.open(ArrayKind::Pages, &good, &sealed.bytes).is_err(), "another array");
+        assert!(sealer(suite, 6).open(ArrayKind::Data, &good, &sealed.bytes).is_err(), "another family");
+        assert!(own.open(ArrayKind::Data, &good, &sealed.bytes[..sealed.bytes.len() / 2]).is_err());
+
+        use zerocopy::{FromBytes, IntoBytes};
+        // The last 12 bytes are reserved; a node's identity covers them.
+        for byte in 0..52 {
+            let mut identity = good.identity;
+            identity.as_mut_bytes()[byte] ^= 1;
+            let flags = [46, 47].contains(&byte);
+            let bad = ptr(Identity::read_from_bytes(identity.as_bytes()).unwrap());
+            let opened = own.open(ArrayKind::Data, &bad, &sealed.bytes);
+            let nonce_of_clear = suite.is_none() && byte < 24;
+            assert_eq!(opened.is_ok(), flags || nonce_of_clear, "byte {byte}");
+        }
+        for bit in (0..sealed.bytes.len() * 8).step_by(61) {
+            let mut bytes = sealed.bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(own.open(ArrayKind::Data, &good, &bytes).is_err());
+        }
+    }
+}
+
+#[test]
+fn equal_plaintexts_differ() {
+    let sealer = sealer(Some(Suite::Aes256Gcm), 5);
+    let random = SeededRandom::new(3);
+    let seal = || sealer.seal(ArrayKind::Data, Compression::Off, &text(4096), &random).unwrap();
+    let (a, b) = (seal(), seal());
+    assert_ne!(a.bytes, b.bytes);
+    assert_ne!(a.identity.nonce(), b.identity.nonce());
+}
+
+#[test]
+fn the_dataset_seal_binds_all_its_input() {
+    let sealer = sealer(Some(Suite::Xaes256Gcm), 5);
+    let input = SealInput {
+        guid: 1,
+        sequence: 2,
+        roots: [Identity::record([1; 24], [2; 16], 0, 0, 0, 0), RecordPtr::EMPTY.identity],
+    };
+    let seal = sealer.dataset_seal(&input);
+    assert_eq!(seal, sealer.dataset_seal(&input));
+    let mut other = input;
+    other.guid = 2;
+    assert_ne!(seal, sealer.dataset_seal(&other));
+    other = input;
+    other.sequence = 3;
+    assert_ne!(seal, sealer.dataset_seal(&other));
+    other = input;
+    other.roots.swap(0, 1);
+    assert_ne!(seal, sealer.dataset_seal(&other));
+}

@@ -1,0 +1,180 @@
+//! Changing the tree: splitting pages that overflow, merging and freeing those that run empty.
+//!
+//! The pages on the way to a changed leaf are in memory: the caller has seen to it.
+
+use std::sync::Arc;
+
+use super::page::{PAGE, Page, PageKind, cell_size};
+use super::{ROOT_SLOT, State, Status};
+
+/// A leaf that is less full than this looks for a neighbour to merge with,
+const MERGE_BELOW: usize = PAGE / 4;
+/// and does if both together are no fuller than this.
+const MERGED_MAX: usize = PAGE / 4 * 3;
+
+/// A page that was split: the least key of the new one, and its slot.
+type Split = Option<(Vec<u8>, u64)>;
+
+impl State {
+    fn resident(&self, slot: u64) -> &Page {
+        &self.pages[&slot].page
+    }
+
+    /// The page, to be changed: a copy of its own if a commit is writing it.
+    fn change(&mut self, slot: u64) -> &mut Page {
+        self.dirty.insert(slot);
+        let resident = self.pages.get_mut(&slot).expect("pages on the way are in memory");
+        resident.status = Status::Dirty;
+        Arc::make_mut(&mut resident.page)
+    }
+
+    /// Adds a page that did not exist.
+    pub(super) fn add(&mut self, slot: u64, page: Page) {
+        self.insert(slot, page, Status::Dirty);
+        self.dirty.insert(slot);
+    }
+
+    fn add_new(&mut self, page: Page) -> u64 {
+        let slot = self.header.next_page;
+        self.header.next_page += 1;
+        self.header_dirty = true;
+        self.add(slot, page);
+        slot
+    }
+
+    fn free(&mut self, slot: u64) {
+        self.pages.remove(&slot);
+        self.dirty.remove(&slot);
+        self.freed.push(slot);
+        // Whoever is reading this page reads something that is gone.
+        self.evictions += 1;
+    }
+
+    /// Sets a key.
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) {
+        if let Some((separator, slot)) = self.put_below(ROOT_SLOT, key, value) {
+            self.grow(&separator, slot);
+        }
+    }
+
+    fn put_below(&mut self, slot: u64, key: &[u8], value: &[u8]) -> Split {
+        let page = self.resident(slot);
+        if page.kind() == PageKind::Leaf {
+            return match page.search(key) {
+                Ok(index) => self.replace(slot, index, key, value),
+                Err(index) => self.insert_cell(slot, index, key, value),
+            };
+        }
+        let index = page.child_index(key);
+        let child = page.child(index);
+        let (separator, new) = self.put_below(child, key, value)?;
+        if index == 0 && self.resident(slot).key(0) >= &separator[..] {
+            // The first key counts as less than all; now it has to be.
+            let page = self.change(slot);
+            page.remove(0);
+            page.insert(0, b"", &child.to_le_bytes());
+        }
+        self.insert_cell(slot, index + 1, &separator, &new.to_le_bytes())
+    }
+
+    fn replace(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> Split {
+        if self.resident(slot).value(index) == value || self.change(slot).replace(index, value) {
+            return None;
+        }
+        self.insert_cell(slot, index, key, value)
+    }
+
+    fn insert_cell(&mut self, slot: u64, index: usize, key: &[u8], value: &[u8]) -> Split {
+        let page = self.change(slot);
+        if page.fits(key, value) {
+            page.insert(index, key, value);
+            return None;
+        }
+        let mut upper = page.split(index, cell_size(key, value));
+        if upper.len() == 0 || index > page.len() {
+            upper.insert(index - page.len(), key, value);
+        } else {
+            page.insert(index, key, value);
+        }
+        let separator = upper.key(0).to_vec();
+        Some((separator, self.add_new(upper)))
+    }
+
+    /// Puts a new level under the root.
+    fn grow(&mut self, separator: &[u8], upper: u64) {
+        let lower = self.resident(ROOT_SLOT).clone();
+        let lower = self.add_new(lower);
+        let root = self.change(ROOT_SLOT);
+        *root = Page::new(PageKind::Inner);
+        root.insert(0, b"", &lower.to_le_bytes());
+        root.insert(1, separator, &upper.to_le_bytes());
+    }
+
+    /// Removes a key, if it is there.
+    pub(super) fn delete(&mut self, key: &[u8]) {
+        self.delete_below(ROOT_SLOT, key);
+        self.shrink();
+    }
+
+    fn delete_below(&mut self, slot: u64, key: &[u8]) {
+        let page = self.resident(slot);
+        if page.kind() == PageKind::Leaf {
+            if let Ok(index) = page.search(key) {
+                self.change(slot).remove(index);
+            }
+            return;
+        }
+        let index = page.child_index(key);
+        let child = page.child(index);
+        self.delete_below(child, key);
+        let child_page = self.resident(child);
+        if child_page.len() == 0 {
+            self.change(slot).remove(index);
+            self.free(child);
+        } else if child_page.kind() == PageKind::Leaf && child_page.used() < MERGE_BELOW {
+            self.merge(slot, index);
+        }
+    }
+
+    /// Merges a leaf with a neighbour that is in memory, if both fit on one page.
+    fn merge(&mut self, parent: u64, index: usize) {
+        let page = self.resident(parent);
+        let pairs = [(index, index + 1), (index.wrapping_sub(1), index)];
+        let found = pairs.into_iter().find(|(left, right)| {
+            if *left >= page.len() || *right >= page.len() {
+                return false;
+            }
+            let used = |i: usize| self.pages.get(&page.child(i)).map(|r| r.page.used());
+            matches!((used(*left), used(*right)), (Some(l), Some(r)) if l + r <= MERGED_MAX)
+        });
+        let Some((left, right)) = found else { return };
+        let (left_slot, right_slot) = (page.child(left), page.child(right));
+        let right_page = Arc::clone(&self.pages[&right_slot].page);
+        self.change(left_slot).append(&right_page);
+        self.change(parent).remove(right);
+        self.free(right_slot);
+    }
+
+    /// Takes levels out from under the root that no longer part anything.
+    fn shrink(&mut self) {
+        loop {
+            let root = self.resident(ROOT_SLOT);
+            if root.kind() == PageKind::Leaf {
+                return;
+            }
+            let replacement = match root.len() {
+                0 => Page::new(PageKind::Leaf),
+                1 => match self.pages.get(&root.child(0)) {
+                    Some(only) => only.page.as_ref().clone(),
+                    None => return,
+                },
+                _ => return,
+            };
+            let only = (root.len() == 1).then(|| root.child(0));
+            *self.change(ROOT_SLOT) = replacement;
+            if let Some(only) = only {
+                self.free(only);
+            }
+        }
+    }
+}

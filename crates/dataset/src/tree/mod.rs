@@ -1,0 +1,421 @@
+//! The metadata tree: one ordered map from keys to values for each dataset.
+//!
+//! A B+tree whose pages are slots of the array `pages`. Pages refer to each other by slot number;
+//! versions, copy-on-write and places are the array's business below. Pages that are in memory are
+//! used in place; what a commit is writing is shared with it and copied when it is changed again.
+//!
+//! Nothing waits for a device under the tree's lock. An operation that needs a page which is not in
+//! memory stops with [`Stop::Miss`]; the page is read without the lock, and the operation starts
+//! again. So that this is safe, an operation collects what it wants to change and the tree applies it
+//! at the end, all or nothing ([`Writer`]).
+
+mod change;
+mod page;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+
+pub(crate) use page::{CELL_MAX, PAGE, Page, PageKind};
+
+use crate::error::Result;
+use crate::header::Header;
+
+/// The slot of the root page. Slot 0 holds the dataset's header.
+pub(crate) const ROOT_SLOT: u64 = 1;
+
+/// Why an operation on the tree stopped.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A page is not in memory.
+    Miss(u64),
+    /// It was refused.
+    Fail(vfs::Error),
+}
+
+impl From<vfs::Error> for Stop {
+    fn from(error: vfs::Error) -> Stop {
+        Stop::Fail(error)
+    }
+}
+
+/// The outcome of a step on the tree.
+pub(crate) type Step<T> = std::result::Result<T, Stop>;
+
+/// Where pages come from.
+pub(crate) trait PageSource {
+    /// Reads the page in a slot.
+    fn load(&self, slot: u64) -> Result<Page>;
+}
+
+/// The tree of a dataset.
+pub(crate) struct Tree {
+    state: RwLock<State>,
+    /// No more clean pages than this are kept.
+    pages_max: usize,
+}
+
+struct State {
+    pages: HashMap<u64, Resident>,
+    header: Header,
+    header_dirty: bool,
+    dirty: HashSet<u64>,
+    /// Slots of pages that are gone since the last freeze.
+    freed: Vec<u64>,
+    /// Counts evictions, so that a page that was read before one is not taken for current.
+    evictions: u64,
+}
+
+struct Resident {
+    page: Arc<Page>,
+    status: Status,
+    used: AtomicBool,
+}
+
+/// Whether a page is as the array has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Clean,
+    /// Changed in the open transaction group.
+    Dirty,
+    /// Changed in the one that is being written, and not since.
+    Syncing,
+}
+
+/// What a transaction group changed in the tree.
+pub(crate) struct Frozen {
+    /// Pages to put.
+    pub(crate) pages: Vec<(u64, Arc<Page>)>,
+    /// Slots to empty.
+    pub(crate) freed: Vec<u64>,
+    /// The header, if it changed.
+    pub(crate) header: Option<Header>,
+}
+
+impl Tree {
+    /// A tree that exists, with its header.
+    pub(crate) fn open(header: Header, pages_max: usize) -> Tree {
+        Tree {
+            state: RwLock::new(State {
+                pages: HashMap::new(),
+                header,
+                header_dirty: false,
+                dirty: HashSet::new(),
+                freed: Vec::new(),
+                evictions: 0,
+            }),
+            pages_max,
+        }
+    }
+
+    /// An empty tree.
+    pub(crate) fn create(header: Header, pages_max: usize) -> Tree {
+        let tree = Tree::open(header, pages_max);
+        {
+            let mut state = tree.state.write();
+            state.header_dirty = true;
+            state.add(ROOT_SLOT, Page::new(PageKind::Leaf));
+        }
+        tree
+    }
+
+    /// Runs a reading operation, from the start again whenever it needs a page.
+    pub(crate) fn read<T>(
+        &self,
+        source: &dyn PageSource,
+        mut operation: impl FnMut(&Reader<'_>) -> Step<T>,
+    ) -> Result<T> {
+        loop {
+            let state = self.state.read();
+            let slot = match operation(&Reader { state: &state }) {
+                Ok(value) => return Ok(value),
+                Err(Stop::Fail(error)) => return Err(error.into()),
+                Err(Stop::Miss(slot)) => slot,
+            };
+            let evictions = state.evictions;
+            drop(state);
+            self.fetch(source, slot, evictions)?;
+        }
+    }
+
+    /// Runs one try of a changing operation. `Ok(Err(slot))` asks to [`Tree::fetch`] a page, outside
+    /// of the transaction group, and to try again. Also returns how many pages it made dirty.
+    pub(crate) fn try_write<T>(
+        &self,
+        operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<Attempt<T>> {
+        let mut state = self.state.write();
+        let mut writer = Writer {
+            header: state.header.clone(),
+            state: &state,
+            changes: Vec::new(),
+        };
+        let miss = |slot, evictions| Ok(Attempt::Miss { slot, evictions });
+        let value = match operation(&mut writer) {
+            Ok(value) => value,
+            Err(Stop::Fail(error)) => return Err(error.into()),
+            Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
+        };
+        let Writer { header, changes, .. } = writer;
+        for (key, _) in &changes {
+            if let Err(Stop::Miss(slot)) = (Reader { state: &state }).leaf(key) {
+                return miss(slot, state.evictions);
+            }
+        }
+        let before = state.dirty.len();
+        let changed = !changes.is_empty();
+        if header != state.header {
+            let next_page = state.header.next_page;
+            state.header = Header { next_page, ..header };
+            state.header_dirty = true;
+        }
+        for (key, value) in changes {
+            match value {
+                Some(value) => state.put(&key, &value),
+                None => state.delete(&key),
+            }
+        }
+        Ok(Attempt::Done {
+            value,
+            changed,
+            dirtied: state.dirty.len().saturating_sub(before),
+        })
+    }
+
+    /// Reads a page that an operation missed.
+    pub(crate) fn fetch(&self, source: &dyn PageSource, slot: u64, evictions: u64) -> Result<()> {
+        let page = source.load(slot)?;
+        let mut state = self.state.write();
+        // A page that was evicted since may have been another one than what was read.
+        if state.evictions == evictions && !state.pages.contains_key(&slot) {
+            state.insert(slot, page, Status::Clean);
+            if state.pages.len() > self.pages_max {
+                state.evict(self.pages_max);
+            }
+        }
+        Ok(())
+    }
+
+    /// The header as it is now.
+    pub(crate) fn header(&self) -> Header {
+        self.state.read().header.clone()
+    }
+
+    /// How many pages the open transaction group has changed.
+    pub(crate) fn dirty_pages(&self) -> usize {
+        self.state.read().dirty.len()
+    }
+
+    /// Sets aside what the closing transaction group changed.
+    pub(crate) fn freeze(&self) -> Frozen {
+        let state = &mut *self.state.write();
+        let mut pages = Vec::with_capacity(state.dirty.len());
+        for slot in state.dirty.drain() {
+            if let Some(resident) = state.pages.get_mut(&slot) {
+                resident.status = Status::Syncing;
+                pages.push((slot, Arc::clone(&resident.page)));
+            }
+        }
+        pages.sort_unstable_by_key(|(slot, _)| *slot);
+        let header = std::mem::take(&mut state.header_dirty).then(|| state.header.clone());
+        Frozen {
+            pages,
+            freed: std::mem::take(&mut state.freed),
+            header,
+        }
+    }
+
+    /// What was frozen is in the array.
+    pub(crate) fn thaw(&self, slots: &[u64]) {
+        let mut state = self.state.write();
+        for slot in slots {
+            if let Some(resident) = state.pages.get_mut(slot)
+                && resident.status == Status::Syncing
+            {
+                resident.status = Status::Clean;
+            }
+        }
+        if state.pages.len() > self.pages_max {
+            state.evict(self.pages_max);
+        }
+    }
+}
+
+/// The outcome of one try.
+pub(crate) enum Attempt<T> {
+    /// It is done.
+    Done {
+        /// What the operation returned.
+        value: T,
+        /// Whether it changed anything.
+        changed: bool,
+        /// How many pages became dirty.
+        dirtied: usize,
+    },
+    /// A page must be read first.
+    Miss {
+        /// Which.
+        slot: u64,
+        /// For [`Tree::fetch`].
+        evictions: u64,
+    },
+}
+
+impl State {
+    fn page(&self, slot: u64) -> Step<&Page> {
+        let resident = self.pages.get(&slot).ok_or(Stop::Miss(slot))?;
+        if !resident.used.load(Ordering::Relaxed) {
+            resident.used.store(true, Ordering::Relaxed);
+        }
+        Ok(&resident.page)
+    }
+
+    fn insert(&mut self, slot: u64, page: Page, status: Status) {
+        self.pages.insert(
+            slot,
+            Resident {
+                page: Arc::new(page),
+                status,
+                used: AtomicBool::new(true),
+            },
+        );
+    }
+
+    /// If there are more than `max` clean pages, drops an eighth of them, first those that were not
+    /// used since the last time.
+    fn evict(&mut self, max: usize) {
+        let clean = self.pages.values().filter(|page| page.status == Status::Clean).count();
+        if clean <= max {
+            return;
+        }
+        let mut excess = clean - (max - max / 8);
+        let before = self.pages.len();
+        for second_look in [false, true] {
+            self.pages.retain(|slot, resident| {
+                let used = std::mem::take(resident.used.get_mut());
+                let keep = excess == 0
+                    || resident.status != Status::Clean
+                    || *slot == ROOT_SLOT
+                    || used && !second_look;
+                excess -= usize::from(!keep);
+                keep
+            });
+        }
+        if self.pages.len() < before {
+            self.evictions += 1;
+        }
+    }
+}
+
+/// Reads the tree.
+pub(crate) struct Reader<'a> {
+    state: &'a State,
+}
+
+impl<'a> Reader<'a> {
+    /// The leaf where a key is, or would be.
+    fn leaf(&self, key: &[u8]) -> Step<&'a Page> {
+        let mut page = self.state.page(ROOT_SLOT)?;
+        while page.kind() == PageKind::Inner {
+            page = self.state.page(page.child(page.child_index(key)))?;
+        }
+        Ok(page)
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Step<Option<&'a [u8]>> {
+        let leaf = self.leaf(key)?;
+        Ok(leaf.search(key).ok().map(|index| leaf.value(index)))
+    }
+
+    /// The last entry whose key is not above `key`.
+    pub(crate) fn floor(&self, key: &[u8]) -> Step<Option<(&'a [u8], &'a [u8])>> {
+        self.floor_below(self.state.page(ROOT_SLOT)?, key)
+    }
+
+    fn floor_below(&self, page: &'a Page, key: &[u8]) -> Step<Option<(&'a [u8], &'a [u8])>> {
+        if page.kind() == PageKind::Leaf {
+            let index = match page.search(key) {
+                Ok(index) => index,
+                Err(0) => return Ok(None),
+                Err(index) => index - 1,
+            };
+            return Ok(Some((page.key(index), page.value(index))));
+        }
+        for index in (0..=page.child_index(key)).rev() {
+            let found = self.floor_below(self.state.page(page.child(index))?, key)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows the entries from `from` on, in the order of keys, until `each` returns false.
+    pub(crate) fn scan(
+        &self,
+        from: &[u8],
+        each: &mut dyn FnMut(&'a [u8], &'a [u8]) -> bool,
+    ) -> Step<()> {
+        self.scan_below(self.state.page(ROOT_SLOT)?, from, each).map(|_| ())
+    }
+
+    fn scan_below(
+        &self,
+        page: &'a Page,
+        from: &[u8],
+        each: &mut dyn FnMut(&'a [u8], &'a [u8]) -> bool,
+    ) -> Step<bool> {
+        if page.kind() == PageKind::Leaf {
+            let first = page.search(from).unwrap_or_else(|index| index);
+            let mut entries = (first..page.len()).map(|i| (page.key(i), page.value(i)));
+            return Ok(entries.all(|(key, value)| each(key, value)));
+        }
+        for index in page.child_index(from)..page.len() {
+            let child = self.state.page(page.child(index))?;
+            if !self.scan_below(child, from, each)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Reads the tree and collects changes, which are applied together at the end.
+pub(crate) struct Writer<'a> {
+    state: &'a State,
+    /// Counters of the dataset, to be changed in place; `next_page` is the tree's own.
+    pub(crate) header: Header,
+    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl<'a> Writer<'a> {
+    /// The tree as it was before this operation.
+    pub(crate) fn before(&self) -> Reader<'a> {
+        Reader { state: self.state }
+    }
+
+    /// The value of a key, as this operation leaves it.
+    pub(crate) fn get(&self, key: &[u8]) -> Step<Option<Vec<u8>>> {
+        match self.changes.iter().rev().find(|(changed, _)| changed == key) {
+            Some((_, value)) => Ok(value.clone()),
+            None => Ok(self.before().get(key)?.map(<[u8]>::to_vec)),
+        }
+    }
+
+    /// Sets a key.
+    pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        assert!(key.len() + value.len() <= CELL_MAX, "a cell is no longer than CELL_MAX");
+        self.changes.push((key, Some(value)));
+    }
+
+    /// Removes a key, if it is there.
+    pub(crate) fn delete(&mut self, key: Vec<u8>) {
+        self.changes.push((key, None));
+    }
+}
+
+#[cfg(test)]
+mod tests;

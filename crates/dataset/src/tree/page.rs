@@ -1,0 +1,396 @@
+//! A page of the metadata tree: sorted cells in a fixed block of bytes.
+//!
+//! A page is the same bytes in memory and, before it is compressed and sealed, on disk. Behind a
+//! head come the offsets of the cells, two bytes each in the order of their keys; the cells
+//! themselves grow down from the end of the page:
+//!
+//! ```text
+//! | head | offset 0 | offset 1 | ... |      free      | ... cells |
+//! cell:  key length u16 | value length u16 | key | value
+//! ```
+//!
+//! Pages of clear datasets are protected by nothing but a checksum that anyone can compute, so a
+//! page is checked as a whole when it is read, and the rest of this module may rely on it.
+
+use std::ops::Range;
+
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 16 << 10;
+
+const HEAD: usize = 16;
+const OFFSET: usize = 2;
+const CELL_HEAD: usize = 4;
+
+/// Key and value of a cell are together no longer than this: three cells fit on a page, so that a
+/// page can always be split.
+pub(crate) const CELL_MAX: usize = (PAGE - HEAD) / 3 - OFFSET - CELL_HEAD;
+
+const MAGIC: [u8; 4] = *b"PAGE";
+
+/// A page.
+#[derive(Clone)]
+pub(crate) struct Page {
+    bytes: Box<[u8; PAGE]>,
+}
+
+// The head: magic 4, kind 1, 1 unused, count u16, floor u16 (the lowest cell), garbage u16 (bytes of
+// removed cells), 4 unused.
+const KIND: usize = 4;
+const COUNT: usize = 6;
+const FLOOR: usize = 8;
+const GARBAGE: usize = 10;
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum PageKind {
+    /// Keys and values.
+    Leaf = 1,
+    /// The least key below each child, and the child's slot. The first key counts as less than all.
+    Inner = 2,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new(kind: PageKind) -> Page {
+        let mut bytes: Box<[u8; PAGE]> =
+            vec![0; PAGE].into_boxed_slice().try_into().expect("its length is PAGE");
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[KIND] = kind as u8;
+        let mut page = Page { bytes };
+        page.set_u16(FLOOR, PAGE);
+        page
+    }
+
+    /// Takes bytes that were read, if they are a page.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Page> {
+        let bytes: Box<[u8; PAGE]> = Box::<[u8]>::from(bytes).try_into().ok()?;
+        let page = Page { bytes };
+        page.is_sound().then_some(page)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; PAGE] {
+        &self.bytes
+    }
+
+    fn is_sound(&self) -> bool {
+        let kind_fits = matches!(self.bytes[KIND], 1 | 2);
+        let floor = self.u16(FLOOR);
+        let offsets_end = HEAD + self.len() * OFFSET;
+        if self.bytes[..4] != MAGIC || !kind_fits || floor > PAGE || offsets_end > floor {
+            return false;
+        }
+        let mut used = 0;
+        let mut before: Option<&[u8]> = None;
+        for index in 0..self.len() {
+            let at = self.offset(index);
+            if at < floor || at + CELL_HEAD > PAGE {
+                return false;
+            }
+            let len = CELL_HEAD + self.u16(at) + self.u16(at + 2);
+            if at + len > PAGE {
+                return false;
+            }
+            used += len;
+            let key = self.key(index);
+            if before.is_some_and(|before| before >= key) {
+                return false;
+            }
+            if self.kind() == PageKind::Inner && self.value(index).len() != 8 {
+                return false;
+            }
+            before = Some(key);
+        }
+        used + self.u16(GARBAGE) == PAGE - floor
+    }
+
+    fn u16(&self, at: usize) -> usize {
+        usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
+    }
+
+    fn set_u16(&mut self, at: usize, value: usize) {
+        self.bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    }
+
+    pub(crate) fn kind(&self) -> PageKind {
+        if self.bytes[KIND] == PageKind::Leaf as u8 {
+            PageKind::Leaf
+        } else {
+            PageKind::Inner
+        }
+    }
+
+    /// How many cells there are.
+    pub(crate) fn len(&self) -> usize {
+        self.u16(COUNT)
+    }
+
+    fn offset(&self, index: usize) -> usize {
+        self.u16(HEAD + index * OFFSET)
+    }
+
+    /// The key of a cell.
+    pub(crate) fn key(&self, index: usize) -> &[u8] {
+        let at = self.offset(index);
+        &self.bytes[at + CELL_HEAD..at + CELL_HEAD + self.u16(at)]
+    }
+
+    fn value_range(&self, index: usize) -> Range<usize> {
+        let at = self.offset(index);
+        let start = at + CELL_HEAD + self.u16(at);
+        start..start + self.u16(at + 2)
+    }
+
+    /// The value of a cell.
+    pub(crate) fn value(&self, index: usize) -> &[u8] {
+        &self.bytes[self.value_range(index)]
+    }
+
+    /// The child that a cell of an inner page leads to.
+    pub(crate) fn child(&self, index: usize) -> u64 {
+        u64::from_le_bytes(self.value(index).try_into().expect("checked when it was read"))
+    }
+
+    /// The cell with a key, or the place where it would be.
+    pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        let mut low = 0;
+        let mut high = self.len();
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.key(middle).cmp(key) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    /// The cell of an inner page below which a key is.
+    pub(crate) fn child_index(&self, key: &[u8]) -> usize {
+        match self.search(key) {
+            Ok(index) => index,
+            Err(index) => index.saturating_sub(1),
+        }
+    }
+
+    /// Bytes that cells and their offsets take.
+    pub(crate) fn used(&self) -> usize {
+        self.len() * OFFSET + (PAGE - self.u16(FLOOR)) - self.u16(GARBAGE)
+    }
+
+    /// Whether a cell of this size would fit.
+    pub(crate) fn fits(&self, key: &[u8], value: &[u8]) -> bool {
+        self.used() + OFFSET + CELL_HEAD + key.len() + value.len() <= PAGE - HEAD
+    }
+
+    /// Puts a cell in its place among the others. It fits, and no cell has its key.
+    pub(crate) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) {
+        debug_assert!(self.fits(key, value));
+        let len = CELL_HEAD + key.len() + value.len();
+        let offsets_end = HEAD + self.len() * OFFSET;
+        if offsets_end + OFFSET + len > self.u16(FLOOR) {
+            self.compact();
+        }
+        let at = self.u16(FLOOR) - len;
+        self.set_u16(at, key.len());
+        self.set_u16(at + 2, value.len());
+        self.bytes[at + CELL_HEAD..at + CELL_HEAD + key.len()].copy_from_slice(key);
+        self.bytes[at + CELL_HEAD + key.len()..at + len].copy_from_slice(value);
+        self.set_u16(FLOOR, at);
+        let slot = HEAD + index * OFFSET;
+        self.bytes.copy_within(slot..offsets_end, slot + OFFSET);
+        self.set_u16(slot, at);
+        self.set_u16(COUNT, self.len() + 1);
+    }
+
+    /// Takes a cell out.
+    pub(crate) fn remove(&mut self, index: usize) {
+        let at = self.offset(index);
+        let len = CELL_HEAD + self.u16(at) + self.u16(at + 2);
+        // Nothing of a removed name or file stays in the page.
+        self.bytes[at..at + len].fill(0);
+        let offsets_end = HEAD + self.len() * OFFSET;
+        let slot = HEAD + index * OFFSET;
+        self.bytes.copy_within(slot + OFFSET..offsets_end, slot);
+        self.bytes[offsets_end - OFFSET..offsets_end].fill(0);
+        self.set_u16(COUNT, self.len() - 1);
+        if self.len() == 0 {
+            self.set_u16(FLOOR, PAGE);
+            self.set_u16(GARBAGE, 0);
+        } else if at == self.u16(FLOOR) {
+            self.set_u16(FLOOR, at + len);
+        } else {
+            self.set_u16(GARBAGE, self.u16(GARBAGE) + len);
+        }
+    }
+
+    /// Gives a cell another value. False if it does not fit; the cell is gone then.
+    #[must_use]
+    pub(crate) fn replace(&mut self, index: usize, value: &[u8]) -> bool {
+        let range = self.value_range(index);
+        if range.len() == value.len() {
+            self.bytes[range].copy_from_slice(value);
+            return true;
+        }
+        let key = self.key(index).to_vec();
+        self.remove(index);
+        if !self.fits(&key, value) {
+            return false;
+        }
+        self.insert(index, &key, value);
+        true
+    }
+
+    /// Moves the cells together, so that all free bytes are in one piece.
+    fn compact(&mut self) {
+        let mut packed = Page::new(self.kind());
+        for index in 0..self.len() {
+            packed.push(self.key(index), self.value(index));
+        }
+        *self = packed;
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.insert(self.len(), key, value);
+    }
+
+    /// Moves the upper cells into a new page, so that a new cell at `index` of size `len` fits on
+    /// the page where it belongs: the new page if that is empty or begins before `index`, else this
+    /// one. A page that is filled in the order of keys is left full.
+    pub(crate) fn split(&mut self, index: usize, len: usize) -> Page {
+        let from = self.split_point(index, len);
+        let mut upper = Page::new(self.kind());
+        let mut lower = Page::new(self.kind());
+        for i in 0..self.len() {
+            let page = if i < from { &mut lower } else { &mut upper };
+            page.push(self.key(i), self.value(i));
+        }
+        *self = lower;
+        upper
+    }
+
+    /// The first cell that goes to the upper page.
+    fn split_point(&self, index: usize, len: usize) -> usize {
+        if index == self.len() {
+            return self.len();
+        }
+        let size = |i: usize| OFFSET + CELL_HEAD + self.key(i).len() + self.value(i).len();
+        let total = self.used() + len;
+        let mut lower = 0;
+        for i in 0..self.len() {
+            if i == index {
+                lower += len;
+            }
+            if lower + size(i) > total / 2 {
+                return i.max(1);
+            }
+            lower += size(i);
+        }
+        self.len()
+    }
+
+    /// Appends the cells of the next page. They fit.
+    pub(crate) fn append(&mut self, next: &Page) {
+        for index in 0..next.len() {
+            self.push(next.key(index), next.value(index));
+        }
+    }
+}
+
+/// What a cell takes of a page.
+pub(crate) fn cell_size(key: &[u8], value: &[u8]) -> usize {
+    OFFSET + CELL_HEAD + key.len() + value.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(page: &Page) -> Vec<(Vec<u8>, Vec<u8>)> {
+        (0..page.len()).map(|i| (page.key(i).to_vec(), page.value(i).to_vec())).collect()
+    }
+
+    #[test]
+    fn cells_are_sorted_found_replaced_and_removed() {
+        let mut page = Page::new(PageKind::Leaf);
+        for key in [b"m", b"c", b"x", b"a"] {
+            let index = page.search(key).unwrap_err();
+            page.insert(index, key, &key.repeat(10));
+        }
+        assert!(page.is_sound());
+        assert_eq!(page.search(b"m"), Ok(2));
+        assert_eq!(page.search(b"n"), Err(3));
+        assert!(page.replace(2, b"same size!"));
+        assert!(page.replace(2, b"longer than it was"));
+        assert_eq!(page.value(2), b"longer than it was");
+        page.remove(0);
+        assert!(page.is_sound());
+        assert_eq!(cells(&page).iter().map(|c| c.0[0]).collect::<Vec<_>>(), b"cmx");
+        assert_eq!(Page::from_bytes(page.bytes()).map(|p| cells(&p)), Some(cells(&page)));
+    }
+
+    #[test]
+    fn a_full_page_is_compacted_and_split() {
+        let mut page = Page::new(PageKind::Leaf);
+        let value = [7; 100];
+        let key = |n: usize| format!("{n:05}").into_bytes();
+        let mut n = 0;
+        while page.fits(&key(n), &value) {
+            page.insert(n, &key(n), &value);
+            n += 1;
+        }
+        for index in (0..n).rev().step_by(2) {
+            page.remove(index);
+        }
+        while page.fits(&key(n), &value) {
+            page.insert(page.len(), &key(n), &value);
+            n += 1;
+        }
+        assert!(page.is_sound());
+        let all = cells(&page);
+        for index in [0, 1, all.len() / 2, all.len() - 1, all.len()] {
+            for len in [10, CELL_MAX] {
+                let mut lower = page.clone();
+                let upper = lower.split(index, len);
+                assert!(lower.is_sound() && upper.is_sound());
+                assert_eq!([cells(&lower), cells(&upper)].concat(), all);
+                let room = |p: &Page| PAGE - HEAD - p.used();
+                let above = upper.len() == 0 || index > lower.len();
+                let target = if above { &upper } else { &lower };
+                assert!(room(target) >= len, "index {index}, len {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn removed_cells_leave_nothing_behind() {
+        let mut page = Page::new(PageKind::Leaf);
+        page.insert(0, b"a secret name", b"a secret value");
+        page.insert(1, b"b", b"");
+        page.remove(0);
+        assert!(!page.bytes().windows(6).any(|w| w == b"secret"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_page_are_refused() {
+        assert!(Page::from_bytes(&[0; PAGE]).is_none());
+        assert!(Page::from_bytes(&[0; 10]).is_none());
+        let mut page = Page::new(PageKind::Inner);
+        page.insert(0, b"", &1u64.to_le_bytes());
+        page.insert(1, b"k", &2u64.to_le_bytes());
+        let good = *page.bytes;
+        for at in (0..HEAD + 8).chain(PAGE - 40..PAGE) {
+            for value in 0..=255 {
+                let mut bad = good;
+                bad[at] = value;
+                if let Some(page) = Page::from_bytes(&bad) {
+                    // What is taken can be used without a panic.
+                    for index in 0..page.len() {
+                        let _ = (page.key(index), page.child(index));
+                    }
+                }
+            }
+        }
+    }
+}

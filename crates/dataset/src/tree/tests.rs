@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use super::*;
+
+/// Pages as an array would keep them.
+#[derive(Default)]
+struct Shelf {
+    pages: Mutex<HashMap<u64, Arc<Page>>>,
+    loads: Mutex<u64>,
+}
+
+impl PageSource for Shelf {
+    fn load(&self, slot: u64) -> Result<Page> {
+        *self.loads.lock() += 1;
+        Ok(self.pages.lock()[&slot].as_ref().clone())
+    }
+}
+
+impl Shelf {
+    fn commit(&self, tree: &Tree) {
+        let frozen = tree.freeze();
+        let mut pages = self.pages.lock();
+        for slot in &frozen.freed {
+            pages.remove(slot);
+        }
+        let slots: Vec<u64> = frozen.pages.iter().map(|(slot, _)| *slot).collect();
+        for (slot, page) in frozen.pages {
+            pages.insert(slot, Arc::new(Page::from_bytes(page.bytes()).expect("a sound page")));
+        }
+        drop(pages);
+        tree.thaw(&slots);
+    }
+
+    fn write(&self, tree: &Tree, operation: impl Fn(&mut Writer<'_>)) {
+        loop {
+            match tree.try_write(&mut |w| Ok(operation(w))).unwrap() {
+                Attempt::Done { .. } => return,
+                Attempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
+            }
+        }
+    }
+}
+
+fn dice(state: &mut u64, bound: u64) -> u64 {
+    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    (*state >> 33) % bound
+}
+
+fn key(n: u64) -> Vec<u8> {
+    // Keys of different lengths, some of which begin alike.
+    let mut key = (n % 997).to_be_bytes().to_vec();
+    key.extend(std::iter::repeat_n(b'k', (n % 40) as usize));
+    key
+}
+
+/// Everything, a few entries at a time: a scan needs its pages in memory all at once.
+fn all(tree: &Tree, shelf: &Shelf) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut from = Vec::new();
+    loop {
+        let some = tree
+            .read(shelf, |r| {
+                let mut some = Vec::new();
+                r.scan(&from, &mut |k, v| {
+                    some.push((k.to_vec(), v.to_vec()));
+                    some.len() < 4
+                })?;
+                Ok(some)
+            })
+            .unwrap();
+        let Some((last, _)) = some.last() else { return all };
+        from = [last, &[0][..]].concat();
+        all.extend(some);
+    }
+}
+
+#[test]
+fn random_changes_against_a_map() {
+    for seed in 0..6u64 {
+        let mut state = seed + 1;
+        let shelf = Shelf::default();
+        // Few pages in memory, so that most operations miss.
+        let tree = Tree::create(Header::new([0; 32]), 6);
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        let deleting = |step: u64| step / 2000 % 2 == 1;
+        for step in 0..8000 {
+            let n = dice(&mut state, 5000);
+            if dice(&mut state, 10) < if deleting(step) { 8 } else { 2 } {
+                shelf.write(&tree, |w| w.delete(key(n)));
+                model.remove(&key(n));
+            } else {
+                let len = match dice(&mut state, 20) {
+                    0 => 4000,
+                    1..=4 => 300,
+                    _ => dice(&mut state, 60),
+                };
+                let value = vec![n as u8; len as usize];
+                shelf.write(&tree, |w| w.put(key(n), value.clone()));
+                model.insert(key(n), value);
+            }
+            if dice(&mut state, 30) == 0 {
+                shelf.commit(&tree);
+            }
+            let probe = key(dice(&mut state, 5000));
+            let (found, floor) = tree
+                .read(&shelf, |r| {
+                    let found = r.get(&probe)?.map(<[u8]>::to_vec);
+                    let floor = r.floor(&probe)?.map(|(k, v)| (k.to_vec(), v.to_vec()));
+                    Ok((found, floor))
+                })
+                .unwrap();
+            assert_eq!(found.as_ref(), model.get(&probe));
+            let expected = model.range(..=probe).next_back().map(|(k, v)| (k.clone(), v.clone()));
+            assert_eq!(floor, expected);
+        }
+        assert_eq!(all(&tree, &shelf), model, "seed {seed}");
+        assert!(*shelf.loads.lock() > 1000, "the test is to miss often");
+
+        for key in model.keys() {
+            shelf.write(&tree, |w| w.delete(key.clone()));
+        }
+        shelf.commit(&tree);
+        assert!(all(&tree, &shelf).is_empty());
+        let left: Vec<u64> = shelf.pages.lock().keys().copied().collect();
+        assert!(left.len() < 6, "empty pages are freed: {left:?}");
+    }
+}
+
+#[test]
+fn a_refused_operation_changes_nothing() {
+    let shelf = Shelf::default();
+    let tree = Tree::create(Header::new([0; 32]), 100);
+    let before = tree.header();
+    let refused = tree.try_write(&mut |w| -> Step<()> {
+        w.header.next_ino += 1;
+        w.put(b"a".to_vec(), b"b".to_vec());
+        assert_eq!(w.get(b"a")?.as_deref(), Some(&b"b"[..]));
+        Err(vfs::Error::Exists.into())
+    });
+    assert!(refused.is_err());
+    assert_eq!(tree.header(), before);
+    assert!(all(&tree, &shelf).is_empty());
+}
+
+#[test]
+fn what_is_frozen_does_not_change() {
+    let shelf = Shelf::default();
+    let tree = Tree::create(Header::new([0; 32]), 100);
+    shelf.write(&tree, |w| w.put(b"a".to_vec(), b"1".to_vec()));
+    let frozen = tree.freeze();
+    shelf.write(&tree, |w| w.put(b"a".to_vec(), b"2".to_vec()));
+    let (_, page) = &frozen.pages[0];
+    assert_eq!(page.value(0), b"1");
+    tree.thaw(&[ROOT_SLOT]);
+    assert_eq!(tree.dirty_pages(), 1, "changed again since");
+}
+
+#[test]
+fn keys_in_order_fill_pages() {
+    let shelf = Shelf::default();
+    let tree = Tree::create(Header::new([0; 32]), 10_000);
+    for n in 0..20_000u64 {
+        shelf.write(&tree, |w| w.put(n.to_be_bytes().to_vec(), vec![1; 30]));
+    }
+    shelf.commit(&tree);
+    let pages = shelf.pages.lock().len();
+    let least = 20_000 * 44 / PAGE;
+    assert!(pages < least + least / 10 + 3, "{pages} pages for at least {least}");
+}
