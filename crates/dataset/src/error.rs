@@ -13,6 +13,9 @@ pub enum Error {
     /// The operation is refused, in the words of POSIX.
     #[error(transparent)]
     Fs(#[from] vfs::Error),
+    /// The keys.
+    #[error(transparent)]
+    Keys(#[from] keys::Error),
     /// Something that its seal vouches for, or that nothing vouches for, cannot be.
     #[error("{dataset}: {what} is damaged")]
     Damaged {

@@ -108,8 +108,9 @@ pub(crate) const FLAG_DEFAULT_ACL: u8 = 4;
 pub(crate) const FLAG_ACCESS_ACL: u8 = 8;
 
 /// A time on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub(crate) struct DiskTime {
     secs: I64,
@@ -135,8 +136,9 @@ impl From<DiskTime> for Time {
 }
 
 /// The attributes of an inode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub(crate) struct AttrValue {
     /// `0o7777`
@@ -206,7 +208,11 @@ impl AttrValue {
     }
 
     pub(crate) fn set(&mut self, flag: u8, on: bool) {
-        self.flags = if on { self.flags | flag } else { self.flags & !flag };
+        self.flags = if on {
+            self.flags | flag
+        } else {
+            self.flags & !flag
+        };
     }
 
     /// Sets the times of a change of contents.
@@ -217,7 +223,11 @@ impl AttrValue {
 
     /// What the world sees.
     pub(crate) fn to_attr(self, ino: Ino) -> Attr {
-        let inline = if self.has(FLAG_INLINE) { self.size.get() } else { 0 };
+        let inline = if self.has(FLAG_INLINE) {
+            self.size.get()
+        } else {
+            0
+        };
         let size = match self.kind() {
             // As ZFS: how many names there are, with `.` and `..`.
             Kind::Directory => self.entries.get() + 2,
@@ -319,11 +329,17 @@ impl SharedRun {
     pub(crate) fn decode(slot: u64, value: &[u8]) -> Option<SharedRun> {
         let [count, owners] = <[U64; 2]>::read_from_bytes(value).ok()?.map(U64::get);
         slot.checked_add(count)?;
-        (count > 0).then_some(SharedRun { slot, count, owners })
+        (count > 0).then_some(SharedRun {
+            slot,
+            count,
+            owners,
+        })
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        [U64::new(self.count), U64::new(self.owners)].as_bytes().to_vec()
+        [U64::new(self.count), U64::new(self.owners)]
+            .as_bytes()
+            .to_vec()
     }
 
     pub(crate) fn end(&self) -> u64 {
@@ -453,8 +469,16 @@ mod tests {
     #[test]
     fn values_round_trip_and_decoding_is_total() {
         let names = vec![
-            NameEntry { ino: 5, kind: Kind::File, name: b"a".to_vec() },
-            NameEntry { ino: 6, kind: Kind::Directory, name: vec![0xff; 255] },
+            NameEntry {
+                ino: 5,
+                kind: Kind::File,
+                name: b"a".to_vec(),
+            },
+            NameEntry {
+                ino: 6,
+                kind: Kind::Directory,
+                name: vec![0xff; 255],
+            },
         ];
         let bytes = encode_names(&names);
         assert_eq!(decode_names(&bytes), Some(names));
@@ -463,13 +487,25 @@ mod tests {
                 assert_eq!(decode_names(&bytes[..len]), None, "{len}");
             }
         }
-        let extent = Extent { record: 1, slot: 2, count: 3, shared: true };
+        let extent = Extent {
+            record: 1,
+            slot: 2,
+            count: 3,
+            shared: true,
+        };
         assert_eq!(Extent::decode(1, &extent.encode()), Some(extent));
         assert_eq!(Extent::decode(u64::MAX, &extent.encode()), None);
         assert_eq!(Extent::decode(1, &[0xff; 24]), None);
-        let run = SharedRun { slot: 1, count: 2, owners: 3 };
+        let run = SharedRun {
+            slot: 1,
+            count: 2,
+            owners: 3,
+        };
         assert_eq!(SharedRun::decode(1, &run.encode()), Some(run));
-        for value in [XattrValue::Here(vec![1, 2]), XattrValue::Record { slot: 7, len: 9 }] {
+        for value in [
+            XattrValue::Here(vec![1, 2]),
+            XattrValue::Record { slot: 7, len: 9 },
+        ] {
             assert_eq!(XattrValue::decode(&value.encode()), Some(value));
         }
         assert_eq!(XattrValue::decode(&[]), None);

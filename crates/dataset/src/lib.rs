@@ -1,10 +1,16 @@
-//! The plaintext side of a pool.
-#![allow(dead_code, missing_docs)]
+//! The plaintext side of a pool: files and directories on two arrays of sealed records.
+#![allow(dead_code)]
+mod engine;
 mod error;
+mod files;
+mod fs;
 mod header;
 mod io;
 mod layout;
 mod seal;
 mod tree;
+
+pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
+pub use files::{Atime, Files, PrimaryCache, Settings};
 pub use seal::Compression;

@@ -80,9 +80,22 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
+    /// Empties a slot of an open dataset.
+    pub fn punch(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64) {
+        dataset.put_syncing(self.txg, array, slot, RecordPtr::EMPTY);
+    }
+
     /// Puts a record that is written already into a slot of an open dataset.
-    pub fn put_placed(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64, placed: Placed) {
-        dataset.put_syncing(self.txg, array, slot, placed);
+    pub fn put_placed(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        placed: Placed,
+    ) -> RecordPtr {
+        let ptr = placed.into_ptr(self.txg);
+        dataset.put_syncing(self.txg, array, slot, ptr);
+        ptr
     }
 
     /// Frees a place once the commit is durable.

@@ -49,6 +49,12 @@ pub enum Error {
         /// What failed first.
         reason: String,
     },
+    /// The key holder of a dataset could not seal what a commit was to write.
+    #[error("a dataset could not be written: {reason}")]
+    Sealing {
+        /// Why.
+        reason: String,
+    },
     /// The pool was opened read-only.
     #[error("the pool is imported read-only")]
     ReadOnly,

@@ -83,7 +83,7 @@ impl Placed {
         self.place.map_or([Addr::default(); 2], |place| place.addr)
     }
 
-    fn into_ptr(mut self, txg: u64) -> RecordPtr {
+    pub(crate) fn into_ptr(mut self, txg: u64) -> RecordPtr {
         let place = self.place.take().expect("taken once");
         let place = Place::new(place.addr, txg, place.checksum);
         self.shared.space.count_allocated(txg, &place);
@@ -282,8 +282,8 @@ impl OpenDataset {
     }
 
     /// Puts a record into a slot in the open transaction group.
-    pub fn put(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64, placed: Placed) {
-        self.change(hold, array, slot, |txg| placed.into_ptr(txg));
+    pub fn put(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64, placed: Placed) -> RecordPtr {
+        self.change(hold, array, slot, |txg| placed.into_ptr(txg))
     }
 
     /// Empties a slot in the open transaction group.
@@ -297,12 +297,13 @@ impl OpenDataset {
         array: ArrayKind,
         slot: u64,
         new: impl FnOnce(u64) -> RecordPtr,
-    ) {
+    ) -> RecordPtr {
         assert!(self.writable && slot < SLOT_LIMIT);
         hold.mark_dirty();
         let new = new(hold.txg());
         let replaced = self.array(array).write().open.put(slot, new);
         self.forget(hold.txg(), replaced);
+        new
     }
 
     /// A record that its own transaction group replaced was never in the tree.
@@ -323,10 +324,20 @@ impl OpenDataset {
         }
     }
 
-    pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, placed: Placed) {
-        let ptr = placed.into_ptr(txg);
+    pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, ptr: RecordPtr) {
         let replaced = Arc::make_mut(&mut self.array(array).write().syncing).put(slot, ptr);
         self.forget(txg, replaced);
+    }
+
+    /// How many bytes the records in a range of slots have before compression.
+    pub fn logical_bytes(&self, array: ArrayKind, from: u64, before: u64) -> Result<u64> {
+        let mut bytes = 0;
+        let mut at = from;
+        while let Some(slot) = self.next(array, at, before)? {
+            bytes += u64::from(self.get(array, slot)?.identity.logical_size());
+            at = slot + 1;
+        }
+        Ok(bytes)
     }
 
     /// What the transaction group being written changes in an array.

@@ -13,7 +13,9 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// `len` zeros.
     pub(crate) fn zeroed(len: usize) -> Buffer {
-        Buffer { bytes: vec![0; len] }
+        Buffer {
+            bytes: vec![0; len],
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -6,6 +6,7 @@ pub(crate) mod copy;
 pub(crate) mod extents;
 pub(crate) mod inode;
 pub(crate) mod read;
+pub(crate) mod share;
 pub(crate) mod sync;
 pub(crate) mod truncate;
 pub(crate) mod workers;

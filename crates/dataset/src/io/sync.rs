@@ -1,1 +1,257 @@
+//! Records and pages on their way into the pool: ahead of a commit by workers, the rest with it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use pool::{ArrayKind, Commit, Participant, Placed, RecordPtr, Reservation, SealInput};
+
+use super::buffer::Buffer;
+use super::inode::{Inode, SealJob, Stage};
+use crate::error::Result;
+use crate::files::Files;
+use crate::header::Header;
+use crate::seal::{Compression, Sealed};
+use crate::tree::Page;
+
+/// What a transaction group changed, from its end until it is written.
+#[derive(Default)]
+pub(crate) struct FrozenFiles {
+    records: Vec<FrozenRecord>,
+    pages: Vec<(u64, Arc<Page>)>,
+    freed: Vec<u64>,
+    header: Option<Header>,
+    /// Room that is given back once everything has a place.
+    room: Vec<Reservation>,
+}
+
+/// A record of a transaction group that has ended.
+struct FrozenRecord {
+    inode: Arc<Inode>,
+    record: u64,
+    slot: u64,
+    buffer: Arc<Buffer>,
+    /// Who seals it already.
+    job: Option<Arc<SealJob>>,
+    ptr: Mutex<RecordPtr>,
+}
+
+impl Files {
+    /// Has a complete record sealed while its writer goes on.
+    pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
+        let job = Arc::new(SealJob::default());
+        let (buffer, slot) = {
+            let mut records = inode.records.lock();
+            let Some(dirty) = records.get_mut(&record) else {
+                return;
+            };
+            if !matches!(dirty.stage, Stage::Dirty) {
+                return;
+            }
+            dirty.stage = Stage::Sealing(Arc::clone(&job));
+            (Arc::clone(&dirty.buffer), dirty.slot)
+        };
+        let files = self.this();
+        let inode = Arc::clone(inode);
+        self.engine.workers.run(move || {
+            let outcome = files.seal_record(&buffer);
+            files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+        });
+    }
+
+    pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
+        let sealed = self.seal(ArrayKind::Data, self.settings().compression, buffer)?;
+        Ok(self
+            .open
+            .place(ArrayKind::Data, sealed.identity, &sealed.bytes)?)
+    }
+
+    fn seal(&self, array: ArrayKind, compression: Compression, plain: &[u8]) -> Result<Sealed> {
+        let random = self.engine.random.as_ref();
+        self.sealer
+            .seal(array, compression, plain, random)
+            .map_err(|error| {
+                tracing::error!(%error, dataset = self.name(), "a record could not be sealed");
+                vfs::Error::Io.into()
+            })
+    }
+
+    fn finish_early(
+        &self,
+        inode: &Inode,
+        record: u64,
+        slot: u64,
+        buffer: &Arc<Buffer>,
+        job: &Arc<SealJob>,
+        outcome: Result<Placed>,
+    ) {
+        let hold = self.pool.enter();
+        let mut records = inode.records.lock();
+        if job.is_frozen() {
+            return job.deliver(outcome);
+        }
+        let is_ours = |stage: &Stage| matches!(stage, Stage::Sealing(at) if Arc::ptr_eq(at, job));
+        let Some(dirty) = records
+            .get_mut(&record)
+            .filter(|dirty| is_ours(&dirty.stage))
+        else {
+            // It was changed or taken away meanwhile, and whoever did that sees to the rest.
+            return;
+        };
+        match (hold, outcome) {
+            (Ok(hold), Ok(placed)) => {
+                let ptr = self.open.put(&hold, ArrayKind::Data, slot, placed);
+                self.mark_changed(&hold);
+                self.cache_record(&ptr, buffer);
+                records.remove(&record);
+                self.engine.sub_dirty(buffer.len());
+            }
+            // The commit tries again, and reports what is wrong.
+            _ => dirty.stage = Stage::Dirty,
+        }
+    }
+
+    fn freeze_records(&self, frozen: &mut FrozenFiles) {
+        let mut dirty = self.inodes.dirty.lock();
+        dirty.retain(|_, inode| {
+            let mut records = inode.records.lock();
+            for (record, dirty) in records.iter_mut() {
+                let job = match std::mem::replace(&mut dirty.stage, Stage::Syncing) {
+                    Stage::Dirty => None,
+                    Stage::Sealing(job) => {
+                        job.frozen.store(true, Ordering::Release);
+                        Some(job)
+                    }
+                    Stage::Syncing => unreachable!("one commit at a time"),
+                };
+                frozen.room.extend(dirty.room.take());
+                frozen.records.push(FrozenRecord {
+                    inode: Arc::clone(inode),
+                    record: *record,
+                    slot: dirty.slot,
+                    buffer: Arc::clone(&dirty.buffer),
+                    job,
+                    ptr: Mutex::new(RecordPtr::EMPTY),
+                });
+            }
+            !records.is_empty()
+        });
+    }
+
+    /// Seals and places the frozen records, on several threads if there are many.
+    fn sync_records(&self, commit: &Commit<'_>, records: &[FrozenRecord]) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<()> {
+            while let Some(frozen) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let placed = match &frozen.job {
+                    Some(job) => job.wait(),
+                    None => self.seal_record(&frozen.buffer),
+                }?;
+                *frozen.ptr.lock() =
+                    commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);
+            }
+            Ok(())
+        };
+        let helpers = self
+            .engine
+            .workers
+            .count()
+            .min(records.len() / 4)
+            .saturating_sub(1);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+            let mut result = work();
+            for thread in threads {
+                let outcome = thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                result = result.and(outcome);
+            }
+            result
+        })
+    }
+
+    fn sync_pages(&self, commit: &Commit<'_>, frozen: &FrozenFiles) -> Result<()> {
+        let compression = match self.settings().compression {
+            Compression::Off => Compression::Off,
+            _ => Compression::Lz4,
+        };
+        let put = |slot: u64, plain: &[u8]| -> Result<()> {
+            let sealed = self.seal(ArrayKind::Pages, compression, plain)?;
+            Ok(commit.put(
+                &self.open,
+                ArrayKind::Pages,
+                slot,
+                sealed.identity,
+                sealed.bytes,
+            )?)
+        };
+        for slot in &frozen.freed {
+            commit.punch(&self.open, ArrayKind::Pages, *slot);
+        }
+        for (slot, page) in &frozen.pages {
+            put(*slot, page.bytes())?;
+        }
+        if let Some(header) = &frozen.header {
+            put(0, &header.encode())?;
+        }
+        Ok(())
+    }
+
+    /// A frozen record is in the pool: it leaves memory, unless it was changed again.
+    fn settle_record(&self, frozen: &FrozenRecord) {
+        let mut records = frozen.inode.records.lock();
+        let unchanged = records.get(&frozen.record).is_some_and(|dirty| {
+            matches!(dirty.stage, Stage::Syncing) && Arc::ptr_eq(&dirty.buffer, &frozen.buffer)
+        });
+        if unchanged {
+            self.cache_record(&frozen.ptr.lock(), &frozen.buffer);
+            records.remove(&frozen.record);
+            self.engine.sub_dirty(frozen.buffer.len());
+        }
+    }
+}
+
+impl Participant for Files {
+    fn freeze(&self, _txg: u64) {
+        let mut frozen = FrozenFiles::default();
+        self.freeze_records(&mut frozen);
+        let tree = self.tree.freeze();
+        frozen.pages = tree.pages;
+        frozen.freed = tree.freed;
+        frozen.header = tree.header;
+        frozen.room.append(&mut self.page_room.lock());
+        *self.frozen.lock() = frozen;
+    }
+
+    fn sync(&self, commit: &Commit<'_>) -> pool::Result<()> {
+        let frozen = self.frozen.lock();
+        let result = self
+            .sync_records(commit, &frozen.records)
+            .and_then(|()| self.sync_pages(commit, &frozen));
+        result.map_err(|error| match error {
+            crate::Error::Pool(error) => error,
+            other => pool::Error::Sealing {
+                reason: other.to_string(),
+            },
+        })
+    }
+
+    fn seal(&self, input: &SealInput) -> [u8; 32] {
+        self.sealer.dataset_seal(input)
+    }
+
+    fn synced(&self, _txg: u64) {
+        let frozen = std::mem::take(&mut *self.frozen.lock());
+        for record in &frozen.records {
+            self.settle_record(record);
+        }
+        let slots: Vec<u64> = frozen.pages.iter().map(|(slot, _)| *slot).collect();
+        self.tree.thaw(&slots);
+        for record in frozen.records {
+            let ino = record.inode.ino;
+            drop(record);
+            self.inodes.release(ino);
+        }
+    }
+}

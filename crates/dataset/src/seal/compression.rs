@@ -98,10 +98,17 @@ mod tests {
 
     #[test]
     fn names() {
-        for (name, shown) in [("off", "off"), ("on", "lz4"), ("zstd", "zstd-3"), ("zstd-19", "zstd-19")] {
+        for (name, shown) in [
+            ("off", "off"),
+            ("on", "lz4"),
+            ("zstd", "zstd-3"),
+            ("zstd-19", "zstd-19"),
+        ] {
             assert_eq!(Compression::from_name(name).unwrap().to_string(), shown);
         }
-        for bad in ["", "zstd-0", "zstd-20", "zstd-03", "zstd-+3", "gzip", "zstd-"] {
+        for bad in [
+            "", "zstd-0", "zstd-20", "zstd-03", "zstd-+3", "gzip", "zstd-",
+        ] {
             assert_eq!(Compression::from_name(bad), None, "{bad}");
         }
     }
@@ -109,7 +116,12 @@ mod tests {
     #[test]
     fn round_trips_and_refuses_what_does_not_fit() {
         let plain: Vec<u8> = (0..100_000u32).map(|i| (i / 50) as u8).collect();
-        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(7), Compression::Zstd(3)] {
+        for compression in [
+            Compression::Lz4,
+            Compression::Zstd(1),
+            Compression::Zstd(7),
+            Compression::Zstd(3),
+        ] {
             let mut out = vec![0; 90_000];
             let (how, len) = compression.compress(&plain, &mut out).unwrap();
             let mut back = vec![0; plain.len()];

@@ -67,7 +67,11 @@ impl Sealer {
             ciphers.insert(generation.generation, generation.record_cipher()?);
             last = Some((generation.generation, generation.seal));
         }
-        let keys = last.map(|(newest, seal)| Keys { ciphers, newest, seal });
+        let keys = last.map(|(newest, seal)| Keys {
+            ciphers,
+            newest,
+            seal,
+        });
         Ok(Sealer { family, keys })
     }
 
@@ -101,7 +105,13 @@ impl Sealer {
         }
     }
 
-    fn encrypt(&self, keys: &Keys, head: &Head, payload: &[u8], random: &dyn Random) -> cipher::Result<Sealed> {
+    fn encrypt(
+        &self,
+        keys: &Keys,
+        head: &Head,
+        payload: &[u8],
+        random: &dyn Random,
+    ) -> cipher::Result<Sealed> {
         let cipher = &keys.ciphers[&keys.newest];
         let suite = cipher.suite().id();
         let nonce = random.nonce()?;
@@ -120,7 +130,12 @@ impl Sealer {
     }
 
     /// Opens and decompresses a record.
-    pub(crate) fn open(&self, array: ArrayKind, ptr: &RecordPtr, sealed: &[u8]) -> Result<Buffer, OpenError> {
+    pub(crate) fn open(
+        &self,
+        array: ArrayKind,
+        ptr: &RecordPtr,
+        sealed: &[u8],
+    ) -> Result<Buffer, OpenError> {
         let identity = &ptr.identity;
         let head = Head {
             array,
@@ -134,12 +149,22 @@ impl Sealer {
         let mut payload = Buffer::zeroed(sealed.len());
         self.authenticate(&head, identity, sealed, &mut payload)?;
         if identity.compression == compression::NONE {
-            return if payload.len() == len { Ok(payload) } else { Err(OpenError::Malformed) };
+            return if payload.len() == len {
+                Ok(payload)
+            } else {
+                Err(OpenError::Malformed)
+            };
         }
         unpack(identity.compression, &payload, len)
     }
 
-    fn authenticate(&self, head: &Head, identity: &Identity, sealed: &[u8], out: &mut [u8]) -> Result<(), OpenError> {
+    fn authenticate(
+        &self,
+        head: &Head,
+        identity: &Identity,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), OpenError> {
         let aad = head.aad(self.family, identity.suite, identity.generation());
         let Some(keys) = &self.keys else {
             if identity.suite != 0 {
@@ -163,7 +188,9 @@ impl Sealer {
 
     /// The dataset seal: it authenticates every byte, since identities chain down to each tag.
     pub(crate) fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
-        let Some(keys) = &self.keys else { return [0; 32] };
+        let Some(keys) = &self.keys else {
+            return [0; 32];
+        };
         use zerocopy::IntoBytes;
         Mac::new(keys.seal.expose())
             .update(b"strongroom dataset seal v1")
@@ -197,7 +224,14 @@ impl Head {
     }
 
     fn identity(&self, nonce: [u8; 24], tag: [u8; 16], generation: u32, suite: u8) -> Identity {
-        Identity::record(nonce, tag, generation, suite, self.compression, self.logical_size)
+        Identity::record(
+            nonce,
+            tag,
+            generation,
+            suite,
+            self.compression,
+            self.logical_size,
+        )
     }
 }
 
@@ -224,7 +258,9 @@ fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
 }
 
 fn unpack(how: u8, payload: &[u8], len: usize) -> Result<Buffer, OpenError> {
-    let (length, rest) = payload.split_at_checked(LENGTH).ok_or(OpenError::Malformed)?;
+    let (length, rest) = payload
+        .split_at_checked(LENGTH)
+        .ok_or(OpenError::Malformed)?;
     let length = u32::from_le_bytes(length.try_into().expect("split there")) as usize;
     let packed = rest.get(..length).ok_or(OpenError::Malformed)?;
     let mut plain = Buffer::zeroed(len);

@@ -12,7 +12,17 @@ fn sealer(suite: Option<Suite>, family: u64) -> Sealer {
     let params = Argon2Params::insecure_for_tests();
     let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
     let make = |number| {
-        Generation::create(&wrapping, family, number, u64::from(number), suite, 0, &random).unwrap().1
+        Generation::create(
+            &wrapping,
+            family,
+            number,
+            u64::from(number),
+            suite,
+            0,
+            &random,
+        )
+        .unwrap()
+        .1
     };
     Sealer::new(family, vec![make(1), make(2)]).unwrap()
 }
@@ -40,10 +50,20 @@ fn every_suite_and_compression_round_trips() {
     for suite in suites {
         let sealer = sealer(suite, 5);
         for compression in [Compression::Off, Compression::Lz4, Compression::Zstd(3)] {
-            for plain in [text(4096), text(16384), text(1 << 20), noise(4096), noise(131_072)] {
+            for plain in [
+                text(4096),
+                text(16384),
+                text(1 << 20),
+                noise(4096),
+                noise(131_072),
+            ] {
                 let random = SeededRandom::new(3);
-                let sealed = sealer.seal(ArrayKind::Data, compression, &plain, &random).unwrap();
-                assert!(sealed.bytes.len().is_multiple_of(UNIT) && sealed.bytes.len() <= plain.len());
+                let sealed = sealer
+                    .seal(ArrayKind::Data, compression, &plain, &random)
+                    .unwrap();
+                assert!(
+                    sealed.bytes.len().is_multiple_of(UNIT) && sealed.bytes.len() <= plain.len()
+                );
                 let opened = sealer.open(ArrayKind::Data, &ptr(sealed.identity), &sealed.bytes);
                 assert_eq!(&opened.unwrap()[..], plain);
                 if suite.is_some() {
@@ -60,7 +80,11 @@ fn compression_is_used_where_it_pays() {
     let sealer = sealer(Some(Suite::Xaes256Gcm), 5);
     let len = |compression, plain: &[u8]| {
         let random = SeededRandom::new(3);
-        sealer.seal(ArrayKind::Data, compression, plain, &random).unwrap().bytes.len()
+        sealer
+            .seal(ArrayKind::Data, compression, plain, &random)
+            .unwrap()
+            .bytes
+            .len()
     };
     assert_eq!(len(Compression::Lz4, &text(131_072)), 4096);
     assert_eq!(len(Compression::Lz4, &text(4096)), 4096);
@@ -73,12 +97,29 @@ fn everything_that_is_bound_is_checked() {
     for suite in [Some(Suite::Xaes256Gcm), Some(Suite::Aes128Ccm), None] {
         let own = sealer(suite, 5);
         let random = SeededRandom::new(3);
-        let sealed = own.seal(ArrayKind::Data, Compression::Lz4, &text(16384), &random).unwrap();
+        let sealed = own
+            .seal(ArrayKind::Data, Compression::Lz4, &text(16384), &random)
+            .unwrap();
         let good = ptr(sealed.identity);
         assert!(own.open(ArrayKind::Data, &good, &sealed.bytes).is_ok());
-        assert!(own.open(ArrayKind::Pages, &good, &sealed.bytes).is_err(), "another array");
-        assert!(sealer(suite, 6).open(ArrayKind::Data, &good, &sealed.bytes).is_err(), "another family");
-        assert!(own.open(ArrayKind::Data, &good, &sealed.bytes[..sealed.bytes.len() / 2]).is_err());
+        assert!(
+            own.open(ArrayKind::Pages, &good, &sealed.bytes).is_err(),
+            "another array"
+        );
+        assert!(
+            sealer(suite, 6)
+                .open(ArrayKind::Data, &good, &sealed.bytes)
+                .is_err(),
+            "another family"
+        );
+        assert!(
+            own.open(
+                ArrayKind::Data,
+                &good,
+                &sealed.bytes[..sealed.bytes.len() / 2]
+            )
+            .is_err()
+        );
 
         use zerocopy::{FromBytes, IntoBytes};
         // The last 12 bytes are reserved; a node's identity covers them.
@@ -103,7 +144,11 @@ fn everything_that_is_bound_is_checked() {
 fn equal_plaintexts_differ() {
     let sealer = sealer(Some(Suite::Aes256Gcm), 5);
     let random = SeededRandom::new(3);
-    let seal = || sealer.seal(ArrayKind::Data, Compression::Off, &text(4096), &random).unwrap();
+    let seal = || {
+        sealer
+            .seal(ArrayKind::Data, Compression::Off, &text(4096), &random)
+            .unwrap()
+    };
     let (a, b) = (seal(), seal());
     assert_ne!(a.bytes, b.bytes);
     assert_ne!(a.identity.nonce(), b.identity.nonce());
@@ -115,7 +160,10 @@ fn the_dataset_seal_binds_all_its_input() {
     let input = SealInput {
         guid: 1,
         sequence: 2,
-        roots: [Identity::record([1; 24], [2; 16], 0, 0, 0, 0), RecordPtr::EMPTY.identity],
+        roots: [
+            Identity::record([1; 24], [2; 16], 0, 0, 0, 0),
+            RecordPtr::EMPTY.identity,
+        ],
     };
     let seal = sealer.dataset_seal(&input);
     assert_eq!(seal, sealer.dataset_seal(&input));

@@ -23,7 +23,10 @@ impl State {
     /// The page, to be changed: a copy of its own if a commit is writing it.
     fn change(&mut self, slot: u64) -> &mut Page {
         self.dirty.insert(slot);
-        let resident = self.pages.get_mut(&slot).expect("pages on the way are in memory");
+        let resident = self
+            .pages
+            .get_mut(&slot)
+            .expect("pages on the way are in memory");
         resident.status = Status::Dirty;
         Arc::make_mut(&mut resident.page)
     }

@@ -12,7 +12,8 @@
 mod change;
 mod page;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -144,13 +145,15 @@ impl Tree {
     /// of the transaction group, and to try again. Also returns how many pages it made dirty.
     pub(crate) fn try_write<T>(
         &self,
+        txg: u64,
         operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
     ) -> Result<Attempt<T>> {
         let mut state = self.state.write();
         let mut writer = Writer {
             header: state.header.clone(),
-            state: &state,
-            changes: Vec::new(),
+            txg,
+            before: Reader { state: &state },
+            changes: Changes::new(),
         };
         let miss = |slot, evictions| Ok(Attempt::Miss { slot, evictions });
         let value = match operation(&mut writer) {
@@ -158,8 +161,10 @@ impl Tree {
             Err(Stop::Fail(error)) => return Err(error.into()),
             Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
         };
-        let Writer { header, changes, .. } = writer;
-        for (key, _) in &changes {
+        let Writer {
+            header, changes, ..
+        } = writer;
+        for key in changes.keys() {
             if let Err(Stop::Miss(slot)) = (Reader { state: &state }).leaf(key) {
                 return miss(slot, state.evictions);
             }
@@ -168,7 +173,10 @@ impl Tree {
         let changed = !changes.is_empty();
         if header != state.header {
             let next_page = state.header.next_page;
-            state.header = Header { next_page, ..header };
+            state.header = Header {
+                next_page,
+                ..header
+            };
             state.header_dirty = true;
         }
         for (key, value) in changes {
@@ -286,7 +294,11 @@ impl State {
     /// If there are more than `max` clean pages, drops an eighth of them, first those that were not
     /// used since the last time.
     fn evict(&mut self, max: usize) {
-        let clean = self.pages.values().filter(|page| page.status == Status::Clean).count();
+        let clean = self
+            .pages
+            .values()
+            .filter(|page| page.status == Status::Clean)
+            .count();
         if clean <= max {
             return;
         }
@@ -309,7 +321,21 @@ impl State {
     }
 }
 
+/// A tree that can be read: as it is, or as an operation is about to leave it.
+pub(crate) trait View {
+    /// The value of a key.
+    fn get(&self, key: &[u8]) -> Step<Option<&[u8]>>;
+
+    /// The last entry whose key is not above `key`.
+    fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>>;
+
+    /// Shows the entries from `from` on, in the order of keys, until `each` returns false. All pages
+    /// that are shown must be in memory at once, so this is for a bounded number of entries.
+    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()>;
+}
+
 /// Reads the tree.
+#[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     state: &'a State,
 }
@@ -324,28 +350,25 @@ impl<'a> Reader<'a> {
         Ok(page)
     }
 
-    /// The value of a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Step<Option<&'a [u8]>> {
-        let leaf = self.leaf(key)?;
-        Ok(leaf.search(key).ok().map(|index| leaf.value(index)))
-    }
-
-    /// The last entry whose key is not above `key`.
-    pub(crate) fn floor(&self, key: &[u8]) -> Step<Option<(&'a [u8], &'a [u8])>> {
-        self.floor_below(self.state.page(ROOT_SLOT)?, key)
-    }
-
-    fn floor_below(&self, page: &'a Page, key: &[u8]) -> Step<Option<(&'a [u8], &'a [u8])>> {
+    /// The last entry whose key is below `key`, or is it if `or_equal`.
+    fn last_below(
+        &self,
+        page: &'a Page,
+        key: &[u8],
+        or_equal: bool,
+    ) -> Step<Option<(&'a [u8], &'a [u8])>> {
         if page.kind() == PageKind::Leaf {
-            let index = match page.search(key) {
-                Ok(index) => index,
-                Err(0) => return Ok(None),
-                Err(index) => index - 1,
+            let end = match page.search(key) {
+                Ok(index) => index + usize::from(or_equal),
+                Err(index) => index,
             };
-            return Ok(Some((page.key(index), page.value(index))));
+            return Ok(end
+                .checked_sub(1)
+                .map(|index| (page.key(index), page.value(index))));
         }
         for index in (0..=page.child_index(key)).rev() {
-            let found = self.floor_below(self.state.page(page.child(index))?, key)?;
+            let child = self.state.page(page.child(index))?;
+            let found = self.last_below(child, key, or_equal)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -353,20 +376,11 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Shows the entries from `from` on, in the order of keys, until `each` returns false.
-    pub(crate) fn scan(
-        &self,
-        from: &[u8],
-        each: &mut dyn FnMut(&'a [u8], &'a [u8]) -> bool,
-    ) -> Step<()> {
-        self.scan_below(self.state.page(ROOT_SLOT)?, from, each).map(|_| ())
-    }
-
     fn scan_below(
         &self,
         page: &'a Page,
         from: &[u8],
-        each: &mut dyn FnMut(&'a [u8], &'a [u8]) -> bool,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Step<bool> {
         if page.kind() == PageKind::Leaf {
             let first = page.search(from).unwrap_or_else(|index| index);
@@ -383,37 +397,100 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the tree and collects changes, which are applied together at the end.
-pub(crate) struct Writer<'a> {
-    state: &'a State,
-    /// Counters of the dataset, to be changed in place; `next_page` is the tree's own.
-    pub(crate) header: Header,
-    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+impl View for Reader<'_> {
+    fn get(&self, key: &[u8]) -> Step<Option<&[u8]>> {
+        let leaf = self.leaf(key)?;
+        Ok(leaf.search(key).ok().map(|index| leaf.value(index)))
+    }
+
+    fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
+        self.last_below(self.state.page(ROOT_SLOT)?, key, true)
+    }
+
+    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()> {
+        self.scan_below(self.state.page(ROOT_SLOT)?, from, each)
+            .map(|_| ())
+    }
 }
 
-impl<'a> Writer<'a> {
-    /// The tree as it was before this operation.
-    pub(crate) fn before(&self) -> Reader<'a> {
-        Reader { state: self.state }
-    }
+/// Reads the tree and collects changes, which are applied together at the end. What it has changed
+/// it reads back changed.
+pub(crate) struct Writer<'a> {
+    before: Reader<'a>,
+    /// Counters of the dataset, to be changed in place; `next_page` is the tree's own.
+    pub(crate) header: Header,
+    /// The transaction group that the changes belong to.
+    pub(crate) txg: u64,
+    changes: Changes,
+}
 
-    /// The value of a key, as this operation leaves it.
-    pub(crate) fn get(&self, key: &[u8]) -> Step<Option<Vec<u8>>> {
-        match self.changes.iter().rev().find(|(changed, _)| changed == key) {
-            Some((_, value)) => Ok(value.clone()),
-            None => Ok(self.before().get(key)?.map(<[u8]>::to_vec)),
-        }
-    }
+/// New values by key; `None` removes.
+type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
+impl Writer<'_> {
     /// Sets a key.
     pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        assert!(key.len() + value.len() <= CELL_MAX, "a cell is no longer than CELL_MAX");
-        self.changes.push((key, Some(value)));
+        assert!(
+            key.len() + value.len() <= CELL_MAX,
+            "a cell is no longer than CELL_MAX"
+        );
+        self.changes.insert(key, Some(value));
     }
 
     /// Removes a key, if it is there.
     pub(crate) fn delete(&mut self, key: Vec<u8>) {
-        self.changes.push((key, None));
+        self.changes.insert(key, None);
+    }
+}
+
+impl View for Writer<'_> {
+    fn get(&self, key: &[u8]) -> Step<Option<&[u8]>> {
+        match self.changes.get(key) {
+            Some(value) => Ok(value.as_deref()),
+            None => self.before.get(key),
+        }
+    }
+
+    fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
+        let root = self.before.state.page(ROOT_SLOT)?;
+        let mut before = self.before.last_below(root, key, true)?;
+        while let Some((at, _)) = before.filter(|(at, _)| self.changes.contains_key(*at)) {
+            before = self.before.last_below(root, at, false)?;
+        }
+        let up_to = (Bound::Unbounded, Bound::Included(key));
+        let changed = self
+            .changes
+            .range::<[u8], _>(up_to)
+            .rev()
+            .find_map(|(key, value)| Some((&key[..], value.as_deref()?)));
+        Ok(before
+            .into_iter()
+            .chain(changed)
+            .max_by_key(|(key, _)| *key))
+    }
+
+    fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()> {
+        let mut changed = self
+            .changes
+            .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
+            .peekable();
+        let mut go_on = true;
+        self.before.scan(from, &mut |key, value| {
+            while let Some((changed, new)) = changed.next_if(|(changed, _)| &changed[..] < key) {
+                go_on = go_on && new.as_ref().is_none_or(|new| each(changed, new));
+            }
+            let same = changed.next_if(|(changed, _)| &changed[..] == key);
+            go_on = go_on
+                && match same {
+                    Some((_, new)) => new.as_ref().is_none_or(|new| each(key, new)),
+                    None => each(key, value),
+                };
+            go_on
+        })?;
+        for (key, new) in changed {
+            go_on = go_on && new.as_ref().is_none_or(|new| each(key, new));
+        }
+        Ok(())
     }
 }
 

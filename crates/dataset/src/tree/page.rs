@@ -53,8 +53,10 @@ pub(crate) enum PageKind {
 impl Page {
     /// An empty page.
     pub(crate) fn new(kind: PageKind) -> Page {
-        let mut bytes: Box<[u8; PAGE]> =
-            vec![0; PAGE].into_boxed_slice().try_into().expect("its length is PAGE");
+        let mut bytes: Box<[u8; PAGE]> = vec![0; PAGE]
+            .into_boxed_slice()
+            .try_into()
+            .expect("its length is PAGE");
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[KIND] = kind as u8;
         let mut page = Page { bytes };
@@ -148,7 +150,11 @@ impl Page {
 
     /// The child that a cell of an inner page leads to.
     pub(crate) fn child(&self, index: usize) -> u64 {
-        u64::from_le_bytes(self.value(index).try_into().expect("checked when it was read"))
+        u64::from_le_bytes(
+            self.value(index)
+                .try_into()
+                .expect("checked when it was read"),
+        )
     }
 
     /// The cell with a key, or the place where it would be.
@@ -308,7 +314,9 @@ mod tests {
     use super::*;
 
     fn cells(page: &Page) -> Vec<(Vec<u8>, Vec<u8>)> {
-        (0..page.len()).map(|i| (page.key(i).to_vec(), page.value(i).to_vec())).collect()
+        (0..page.len())
+            .map(|i| (page.key(i).to_vec(), page.value(i).to_vec()))
+            .collect()
     }
 
     #[test]
@@ -326,8 +334,14 @@ mod tests {
         assert_eq!(page.value(2), b"longer than it was");
         page.remove(0);
         assert!(page.is_sound());
-        assert_eq!(cells(&page).iter().map(|c| c.0[0]).collect::<Vec<_>>(), b"cmx");
-        assert_eq!(Page::from_bytes(page.bytes()).map(|p| cells(&p)), Some(cells(&page)));
+        assert_eq!(
+            cells(&page).iter().map(|c| c.0[0]).collect::<Vec<_>>(),
+            b"cmx"
+        );
+        assert_eq!(
+            Page::from_bytes(page.bytes()).map(|p| cells(&p)),
+            Some(cells(&page))
+        );
     }
 
     #[test]

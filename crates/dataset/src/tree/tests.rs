@@ -27,7 +27,10 @@ impl Shelf {
         }
         let slots: Vec<u64> = frozen.pages.iter().map(|(slot, _)| *slot).collect();
         for (slot, page) in frozen.pages {
-            pages.insert(slot, Arc::new(Page::from_bytes(page.bytes()).expect("a sound page")));
+            pages.insert(
+                slot,
+                Arc::new(Page::from_bytes(page.bytes()).expect("a sound page")),
+            );
         }
         drop(pages);
         tree.thaw(&slots);
@@ -35,7 +38,7 @@ impl Shelf {
 
     fn write(&self, tree: &Tree, operation: impl Fn(&mut Writer<'_>)) {
         loop {
-            match tree.try_write(&mut |w| Ok(operation(w))).unwrap() {
+            match tree.try_write(1, &mut |w| Ok(operation(w))).unwrap() {
                 Attempt::Done { .. } => return,
                 Attempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
             }
@@ -44,7 +47,9 @@ impl Shelf {
 }
 
 fn dice(state: &mut u64, bound: u64) -> u64 {
-    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    *state = state
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
     (*state >> 33) % bound
 }
 
@@ -70,7 +75,9 @@ fn all(tree: &Tree, shelf: &Shelf) -> BTreeMap<Vec<u8>, Vec<u8>> {
                 Ok(some)
             })
             .unwrap();
-        let Some((last, _)) = some.last() else { return all };
+        let Some((last, _)) = some.last() else {
+            return all;
+        };
         from = [last, &[0][..]].concat();
         all.extend(some);
     }
@@ -112,7 +119,10 @@ fn random_changes_against_a_map() {
                 })
                 .unwrap();
             assert_eq!(found.as_ref(), model.get(&probe));
-            let expected = model.range(..=probe).next_back().map(|(k, v)| (k.clone(), v.clone()));
+            let expected = model
+                .range(..=probe)
+                .next_back()
+                .map(|(k, v)| (k.clone(), v.clone()));
             assert_eq!(floor, expected);
         }
         assert_eq!(all(&tree, &shelf), model, "seed {seed}");
@@ -133,10 +143,10 @@ fn a_refused_operation_changes_nothing() {
     let shelf = Shelf::default();
     let tree = Tree::create(Header::new([0; 32]), 100);
     let before = tree.header();
-    let refused = tree.try_write(&mut |w| -> Step<()> {
+    let refused = tree.try_write(1, &mut |w| -> Step<()> {
         w.header.next_ino += 1;
         w.put(b"a".to_vec(), b"b".to_vec());
-        assert_eq!(w.get(b"a")?.as_deref(), Some(&b"b"[..]));
+        assert_eq!(w.get(b"a")?, Some(&b"b"[..]));
         Err(vfs::Error::Exists.into())
     });
     assert!(refused.is_err());
@@ -167,5 +177,54 @@ fn keys_in_order_fill_pages() {
     shelf.commit(&tree);
     let pages = shelf.pages.lock().len();
     let least = 20_000 * 44 / PAGE;
-    assert!(pages < least + least / 10 + 3, "{pages} pages for at least {least}");
+    assert!(
+        pages < least + least / 10 + 3,
+        "{pages} pages for at least {least}"
+    );
+}
+
+#[test]
+fn an_operation_reads_its_own_changes() {
+    for seed in 0..20u64 {
+        let mut state = seed + 100;
+        let shelf = Shelf::default();
+        let tree = Tree::create(Header::new([0; 32]), 100);
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for _ in 0..60 {
+            let n = dice(&mut state, 80);
+            shelf.write(&tree, |w| w.put(key(n), vec![0]));
+            model.insert(key(n), vec![0]);
+        }
+        let attempt = tree.try_write(1, &mut |w| {
+            for _ in 0..200 {
+                let n = dice(&mut state, 80);
+                if dice(&mut state, 2) == 0 {
+                    w.put(key(n), vec![1, n as u8]);
+                    model.insert(key(n), vec![1, n as u8]);
+                } else {
+                    w.delete(key(n));
+                    model.remove(&key(n));
+                }
+                let probe = key(dice(&mut state, 80));
+                assert_eq!(w.get(&probe)?, model.get(&probe).map(Vec::as_slice));
+                let floor = model.range(..=probe.clone()).next_back();
+                assert_eq!(w.floor(&probe)?, floor.map(|(k, v)| (&k[..], &v[..])));
+                let limit = dice(&mut state, 8) as usize;
+                let mut seen = Vec::new();
+                w.scan(&probe, &mut |k, v| {
+                    seen.push((k.to_vec(), v.to_vec()));
+                    seen.len() <= limit
+                })?;
+                let expected: Vec<_> = model
+                    .range(probe..)
+                    .take(limit + 1)
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
+                assert_eq!(seen, expected);
+            }
+            Ok(())
+        });
+        assert!(matches!(attempt, Ok(Attempt::Done { .. })));
+        assert_eq!(all(&tree, &shelf), model);
+    }
 }

@@ -82,9 +82,11 @@ impl Reservation {
         self.bytes
     }
 
-    /// Adds another reservation to this one.
-    pub fn merge(&mut self, mut other: Reservation) {
-        self.bytes += std::mem::take(&mut other.bytes);
+    /// Gives back all but `bytes`.
+    pub fn shrink(&mut self, bytes: u64) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
+        self.bytes -= excess;
     }
 }
 

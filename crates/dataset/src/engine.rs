@@ -1,0 +1,83 @@
+//! What all open datasets of a process share: the record cache, the sealing threads, time and chance.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cipher::Random;
+use vfs::Time;
+
+use crate::io::cache::RecordCache;
+use crate::io::workers::Workers;
+use crate::tree::PAGE;
+
+/// What time it is.
+pub trait Clock: Send + Sync {
+    /// The present, to the nanosecond.
+    fn now(&self) -> Time;
+}
+
+/// How much memory an engine may use, and how many threads.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// For clean records and pages, in bytes.
+    pub cache_bytes: u64,
+    /// For what is written and not yet in the pool, in bytes.
+    pub dirty_bytes: u64,
+    /// Threads that seal records; without any, writers seal.
+    pub seal_threads: usize,
+}
+
+/// The shared part.
+pub struct Engine {
+    pub(crate) cache: RecordCache,
+    pub(crate) workers: Workers,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Clean pages that one tree keeps.
+    pub(crate) tree_pages: usize,
+    dirty_max: u64,
+    dirty: AtomicU64,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Engine {
+    /// An engine. `wake` is called when much is dirty and a commit would be welcome.
+    pub fn new(
+        options: EngineOptions,
+        random: Arc<dyn Random>,
+        clock: Arc<dyn Clock>,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Engine> {
+        // A quarter of the cache is for pages, the rest for records.
+        let page_bytes = options.cache_bytes / 4;
+        Arc::new(Engine {
+            cache: RecordCache::new(options.cache_bytes - page_bytes),
+            workers: Workers::new(options.seal_threads),
+            random,
+            clock,
+            tree_pages: (page_bytes / PAGE as u64).max(64) as usize,
+            dirty_max: options.dirty_bytes.max(4 << 20),
+            dirty: AtomicU64::new(0),
+            wake: Box::new(wake),
+        })
+    }
+
+    /// Counts bytes that became dirty.
+    pub(crate) fn add_dirty(&self, bytes: usize) {
+        let before = self.dirty.fetch_add(bytes as u64, Ordering::Relaxed);
+        let after = before + bytes as u64;
+        if before <= self.dirty_max / 2 && after > self.dirty_max / 2 {
+            (self.wake)();
+        }
+    }
+
+    /// Counts bytes that are dirty no longer.
+    pub(crate) fn sub_dirty(&self, bytes: usize) {
+        self.dirty.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Whether so much is dirty that a writer has to wait for a commit.
+    pub(crate) fn is_full(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed) > self.dirty_max
+    }
+}

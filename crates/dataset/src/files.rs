@@ -1,0 +1,414 @@
+//! An open dataset of files: what its parts share, and how they change it.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use keys::DataKeys;
+use parking_lot::{Mutex, RwLock};
+use pool::{
+    ArrayKind, Entry, Hold, OpenDataset, Participant, Pool, RecordPtr, Reservation, ReserveFor,
+    SealInput,
+};
+use vfs::{Caller, Ino, Time};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::header::{HEADER_SIZE, Header};
+use crate::io::buffer::Buffer;
+use crate::io::inode::Inodes;
+use crate::io::sync::FrozenFiles;
+use crate::layout::{AttrValue, attr_key};
+use crate::seal::{Compression, OpenError, Sealer};
+use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
+
+/// What a page takes of the pool at most: two copies, and the nodes above it.
+const PAGE_ROOM: u64 = (2 * PAGE + 6 * 4096) as u64;
+/// One operation changes about this many pages.
+pub(crate) const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
+
+/// When reading a file changes its access time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Atime {
+    /// Never.
+    Off,
+    /// When it is older than the last change, or a day.
+    #[default]
+    Relative,
+    /// Always.
+    On,
+}
+
+/// Which plaintext stays in memory once it is clean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrimaryCache {
+    /// Contents and metadata.
+    #[default]
+    All,
+    /// Metadata only.
+    Metadata,
+    /// As little as possible.
+    None,
+}
+
+/// Properties that an open dataset follows; they can change while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How records are compressed.
+    pub compression: Compression,
+    /// Bytes of a full record of files made from now on: a power of two, 4 KiB to 1 MiB.
+    pub record_size: u32,
+    /// When reading changes the access time.
+    pub atime: Atime,
+    /// What stays in memory.
+    pub primary_cache: PrimaryCache,
+    /// Refuse changes.
+    pub read_only: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            compression: Compression::default(),
+            record_size: 128 << 10,
+            atime: Atime::default(),
+            primary_cache: PrimaryCache::default(),
+            read_only: false,
+        }
+    }
+}
+
+/// A dataset of files, or a snapshot of one, open with its keys.
+pub struct Files {
+    this: Weak<Files>,
+    name: String,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) pool: Pool,
+    pub(crate) open: Arc<OpenDataset>,
+    pub(crate) sealer: Sealer,
+    pub(crate) tree: Tree,
+    pub(crate) inodes: Inodes,
+    /// Room in the pool for the pages that are dirty.
+    pub(crate) page_room: Mutex<Vec<Reservation>>,
+    pub(crate) frozen: Mutex<FrozenFiles>,
+    settings: RwLock<Settings>,
+    /// The last transaction group that has a change of this dataset.
+    last_change: AtomicU64,
+}
+
+impl Files {
+    /// Opens a dataset or snapshot with the keys of its keyring, or without if it is clear. An empty
+    /// dataset gets a root directory that belongs to `owner`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the seal over the dataset, or what is needed to open it, is not as the
+    /// key holder left it; [`Error::Keys`] if there is no locked memory for the keys.
+    pub fn open(
+        engine: &Arc<Engine>,
+        pool: &Pool,
+        id: u64,
+        keys: Option<Vec<DataKeys>>,
+        settings: Settings,
+        owner: &Caller,
+    ) -> Result<Arc<Files>> {
+        let entry = &pool.entry(id)?;
+        let sealer = match keys {
+            Some(keys) => Sealer::new(entry.family, keys)?,
+            None => Sealer::clear(entry.family),
+        };
+        let name = pool.name_of(entry.id)?;
+        check_seal(pool, entry, &sealer, &name)?;
+        let open = pool.open_dataset(entry.id)?;
+        let header = read_header(&open, &sealer, &name)?;
+        let is_new = header.is_none();
+        let tree = match header {
+            Some(header) => Tree::open(header, engine.tree_pages),
+            None => {
+                let mut name_key = [0; 32];
+                engine
+                    .random
+                    .fill(&mut name_key)
+                    .map_err(|_| vfs::Error::Io)?;
+                Tree::create(Header::new(name_key), engine.tree_pages)
+            }
+        };
+        let files = Arc::new_cyclic(|this| Files {
+            this: Weak::clone(this),
+            name,
+            engine: Arc::clone(engine),
+            pool: pool.clone(),
+            open,
+            sealer,
+            tree,
+            inodes: Inodes::new(),
+            page_room: Mutex::default(),
+            frozen: Mutex::default(),
+            settings: RwLock::new(settings),
+            last_change: AtomicU64::new(0),
+        });
+        if is_new {
+            files.make_root(owner)?;
+        }
+        if files.open.is_writable() {
+            let participant: Weak<Files> = Arc::downgrade(&files);
+            files.open.attach(participant as Weak<dyn Participant>);
+            files.reap_orphans()?;
+        }
+        Ok(files)
+    }
+
+    pub(crate) fn this(&self) -> Arc<Files> {
+        self.this.upgrade().expect("it is being used")
+    }
+
+    /// Its whole name, as it was when it was opened.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its id in the pool.
+    pub fn id(&self) -> u64 {
+        self.open.id()
+    }
+
+    /// What it follows now.
+    pub fn settings(&self) -> Settings {
+        *self.settings.read()
+    }
+
+    /// Has it follow other properties.
+    pub fn set_settings(&self, settings: Settings) {
+        *self.settings.write() = settings;
+        if settings.primary_cache != PrimaryCache::All {
+            self.engine.cache.wipe(self.open.guid());
+        }
+    }
+
+    /// Makes everything durable.
+    pub fn sync_all(&self) -> Result<()> {
+        Ok(self
+            .pool
+            .commit_through(self.last_change.load(Ordering::Acquire))?)
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.engine.clock.now()
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if !self.open.is_writable() || self.settings.read().read_only {
+            return Err(vfs::Error::ReadOnly.into());
+        }
+        Ok(())
+    }
+
+    /// Reads the tree.
+    pub(crate) fn read_tree<T>(&self, operation: impl FnMut(&Reader<'_>) -> Step<T>) -> Result<T> {
+        self.tree.read(self, operation)
+    }
+
+    /// Changes the tree: all that the operation wants, or nothing.
+    pub(crate) fn change<T>(
+        &self,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<T> {
+        self.change_and(why, operation, |_, value| value)
+    }
+
+    /// Changes the tree, and does something more in the same transaction group.
+    pub(crate) fn change_and<T, R>(
+        &self,
+        why: ReserveFor,
+        mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
+        self.check_writable()?;
+        let room = self.reserve(OPERATION_ROOM, why)?;
+        loop {
+            let hold = self.pool.enter()?;
+            match self.try_change(&hold, &mut operation)? {
+                Ok((value, dirtied)) => {
+                    self.keep_room(room, dirtied);
+                    return Ok(then(&hold, value));
+                }
+                Err((slot, evictions)) => {
+                    drop(hold);
+                    self.tree.fetch(self, slot, evictions)?;
+                }
+            }
+        }
+    }
+
+    /// One try under a hold: the value and how many pages became dirty, or which page to fetch.
+    pub(crate) fn try_change<T>(
+        &self,
+        hold: &Hold<'_>,
+        operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
+        Ok(match self.tree.try_write(hold.txg(), operation)? {
+            Attempt::Done {
+                value,
+                changed,
+                dirtied,
+            } => {
+                if changed {
+                    self.mark_changed(hold);
+                }
+                Ok((value, dirtied))
+            }
+            Attempt::Miss { slot, evictions } => Err((slot, evictions)),
+        })
+    }
+
+    pub(crate) fn mark_changed(&self, hold: &Hold<'_>) {
+        hold.mark_dirty();
+        self.last_change.fetch_max(hold.txg(), Ordering::AcqRel);
+    }
+
+    /// Keeps as much of an operation's room as the pages need that it made dirty.
+    pub(crate) fn keep_room(&self, mut room: Reservation, dirtied: usize) {
+        room.shrink(dirtied as u64 * PAGE_ROOM);
+        if dirtied > 0 {
+            self.page_room.lock().push(room);
+        }
+    }
+
+    /// Sets room aside. Where there is none, what waits to be freed is freed first.
+    pub(crate) fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        if let Ok(room) = self.pool.reserve(bytes, why) {
+            return Ok(room);
+        }
+        self.pool.commit()?;
+        self.reap_dead()?;
+        self.pool.commit()?;
+        while self.pool.space().freeing > 0 {
+            self.pool.commit()?;
+        }
+        Ok(self.pool.reserve(bytes, why)?)
+    }
+
+    /// Makes writers wait for a commit when too much waits to be written.
+    pub(crate) fn throttle(&self) -> Result<()> {
+        if self.engine.is_full() || self.tree.dirty_pages() > self.engine.tree_pages {
+            self.pool.commit()?;
+        }
+        Ok(())
+    }
+
+    /// The attributes of an inode.
+    pub(crate) fn attr(&self, ino: Ino) -> Result<AttrValue> {
+        self.read_tree(|r| attr_of(r, ino))
+    }
+
+    /// Reads and opens the record in a slot.
+    pub(crate) fn read_record(
+        &self,
+        array: ArrayKind,
+        slot: u64,
+    ) -> Result<Option<(RecordPtr, Buffer)>> {
+        read_record(&self.open, &self.sealer, &self.name, array, slot)
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::Damaged {
+            dataset: self.name.clone(),
+            what: what.into(),
+        }
+    }
+}
+
+impl PageSource for Files {
+    fn load(&self, slot: u64) -> Result<Page> {
+        let (_, buffer) = self
+            .read_record(ArrayKind::Pages, slot)?
+            .ok_or_else(|| self.damaged(format!("its tree: there is no page {slot}")))?;
+        Page::from_bytes(&buffer).ok_or_else(|| self.damaged(format!("page {slot} of its tree")))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.engine.cache.wipe(self.open.guid());
+    }
+}
+
+/// The attributes of an inode, or that it does not exist.
+pub(crate) fn attr_of(view: &dyn View, ino: Ino) -> Step<AttrValue> {
+    let value = view.get(&attr_key(ino))?.ok_or(vfs::Error::Stale)?;
+    Ok(AttrValue::decode(value).ok_or(vfs::Error::Io)?)
+}
+
+thread_local! {
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn read_record(
+    open: &OpenDataset,
+    sealer: &Sealer,
+    name: &str,
+    array: ArrayKind,
+    slot: u64,
+) -> Result<Option<(RecordPtr, Buffer)>> {
+    SEALED.with_borrow_mut(|sealed| {
+        let mut opened = None;
+        let mut failure = None;
+        let result = open.read(array, slot, sealed, &mut |ptr, bytes| {
+            match sealer.open(array, ptr, bytes) {
+                Ok(buffer) => opened = Some(buffer),
+                Err(error) => failure = Some((error, open.is_undamaged(ptr, bytes))),
+            }
+            opened.is_some()
+        });
+        match (result, failure) {
+            (Ok(ptr), _) => Ok(ptr.zip(opened)),
+            (Err(_), Some((error, true))) => Err(Error::Damaged {
+                dataset: name.into(),
+                what: match error {
+                    OpenError::NoSuchKey => "a record that names a key which its keyring lacks",
+                    OpenError::Unauthentic => "a record that someone has replaced",
+                    OpenError::Malformed => "a record that was never one of its own",
+                }
+                .into(),
+            }),
+            (Err(error), _) => Err(error.into()),
+        }
+    })
+}
+
+fn read_header(open: &OpenDataset, sealer: &Sealer, name: &str) -> Result<Option<Header>> {
+    let Some((_, buffer)) = read_record(open, sealer, name, ArrayKind::Pages, 0)? else {
+        return Ok(None);
+    };
+    let header = Header::decode(&buffer).filter(|_| buffer.len() == HEADER_SIZE);
+    header.map(Some).ok_or_else(|| Error::Damaged {
+        dataset: name.into(),
+        what: "its header".into(),
+    })
+}
+
+/// Checks the seal over the whole dataset, so that no mixture of old and new parts is opened.
+fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
+    let is_new = entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty);
+    if !sealer.is_encrypted() || is_new {
+        return Ok(());
+    }
+    let guid = if entry.is_snapshot() {
+        pool.entry(entry.parent)?.guid
+    } else {
+        entry.guid
+    };
+    let seal = sealer.dataset_seal(&SealInput {
+        guid,
+        sequence: entry.sequence,
+        roots: entry.roots.map(|root| root.identity),
+    });
+    if cipher::eq(&seal, &entry.seal) {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        dataset: name.into(),
+        what: "the seal over the dataset: parts of it are not of the same moment, or not its own;"
+            .into(),
+    })
+}

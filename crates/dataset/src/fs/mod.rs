@@ -1,0 +1,402 @@
+//! A dataset as a file system.
+
+mod acl;
+mod dir;
+pub(crate) mod names;
+mod reap;
+mod xattr;
+
+use pool::ReserveFor;
+use vfs::{
+    Attr, Caller, DirEntry, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces, RenameMode,
+    Seek, SetAttr, SetTime, SetXattr, StatFs, Time,
+};
+use zerocopy::IntoBytes;
+
+use crate::error::{Error, Result};
+use crate::files::{Files, attr_of};
+use crate::io::write::without_suidgid;
+use crate::layout::{
+    AttrValue, FLAG_ACCESS_ACL, KeyKind, NameEntry, attr_key, decode_names, entry_key, inline_key,
+    suffix_number,
+};
+use crate::tree::{View, Writer};
+
+/// A listing is read this many entries at a time.
+const LIST_AT_ONCE: usize = 128;
+
+/// Blocks of `statfs`.
+const STATFS_BLOCK: u32 = 4096;
+
+impl Files {
+    fn lookup_name(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let name_key = self.tree.header().name_key;
+        self.read_tree(|r| {
+            let dir = attr_of(r, parent)?;
+            if !dir.is_dir() {
+                return Err(vfs::Error::NotDirectory.into());
+            }
+            let ino = match name {
+                b"." => parent,
+                b".." => dir.parent.get(),
+                _ if name.len() > names::NAME_MAX => return Err(vfs::Error::NameTooLong.into()),
+                _ => {
+                    names::find(r, &name_key, parent, name)?
+                        .ok_or(vfs::Error::NotFound)?
+                        .ino
+                }
+            };
+            Ok(attr_of(r, ino)?.to_attr(ino))
+        })
+    }
+
+    fn set_attr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.check_writable()?;
+        let now = self.now();
+        if let Some(size) = set.size {
+            self.throttle()?;
+            let set = *set;
+            self.set_size(ino, size, &move |attr| {
+                attr.touch(now);
+                apply(attr, &set, now);
+            })?;
+            if set.mode.is_none() {
+                return Ok(self.attr(ino)?.to_attr(ino));
+            }
+        }
+        let attr = self.change(ReserveFor::Freeing, |w: &mut Writer<'_>| {
+            let mut attr = attr_of(w, ino)?;
+            apply(&mut attr, set, now);
+            if let Some(mode) = set.mode
+                && attr.has(FLAG_ACCESS_ACL)
+            {
+                self.follow_mode(w, ino, mode)?;
+            }
+            w.put(attr_key(ino), attr.as_bytes().to_vec());
+            Ok(attr)
+        })?;
+        Ok(attr.to_attr(ino))
+    }
+
+    fn list_dir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let dir = self.attr(ino)?;
+        if !dir.is_dir() {
+            return Err(vfs::Error::NotDirectory.into());
+        }
+        let dots = [
+            (names::COOKIE_DOT, &b"."[..], ino),
+            (names::COOKIE_DOT_DOT, b"..", dir.parent.get()),
+        ];
+        for (at, name, ino) in dots.into_iter().filter(|(at, ..)| *at > cookie) {
+            let entry = DirEntry {
+                ino,
+                kind: Kind::Directory,
+                name,
+                cookie: at,
+                attr: None,
+            };
+            if !emit(&entry) {
+                return Ok(());
+            }
+        }
+        let (mut hash, mut skip) = names::after_cookie(cookie);
+        loop {
+            let some = self.some_names(ino, hash, skip)?;
+            let Some((last_hash, last_place, _)) = some.last() else {
+                return Ok(());
+            };
+            (hash, skip) = (*last_hash, last_place + 1);
+            if !self.emit_names(&some, attrs, emit)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Names from a hash on, but for the first `skip` of that hash, with their places.
+    fn some_names(&self, dir: Ino, hash: u64, skip: usize) -> Result<Vec<(u64, usize, NameEntry)>> {
+        let (some, bad) = self.read_tree(|r| {
+            let mut some = Vec::with_capacity(LIST_AT_ONCE);
+            let mut bad = false;
+            r.scan(&entry_key(dir, hash), &mut |key, value| {
+                let Some(at) = suffix_number(key, dir, KeyKind::Entry) else {
+                    return false;
+                };
+                let Some(equals) = decode_names(value) else {
+                    bad = true;
+                    return false;
+                };
+                let first = if at == hash { skip } else { 0 };
+                let entries = equals.into_iter().enumerate().skip(first);
+                some.extend(entries.map(|(place, entry)| (at, place, entry)));
+                some.len() < LIST_AT_ONCE
+            })?;
+            Ok((some, bad))
+        })?;
+        if bad {
+            return Err(self.damaged("a directory"));
+        }
+        Ok(some)
+    }
+
+    fn emit_names(
+        &self,
+        some: &[(u64, usize, NameEntry)],
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<bool> {
+        for (hash, place, entry) in some {
+            let attr = match attrs {
+                true => match self.attr(entry.ino) {
+                    Ok(attr) => Some(attr.to_attr(entry.ino)),
+                    // It went away between the two reads.
+                    Err(Error::Fs(vfs::Error::Stale)) => continue,
+                    Err(error) => return Err(error),
+                },
+                false => None,
+            };
+            let accepted = emit(&DirEntry {
+                ino: entry.ino,
+                kind: entry.kind,
+                name: &entry.name,
+                cookie: names::cookie(*hash, *place),
+                attr,
+            });
+            if !accepted {
+                return Ok(false);
+            }
+            if attrs {
+                self.inodes.look_up(entry.ino);
+            }
+        }
+        Ok(true)
+    }
+
+    fn stat_fs(&self) -> Result<StatFs> {
+        let space = self.pool.space();
+        let block = u64::from(STATFS_BLOCK);
+        let referenced = self.pool.entry(self.open.id())?.referenced;
+        let available = space.available;
+        let inodes = self.tree.header().inodes;
+        // An inode takes a few hundred bytes of metadata.
+        let files_free = available / 512;
+        Ok(StatFs {
+            block_size: STATFS_BLOCK,
+            blocks: (referenced + available) / block,
+            blocks_free: available / block,
+            blocks_available: available / block,
+            files: inodes + files_free,
+            files_free,
+            name_max: names::NAME_MAX as u32,
+        })
+    }
+}
+
+/// Changes what is asked for, but for the size.
+fn apply(attr: &mut AttrValue, set: &SetAttr, now: Time) {
+    if let Some(mode) = set.mode {
+        attr.mode = (mode & 0o7777).into();
+    }
+    let owner_changes = set.uid.is_some() || set.gid.is_some();
+    let kill = set.kill_suidgid || owner_changes && set.mode.is_none();
+    if kill && attr.kind() == Kind::File {
+        attr.mode = without_suidgid(attr.mode.get()).into();
+    }
+    if let Some(uid) = set.uid {
+        attr.uid = uid.into();
+    }
+    if let Some(gid) = set.gid {
+        attr.gid = gid.into();
+    }
+    let time = |set| match set {
+        SetTime::Now => now,
+        SetTime::At(time) => time,
+    };
+    if let Some(atime) = set.atime {
+        attr.atime = time(atime).into();
+    }
+    if let Some(mtime) = set.mtime {
+        attr.mtime = time(mtime).into();
+    }
+    attr.ctime = set.ctime.unwrap_or(now).into();
+}
+
+/// What POSIX calls an error. What it has no word for is logged, and an I/O error.
+pub(crate) fn to_errno(error: Error) -> vfs::Error {
+    match error {
+        Error::Fs(error) => error,
+        Error::Pool(pool::Error::NoSpace) => vfs::Error::NoSpace,
+        Error::Pool(pool::Error::ReadOnly) => vfs::Error::ReadOnly,
+        other => {
+            tracing::error!(error = %other, "a file operation failed");
+            vfs::Error::Io
+        }
+    }
+}
+
+fn posix<T>(result: Result<T>) -> vfs::Result<T> {
+    result.map_err(to_errno)
+}
+
+impl FileSystem for Files {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
+        let attr = posix(self.lookup_name(parent, name))?;
+        self.inodes.look_up(attr.ino);
+        Ok(attr)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.forget_inode(ino, count);
+    }
+
+    fn getattr(&self, ino: Ino) -> vfs::Result<Attr> {
+        posix(self.attr(ino).map(|attr| attr.to_attr(ino)))
+    }
+
+    fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> vfs::Result<Attr> {
+        posix(self.set_attr(ino, set))
+    }
+
+    fn readlink(&self, ino: Ino) -> vfs::Result<Vec<u8>> {
+        posix(self.read_tree(|r| {
+            if attr_of(r, ino)?.kind() != Kind::Symlink {
+                return Err(vfs::Error::Invalid.into());
+            }
+            Ok(r.get(&inline_key(ino))?.ok_or(vfs::Error::Io)?.to_vec())
+        }))
+    }
+
+    fn mknod(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        node: &NewNode,
+    ) -> vfs::Result<Attr> {
+        if matches!(node.kind, Kind::Directory | Kind::Symlink) {
+            return Err(vfs::Error::Invalid);
+        }
+        posix(self.make_node(caller, parent, name, node))
+    }
+
+    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> vfs::Result<Attr> {
+        posix(self.make_tmpfile(caller, parent, node))
+    }
+
+    fn mkdir(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        node: &NewNode,
+    ) -> vfs::Result<Attr> {
+        let node = NewNode {
+            kind: Kind::Directory,
+            ..*node
+        };
+        posix(self.make_node(caller, parent, name, &node))
+    }
+
+    fn symlink(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        target: &[u8],
+    ) -> vfs::Result<Attr> {
+        posix(self.make_symlink(caller, parent, name, target))
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
+        posix(self.make_link(ino, parent, name))
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
+        posix(self.remove_name(parent, name, false))
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
+        posix(self.remove_name(parent, name, true))
+    }
+
+    fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> vfs::Result<()> {
+        posix(self.rename_name(parent, name, new_parent, new_name, mode))
+    }
+
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> vfs::Result<ReadPieces> {
+        posix(self.read_file(ino, offset, u64::from(len)))
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> vfs::Result<()> {
+        posix(self.write_file(ino, offset, data, kill_suidgid))
+    }
+
+    fn fsync(&self, _ino: Ino, _datasync: bool) -> vfs::Result<()> {
+        posix(self.sync_all())
+    }
+
+    fn sync(&self) -> vfs::Result<()> {
+        posix(self.sync_all())
+    }
+
+    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> vfs::Result<()> {
+        posix(self.fallocate_file(ino, offset, len, mode))
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> vfs::Result<u64> {
+        posix(self.seek_file(ino, offset, what))
+    }
+
+    fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> vfs::Result<u64> {
+        posix(self.copy_file_range(from, from_offset, to, to_offset, len))
+    }
+
+    fn readdir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> vfs::Result<()> {
+        posix(self.list_dir(ino, cookie, attrs, emit))
+    }
+
+    fn statfs(&self) -> vfs::Result<StatFs> {
+        posix(self.stat_fs())
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> vfs::Result<()> {
+        posix(self.set_xattr(ino, name, value, how))
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<Vec<u8>> {
+        posix(self.get_xattr(ino, name))
+    }
+
+    fn listxattr(&self, ino: Ino) -> vfs::Result<Vec<Vec<u8>>> {
+        posix(self.list_xattr(ino))
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<()> {
+        posix(self.remove_xattr(ino, name))
+    }
+}

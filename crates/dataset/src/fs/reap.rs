@@ -1,0 +1,191 @@
+//! Giving back what nobody can reach any more: inodes without links, and the slots of what was
+//! truncated or deleted.
+//!
+//! Deleting a file takes a few changes of the tree, however large it is: its extents go to the list
+//! of dead slots. The list is worked off in pieces, each in a transaction group of its own, and goes
+//! on after a crash where it was.
+
+use pool::{ArrayKind, ReserveFor};
+use vfs::{Ino, Kind};
+
+use crate::error::Result;
+use crate::files::{Files, attr_of};
+use crate::io::extents::{bury, decode_dead, overlapping};
+use crate::io::share::{Runs, let_go};
+use crate::layout::{
+    FLAG_XATTR, KeyKind, XattrValue, attr_key, dataset_number, dead_key, inline_key, orphan_key,
+    suffix, xattr_key,
+};
+use crate::tree::{Step, View, Writer};
+
+/// Slots that one transaction group empties at most, of one list entry.
+const SLOTS_AT_ONCE: usize = 1024;
+
+/// The first entry of one of the dataset's lists from a number on.
+type ListEntry = Option<(u64, Vec<u8>)>;
+
+impl Files {
+    /// Lets go of lookups. An inode that has neither links nor lookups is gone.
+    pub(crate) fn forget_inode(&self, ino: Ino, count: u64) {
+        if !self.inodes.forget(ino, count) || self.check_writable().is_err() {
+            return;
+        }
+        let is_orphan = self.read_tree(|r| Ok(r.get(&orphan_key(ino))?.is_some()));
+        let result = match is_orphan {
+            Ok(false) => return,
+            Ok(true) => self.remove_inode(ino),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            // It stays on the list, and goes when the dataset is opened next.
+            tracing::warn!(%error, dataset = self.name(), ino, "an unlinked file could not be removed yet");
+        }
+    }
+
+    fn remove_inode(&self, ino: Ino) -> Result<()> {
+        let inode = self.inodes.get(ino);
+        let _io = inode.io.write();
+        self.change_and(
+            ReserveFor::Freeing,
+            |w| {
+                if w.get(&orphan_key(ino))?.is_some() {
+                    destroy_inode(w, ino)?;
+                    w.delete(orphan_key(ino));
+                }
+                Ok(())
+            },
+            |_, ()| self.drop_records(&inode, ..),
+        )?;
+        drop(_io);
+        drop(inode);
+        self.inodes.release(ino);
+        Ok(())
+    }
+
+    /// Removes the inodes that were unlinked and still open when the dataset was last in use.
+    pub(crate) fn reap_orphans(&self) -> Result<()> {
+        let mut from = 0;
+        while let Some((ino, _)) = self.next_of(KeyKind::Orphan, orphan_key(from))? {
+            if !self.inodes.is_looked_up(ino) {
+                self.remove_inode(ino)?;
+            }
+            from = ino + 1;
+        }
+        Ok(())
+    }
+
+    fn next_of(&self, kind: KeyKind, from: Vec<u8>) -> Result<ListEntry> {
+        self.read_tree(|r| {
+            let mut found = None;
+            r.scan(&from, &mut |key, value| {
+                found = dataset_number(key, kind).map(|number| (number, value.to_vec()));
+                false
+            })?;
+            Ok(found)
+        })
+    }
+
+    /// Whether slots wait to be emptied that can be.
+    pub fn has_dead(&self) -> bool {
+        let committed = self.pool.committed_txg();
+        let first = self.next_of(KeyKind::Dead, dead_key(0));
+        matches!(first, Ok(Some((_, value))) if decode_dead(&value).is_some_and(|(_, txg)| txg <= committed))
+    }
+
+    /// Empties the slots that nothing refers to any more.
+    pub fn reap_dead(&self) -> Result<()> {
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
+        let mut from = 0;
+        while let Some((slot, value)) = self.next_of(KeyKind::Dead, dead_key(from))? {
+            let (count, txg) =
+                decode_dead(&value).ok_or_else(|| self.damaged("a list of its tree"))?;
+            from = slot + count.max(1);
+            // A commit under way may be about to fill them.
+            if txg <= self.pool.committed_txg() {
+                self.empty_slots(slot, count, txg)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn empty_slots(&self, slot: u64, count: u64, txg: u64) -> Result<()> {
+        let end = slot + count;
+        let mut at = slot;
+        while at < end {
+            let mut full = Vec::new();
+            let mut next = at;
+            while full.len() < SLOTS_AT_ONCE {
+                match self.open.next(ArrayKind::Data, next, end)? {
+                    Some(found) => {
+                        full.push(found);
+                        next = found + 1;
+                    }
+                    None => {
+                        next = end;
+                        break;
+                    }
+                }
+            }
+            self.change_and(
+                ReserveFor::Freeing,
+                |w| {
+                    w.delete(dead_key(at));
+                    if next < end {
+                        let value = [(end - next).to_le_bytes(), txg.to_le_bytes()].concat();
+                        w.put(dead_key(next), value);
+                    }
+                    Ok(())
+                },
+                |hold, ()| {
+                    for slot in &full {
+                        self.open.punch(hold, ArrayKind::Data, *slot);
+                    }
+                },
+            )?;
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+/// Removes everything of an inode from the tree.
+pub(crate) fn destroy_inode(w: &mut Writer<'_>, ino: Ino) -> Step<()> {
+    let attr = attr_of(w, ino)?;
+    if attr.has(FLAG_XATTR) {
+        destroy_xattrs(w, ino)?;
+    }
+    if matches!(attr.kind(), Kind::File | Kind::Symlink) {
+        w.delete(inline_key(ino));
+    }
+    if attr.kind() == Kind::File {
+        let mut runs = Runs::default();
+        for extent in overlapping(w, ino, 0, u64::MAX, usize::MAX)? {
+            w.delete(crate::layout::extent_key(ino, extent.record));
+            let_go(w, &mut runs, &extent)?;
+        }
+        runs.store(w);
+    }
+    w.delete(attr_key(ino));
+    w.header.inodes = w.header.inodes.saturating_sub(1);
+    Ok(())
+}
+
+fn destroy_xattrs(w: &mut Writer<'_>, ino: Ino) -> Step<()> {
+    let mut all = Vec::new();
+    w.scan(&xattr_key(ino, b""), &mut |key, value| {
+        match suffix(key, ino, KeyKind::Xattr) {
+            Some(_) => all.push((key.to_vec(), XattrValue::decode(value))),
+            None => return false,
+        }
+        true
+    })?;
+    for (key, value) in all {
+        if let Some(XattrValue::Record { slot, .. }) = value {
+            bury(w, slot, 1);
+        }
+        w.delete(key);
+    }
+    Ok(())
+}

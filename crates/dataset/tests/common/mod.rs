@@ -1,0 +1,150 @@
+//! A dataset on devices in memory, driven from a seed, beside a model of what it should hold.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+pub mod model;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::BlockDevice;
+use block::fault::{FaultClock, FaultDevice};
+use cipher::{Random, SeededRandom, Suite};
+use dataset::{Clock, Engine, EngineOptions, Files, Settings};
+use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
+use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
+use store::{CreateOptions, DeviceStore, Store};
+use vfs::{Caller, Time};
+
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+pub struct TestClock(AtomicU64);
+
+impl Clock for TestClock {
+    fn now(&self) -> Time {
+        let tick = self.0.fetch_add(1, Ordering::Relaxed);
+        Time {
+            secs: 1_700_000_000 + (tick / 1000) as i64,
+            nanos: (tick % 1000) as u32 * 1000,
+        }
+    }
+}
+
+pub struct TestEnv(SeededRandom, AtomicU64);
+
+impl Env for TestEnv {
+    fn now(&self) -> u64 {
+        self.1.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn guid(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes).unwrap();
+        u64::from_le_bytes(bytes)
+    }
+}
+
+pub fn env(seed: u64) -> Arc<TestEnv> {
+    Arc::new(TestEnv(
+        SeededRandom::new(seed),
+        AtomicU64::new(1_700_000_000),
+    ))
+}
+
+pub fn engine(seed: u64, threads: usize) -> Arc<Engine> {
+    let options = EngineOptions {
+        cache_bytes: 4 << 20,
+        dirty_bytes: 4 << 20,
+        seal_threads: threads,
+    };
+    let random = Arc::new(SeededRandom::new(seed));
+    Engine::new(
+        options,
+        random,
+        Arc::new(TestClock(AtomicU64::new(0))),
+        || {},
+    )
+}
+
+/// The same keys each time, as if unwrapped from a keyring.
+pub fn data_keys(suite: Suite) -> Vec<DataKeys> {
+    let random = SeededRandom::new(99);
+    let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
+    let params = Argon2Params::insecure_for_tests();
+    let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
+    vec![
+        Generation::create(&wrapping, 2, 1, 1, suite, 0, &random)
+            .unwrap()
+            .1,
+    ]
+}
+
+pub fn origin() -> Origin {
+    Origin {
+        who: "test".into(),
+        text: "test".into(),
+    }
+}
+
+pub const ROOT_USER: Caller = Caller { uid: 0, gid: 0 };
+
+pub fn fault_device(size: usize, clock: &FaultClock) -> Arc<FaultDevice> {
+    Arc::new(FaultDevice::new(size, clock))
+}
+
+pub fn create_pool(device: &Arc<FaultDevice>, suite: Option<Suite>) -> Pool {
+    let options = CreateOptions {
+        pool_guid: 1,
+        device_guids: vec![10],
+        created: 1,
+        force: false,
+    };
+    let devices = vec![Arc::clone(device) as Arc<dyn BlockDevice>];
+    let store = Arc::new(DeviceStore::create(devices, &options).unwrap());
+    let top = NewDataset {
+        kind: DatasetKind::FileSystem,
+        guid: 2,
+        suite: suite.map_or(0, |suite| suite.id()),
+        keyring: None,
+        is_key_root: suite.is_some(),
+        props: BTreeMap::new(),
+    };
+    let pool = Pool::create(Arc::clone(&store) as Arc<dyn Store>, env(1), "tank", &top).unwrap();
+    store.commit_labels().unwrap();
+    pool
+}
+
+pub fn open_pool(device: Arc<FaultDevice>) -> pool::Result<Pool> {
+    let store = DeviceStore::open(vec![device as Arc<dyn BlockDevice>])?;
+    Pool::open(Arc::new(store), env(3), false)
+}
+
+pub fn open_image(image: Vec<u8>) -> pool::Result<Pool> {
+    open_pool(Arc::new(FaultDevice::from_bytes(image, &FaultClock::new())))
+}
+
+pub fn open_files(
+    pool: &Pool,
+    suite: Option<Suite>,
+    settings: Settings,
+    threads: usize,
+) -> Arc<Files> {
+    let id = pool.top().unwrap().id;
+    let keys = suite.map(data_keys);
+    Files::open(&engine(7, threads), pool, id, keys, settings, &ROOT_USER).unwrap()
+}
+
+pub fn assert_clean(pool: &Pool) {
+    let report = pool.check().unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+}
