@@ -18,6 +18,7 @@ use crate::header::{HEADER_SIZE, Header};
 use crate::io::buffer::Buffer;
 use crate::io::inode::Inodes;
 use crate::io::sync::FrozenFiles;
+use crate::io::workers::Pending;
 use crate::layout::{AttrValue, attr_key};
 use crate::seal::{Compression, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
@@ -91,6 +92,8 @@ pub struct Files {
     /// Room in the pool for the pages that are dirty.
     pub(crate) page_room: Mutex<Vec<Reservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
+    /// Records that workers are sealing.
+    pub(crate) pending: Pending,
     settings: RwLock<Settings>,
     /// The last transaction group that has a change of this dataset.
     last_change: AtomicU64,
@@ -143,6 +146,7 @@ impl Files {
             inodes: Inodes::new(),
             page_room: Mutex::default(),
             frozen: Mutex::default(),
+            pending: Pending::default(),
             settings: RwLock::new(settings),
             last_change: AtomicU64::new(0),
         });
@@ -189,6 +193,15 @@ impl Files {
         Ok(self
             .pool
             .commit_through(self.last_change.load(Ordering::Acquire))?)
+    }
+
+    /// Makes everything durable and waits until nothing works on the dataset any more. When the last
+    /// reference to it is dropped after that, the dataset is closed.
+    pub fn close(&self) -> Result<()> {
+        let result = self.sync_all();
+        self.pending.wait();
+        self.pool.commit()?;
+        result
     }
 
     pub(crate) fn now(&self) -> Time {

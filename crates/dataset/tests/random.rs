@@ -78,7 +78,7 @@ fn run(seed: u64, threads: usize, steps: usize) {
             0..=3 => pool.commit().unwrap(),
             4 => files.reap_dead().unwrap(),
             5 => {
-                files.sync_all().unwrap();
+                files.close().unwrap();
                 drop((files, pool));
                 pool = open_pool(device.clone()).unwrap();
                 files = open_files(&pool, suite(seed), settings(seed), threads);
@@ -94,7 +94,7 @@ fn run(seed: u64, threads: usize, steps: usize) {
             device.take_journal();
         }
     }
-    pool.commit().unwrap();
+    files.close().unwrap();
     assert_clean(&pool);
     drop((files, pool));
 
@@ -111,14 +111,14 @@ fn run(seed: u64, threads: usize, steps: usize) {
 
 #[test]
 fn without_threads() {
-    for seed in 0..8 {
+    for seed in seeds(0, 8) {
         run(seed, 0, 500);
     }
 }
 
 #[test]
 fn with_threads() {
-    for seed in 20..28 {
+    for seed in seeds(20, 8) {
         run(seed, 3, 500);
     }
 }
@@ -164,7 +164,7 @@ fn remove_all(fs: &dyn vfs::FileSystem, dir: vfs::Ino) {
 
 #[test]
 fn a_power_cut_leaves_a_moment_after_the_last_sync() {
-    for seed in 40..46 {
+    for seed in seeds(40, 6) {
         let clock = FaultClock::new();
         let device = fault_device(24 << 20, &clock);
         let pool = create_pool(&device, suite(seed));

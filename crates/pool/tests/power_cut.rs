@@ -70,7 +70,8 @@ impl Timeline {
 
 #[test]
 fn at_every_write() {
-    for (seed, devices) in [(1, 1), (2, 2)] {
+    for seed in seeds(1, 2) {
+        let devices = 1 + (seed + 1) as usize % 2;
         let timeline = record(seed, devices, 40);
         let first = timeline.durable[0].0;
         for cut in first..=timeline.end {
@@ -86,7 +87,7 @@ fn at_every_write() {
 
 #[test]
 fn with_many_fates_of_unflushed_writes() {
-    for seed in 10..14 {
+    for seed in seeds(10, 4) {
         let timeline = record(seed, 1, 60);
         let mut dice = Dice(seed);
         let first = timeline.durable[0].0;

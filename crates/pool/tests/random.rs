@@ -65,14 +65,14 @@ fn counts_add_up(pool: &pool::Pool) {
 
 #[test]
 fn one_device() {
-    for seed in 0..12 {
+    for seed in seeds(0, 12) {
         run(seed, 1, 300);
     }
 }
 
 #[test]
 fn three_devices() {
-    for seed in 100..108 {
+    for seed in seeds(100, 8) {
         run(seed, 3, 300);
     }
 }

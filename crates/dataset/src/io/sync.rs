@@ -53,9 +53,13 @@ impl Files {
         };
         let files = self.this();
         let inode = Arc::clone(inode);
+        let pending = self.pending.begin();
         self.engine.workers.run(move || {
             let outcome = files.seal_record(&buffer);
             files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+            // Whoever waits for the job may want the dataset closed.
+            drop(files);
+            drop(pending);
         });
     }
 

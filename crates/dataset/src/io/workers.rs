@@ -1,6 +1,9 @@
 //! Threads that seal records while their writer goes on.
 
+use std::sync::Arc;
+
 use crossbeam_channel::{Sender, bounded};
+use parking_lot::{Condvar, Mutex};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -43,5 +46,34 @@ impl Workers {
         if let Err(error) = queue.try_send(Box::new(job)) {
             error.into_inner()();
         }
+    }
+}
+
+/// Counts jobs under way, so that their end can be waited for.
+#[derive(Clone, Default)]
+pub(crate) struct Pending(Arc<(Mutex<usize>, Condvar)>);
+
+impl Pending {
+    /// One more job, until what this returns is dropped.
+    pub(crate) fn begin(&self) -> impl Drop + Send + use<> {
+        *self.0.0.lock() += 1;
+        PendingJob(self.clone())
+    }
+
+    /// Waits until there are none.
+    pub(crate) fn wait(&self) {
+        let mut count = self.0.0.lock();
+        while *count > 0 {
+            self.0.1.wait(&mut count);
+        }
+    }
+}
+
+struct PendingJob(Pending);
+
+impl Drop for PendingJob {
+    fn drop(&mut self) {
+        *self.0.0.0.lock() -= 1;
+        self.0.0.1.notify_all();
     }
 }
