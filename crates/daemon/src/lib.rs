@@ -1,1 +1,5 @@
-//! See docs/ARCHITECTURE.md.
+//! The daemon: it owns imported pools, loaded keys and mounts, and serves commands on a unix socket.
+
+pub mod api;
+pub mod client;
+pub mod wire;

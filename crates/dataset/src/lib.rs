@@ -1,5 +1,5 @@
 //! The plaintext side of a pool: files and directories on two arrays of sealed records.
-#![allow(dead_code)]
+
 mod engine;
 mod error;
 mod files;
@@ -7,10 +7,12 @@ mod fs;
 mod header;
 mod io;
 mod layout;
+mod mounted;
 mod seal;
 mod tree;
 
 pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
 pub use files::{Atime, Files, PrimaryCache, Settings};
+pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
 pub use seal::Compression;

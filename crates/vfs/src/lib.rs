@@ -33,6 +33,12 @@ pub trait FileSystem: Send + Sync {
     /// Gives back `count` lookups of `ino`.
     fn forget(&self, ino: Ino, count: u64);
 
+    /// Whether the names in `ino`, and its attributes, can change by other ways than this front end,
+    /// so that nobody may keep them.
+    fn is_volatile(&self, _ino: Ino) -> bool {
+        false
+    }
+
     /// The attributes of `ino`.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 

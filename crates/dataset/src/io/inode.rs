@@ -148,16 +148,6 @@ impl Inodes {
     pub(crate) fn release(&self, ino: Ino) {
         drop_if_idle(&mut self.shard(ino).lock(), ino);
     }
-
-    /// Every inode that someone looks at.
-    pub(crate) fn looked_up(&self) -> Vec<Ino> {
-        let all = self.shards.iter().flat_map(|shard| {
-            let shard = shard.lock();
-            let looked_up = shard.values().filter(|inode| *inode.lookups.lock() > 0);
-            looked_up.map(|inode| inode.ino).collect::<Vec<_>>()
-        });
-        all.collect()
-    }
 }
 
 fn drop_if_idle(shard: &mut HashMap<Ino, Arc<Inode>>, ino: Ino) {

@@ -1,0 +1,137 @@
+//! The commands' side of the daemon's socket.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use keys::Secret;
+
+use crate::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
+use crate::wire;
+
+/// What a client does for the daemon while a command runs.
+pub trait Terminal {
+    /// Asks a person for a secret; `None` if there is nobody, or they gave up.
+    fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure>;
+
+    /// Tells a person something.
+    fn notice(&mut self, text: &str);
+}
+
+/// Where the daemon of this user listens, unless said otherwise: `/run/strongroom/socket` for root,
+/// else `strongroom/socket` in the user's runtime directory.
+pub fn default_socket() -> PathBuf {
+    if let Some(path) = std::env::var_os("STRONGROOM_SOCKET") {
+        return path.into();
+    }
+    if rustix::process::geteuid().is_root() {
+        return "/run/strongroom/socket".into();
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) => Path::new(&dir).join("strongroom/socket"),
+        None => format!(
+            "/tmp/strongroom-{}/socket",
+            rustix::process::geteuid().as_raw()
+        )
+        .into(),
+    }
+}
+
+/// A connection to the daemon.
+pub struct Client {
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects to a daemon that runs.
+    pub fn connect(socket: &Path) -> Result<Client, Failure> {
+        UnixStream::connect(socket)
+            .map(|stream| Client { stream })
+            .map_err(|error| {
+                no_daemon(format!(
+                    "no daemon answers at {}: {error}",
+                    socket.display()
+                ))
+            })
+    }
+
+    /// Connects, and starts the daemon first if none runs.
+    pub fn connect_or_start(socket: &Path) -> Result<Client, Failure> {
+        if let Ok(client) = Client::connect(socket) {
+            return Ok(client);
+        }
+        start_daemon(socket)?;
+        Client::connect(socket)
+    }
+
+    /// Has a command done.
+    pub fn call(
+        mut self,
+        command: Command,
+        typed: &str,
+        terminal: &mut dyn Terminal,
+    ) -> Result<Reply, Failure> {
+        let request = Request {
+            version: API_VERSION,
+            typed: typed.into(),
+            command,
+        };
+        let lost = |error| no_daemon(format!("the daemon went away: {error}"));
+        wire::send(&mut self.stream, &request).map_err(lost)?;
+        loop {
+            match wire::receive(&mut self.stream).map_err(lost)? {
+                Answer::Done(reply) => return Ok(reply),
+                Answer::Failed(failure) => return Err(failure),
+                Answer::Notice(text) => terminal.notice(&text),
+                Answer::Ask(ask) => {
+                    let answer = terminal.ask(&ask);
+                    match &answer {
+                        Ok(Some(secret)) => wire::send_secret(&mut self.stream, secret),
+                        Ok(None) | Err(_) => wire::send_cancel(&mut self.stream),
+                    }
+                    .map_err(lost)?;
+                    answer?;
+                }
+            }
+        }
+    }
+}
+
+/// Starts the daemon in the background, and returns when it listens.
+fn start_daemon(socket: &Path) -> Result<(), Failure> {
+    let failed = |what: String| no_daemon(format!("the daemon could not be started: {what}"));
+    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let mut child = std::process::Command::new(program)
+        .arg("daemon")
+        .arg("--background")
+        .arg("--socket")
+        .arg(socket)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .process_group(0)
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    // It says one line when it listens, or why it cannot, and then nothing more.
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .map_err(|error| failed(error.to_string()))?;
+    }
+    match line.trim() {
+        "ready" => Ok(()),
+        "" => Err(failed("it ended at once; see its log".into())),
+        reason => Err(failed(reason.into())),
+    }
+}
+
+fn no_daemon(message: String) -> Failure {
+    Failure {
+        kind: FailureKind::NoDaemon,
+        message,
+    }
+}

@@ -1,0 +1,453 @@
+//! What is mounted: a dataset, and in its directory `.snapshot` its snapshots, read-only.
+//!
+//! The upper bits of an inode number say which tree it is in: 0 is the dataset itself, 1 the
+//! directory `.snapshot`, and each snapshot that is looked into gets a number of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+use pool::Entry;
+use vfs::{
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
+    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
+};
+
+use crate::files::Files;
+use crate::fs::to_errno;
+use crate::layout::INO_LIMIT;
+
+/// The directory of snapshots.
+pub const SNAPSHOT_DIR: &[u8] = b".snapshot";
+
+const TREE_BITS: u32 = INO_LIMIT.ilog2();
+const HEAD: u64 = 0;
+const CONTROL: u64 = 1;
+/// The directory of snapshots as an inode.
+const CONTROL_INO: Ino = CONTROL << TREE_BITS | ROOT;
+/// Where a listing of the root goes on behind `.snapshot`.
+const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
+/// Trees are numbered below this.
+const TREES_MAX: u64 = 1 << 15;
+
+/// Opens a snapshot by its entry.
+pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Files>> + Send + Sync>;
+
+/// A mounted dataset with its snapshots.
+pub struct Mounted {
+    head: Arc<Files>,
+    open_snapshot: OpenSnapshot,
+    /// Whether listings of the root show `.snapshot`.
+    visible: AtomicBool,
+    trees: RwLock<Trees>,
+}
+
+/// Snapshots that were looked into.
+#[derive(Default)]
+struct Trees {
+    /// By tree number less 2.
+    open: Vec<Option<Arc<Files>>>,
+    /// Tree numbers by the snapshot's id.
+    numbers: HashMap<u64, u64>,
+}
+
+/// Where an inode is.
+enum Place {
+    /// In the dataset.
+    Head(Ino),
+    /// It is `.snapshot`.
+    Control,
+    /// In a snapshot, with the bits that its inodes have above.
+    Snapshot(Arc<Files>, Ino, u64),
+}
+
+impl Mounted {
+    /// Puts a dataset and its snapshots together.
+    pub fn new(head: Arc<Files>, open_snapshot: OpenSnapshot, visible: bool) -> Mounted {
+        Mounted {
+            head,
+            open_snapshot,
+            visible: AtomicBool::new(visible),
+            trees: RwLock::default(),
+        }
+    }
+
+    /// The dataset itself.
+    pub fn head(&self) -> &Arc<Files> {
+        &self.head
+    }
+
+    /// Shows or hides `.snapshot` in listings.
+    pub fn set_visible(&self, visible: bool) {
+        self.visible.store(visible, Ordering::Relaxed);
+    }
+
+    /// Closes a snapshot that is to be destroyed. Whoever has it open finds it stale.
+    pub fn close_snapshot(&self, id: u64) {
+        let mut trees = self.trees.write();
+        if let Some(tree) = trees.numbers.remove(&id) {
+            trees.open[(tree - 2) as usize] = None;
+        }
+    }
+
+    /// Closes all snapshots.
+    pub fn close_snapshots(&self) {
+        *self.trees.write() = Trees::default();
+    }
+
+    fn place(&self, ino: Ino) -> Result<Place> {
+        let (tree, own) = (ino >> TREE_BITS, ino & (INO_LIMIT - 1));
+        match tree {
+            HEAD => Ok(Place::Head(own)),
+            CONTROL => Ok(Place::Control),
+            _ => {
+                let trees = self.trees.read();
+                let files = trees.open.get((tree - 2) as usize).cloned().flatten();
+                Ok(Place::Snapshot(
+                    files.ok_or(Error::Stale)?,
+                    own,
+                    tree << TREE_BITS,
+                ))
+            }
+        }
+    }
+
+    /// Whatever may be changed.
+    fn head_ino(&self, ino: Ino) -> Result<Ino> {
+        match self.place(ino)? {
+            Place::Head(ino) => Ok(ino),
+            Place::Control | Place::Snapshot(..) => Err(Error::ReadOnly),
+        }
+    }
+
+    fn snapshots(&self) -> Result<Vec<Arc<Entry>>> {
+        let pool = &self.head.pool;
+        pool.snapshots(self.head.id())
+            .map_err(|error| to_errno(error.into()))
+    }
+
+    fn open_tree(&self, entry: &Entry) -> Result<u64> {
+        if let Some(tree) = self.trees.read().numbers.get(&entry.id) {
+            return Ok(*tree);
+        }
+        let files = (self.open_snapshot)(entry).map_err(to_errno)?;
+        let mut trees = self.trees.write();
+        if let Some(tree) = trees.numbers.get(&entry.id) {
+            return Ok(*tree);
+        }
+        let tree = trees.open.len() as u64 + 2;
+        if tree >= TREES_MAX {
+            return Err(Error::NoMemory);
+        }
+        trees.open.push(Some(files));
+        trees.numbers.insert(entry.id, tree);
+        Ok(tree)
+    }
+
+    fn lookup_snapshot(&self, name: &[u8]) -> Result<Attr> {
+        let snapshots = self.snapshots()?;
+        let entry = snapshots.iter().find(|entry| entry.name.as_bytes() == name);
+        let tree = self.open_tree(entry.ok_or(Error::NotFound)?)?;
+        match self.place(tree << TREE_BITS | ROOT)? {
+            Place::Snapshot(files, ino, tree) => Ok(in_tree(files.lookup(ino, b".")?, tree)),
+            Place::Head(_) | Place::Control => Err(Error::Stale),
+        }
+    }
+
+    fn control_attr(&self) -> Result<Attr> {
+        let root = self.head.getattr(ROOT)?;
+        let snapshots = self.snapshots()?;
+        let changed = snapshots.last().map_or(root.btime, |entry| Time {
+            secs: entry.created as i64,
+            nanos: 0,
+        });
+        Ok(Attr {
+            ino: CONTROL_INO,
+            kind: Kind::Directory,
+            mode: 0o555,
+            nlink: 2 + snapshots.len() as u32,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: snapshots.len() as u64 + 2,
+            blocks: 0,
+            blksize: root.blksize,
+            atime: changed,
+            mtime: changed,
+            ctime: changed,
+            btime: root.btime,
+        })
+    }
+
+    fn list_control(&self, cookie: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        let dots = [(1, &b"."[..], CONTROL_INO), (2, b"..", ROOT)];
+        let snapshots = self.snapshots()?;
+        // A snapshot's inode is known only once it is looked into.
+        let named = snapshots
+            .iter()
+            .map(|entry| (entry.id + 2, entry.name.as_bytes(), CONTROL_INO));
+        for (at, name, ino) in dots
+            .into_iter()
+            .chain(named)
+            .filter(|(at, ..)| *at > cookie)
+        {
+            let entry = DirEntry {
+                ino,
+                kind: Kind::Directory,
+                name,
+                cookie: at,
+                attr: None,
+            };
+            if !emit(&entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn list_root(
+        &self,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let mut full = false;
+        if cookie < CONTROL_COOKIE {
+            self.head.readdir(ROOT, cookie, attrs, &mut |entry| {
+                full = !emit(entry);
+                !full
+            })?;
+        }
+        if !full && cookie < CONTROL_COOKIE && self.visible.load(Ordering::Relaxed) {
+            emit(&DirEntry {
+                ino: CONTROL_INO,
+                kind: Kind::Directory,
+                name: SNAPSHOT_DIR,
+                cookie: CONTROL_COOKIE,
+                attr: None,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An inode's attributes as they are seen from outside its tree.
+fn in_tree(attr: Attr, tree: u64) -> Attr {
+    Attr {
+        ino: tree | attr.ino,
+        ..attr
+    }
+}
+
+/// The name `.snapshot` in the root is taken.
+fn refuse_control(parent: Ino, name: &[u8]) -> Result<()> {
+    if parent == ROOT && name == SNAPSHOT_DIR {
+        return Err(Error::NotPermitted);
+    }
+    Ok(())
+}
+
+impl FileSystem for Mounted {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        if parent == ROOT && name == SNAPSHOT_DIR {
+            return self.control_attr();
+        }
+        match self.place(parent)? {
+            Place::Head(ino) => self.head.lookup(ino, name),
+            Place::Control if name == b"." => self.control_attr(),
+            Place::Control if name == b".." => self.head.lookup(ROOT, b"."),
+            Place::Control => self.lookup_snapshot(name),
+            Place::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
+            Place::Snapshot(files, ino, tree) => Ok(in_tree(files.lookup(ino, name)?, tree)),
+        }
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        match self.place(ino) {
+            Ok(Place::Head(ino)) => self.head.forget(ino, count),
+            Ok(Place::Snapshot(files, ino, _)) => files.forget(ino, count),
+            Ok(Place::Control) | Err(_) => {}
+        }
+    }
+
+    fn is_volatile(&self, ino: Ino) -> bool {
+        ino >> TREE_BITS == CONTROL
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.getattr(ino),
+            Place::Control => self.control_attr(),
+            Place::Snapshot(files, ino, tree) => Ok(in_tree(files.getattr(ino)?, tree)),
+        }
+    }
+
+    fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.head.setattr(caller, self.head_ino(ino)?, set)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.readlink(ino),
+            Place::Control => Err(Error::Invalid),
+            Place::Snapshot(files, ino, _) => files.readlink(ino),
+        }
+    }
+
+    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.head.mknod(caller, self.head_ino(parent)?, name, node)
+    }
+
+    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
+        self.head.tmpfile(caller, self.head_ino(parent)?, node)
+    }
+
+    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.head.mkdir(caller, self.head_ino(parent)?, name, node)
+    }
+
+    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        self.head
+            .symlink(caller, self.head_ino(parent)?, name, target)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        refuse_control(parent, name)?;
+        if ino >> TREE_BITS != parent >> TREE_BITS {
+            return Err(Error::CrossDevice);
+        }
+        self.head.link(self.head_ino(ino)?, parent, name)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        refuse_control(parent, name)?;
+        self.head.unlink(self.head_ino(parent)?, name)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        refuse_control(parent, name)?;
+        self.head.rmdir(self.head_ino(parent)?, name)
+    }
+
+    fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        refuse_control(parent, name)?;
+        refuse_control(new_parent, new_name)?;
+        if parent >> TREE_BITS != new_parent >> TREE_BITS {
+            return Err(Error::CrossDevice);
+        }
+        self.head
+            .rename(self.head_ino(parent)?, name, new_parent, new_name, mode)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.read(ino, offset, len),
+            Place::Control => Err(Error::IsDirectory),
+            Place::Snapshot(files, ino, _) => files.read(ino, offset, len),
+        }
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
+        self.head
+            .write(self.head_ino(ino)?, offset, data, kill_suidgid)
+    }
+
+    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.fsync(ino, datasync),
+            Place::Control | Place::Snapshot(..) => Ok(()),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.head.sync()
+    }
+
+    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
+        self.head.fallocate(self.head_ino(ino)?, offset, len, mode)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.seek(ino, offset, what),
+            Place::Control => Err(Error::Invalid),
+            Place::Snapshot(files, ino, _) => files.seek(ino, offset, what),
+        }
+    }
+
+    fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let to = self.head_ino(to)?;
+        match self.place(from)? {
+            Place::Head(from) => self.head.copy_range(from, from_offset, to, to_offset, len),
+            Place::Control | Place::Snapshot(..) => Err(Error::CrossDevice),
+        }
+    }
+
+    fn readdir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        match self.place(ino)? {
+            Place::Head(ROOT) => self.list_root(cookie, attrs, emit),
+            Place::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
+            Place::Control => self.list_control(cookie, emit),
+            Place::Snapshot(files, ino, tree) => files.readdir(ino, cookie, attrs, &mut |entry| {
+                let up = ino == ROOT && entry.name == b"..";
+                emit(&DirEntry {
+                    ino: if up { CONTROL_INO } else { tree | entry.ino },
+                    attr: entry.attr.map(|attr| in_tree(attr, tree)),
+                    ..*entry
+                })
+            }),
+        }
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        self.head.statfs()
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.head.setxattr(self.head_ino(ino)?, name, value, how)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.getxattr(ino, name),
+            Place::Control => Err(Error::NoAttribute),
+            Place::Snapshot(files, ino, _) => files.getxattr(ino, name),
+        }
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.listxattr(ino),
+            Place::Control => Ok(Vec::new()),
+            Place::Snapshot(files, ino, _) => files.listxattr(ino),
+        }
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.head.removexattr(self.head_ino(ino)?, name)
+    }
+}
