@@ -271,6 +271,11 @@ impl FileSystem for Mounted {
         }
     }
 
+    fn forget_all(&self) {
+        self.head.forget_all();
+        self.close_snapshots();
+    }
+
     fn is_volatile(&self, ino: Ino) -> bool {
         ino >> TREE_BITS == CONTROL
     }

@@ -1,1 +1,32 @@
-//! See docs/ARCHITECTURE.md.
+//! Serves a [`vfs::FileSystem`] through the kernel's FUSE.
+//!
+//! [`Mount::new`] mounts and starts the threads that serve; dropping the [`Mount`] unmounts. The
+//! wire protocol is spoken here directly, not through a library, for what libraries do not have:
+//! `O_TMPFILE`, birth times, answers gathered from several cached pieces, and buffers under our
+//! control.
+//!
+//! Layers, from the kernel up: `abi` (structures), `buffer`, `request` and `reply` (one message),
+//! `handshake` (what is agreed), `serve` with `convert` and `directory` (one request, one call),
+//! `session` (threads), `mount` with `helper` and `tune` (the mount itself).
+
+mod abi;
+mod buffer;
+mod convert;
+mod crew;
+mod directory;
+mod error;
+mod handshake;
+mod helper;
+mod mount;
+mod options;
+mod reply;
+mod request;
+mod seek;
+mod serve;
+mod session;
+mod tune;
+
+pub use error::Error;
+pub use mount::Mount;
+pub use options::Options;
+pub use session::End;

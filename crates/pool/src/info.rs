@@ -1,7 +1,9 @@
 //! What a pool says about itself, for people and for properties.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::array::walk;
 use crate::deadlist;
 use crate::entry::Entry;
 use crate::error::Result;
@@ -182,6 +184,22 @@ impl Pool {
         let mut all = state.snapshots(state.entry(id)?);
         all.reverse();
         Ok(all)
+    }
+
+    /// Shows the records of an array of a dataset, in the order of their slots.
+    pub fn each_record(
+        &self,
+        root: &RecordPtr,
+        each: &mut dyn FnMut(u64, &RecordPtr) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let _committing = self.shared.lock_commits();
+        let visited = walk::visit(&self.shared.disk, root, 0, 0, &mut |visit| {
+            Ok(match visit {
+                walk::Visit::Record(slot, ptr) => each(slot, ptr),
+                walk::Visit::Node(_) => ControlFlow::Continue(()),
+            })
+        });
+        visited.map(|_| ())
     }
 
     /// The root dataset.

@@ -44,7 +44,7 @@ pub use error::{Error, Result};
 pub use history::HistoryLine;
 pub use info::{DeviceInfo, Listed, SpaceInfo, Superblock};
 pub use layout::{Identity, RECORD_MAX, RecordPtr};
-pub use lifecycle::{NewDataset, NewKeyring, Origin};
+pub use lifecycle::{MakeKeyring, NewDataset, NewKeyring, Origin};
 pub use names::{DatasetName, NAME_MAX, check_pool_name};
 pub use open::{ArrayKind, OpenDataset, Participant, Placed, SealInput};
 pub use pool::{Hold, Pool};

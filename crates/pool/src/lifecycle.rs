@@ -17,8 +17,10 @@ use crate::reap::{self, Reap, ReapJob};
 use crate::snapshot;
 use crate::state::State;
 
+/// Makes the keyring of a new dataset, for the transaction group that makes the dataset.
+pub type MakeKeyring = Box<dyn FnOnce(u64) -> std::result::Result<Vec<u8>, String> + Send>;
+
 /// A dataset to make.
-#[derive(Clone, Debug)]
 pub struct NewDataset {
     /// What it is to be; not a snapshot.
     pub kind: DatasetKind,
@@ -27,7 +29,7 @@ pub struct NewDataset {
     /// The suite of its records, 0 for none.
     pub suite: u8,
     /// Its keyring, if it has a suite.
-    pub keyring: Option<Vec<u8>>,
+    pub keyring: Option<MakeKeyring>,
     /// Whether its keyring has slots of its own. Otherwise its parent's key root is its too.
     pub is_key_root: bool,
     /// Properties to set.
@@ -35,14 +37,14 @@ pub struct NewDataset {
 }
 
 /// Makes the root dataset of a new pool.
-pub(crate) fn create_top(commit: &Commit<'_>, state: &mut State, new: &NewDataset) -> Result<u64> {
+pub(crate) fn create_top(commit: &Commit<'_>, state: &mut State, new: NewDataset) -> Result<u64> {
     insert(commit, state, new, 0, "")
 }
 
 fn insert(
     commit: &Commit<'_>,
     state: &mut State,
-    new: &NewDataset,
+    new: NewDataset,
     parent: u64,
     name: &str,
 ) -> Result<u64> {
@@ -53,8 +55,14 @@ fn insert(
         (_, true) => id,
         (_, false) => state.entry(parent)?.key_root,
     };
-    let keyring = match &new.keyring {
-        Some(keyring) => Some(keyarea::write(store, state, new.guid, keyring)?),
+    let keyring = match new.keyring {
+        Some(make) => {
+            let keyring = make(commit.txg).map_err(|reason| Error::Refused {
+                name: name.into(),
+                reason,
+            })?;
+            Some(keyarea::write(store, state, new.guid, &keyring)?)
+        }
         None => None,
     };
     state.insert(Entry {
@@ -81,7 +89,7 @@ fn insert(
         referenced: 0,
         used: 0,
         logical: 0,
-        props: new.props.clone(),
+        props: new.props,
     });
     Ok(id)
 }
@@ -124,7 +132,7 @@ impl Pool {
     pub fn create_dataset(
         &self,
         name: &str,
-        new: &NewDataset,
+        new: NewDataset,
         origin: &Origin,
     ) -> Result<Arc<Entry>> {
         self.shared.commit_with(|commit, state| {
@@ -183,6 +191,11 @@ impl Pool {
         })
     }
 
+    /// What [`Pool::destroy_dataset`] would destroy.
+    pub fn doomed(&self, name: &str, recursive: bool) -> Result<Vec<Arc<Entry>>> {
+        all_doomed(&self.shared.state.read(), name, recursive)
+    }
+
     /// Destroys a dataset or snapshot; with `recursive` also its snapshots and what is below it, or,
     /// of a snapshot, the snapshots of the same name below. Returns the names of all that went.
     pub fn destroy_dataset(
@@ -192,12 +205,7 @@ impl Pool {
         origin: &Origin,
     ) -> Result<Vec<String>> {
         self.shared.commit_with(|commit, state| {
-            let entry = Arc::clone(state.find(name)?);
-            let doomed = if entry.is_snapshot() {
-                snapshot::same_named(state, &entry, recursive)?
-            } else {
-                doomed(state, &entry, name, recursive)?
-            };
+            let doomed = all_doomed(state, name, recursive)?;
             self.check_closed(state, &doomed)?;
             let names = doomed.iter().map(|entry| state.name_of(entry)).collect();
             for entry in &doomed {
@@ -381,7 +389,17 @@ fn check_move(state: &State, entry: &Entry, name: &str, parent: u64) -> Result<(
     Ok(())
 }
 
-/// What goes with a dataset, in the order in which it goes.
+/// What goes with a dataset or snapshot, in the order in which it goes.
+fn all_doomed(state: &State, name: &str, recursive: bool) -> Result<Vec<Arc<Entry>>> {
+    let entry = state.find(name)?;
+    if entry.is_snapshot() {
+        snapshot::same_named(state, entry, recursive)
+    } else {
+        doomed(state, entry, name, recursive)
+    }
+}
+
+/// What goes with a dataset.
 fn doomed(
     state: &State,
     entry: &Arc<Entry>,

@@ -227,7 +227,7 @@ impl Pool {
         store: Arc<dyn Store>,
         env: Arc<dyn Env>,
         name: &str,
-        top: &crate::NewDataset,
+        top: crate::NewDataset,
     ) -> Result<Pool> {
         check_pool_name(name)?;
         let disk = Arc::new(Disk::new(store, CACHED_NODES));

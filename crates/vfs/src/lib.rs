@@ -33,6 +33,10 @@ pub trait FileSystem: Send + Sync {
     /// Gives back `count` lookups of `ino`.
     fn forget(&self, ino: Ino, count: u64);
 
+    /// Gives back every lookup there is: the front end has gone, without saying for each inode what
+    /// it still held (the kernel does not when a file system is unmounted).
+    fn forget_all(&self) {}
+
     /// Whether the names in `ino`, and its attributes, can change by other ways than this front end,
     /// so that nobody may keep them.
     fn is_volatile(&self, _ino: Ino) -> bool {

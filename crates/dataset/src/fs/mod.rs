@@ -254,6 +254,10 @@ impl FileSystem for Files {
         self.forget_inode(ino, count);
     }
 
+    fn forget_all(&self) {
+        self.forget_inodes();
+    }
+
     fn getattr(&self, ino: Ino) -> vfs::Result<Attr> {
         posix(self.attr(ino).map(|attr| attr.to_attr(ino)))
     }

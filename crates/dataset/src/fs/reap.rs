@@ -42,6 +42,16 @@ impl Files {
         }
     }
 
+    /// Lets go of all lookups.
+    pub(crate) fn forget_inodes(&self) {
+        self.inodes.forget_all();
+        if self.check_writable().is_ok()
+            && let Err(error) = self.reap_orphans()
+        {
+            tracing::warn!(%error, dataset = self.name(), "unlinked files could not be removed yet");
+        }
+    }
+
     fn remove_inode(&self, ino: Ino) -> Result<()> {
         let inode = self.inodes.get(ino);
         let _io = inode.io.write();

@@ -144,6 +144,19 @@ impl Inodes {
         left == 0
     }
 
+    /// Gives all lookups back.
+    pub(crate) fn forget_all(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            for inode in shard.values() {
+                *inode.lookups.lock() = 0;
+            }
+            let all: Vec<Ino> = shard.keys().copied().collect();
+            all.into_iter()
+                .for_each(|ino| drop_if_idle(&mut shard, ino));
+        }
+    }
+
     /// Lets an inode go that nobody looks at and that has no records.
     pub(crate) fn release(&self, ino: Ino) {
         drop_if_idle(&mut self.shard(ino).lock(), ino);

@@ -119,7 +119,7 @@ pub fn create_pool(device: &Arc<FaultDevice>, suite: Option<Suite>) -> Pool {
         is_key_root: suite.is_some(),
         props: BTreeMap::new(),
     };
-    let pool = Pool::create(Arc::clone(&store) as Arc<dyn Store>, env(1), "tank", &top).unwrap();
+    let pool = Pool::create(Arc::clone(&store) as Arc<dyn Store>, env(1), "tank", top).unwrap();
     store.commit_labels().unwrap();
     pool
 }

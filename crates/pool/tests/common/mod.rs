@@ -90,7 +90,7 @@ pub fn create_on(devices: &[Arc<FaultDevice>]) -> Pool {
         Arc::clone(&store) as Arc<dyn Store>,
         TestEnv::new(1),
         "tank",
-        &new_dataset(2),
+        new_dataset(2),
     )
     .unwrap();
     store.commit_labels().unwrap();

@@ -128,7 +128,7 @@ impl Workload {
             return false;
         }
         self.pool
-            .create_dataset(&name, &new_dataset(1000 + number), &origin())
+            .create_dataset(&name, new_dataset(1000 + number), &origin())
             .unwrap();
         self.model.datasets.insert(name, Arrays::default());
         true

@@ -1,0 +1,131 @@
+//! Errors of every layer as failures of a command.
+
+use crate::api::{Failure, FailureKind};
+
+/// The result of a command.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure with its message.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+        Failure {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Usage, message)
+    }
+
+    pub(crate) fn other(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Other, message)
+    }
+
+    /// Says before the message what was being done.
+    pub(crate) fn context(mut self, what: impl std::fmt::Display) -> Failure {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+}
+
+impl From<block::Error> for Failure {
+    fn from(error: block::Error) -> Failure {
+        let kind = match &error {
+            block::Error::Busy { .. } => FailureKind::Busy,
+            block::Error::Open { source, .. } => match source.kind() {
+                std::io::ErrorKind::NotFound => FailureKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+                std::io::ErrorKind::AlreadyExists => FailureKind::Exists,
+                _ => FailureKind::Device,
+            },
+            block::Error::NotADevice { .. } => FailureKind::Usage,
+            _ => FailureKind::Device,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Failure {
+        use store::Error as E;
+        let kind = match error {
+            E::Device(error) => return error.into(),
+            E::NotAPool { .. } | E::MissingDevices { .. } => FailureKind::NotFound,
+            E::InUse { .. } => FailureKind::Exists,
+            E::DamagedLabel { .. }
+            | E::Truncated { .. }
+            | E::NoSuperblock
+            | E::DamagedKeyBlock { .. } => FailureKind::Damaged,
+            E::TooNew { .. } => FailureKind::TooNew,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<pool::Error> for Failure {
+    fn from(error: pool::Error) -> Failure {
+        use pool::Error as E;
+        let kind = match error {
+            E::Store(error) => return error.into(),
+            E::Damaged { .. } | E::Inconsistent { .. } => FailureKind::Damaged,
+            E::NoSpace | E::KeyAreaFull { .. } => FailureKind::NoSpace,
+            E::Suspended { .. } => FailureKind::Device,
+            E::UnknownFeatures { .. } => FailureKind::TooNew,
+            E::Destroyed { .. } | E::NoSuchDataset { .. } => FailureKind::NotFound,
+            E::Exists { .. } => FailureKind::Exists,
+            E::Busy { .. } => FailureKind::Busy,
+            E::BadName { .. } => FailureKind::Usage,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<keys::Error> for Failure {
+    fn from(error: keys::Error) -> Failure {
+        use keys::Error as E;
+        let kind = match &error {
+            E::WrongKey => FailureKind::WrongKey,
+            E::Damaged(_) => FailureKind::Damaged,
+            E::TooNew { .. } => FailureKind::TooNew,
+            E::KeySource(_) => FailureKind::Usage,
+            E::KeyFileMissing(_)
+            | E::KeyFileUnreadable { .. }
+            | E::KeyFileKind { .. }
+            | E::KeyLength { .. }
+            | E::HexDigit { .. }
+            | E::PassphraseShort { .. }
+            | E::PassphraseLong { .. }
+            | E::KindMismatch(_) => FailureKind::NoKey,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<dataset::Error> for Failure {
+    fn from(error: dataset::Error) -> Failure {
+        use dataset::Error as E;
+        match error {
+            E::Pool(error) => error.into(),
+            E::Keys(error) => error.into(),
+            E::Damaged { .. } => Failure::new(FailureKind::Damaged, error.to_string()),
+            error => Failure::other(error.to_string()),
+        }
+    }
+}
+
+impl From<fuse::Error> for Failure {
+    fn from(error: fuse::Error) -> Failure {
+        let kind = match &error {
+            fuse::Error::Busy(_) | fuse::Error::Covered(_) | fuse::Error::InUseElsewhere(_) => {
+                FailureKind::Busy
+            }
+            fuse::Error::NoMountpoint(_) => FailureKind::NotFound,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}

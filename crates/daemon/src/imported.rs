@@ -1,0 +1,154 @@
+//! A pool that this daemon has imported: its keys, its mounts, and the thread that looks after it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use dataset::{Files, Mounted};
+use keys::WrappingKey;
+use parking_lot::{Condvar, Mutex};
+use pool::Pool;
+
+/// A transaction group stays open no longer than this.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+/// A scrub reads this much at a time.
+const SCRUB_STEP: u64 = 32 << 20;
+
+/// An imported pool.
+pub(crate) struct Imported {
+    pub(crate) pool: Pool,
+    /// Commands that change the pool run one after the other.
+    pub(crate) admin: Mutex<()>,
+    /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
+    pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
+    /// What is mounted, by the id of the dataset or snapshot.
+    pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
+    alarm: Arc<Alarm>,
+    leaving: AtomicBool,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Something that is mounted.
+pub(crate) struct MountState {
+    pub(crate) mount: fuse::Mount,
+    pub(crate) files: Arc<Files>,
+    /// With its snapshots, unless it is one.
+    pub(crate) mounted: Option<Arc<Mounted>>,
+    pub(crate) dir: PathBuf,
+    pub(crate) read_only: bool,
+    /// Whether `dir` is where the property says, rather than where the command did.
+    pub(crate) by_property: bool,
+}
+
+/// Wakes the threads that look after pools.
+#[derive(Default)]
+pub(crate) struct Alarm {
+    rung: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Alarm {
+    /// Wakes them.
+    pub(crate) fn ring(&self) {
+        *self.rung.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it rings after `last`, or for `time`, and says what it has rung by then.
+    fn wait(&self, last: u64, time: Duration) -> u64 {
+        let mut rung = self.rung.lock();
+        if *rung == last {
+            self.changed.wait_for(&mut rung, time);
+        }
+        *rung
+    }
+}
+
+impl Imported {
+    /// Looks after a pool from now on.
+    pub(crate) fn new(pool: Pool, alarm: &Arc<Alarm>) -> Arc<Imported> {
+        let imported = Arc::new(Imported {
+            pool,
+            admin: Mutex::default(),
+            keys: Mutex::default(),
+            mounts: Mutex::default(),
+            alarm: Arc::clone(alarm),
+            leaving: AtomicBool::new(false),
+            keeper: Mutex::default(),
+        });
+        if !imported.pool.is_read_only() {
+            let weak = Arc::downgrade(&imported);
+            let alarm = Arc::clone(alarm);
+            let keeper = std::thread::Builder::new()
+                .name("keeper".into())
+                .spawn(move || keep(&weak, &alarm))
+                .expect("threads can be started");
+            *imported.keeper.lock() = Some(keeper);
+        }
+        imported
+    }
+
+    /// Wakes the pool's thread, for work that it may not know of.
+    pub(crate) fn wake(&self) {
+        self.alarm.ring();
+    }
+
+    /// The files that are open for changes.
+    fn open_files(&self) -> Vec<Arc<Files>> {
+        self.mounts
+            .lock()
+            .values()
+            .map(|state| Arc::clone(&state.files))
+            .collect()
+    }
+
+    /// Does what has to be done from time to time. True if there is more to do at once.
+    fn tend(&self) -> pool::Result<bool> {
+        self.pool.commit()?;
+        let mut more = false;
+        for files in self.open_files() {
+            if files.has_dead() {
+                if let Err(error) = files.reap_dead() {
+                    tracing::warn!(%error, dataset = files.name(), "space could not be given back yet");
+                }
+                self.pool.commit()?;
+            }
+            // What was added to the list since waits for the next commit.
+            more |= files.has_dead();
+        }
+        more |= self.pool.space().freeing > 0;
+        more |= self.pool.scrub_step(SCRUB_STEP)?;
+        Ok(more)
+    }
+
+    /// Ends the pool's thread, and waits for it.
+    pub(crate) fn dismiss_keeper(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.alarm.ring();
+        if let Some(keeper) = self.keeper.lock().take()
+            && keeper.join().is_err()
+        {
+            tracing::error!(pool = self.pool.name(), "the pool's thread had died");
+        }
+    }
+}
+
+fn keep(imported: &Weak<Imported>, alarm: &Alarm) {
+    let mut rung = 0;
+    loop {
+        let more = match imported.upgrade() {
+            None => return,
+            Some(imported) if imported.leaving.load(Ordering::Acquire) => return,
+            Some(imported) => imported.tend().unwrap_or_else(|error| {
+                tracing::error!(%error, pool = imported.pool.name(), "the pool needs attention");
+                false
+            }),
+        };
+        if !more {
+            rung = alarm.wait(rung, COMMIT_INTERVAL);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Mounting and unmounting.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use dataset::{Files, Mounted};
+use pool::Entry;
+use vfs::Caller;
+
+use crate::api::{Failure, FailureKind, MountRow};
+use crate::failure::Result;
+use crate::imported::{Imported, MountState};
+use crate::properties::{self, Mountpoint};
+use crate::state::Daemon;
+
+/// How to mount.
+pub(crate) struct HowToMount {
+    /// Where, instead of where the property says.
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) read_only: bool,
+    /// Over a directory that is not empty.
+    pub(crate) overlay: bool,
+    /// Owns the root directory of a new dataset.
+    pub(crate) owner: Caller,
+}
+
+impl Daemon {
+    /// Opens the files of a dataset or snapshot.
+    fn open_files(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+        how: &HowToMount,
+    ) -> Result<Arc<Files>> {
+        let keys = imported.data_keys(entry)?;
+        let mut settings = properties::settings(&imported.pool, entry)?;
+        settings.read_only |= how.read_only;
+        Ok(Files::open(
+            &self.engine,
+            &imported.pool,
+            entry.id,
+            keys,
+            settings,
+            &how.owner,
+        )?)
+    }
+
+    /// Mounts a dataset or snapshot, and says where.
+    pub(crate) fn mount(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entry: &Entry,
+        how: &HowToMount,
+    ) -> Result<PathBuf> {
+        let name = imported.pool.name_of(entry.id)?;
+        if let Some(state) = imported.mounts.lock().get(&entry.id) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("'{name}' is mounted already, at {}", state.dir.display()),
+            ));
+        }
+        let dir = self.mount_dir(imported, entry, how, &name)?;
+        let files = self.open_files(imported, entry, how)?;
+        let read_only = entry.is_snapshot() || how.read_only || imported.pool.is_read_only();
+        let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
+            (Arc::clone(&files) as Arc<dyn vfs::FileSystem>, None)
+        } else {
+            let mounted = Arc::new(self.with_snapshots(imported, entry, &files)?);
+            (
+                Arc::clone(&mounted) as Arc<dyn vfs::FileSystem>,
+                Some(mounted),
+            )
+        };
+        let is_root = rustix::process::geteuid().is_root();
+        let options = fuse::Options {
+            fs_name: name.clone(),
+            read_only,
+            allow_other: is_root,
+            ..fuse::Options::default()
+        };
+        let mount = fuse::Mount::new(fs, &dir, &options)?;
+        self.watch(imported, entry.id, &mount);
+        tracing::info!(dataset = name, dir = %dir.display(), "mounted");
+        let state = MountState {
+            mount,
+            files,
+            mounted,
+            dir: dir.clone(),
+            read_only,
+            by_property: how.dir.is_none(),
+        };
+        imported.mounts.lock().insert(entry.id, state);
+        Ok(dir)
+    }
+
+    fn with_snapshots(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entry: &Entry,
+        files: &Arc<Files>,
+    ) -> Result<Mounted> {
+        let daemon: Weak<Daemon> = Arc::downgrade(self);
+        let weak = Arc::downgrade(imported);
+        let (snapdir, _) = properties::effective(&imported.pool, entry, "snapdir")?;
+        let open = Box::new(move |snapshot: &Entry| {
+            let gone = || dataset::Error::from(vfs::Error::Stale);
+            let (daemon, imported) = daemon.upgrade().zip(weak.upgrade()).ok_or_else(gone)?;
+            let how = HowToMount {
+                dir: None,
+                read_only: true,
+                overlay: false,
+                owner: Caller::default(),
+            };
+            daemon
+                .open_files(&imported, snapshot, &how)
+                .map_err(|failure| {
+                    tracing::error!(error = failure.message, "a snapshot could not be opened");
+                    vfs::Error::Io.into()
+                })
+        });
+        Ok(Mounted::new(Arc::clone(files), open, snapdir == "visible"))
+    }
+
+    /// Where to mount. Directories that are missing are made.
+    fn mount_dir(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+        how: &HowToMount,
+        name: &str,
+    ) -> Result<PathBuf> {
+        let dir = match &how.dir {
+            Some(dir) => dir.clone(),
+            None => match properties::mountpoint(&imported.pool, entry)? {
+                (Mountpoint::Path(path), _) => path,
+                _ => {
+                    return Err(Failure::usage(format!(
+                        "'{name}' has no mountpoint; say where: strongroom mount {name} DIRECTORY"
+                    )));
+                }
+            },
+        };
+        // A mount that a killed daemon left behind is cleared away by the mount itself.
+        let is_dead = matches!(std::fs::metadata(&dir), Err(error)
+            if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+        if is_dead {
+            return Ok(dir);
+        }
+        let failed = |error| {
+            Failure::other(format!(
+                "cannot mount '{name}' at {}: {error}",
+                dir.display()
+            ))
+        };
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        let mut entries = std::fs::read_dir(&dir).map_err(failed)?;
+        if !how.overlay && entries.next().is_some() {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!(
+                    "cannot mount '{name}': {} is not empty; use -O to mount over it",
+                    dir.display()
+                ),
+            ));
+        }
+        Ok(dir)
+    }
+
+    /// Cleans up when someone else unmounts.
+    fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
+        let weak = Arc::downgrade(imported);
+        mount.on_end(move |_| {
+            let Some(imported) = weak.upgrade() else {
+                return;
+            };
+            // Not on the thread that tells of it: that is still part of the mount.
+            let cleanup = move || {
+                let state = imported.mounts.lock().remove(&id);
+                if let Some(state) = state {
+                    close(state);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new()
+                .name("unmounted".into())
+                .spawn(cleanup)
+            {
+                tracing::error!(%error, "nobody could clean up after a mount");
+            }
+        });
+    }
+}
+
+/// Makes what was mounted durable, and lets it go.
+fn close(state: MountState) {
+    let MountState {
+        mount,
+        files,
+        mounted,
+        dir,
+        ..
+    } = state;
+    drop(mount);
+    if let Some(mounted) = &mounted {
+        mounted.close_snapshots();
+    }
+    drop(mounted);
+    if let Err(error) = files.close() {
+        tracing::error!(%error, dataset = files.name(), "closing a dataset failed; what was not synced is lost");
+    }
+    tracing::info!(dataset = files.name(), dir = %dir.display(), "unmounted");
+}
+
+impl Imported {
+    /// Unmounts a dataset or snapshot, if it is mounted.
+    pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
+        let state = self.mounts.lock().remove(&id);
+        let Some(state) = state else { return Ok(()) };
+        if let Err(error) = state.mount.unmount(force) {
+            let name = self.pool.name_of(id).unwrap_or_default();
+            let failure = Failure::from(error).context(format_args!("cannot unmount '{name}'"));
+            self.mounts.lock().insert(id, state);
+            return Err(failure);
+        }
+        close(state);
+        Ok(())
+    }
+
+    /// Unmounts those of these datasets that are mounted, the deepest first, and returns them as
+    /// they were, to be mounted again.
+    pub(crate) fn unmount_all(&self, ids: &[u64], force: bool) -> Result<Vec<Unmounted>> {
+        let mut mounted: Vec<(PathBuf, u64, bool, bool)> = {
+            let mounts = self.mounts.lock();
+            ids.iter()
+                .filter_map(|id| {
+                    let state = mounts.get(id)?;
+                    Some((state.dir.clone(), *id, state.read_only, state.by_property))
+                })
+                .collect()
+        };
+        mounted.sort();
+        let mut done = Vec::new();
+        for (dir, id, read_only, by_property) in mounted.into_iter().rev() {
+            self.unmount(id, force)?;
+            let was = Unmounted {
+                id,
+                dir,
+                by_property,
+                read_only,
+            };
+            done.insert(0, was);
+        }
+        Ok(done)
+    }
+
+    /// Every dataset and snapshot that is mounted.
+    pub(crate) fn mounted_ids(&self) -> Vec<u64> {
+        self.mounts.lock().keys().copied().collect()
+    }
+
+    /// Closes snapshots that someone may be looking into, so that they can be destroyed.
+    pub(crate) fn close_snapshots(&self, ids: &[u64]) {
+        for state in self.mounts.lock().values() {
+            if let Some(mounted) = &state.mounted {
+                ids.iter().for_each(|id| mounted.close_snapshot(*id));
+            }
+        }
+    }
+
+    /// What is mounted at a directory.
+    pub(crate) fn mounted_at(&self, dir: &Path) -> Option<u64> {
+        let mounts = self.mounts.lock();
+        mounts
+            .iter()
+            .find(|(_, state)| state.dir == dir)
+            .map(|(id, _)| *id)
+    }
+
+    /// What is mounted, for people.
+    pub(crate) fn mount_rows(&self) -> Result<Vec<MountRow>> {
+        let mounts = self.mounts.lock();
+        mounts
+            .iter()
+            .map(|(id, state)| {
+                Ok(MountRow {
+                    name: self.pool.name_of(*id)?,
+                    dir: state.dir.display().to_string(),
+                    read_only: state.read_only || state.files.settings().read_only,
+                })
+            })
+            .collect()
+    }
+
+    /// Has open datasets follow their properties as they are now.
+    pub(crate) fn apply_settings(&self) -> Result<()> {
+        for (id, state) in self.mounts.lock().iter() {
+            let entry = self.pool.entry(*id)?;
+            let mut settings = properties::settings(&self.pool, &entry)?;
+            settings.read_only |= state.read_only;
+            state.files.set_settings(settings);
+            if let Some(mounted) = &state.mounted {
+                let (snapdir, _) = properties::effective(&self.pool, &entry, "snapdir")?;
+                mounted.set_visible(snapdir == "visible");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Something that was mounted.
+pub(crate) struct Unmounted {
+    pub(crate) id: u64,
+    dir: PathBuf,
+    by_property: bool,
+    read_only: bool,
+}
+
+impl Unmounted {
+    /// Removes the directory, if it was the dataset's own and nothing is in it.
+    pub(crate) fn remove_dir(&self) {
+        if self.by_property {
+            let _ = std::fs::remove_dir(&self.dir);
+        }
+    }
+}
+
+impl Daemon {
+    /// Mounts again what was unmounted for something else to be done.
+    pub(crate) fn mount_again(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        unmounted: Vec<Unmounted>,
+    ) -> Result<()> {
+        for was in unmounted {
+            let Ok(entry) = imported.pool.entry(was.id) else {
+                continue;
+            };
+            let how = HowToMount {
+                dir: (!was.by_property).then_some(was.dir),
+                read_only: was.read_only,
+                overlay: false,
+                owner: Caller::default(),
+            };
+            self.mount(imported, &entry, &how)?;
+        }
+        Ok(())
+    }
+
+    /// Mounts those of these datasets that mount by themselves and are not mounted, parents first.
+    /// Returns what went wrong, but goes on.
+    pub(crate) fn mount_automatic(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entries: &[Arc<Entry>],
+        owner: Caller,
+    ) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut wanted: Vec<(PathBuf, &Arc<Entry>)> = Vec::new();
+        for entry in entries.iter().filter(|entry| !entry.is_snapshot()) {
+            let canmount = entry.props.get("canmount").map_or("on", String::as_str);
+            let is_mounted = imported.mounts.lock().contains_key(&entry.id);
+            let has_key = entry.suite == 0 || imported.keys.lock().contains_key(&entry.key_root);
+            if canmount != "on" || is_mounted || !has_key {
+                continue;
+            }
+            match properties::mountpoint(&imported.pool, entry) {
+                Ok((Mountpoint::Path(path), _)) => wanted.push((path, entry)),
+                Ok(_) => {}
+                Err(failure) => failures.push(failure),
+            }
+        }
+        wanted.sort_by(|a, b| a.0.cmp(&b.0));
+        for (_, entry) in wanted {
+            let how = HowToMount {
+                dir: None,
+                read_only: false,
+                overlay: false,
+                owner,
+            };
+            failures.extend(self.mount(imported, entry, &how).err());
+        }
+        failures
+    }
+}

@@ -1,0 +1,461 @@
+//! Making, importing, exporting and destroying pools.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use pool::{Pool, PoolState, Superblock};
+use store::{CreateOptions, DeviceStore, Store};
+use vfs::Caller;
+
+use crate::api::{Failure, FailureKind, ImportablePool, Props};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keyholder::{Asker, now_secs};
+use crate::server::Context;
+use crate::state::{Daemon, System, already_imported, new_guid};
+use crate::users::host_name;
+
+/// A pool to make.
+pub(crate) struct NewPool {
+    pub(crate) name: String,
+    pub(crate) devices: Vec<PathBuf>,
+    pub(crate) size: Option<u64>,
+    pub(crate) force: bool,
+    pub(crate) props: Props,
+    pub(crate) no_mount: bool,
+}
+
+/// A pool to import.
+pub(crate) struct ImportPool {
+    pub(crate) search: Vec<PathBuf>,
+    pub(crate) pool: Option<String>,
+    pub(crate) new_name: Option<String>,
+    pub(crate) read_only: bool,
+    pub(crate) force: bool,
+    pub(crate) no_mount: bool,
+    pub(crate) load_keys: bool,
+}
+
+/// The devices that say they belong to one pool.
+struct Candidate {
+    guid: u64,
+    paths: Vec<PathBuf>,
+    /// What its newest superblock says, or why it cannot be read.
+    superblock: std::result::Result<Superblock, Failure>,
+}
+
+impl Daemon {
+    pub(crate) fn create_pool(
+        self: &Arc<Self>,
+        new: NewPool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        pool::check_pool_name(&new.name)?;
+        if self.pool(&new.name).is_ok() {
+            return Err(already_imported(&new.name));
+        }
+        if new.devices.is_empty() {
+            return Err(Failure::usage("a pool needs at least one file or disk"));
+        }
+        let (top, key) = self.plan_dataset(None, &new.name, &new.props, context.asker)?;
+        let made = MadeFiles::default();
+        let devices = open_devices(&new, &made)?;
+        let options = CreateOptions {
+            pool_guid: new_guid(),
+            device_guids: devices.iter().map(|_| new_guid()).collect(),
+            created: now_secs(),
+            force: new.force,
+        };
+        let store = Arc::new(DeviceStore::create(devices, &options)?);
+        let pool = Pool::create(
+            Arc::clone(&store) as Arc<dyn Store>,
+            Arc::new(System),
+            &new.name,
+            top,
+        )?;
+        pool.record(&context.origin())?;
+        pool.claim(&host_name())?;
+        store.commit_labels()?;
+        made.keep();
+        let imported = Imported::new(pool, &self.alarm);
+        let entry = imported.pool.top()?;
+        if let Some(key) = key {
+            imported.keys.lock().insert(entry.id, key);
+        }
+        self.add(Arc::clone(&imported))?;
+        if !new.no_mount {
+            let failures = self.mount_automatic(&imported, &[entry], context.caller());
+            context.tell(failures);
+        }
+        Ok(())
+    }
+
+    /// The pools on the devices in some places that are not imported here.
+    pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
+        let mut all = Vec::new();
+        for candidate in self.candidates(search)? {
+            if self
+                .pools()
+                .iter()
+                .any(|imported| imported.pool.guid() == candidate.guid)
+            {
+                continue;
+            }
+            let mut pool = ImportablePool {
+                name: "?".into(),
+                guid: candidate.guid,
+                state: "ONLINE".into(),
+                host: String::new(),
+                active: false,
+                devices: candidate
+                    .paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect(),
+            };
+            match candidate.superblock {
+                Ok(superblock) if superblock.state == PoolState::Destroyed => continue,
+                Ok(superblock) => {
+                    pool.active = superblock.state == PoolState::Active;
+                    pool.name = superblock.name;
+                    pool.host = superblock.host;
+                }
+                Err(failure) => pool.state = failure.message,
+            }
+            all.push(pool);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn import_pools(
+        self: &Arc<Self>,
+        import: &ImportPool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let candidates = self.candidates(&import.search)?;
+        let chosen = choose(candidates, import)?;
+        for candidate in chosen {
+            if self
+                .pools()
+                .iter()
+                .any(|imported| imported.pool.guid() == candidate.guid)
+            {
+                if import.pool.is_some() {
+                    return Err(Failure::new(
+                        FailureKind::Exists,
+                        "the pool is imported already",
+                    ));
+                }
+                continue;
+            }
+            names.push(self.import_one(&candidate, import, context)?);
+        }
+        Ok(names)
+    }
+
+    fn import_one(
+        self: &Arc<Self>,
+        candidate: &Candidate,
+        import: &ImportPool,
+        context: &mut Context<'_>,
+    ) -> Result<String> {
+        let superblock = candidate.superblock.as_ref().map_err(Clone::clone)?;
+        let name = import.new_name.as_ref().unwrap_or(&superblock.name);
+        if self.pool(name).is_ok() {
+            return Err(already_imported(name));
+        }
+        refuse_other_host(superblock, import)?;
+        let access = if import.read_only {
+            Access::ReadOnly
+        } else {
+            Access::Exclusive
+        };
+        let store = Arc::new(open_store(&candidate.paths, access)?);
+        let pool = Pool::open(store, Arc::new(System), import.read_only)?;
+        if !import.read_only {
+            pool.claim(&host_name())?;
+            if import.new_name.is_some() {
+                pool.rename_pool(name, &context.origin())?;
+            } else {
+                pool.record(&context.origin())?;
+            }
+        }
+        let imported = Imported::new(pool, &self.alarm);
+        self.add(Arc::clone(&imported))?;
+        let entries = imported.all_heads()?;
+        if import.load_keys {
+            let mut nobody = Unattended::default();
+            for entry in entries.iter().filter(|entry| entry.key_root == entry.id) {
+                if let Err(failure) = imported.load_key(entry, None, false, &mut nobody) {
+                    context.tell(vec![failure]);
+                }
+            }
+            nobody
+                .notices
+                .into_iter()
+                .for_each(|notice| context.asker.notice(notice));
+        }
+        if !import.no_mount {
+            let failures = self.mount_automatic(&imported, &entries, Caller::default());
+            context.tell(failures);
+        }
+        Ok(imported.pool.name())
+    }
+
+    /// Imports again what was imported when the daemon last ran.
+    pub(crate) fn import_remembered(self: &Arc<Self>) {
+        for (name, search) in self.remembered() {
+            let import = ImportPool {
+                search,
+                pool: Some(name.clone()),
+                new_name: None,
+                read_only: false,
+                force: false,
+                no_mount: false,
+                load_keys: true,
+            };
+            let mut nobody = Unattended::default();
+            let mut context = Context::internal("import at start", &mut nobody);
+            match self.import_pools(&import, &mut context) {
+                Ok(_) => tracing::info!(pool = name, "imported"),
+                Err(failure) => {
+                    tracing::error!(
+                        pool = name,
+                        reason = failure.message,
+                        "could not be imported"
+                    );
+                }
+            }
+        }
+    }
+
+    pub(crate) fn export_pool(
+        &self,
+        name: &str,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool(name)?;
+        let _admin = imported.admin.lock();
+        imported.unmount_all(&imported.mounted_ids(), force)?;
+        if !imported.pool.is_read_only() && imported.pool.suspended().is_none() {
+            imported.pool.record(&context.origin())?;
+        }
+        imported.dismiss_keeper();
+        imported.keys.lock().clear();
+        let exported = imported.pool.export();
+        self.remove(name);
+        match imported.pool.suspended() {
+            // Nothing can be written any more; what was synced is there.
+            Some(_) => Ok(()),
+            None => Ok(exported?),
+        }
+    }
+
+    pub(crate) fn destroy_pool(&self, name: &str, force: bool) -> Result<()> {
+        let imported = self.pool(name)?;
+        let _admin = imported.admin.lock();
+        imported.unmount_all(&imported.mounted_ids(), force)?;
+        imported.dismiss_keeper();
+        imported.keys.lock().clear();
+        imported.pool.destroy()?;
+        self.remove(name);
+        Ok(())
+    }
+
+    /// Pools by the devices found in some places; in the usual ones if none is named.
+    fn candidates(&self, search: &[PathBuf]) -> Result<Vec<Candidate>> {
+        let mut paths = Vec::new();
+        if search.is_empty() {
+            paths.extend(self.remembered().into_values().flatten());
+            paths.extend(disks());
+        }
+        for place in search {
+            let failed = |error| {
+                Failure::from(block::Error::Open {
+                    path: place.display().to_string(),
+                    source: error,
+                })
+            };
+            if std::fs::metadata(place).map_err(failed)?.is_dir() {
+                let entries = std::fs::read_dir(place).map_err(failed)?;
+                paths.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+            } else {
+                paths.push(place.clone());
+            }
+        }
+        let mut paths: Vec<PathBuf> = paths
+            .iter()
+            .map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()))
+            .collect();
+        paths.sort();
+        paths.dedup();
+        let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+        let named = |path: &PathBuf| {
+            search
+                .iter()
+                .any(|place| place.canonicalize().ok().as_ref() == Some(path))
+        };
+        for path in paths {
+            let found = FileDevice::open(&path, Access::ReadOnly)
+                .map_err(Failure::from)
+                .and_then(|device| Ok(store::probe(&device)?));
+            match found {
+                Ok(found) => by_pool.entry(found.pool_guid).or_default().push(path),
+                // What was named in person is not passed over in silence.
+                Err(failure) if named(&path) => return Err(failure),
+                Err(_) => {}
+            }
+        }
+        Ok(by_pool
+            .into_iter()
+            .map(|(guid, paths)| read_candidate(guid, paths))
+            .collect())
+    }
+}
+
+/// Nobody is there to ask.
+#[derive(Default)]
+pub(crate) struct Unattended {
+    notices: Vec<String>,
+}
+
+impl Asker for Unattended {
+    fn ask(&mut self, _: crate::api::Ask) -> Result<Option<keys::Secret>> {
+        Ok(None)
+    }
+
+    fn notice(&mut self, text: String) {
+        self.notices.push(text);
+    }
+}
+
+fn read_candidate(guid: u64, paths: Vec<PathBuf>) -> Candidate {
+    let read = || {
+        let store = open_store(&paths, Access::ReadOnly)?;
+        let superblocks = store.superblocks()?;
+        let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
+        Ok(Superblock::decode(*txg, payload)?)
+    };
+    Candidate {
+        guid,
+        superblock: read(),
+        paths,
+    }
+}
+
+/// A store on devices by their paths.
+pub(crate) fn open_store(paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
+    let devices = paths
+        .iter()
+        .map(|path| Ok(Arc::new(FileDevice::open(path, access)?) as Arc<dyn BlockDevice>))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(DeviceStore::open(devices)?)
+}
+
+fn choose(candidates: Vec<Candidate>, import: &ImportPool) -> Result<Vec<Candidate>> {
+    let Some(wanted) = &import.pool else {
+        return Ok(candidates);
+    };
+    let by_guid = wanted.parse::<u64>().ok();
+    let mut chosen: Vec<Candidate> = candidates
+        .into_iter()
+        .filter(|candidate| {
+            Some(candidate.guid) == by_guid
+                || candidate
+                    .superblock
+                    .as_ref()
+                    .is_ok_and(|superblock| superblock.name == *wanted)
+        })
+        .collect();
+    match chosen.len() {
+        1 => Ok(chosen),
+        0 => Err(Failure::new(
+            FailureKind::NotFound,
+            format!("no pool '{wanted}' was found; say where its files are with -d"),
+        )),
+        _ => {
+            let guids: Vec<String> = chosen.drain(..).map(|c| c.guid.to_string()).collect();
+            Err(Failure::usage(format!(
+                "there are several pools '{wanted}'; import one by its guid: {}",
+                guids.join(", ")
+            )))
+        }
+    }
+}
+
+fn refuse_other_host(superblock: &Superblock, import: &ImportPool) -> Result<()> {
+    let elsewhere = superblock.state == PoolState::Active && superblock.host != host_name();
+    if !elsewhere || import.force || import.read_only {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureKind::Busy,
+        format!(
+            "pool '{}' was not exported by host '{}', which may still be using it; \
+             if it is not, import with -f",
+            superblock.name, superblock.host
+        ),
+    ))
+}
+
+/// The disks of the system.
+fn disks() -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir("/sys/class/block") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| Some(Path::new("/dev").join(entry.ok()?.file_name())))
+        .collect()
+}
+
+/// Files that were made for a pool; they go again unless the pool comes to be.
+#[derive(Default)]
+struct MadeFiles(parking_lot::Mutex<Vec<PathBuf>>);
+
+impl MadeFiles {
+    fn keep(&self) {
+        self.0.lock().clear();
+    }
+}
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for path in self.0.lock().drain(..) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn open_devices(new: &NewPool, made: &MadeFiles) -> Result<Vec<Arc<dyn BlockDevice>>> {
+    let mut devices: Vec<Arc<dyn BlockDevice>> = Vec::new();
+    for path in &new.devices {
+        let device = match new.size {
+            Some(size) => {
+                let device = FileDevice::create(path, size)?;
+                made.0.lock().push(path.clone());
+                device
+            }
+            None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
+                let missing = matches!(&error, block::Error::Open { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound);
+                let failure = Failure::from(error);
+                match missing {
+                    true => Failure::new(
+                        failure.kind,
+                        format!(
+                            "{}; to make the file, say how large: -s SIZE",
+                            failure.message
+                        ),
+                    ),
+                    false => failure,
+                }
+            })?,
+        };
+        devices.push(Arc::new(device));
+    }
+    Ok(devices)
+}

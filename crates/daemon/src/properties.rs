@@ -1,0 +1,357 @@
+//! Properties of datasets: which there are, what they may be, and what a dataset follows.
+
+use std::path::{Path, PathBuf};
+
+use cipher::Suite;
+use dataset::{Atime, Compression, PrimaryCache, Settings};
+use pool::{Entry, Pool};
+
+use crate::api::{Failure, FailureKind, Source};
+use crate::failure::Result;
+
+/// Whether a property can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settable {
+    /// At any time.
+    Always,
+    /// When the dataset is made.
+    AtCreation,
+    /// When the dataset is made, and with `key change`.
+    WithKey,
+}
+
+/// A property that can be set.
+pub(crate) struct Definition {
+    pub(crate) name: &'static str,
+    /// What it may be, for people.
+    pub(crate) values: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) inherits: bool,
+    pub(crate) settable: Settable,
+    is_valid: fn(&str) -> bool,
+}
+
+/// Properties that can be set, in the order in which they are shown.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    property("recordsize", "4K to 1M, a power of two", "128K", |v| {
+        record_size(v).is_some()
+    }),
+    property("mountpoint", "a path | none | legacy", "", is_mountpoint),
+    property(
+        "compression",
+        "on | off | lz4 | zstd | zstd-1 to zstd-19",
+        "lz4",
+        |v| Compression::from_name(v).is_some(),
+    ),
+    property("atime", "on | off", "on", is_on_off),
+    property("relatime", "on | off", "on", is_on_off),
+    property("readonly", "on | off", "off", is_on_off),
+    Definition {
+        inherits: false,
+        ..property("canmount", "on | off | noauto", "on", |v| {
+            ["on", "off", "noauto"].contains(&v)
+        })
+    },
+    property("snapdir", "hidden | visible", "hidden", |v| {
+        ["hidden", "visible"].contains(&v)
+    }),
+    property("primarycache", "all | metadata | none", "all", |v| {
+        primary_cache(v).is_some()
+    }),
+    Definition {
+        settable: Settable::AtCreation,
+        ..property(
+            "encryption",
+            "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | \
+             aes-192-ccm | aes-256-ccm | xchacha20-poly1305",
+            "off",
+            |v| v == "off" || Suite::from_name(v).is_some(),
+        )
+    },
+    Definition {
+        settable: Settable::WithKey,
+        ..property(
+            "keysource",
+            "raw | hex | passphrase, then a comma, then prompt | file:///PATH",
+            "none",
+            |v| v.parse::<keys::KeySource>().is_ok(),
+        )
+    },
+];
+
+const fn property(
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    is_valid: fn(&str) -> bool,
+) -> Definition {
+    Definition {
+        name,
+        values,
+        default,
+        inherits: true,
+        settable: Settable::Always,
+        is_valid,
+    }
+}
+
+/// Properties that are counted or fixed, in the order in which they are shown.
+pub(crate) const COMPUTED: &[&str] = &[
+    "type",
+    "creation",
+    "used",
+    "available",
+    "referenced",
+    "compressratio",
+    "mounted",
+    "keystatus",
+    "rekeydate",
+    "usedbydataset",
+    "usedbysnapshots",
+    "usedbychildren",
+    "logicalreferenced",
+    "guid",
+    "createtxg",
+];
+
+/// Short names of properties.
+const SHORT: &[(&str, &str)] = &[
+    ("avail", "available"),
+    ("refer", "referenced"),
+    ("ratio", "compressratio"),
+    ("recsize", "recordsize"),
+    ("rdonly", "readonly"),
+    ("compress", "compression"),
+    ("usedds", "usedbydataset"),
+    ("usedsnap", "usedbysnapshots"),
+    ("usedchild", "usedbychildren"),
+    ("lrefer", "logicalreferenced"),
+];
+
+fn is_on_off(value: &str) -> bool {
+    value == "on" || value == "off"
+}
+
+fn is_mountpoint(value: &str) -> bool {
+    matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
+}
+
+fn record_size(value: &str) -> Option<u32> {
+    let (digits, unit) = match value.as_bytes().last()? {
+        b'k' | b'K' => (&value[..value.len() - 1], 1 << 10),
+        b'm' | b'M' => (&value[..value.len() - 1], 1 << 20),
+        _ => (value, 1),
+    };
+    let size = digits.parse::<u32>().ok()?.checked_mul(unit)?;
+    (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
+}
+
+fn primary_cache(value: &str) -> Option<PrimaryCache> {
+    Some(match value {
+        "all" => PrimaryCache::All,
+        "metadata" => PrimaryCache::Metadata,
+        "none" => PrimaryCache::None,
+        _ => return None,
+    })
+}
+
+/// Whether a property is one that users make up: it has a colon in its name.
+pub(crate) fn is_user_property(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ":-._".contains(c);
+    name.contains(':') && name.len() <= 255 && name.chars().all(allowed)
+}
+
+/// The definition of a property that can be set.
+pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
+    DEFINITIONS
+        .iter()
+        .find(|definition| definition.name == name)
+}
+
+/// The whole name of a property.
+pub(crate) fn whole_name(name: &str) -> Result<String> {
+    let short = SHORT.iter().find(|(short, _)| *short == name);
+    let name = short.map_or(name, |(_, whole)| whole);
+    let known = definition(name).is_some() || COMPUTED.contains(&name) || is_user_property(name);
+    if known || name == "name" {
+        return Ok(name.into());
+    }
+    Err(Failure::new(
+        FailureKind::NotFound,
+        format!("there is no property '{name}'; 'strongroom get all' shows those there are"),
+    ))
+}
+
+/// Checks a property that is to be set.
+pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
+    if is_user_property(name) {
+        return Ok(());
+    }
+    let Some(definition) = definition(name) else {
+        if COMPUTED.contains(&name) {
+            return Err(Failure::usage(format!(
+                "the property '{name}' cannot be set"
+            )));
+        }
+        return whole_name(name).map(|_| ());
+    };
+    let allowed = match definition.settable {
+        Settable::Always => true,
+        Settable::AtCreation => when == Settable::AtCreation,
+        Settable::WithKey => when != Settable::Always,
+    };
+    if !allowed {
+        let how = match definition.settable {
+            Settable::WithKey => "use 'key change'",
+            _ => "it is chosen when the dataset is created",
+        };
+        return Err(Failure::usage(format!(
+            "the property '{name}' cannot be set; {how}"
+        )));
+    }
+    if name == "keysource" {
+        // Its own message says what is wrong with it.
+        value.parse::<keys::KeySource>()?;
+    }
+    if (definition.is_valid)(value) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "the property '{name}' cannot be '{value}'; it is {}",
+        definition.values
+    )))
+}
+
+/// The value of a property that can be set, and where it comes from.
+pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(String, Source)> {
+    let definition = definition(name);
+    if definition.is_some_and(|definition| !definition.inherits) {
+        return Ok(match entry.props.get(name) {
+            Some(value) => (value.clone(), Source::Local),
+            None => (definition.map_or("", |d| d.default).into(), Source::Default),
+        });
+    }
+    Ok(match pool.property(entry.id, name)? {
+        Some((value, at)) if at == entry.id => (value, Source::Local),
+        Some((value, at)) => (value, Source::Inherited(pool.name_of(at)?)),
+        None => (
+            definition.map_or("-", |d| d.default).into(),
+            Source::Default,
+        ),
+    })
+}
+
+/// What a dataset follows while it is open.
+pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
+    let value = |name| effective(pool, entry, name).map(|(value, _)| value);
+    let defaults = Settings::default();
+    let is_on = |value: String| value == "on";
+    let atime = match (is_on(value("atime")?), is_on(value("relatime")?)) {
+        (false, _) => Atime::Off,
+        (true, true) => Atime::Relative,
+        (true, false) => Atime::On,
+    };
+    Ok(Settings {
+        compression: Compression::from_name(&value("compression")?).unwrap_or(defaults.compression),
+        record_size: record_size(&value("recordsize")?).unwrap_or(defaults.record_size),
+        primary_cache: primary_cache(&value("primarycache")?).unwrap_or(defaults.primary_cache),
+        read_only: is_on(value("readonly")?),
+        atime,
+    })
+}
+
+/// Where a dataset mounts by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mountpoint {
+    Path(PathBuf),
+    /// Only where someone says.
+    Legacy,
+    None,
+}
+
+/// Where a dataset mounts by itself, and where that comes from. A path that is inherited gains the
+/// names below the dataset that sets it. Where nobody sets one, root's pools mount at `/name`;
+/// an ordinary user's do not mount by themselves.
+pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Source)> {
+    if entry.is_snapshot() {
+        return Ok((Mountpoint::None, Source::None));
+    }
+    let name = pool.name_of(entry.id)?;
+    let Some((value, at)) = pool.property(entry.id, "mountpoint")? else {
+        let default = if rustix::process::geteuid().is_root() {
+            Mountpoint::Path(Path::new("/").join(&name))
+        } else {
+            Mountpoint::None
+        };
+        return Ok((default, Source::Default));
+    };
+    let setter = pool.name_of(at)?;
+    let source = if at == entry.id {
+        Source::Local
+    } else {
+        Source::Inherited(setter.clone())
+    };
+    let mountpoint = match value.as_str() {
+        "none" => Mountpoint::None,
+        "legacy" => Mountpoint::Legacy,
+        path => {
+            let below = name[setter.len()..].trim_start_matches('/');
+            let path = Path::new(path);
+            Mountpoint::Path(if below.is_empty() {
+                path.into()
+            } else {
+                path.join(below)
+            })
+        }
+    };
+    Ok((mountpoint, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked() {
+        let good = [
+            ("recordsize", "4K"),
+            ("recordsize", "1m"),
+            ("recordsize", "131072"),
+            ("compression", "zstd-3"),
+            ("mountpoint", "/a/b"),
+            ("encryption", "on"),
+            ("keysource", "raw,file:///k"),
+            ("com.example:note", "anything"),
+        ];
+        for (name, value) in good {
+            check(name, value, Settable::AtCreation).unwrap();
+        }
+        let bad = [
+            ("recordsize", "3K"),
+            ("recordsize", "2M"),
+            ("compression", "gzip"),
+            ("mountpoint", "relative"),
+            ("encryption", "rot13"),
+            ("keysource", "raw,prompt"),
+            ("used", "5"),
+            ("nonsense", "5"),
+            ("UPPER:case", "x"),
+        ];
+        for (name, value) in bad {
+            assert!(
+                check(name, value, Settable::AtCreation).is_err(),
+                "{name}={value}"
+            );
+        }
+        assert!(check("encryption", "on", Settable::Always).is_err());
+        assert!(check("keysource", "passphrase,prompt", Settable::Always).is_err());
+        check("keysource", "passphrase,prompt", Settable::WithKey).unwrap();
+    }
+
+    #[test]
+    fn short_names_are_known() {
+        assert_eq!(whole_name("refer").unwrap(), "referenced");
+        assert_eq!(whole_name("a:b").unwrap(), "a:b");
+        assert!(whole_name("nonsense").is_err());
+    }
+}

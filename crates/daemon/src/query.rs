@@ -1,0 +1,387 @@
+//! Looking: properties, pools, keys, history.
+
+use std::sync::Arc;
+
+use cipher::Suite;
+use pool::{Listed, ScrubPhase};
+
+use crate::api::{
+    DatasetRow, DeviceRow, Failure, HistoryRow, KeyRow, MountRow, PoolReport, PropertyRow,
+    ScrubRow, Source, Value,
+};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
+use crate::state::Daemon;
+
+/// What `get` and `list` ask for.
+pub(crate) struct Get {
+    pub(crate) names: Vec<String>,
+    pub(crate) depth: Option<u32>,
+    pub(crate) snapshots: bool,
+    pub(crate) props: Vec<String>,
+}
+
+impl Daemon {
+    pub(crate) fn get(&self, get: &Get) -> Result<Vec<DatasetRow>> {
+        let props: Vec<String> = get
+            .props
+            .iter()
+            .map(|name| properties::whole_name(name))
+            .collect::<Result<_>>()?;
+        let mut rows: Vec<DatasetRow> = Vec::new();
+        if get.names.is_empty() {
+            for imported in self.pools() {
+                let top = imported.pool.top()?;
+                self.get_below(&imported, top.id, get, &props, &mut rows)?;
+            }
+            return Ok(rows);
+        }
+        for name in &get.names {
+            let (imported, entry) = self.find(name)?;
+            self.get_below(&imported, entry.id, get, &props, &mut rows)?;
+        }
+        Ok(rows)
+    }
+
+    fn get_below(
+        &self,
+        imported: &Arc<Imported>,
+        id: u64,
+        get: &Get,
+        props: &[String],
+        rows: &mut Vec<DatasetRow>,
+    ) -> Result<()> {
+        let listed = imported.pool.list(id)?;
+        let base = listed.first().map_or(0, |first| depth_of(&first.name));
+        for listed in &listed {
+            let named = listed.entry.id == id;
+            let too_deep = get
+                .depth
+                .is_some_and(|depth| depth_of(&listed.name) - base > depth);
+            let unwanted = listed.entry.is_snapshot() && !get.snapshots;
+            if (!named && (too_deep || unwanted)) || rows.iter().any(|row| row.name == listed.name)
+            {
+                continue;
+            }
+            rows.push(self.row(imported, listed, props)?);
+        }
+        Ok(())
+    }
+
+    fn row(&self, imported: &Imported, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
+        let mut names: Vec<String> = props.to_vec();
+        if names.is_empty() {
+            let user = listed
+                .entry
+                .props
+                .keys()
+                .filter(|key| properties::is_user_property(key));
+            let (front, back) = COMPUTED.split_at(7);
+            let settable = DEFINITIONS.iter().map(|definition| definition.name);
+            let all = front
+                .iter()
+                .copied()
+                .chain(settable)
+                .chain(back.iter().copied());
+            names = all.map(str::to_owned).chain(user.cloned()).collect();
+        }
+        let props = names
+            .into_iter()
+            .map(|name| property_row(imported, listed, name))
+            .collect::<Result<_>>()?;
+        Ok(DatasetRow {
+            name: listed.name.clone(),
+            kind: kind(listed).into(),
+            props,
+        })
+    }
+
+    pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
+        let pools = match names {
+            [] => self.pools(),
+            names => names
+                .iter()
+                .map(|name| self.pool(name))
+                .collect::<Result<_>>()?,
+        };
+        pools.iter().map(|imported| report(imported)).collect()
+    }
+
+    pub(crate) fn history(&self, name: &str, internal: bool) -> Result<Vec<HistoryRow>> {
+        let lines = self.pool(name)?.pool.history()?;
+        let wanted = lines.into_iter().filter(|line| internal || !line.internal);
+        Ok(wanted
+            .map(|line| HistoryRow {
+                time: line.time,
+                txg: line.txg,
+                internal: line.internal,
+                who: line.who,
+                text: line.text,
+            })
+            .collect())
+    }
+
+    pub(crate) fn mount_list(&self) -> Result<Vec<MountRow>> {
+        let mut rows = Vec::new();
+        for imported in self.pools() {
+            rows.extend(imported.mount_rows()?);
+        }
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(rows)
+    }
+
+    pub(crate) fn key_status(&self, names: &[String]) -> Result<Vec<KeyRow>> {
+        let mut rows = Vec::new();
+        if names.is_empty() {
+            for imported in self.pools() {
+                for entry in imported.all_heads()? {
+                    rows.extend(key_row(&imported, &entry)?);
+                }
+            }
+        }
+        for name in names {
+            let (imported, entry) = self.find(name)?;
+            let row = key_row(&imported, &entry)?;
+            rows.push(row.ok_or_else(|| Failure::other(format!("'{name}' is not encrypted")))?);
+        }
+        Ok(rows)
+    }
+}
+
+fn depth_of(name: &str) -> u32 {
+    name.matches(['/', '@']).count() as u32
+}
+
+fn kind(listed: &Listed) -> &'static str {
+    match listed.entry.kind {
+        pool::DatasetKind::FileSystem => "filesystem",
+        pool::DatasetKind::Volume => "volume",
+        pool::DatasetKind::Snapshot => "snapshot",
+    }
+}
+
+fn property_row(imported: &Imported, listed: &Listed, property: String) -> Result<PropertyRow> {
+    let (value, source) = match property.as_str() {
+        "name" => (Value::Text(listed.name.clone()), Source::None),
+        "encryption" => encryption(imported, listed)?,
+        "keysource" if listed.entry.suite == 0 => (Value::Text("none".into()), Source::Default),
+        "mountpoint" => mountpoint(imported, listed)?,
+        name if COMPUTED.contains(&name) => (computed(imported, listed, name)?, Source::None),
+        name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {
+            (Value::None, Source::None)
+        }
+        name => settable(imported, listed, name)?,
+    };
+    Ok(PropertyRow {
+        property,
+        value,
+        source,
+    })
+}
+
+fn applies_to_snapshots(name: &str) -> bool {
+    properties::is_user_property(name) || matches!(name, "keysource" | "primarycache")
+}
+
+fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, Source)> {
+    let mounted_ro = name == "readonly"
+        && imported
+            .mounts
+            .lock()
+            .get(&listed.entry.id)
+            .is_some_and(|state| state.read_only);
+    if mounted_ro {
+        return Ok((Value::Text("on".into()), Source::Temporary));
+    }
+    let (value, source) = properties::effective(&imported.pool, &listed.entry, name)?;
+    if properties::is_user_property(name) && source == Source::Default {
+        return Ok((Value::None, Source::None));
+    }
+    Ok((Value::Text(value), source))
+}
+
+/// The suite that a dataset has; it came with the nearest dataset above that was made with one.
+fn encryption(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
+    let (_, source) = properties::effective(&imported.pool, &listed.entry, "encryption")?;
+    let suite = Suite::from_id(listed.entry.suite).map_or("off", |suite| suite.name());
+    Ok((Value::Text(suite.into()), source))
+}
+
+fn mountpoint(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
+    if listed.entry.is_snapshot() {
+        return Ok((Value::None, Source::None));
+    }
+    if let Some(state) = imported.mounts.lock().get(&listed.entry.id)
+        && !state.by_property
+    {
+        return Ok((
+            Value::Text(state.dir.display().to_string()),
+            Source::Temporary,
+        ));
+    }
+    let (value, source) = properties::mountpoint(&imported.pool, &listed.entry)?;
+    let text = match value {
+        Mountpoint::Path(path) => path.display().to_string(),
+        Mountpoint::Legacy => "legacy".into(),
+        Mountpoint::None => "none".into(),
+    };
+    Ok((Value::Text(text), source))
+}
+
+fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
+    let entry = &listed.entry;
+    let is_snapshot = entry.is_snapshot();
+    let heads = |value| {
+        if is_snapshot {
+            Value::None
+        } else {
+            Value::Bytes(value)
+        }
+    };
+    let yes_no = |yes| Value::Text(if yes { "yes" } else { "no" }.into());
+    Ok(match name {
+        "type" => Value::Text(kind(listed).into()),
+        "creation" => Value::Time(entry.created),
+        "used" => Value::Bytes(listed.used),
+        "available" => heads(imported.pool.space().available),
+        "referenced" => Value::Bytes(entry.referenced),
+        "compressratio" => Value::Ratio(ratio(entry.logical, entry.referenced)),
+        "mounted" if is_snapshot => Value::None,
+        "mounted" => yes_no(imported.mounts.lock().contains_key(&entry.id)),
+        "keystatus" if entry.suite == 0 => Value::None,
+        "keystatus" => Value::Text(key_state(imported, entry.key_root).into()),
+        "rekeydate" if entry.suite == 0 => Value::None,
+        "rekeydate" => match imported.keyring(entry) {
+            Ok(keyring) => Value::Time(keyring.newest().created()),
+            Err(_) => Value::None,
+        },
+        "usedbydataset" => heads(listed.used_by_dataset),
+        "usedbysnapshots" => heads(listed.used_by_snapshots),
+        "usedbychildren" => heads(listed.used_by_children),
+        "logicalreferenced" => Value::Bytes(entry.logical),
+        "guid" => Value::Number(entry.guid),
+        "createtxg" => Value::Number(entry.created_txg),
+        _ => Value::None,
+    })
+}
+
+/// Bytes before compression to bytes on disk, in hundredths, and never below one.
+fn ratio(logical: u64, on_disk: u64) -> u64 {
+    match on_disk {
+        0 => 100,
+        _ => ((u128::from(logical) * 100 / u128::from(on_disk)) as u64).max(100),
+    }
+}
+
+fn key_state(imported: &Imported, key_root: u64) -> &'static str {
+    match imported.keys.lock().contains_key(&key_root) {
+        true => "available",
+        false => "unavailable",
+    }
+}
+
+fn key_row(imported: &Imported, entry: &pool::Entry) -> Result<Option<KeyRow>> {
+    if entry.suite == 0 {
+        return Ok(None);
+    }
+    let root = imported.pool.entry(entry.key_root)?;
+    Ok(Some(KeyRow {
+        name: imported.pool.name_of(entry.id)?,
+        key_root: imported.pool.name_of(root.id)?,
+        status: key_state(imported, root.id).into(),
+        keysource: imported.keysource(&root)?.to_string(),
+    }))
+}
+
+fn report(imported: &Imported) -> Result<PoolReport> {
+    let pool = &imported.pool;
+    let space = pool.space();
+    let scrub = pool.scrub_status();
+    let suspended = pool.suspended();
+    let damage: Vec<String> = scrub
+        .damage
+        .iter()
+        .map(|damage| describe(imported, damage))
+        .collect();
+    let (trouble, action) = match &suspended {
+        Some(reason) => (
+            Some(format!(
+                "A device failed, and the pool takes no changes: {reason}"
+            )),
+            Some(
+                "Mend the device, then run 'strongroom pool export' and 'pool import'.".to_owned(),
+            ),
+        ),
+        None if scrub.errors > 0 => (
+            Some("Some data is damaged in every copy.".to_owned()),
+            Some("Restore what is named below from a backup or a snapshot.".to_owned()),
+        ),
+        None => (None, None),
+    };
+    Ok(PoolReport {
+        name: pool.name(),
+        guid: pool.guid(),
+        health: if suspended.is_some() {
+            "SUSPENDED"
+        } else {
+            "ONLINE"
+        }
+        .into(),
+        trouble,
+        action,
+        size: space.total,
+        allocated: space.total.saturating_sub(space.free),
+        free: space.free,
+        freeing: space.freeing > 0,
+        read_only: pool.is_read_only(),
+        txg: pool.committed_txg(),
+        devices: pool
+            .devices()
+            .into_iter()
+            .map(|device| DeviceRow {
+                path: device.path,
+                guid: device.guid,
+                size: device.size,
+                state: if suspended.is_some() {
+                    "UNKNOWN"
+                } else {
+                    "ONLINE"
+                }
+                .into(),
+            })
+            .collect(),
+        scrub: ScrubRow {
+            state: match scrub.phase {
+                ScrubPhase::None => "none",
+                ScrubPhase::Running => "running",
+                ScrubPhase::Finished => "finished",
+                ScrubPhase::Stopped => "stopped",
+            }
+            .into(),
+            started: scrub.started,
+            ended: scrub.ended,
+            examined: scrub.examined,
+            total: scrub.total,
+            repaired: scrub.repaired,
+            errors: scrub.errors,
+        },
+        damage,
+    })
+}
+
+/// Where damage is, by name as far as that is known without a key.
+fn describe(imported: &Imported, damage: &pool::Damage) -> String {
+    let Some(array) = damage.array else {
+        return "the pool's own records".into();
+    };
+    let dataset = imported.pool.name_of(damage.dataset);
+    let dataset = dataset.unwrap_or_else(|_| format!("dataset {}", damage.dataset));
+    let what = match (array, damage.level) {
+        (pool::ArrayKind::Data, 0) => "a record of a file",
+        (pool::ArrayKind::Data, _) => "many records of files",
+        (pool::ArrayKind::Pages, 0) => "a page of metadata",
+        (pool::ArrayKind::Pages, _) => "many pages of metadata",
+    };
+    format!("{dataset}: {what}, slot {}", damage.slot)
+}

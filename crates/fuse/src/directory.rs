@@ -1,0 +1,128 @@
+//! A page of a directory, as the kernel wants it.
+
+use vfs::DirEntry;
+use zerocopy::IntoBytes;
+
+use crate::{abi, convert};
+
+/// Fills a buffer with entries until the next one would not fit.
+pub(crate) struct Page<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    limit: usize,
+    /// `READDIRPLUS`: each entry is a lookup at the same time.
+    plus: bool,
+}
+
+impl<'a> Page<'a> {
+    /// A page of up to `limit` bytes at the end of `out`.
+    pub(crate) fn new(out: &'a mut Vec<u8>, limit: usize, plus: bool) -> Page<'a> {
+        let start = out.len();
+        Page {
+            out,
+            start,
+            limit,
+            plus,
+        }
+    }
+
+    /// Whether no entry was accepted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.out.len() == self.start
+    }
+
+    /// Takes an entry; false: it did not fit, and was not taken.
+    pub(crate) fn push(&mut self, entry: &DirEntry<'_>) -> bool {
+        let lookup = if self.plus {
+            size_of::<abi::EntryOut>()
+        } else {
+            0
+        };
+        let len = (lookup + size_of::<abi::Dirent>() + entry.name.len()).next_multiple_of(8);
+        let end = self.out.len() + len;
+        if end - self.start > self.limit {
+            return false;
+        }
+        if self.plus {
+            self.out.extend_from_slice(lookup_of(entry).as_bytes());
+        }
+        let head = abi::Dirent {
+            ino: entry.ino,
+            off: entry.cookie,
+            // It fitted into the page.
+            namelen: entry.name.len() as u32,
+            kind: u32::from(entry.kind.bits()),
+        };
+        self.out.extend_from_slice(head.as_bytes());
+        self.out.extend_from_slice(entry.name);
+        self.out.resize(end, 0);
+        true
+    }
+}
+
+/// The lookup that comes with an entry. The kernel takes none from `.` and `..`.
+fn lookup_of(entry: &DirEntry<'_>) -> abi::EntryOut {
+    match &entry.attr {
+        Some(attr) if entry.name != b"." && entry.name != b".." => convert::entry(attr),
+        _ => abi::EntryOut::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::{Attr, Kind, Time};
+
+    fn entry<'a>(name: &'a [u8], attr: Option<Attr>) -> DirEntry<'a> {
+        DirEntry {
+            ino: 7,
+            kind: Kind::File,
+            name,
+            cookie: 3,
+            attr,
+        }
+    }
+
+    fn some_attr() -> Attr {
+        Attr {
+            ino: 7,
+            kind: Kind::File,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 5,
+            blocks: 1,
+            blksize: 4096,
+            atime: Time::default(),
+            mtime: Time::default(),
+            ctime: Time::default(),
+            btime: Time::default(),
+        }
+    }
+
+    #[test]
+    fn entries_are_padded_and_what_does_not_fit_is_refused() {
+        let mut out = vec![0xee; 16];
+        let mut page = Page::new(&mut out, 64, false);
+        assert!(page.is_empty());
+        assert!(page.push(&entry(b"abc", None)));
+        assert!(page.push(&entry(b"12345678", None)));
+        assert!(!page.push(&entry(b"x", None)));
+        assert_eq!(out.len(), 16 + 64);
+        assert_eq!(&out[16 + 24..16 + 32], b"abc\0\0\0\0\0");
+        assert_eq!(&out[16 + 32 + 24..], b"12345678");
+    }
+
+    #[test]
+    fn dots_are_no_lookups() {
+        let mut out = Vec::new();
+        let mut page = Page::new(&mut out, 4096, true);
+        assert!(page.push(&entry(b"..", Some(some_attr()))));
+        assert!(page.push(&entry(b"file", Some(some_attr()))));
+        let nodeid = |at: usize| u64::from_ne_bytes(out[at..at + 8].try_into().unwrap());
+        assert_eq!(nodeid(0), 0);
+        assert_eq!(nodeid(128 + 32), 7);
+    }
+}

@@ -1,0 +1,81 @@
+//! What can go wrong in mounting and unmounting.
+
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// Why a file system could not be mounted or unmounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no directory to mount at.
+    #[error("{0}: no such directory; create it first")]
+    NoMountpoint(PathBuf),
+    /// Something else than a directory is there.
+    #[error("{0}: not a directory")]
+    NotDirectory(PathBuf),
+    /// The directory cannot be examined.
+    #[error("{path}: cannot be used as a mountpoint: {cause}")]
+    Mountpoint {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        cause: Errno,
+    },
+    /// The kernel has no FUSE, or the device is not there.
+    #[error(
+        "/dev/fuse does not exist: load the kernel module `fuse`, or pass the device to the container"
+    )]
+    NoDevice,
+    /// The device cannot be opened.
+    #[error("/dev/fuse cannot be opened: {0}")]
+    OpenDevice(Errno),
+    /// The device failed.
+    #[error("/dev/fuse: {0}")]
+    Device(Errno),
+    /// The kernel refused to mount.
+    #[error("{path}: mounting failed: {cause}")]
+    Mount {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: Errno,
+    },
+    /// Ordinary users mount with a helper that is not there.
+    #[error(
+        "fusermount3 was not found, and only root can mount without it: install the package fuse3"
+    )]
+    NoHelper,
+    /// The helper could not be run.
+    #[error("fusermount3 cannot be run: {0}")]
+    RunHelper(io::Error),
+    /// The helper refused; this is what it said.
+    #[error("fusermount3: {0}")]
+    Helper(String),
+    /// The kernel and this program do not understand each other.
+    #[error("FUSE protocol: {0}")]
+    Protocol(&'static str),
+    /// Files of the mount are in use.
+    #[error("{0}: in use; close its files and leave its directories first, or unmount with force")]
+    Busy(PathBuf),
+    /// Something else is mounted on top.
+    #[error("{0}: something else is mounted on top; unmount that first")]
+    Covered(PathBuf),
+    /// The mount lives on in another mount namespace.
+    #[error(
+        "{0}: unmounted here, but still in use elsewhere (another mount namespace, or files left open by a lazy unmount)"
+    )]
+    InUseElsewhere(PathBuf),
+    /// The kernel refused to unmount.
+    #[error("{path}: unmounting failed: {cause}")]
+    Unmount {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        cause: Errno,
+    },
+    /// There are no threads to be had.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}

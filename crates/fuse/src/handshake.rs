@@ -1,0 +1,141 @@
+//! The first exchange: what the kernel can do, and what of it is wanted.
+//!
+//! What is wanted follows from one fact: every change of a mounted file system goes through its
+//! mount. The kernel may therefore keep names, attributes, contents and listings for as long as it
+//! likes, may gather writes if asked to, and need not say when files are opened and closed. What would bring
+//! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel.
+
+use std::os::fd::BorrowedFd;
+
+use zerocopy::IntoBytes;
+
+use crate::abi::{self, init};
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::options::Options;
+use crate::reply::Replier;
+use crate::request::{Op, Request};
+
+/// The most one request carries, in pages: 1 MiB, the kernel's own limit (`max_pages_limit`).
+const MAX_PAGES: u16 = 256;
+/// The same in bytes.
+pub(crate) const MAX_WRITE: u32 = MAX_PAGES as u32 * 4096;
+/// How many read-ahead and write-back requests the kernel may have under way.
+const MAX_BACKGROUND: u16 = 64;
+/// From here on the kernel holds optional ones back.
+const CONGESTION: u16 = 48;
+/// `EPROTO`
+const EPROTO: i32 = 71;
+
+/// What both sides agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    flags: u64,
+}
+
+impl Agreed {
+    /// Whether writes may bypass the kernel's cache while the file looks like any other.
+    ///
+    /// It has to be possible to map such a file. And the kernel must not keep times: with the
+    /// write-back cache it believes its own modification time, and a write that bypasses the cache
+    /// does not change that (seen on 6.18).
+    pub(crate) fn allows_direct_create(self) -> bool {
+        self.flags & (init::DIRECT_IO_ALLOW_MMAP | init::WRITEBACK_CACHE)
+            == init::DIRECT_IO_ALLOW_MMAP
+    }
+
+    /// Whether `SETXATTR` has its longer arguments.
+    pub(crate) fn setxattr_ext(self) -> bool {
+        self.flags & init::SETXATTR_EXT != 0
+    }
+}
+
+/// Answers the kernel's `INIT`, which is there as soon as the file system is mounted.
+pub(crate) fn shake(
+    device: BorrowedFd<'_>,
+    options: &Options,
+    buffer: &mut Buffer,
+) -> Result<Agreed, Error> {
+    loop {
+        let bytes = buffer.read(device).map_err(Error::Device)?;
+        let Ok(request) = Request::parse(bytes, false) else {
+            return Err(Error::Protocol("the first request cannot be read"));
+        };
+        let replier = Replier::new(device, request.header.unique);
+        let Op::Init { version, flags } = request.op else {
+            replier.error(EPROTO);
+            return Err(Error::Protocol("the first request is not INIT"));
+        };
+        if version.0 > abi::MAJOR {
+            // The kernel asks again, with the version named here.
+            let ours = abi::InitOut {
+                major: abi::MAJOR,
+                ..Default::default()
+            };
+            replier.bytes(ours.as_bytes());
+            continue;
+        }
+        if version < (abi::MAJOR, abi::MINOR_MIN) {
+            replier.error(EPROTO);
+            return Err(Error::Protocol(
+                "the kernel is too old: it has to be 5.4 or later",
+            ));
+        }
+        let flags = flags & wanted(options);
+        replier.bytes(answer(version.1, flags, options).as_bytes());
+        tracing::debug!(
+            minor = version.1,
+            flags = format_args!("{flags:#x}"),
+            "session begins"
+        );
+        return Ok(Agreed { flags });
+    }
+}
+
+fn wanted(options: &Options) -> u64 {
+    let cache = if options.writeback_cache {
+        init::WRITEBACK_CACHE
+    } else {
+        0
+    };
+    cache
+        | init::ASYNC_READ
+        | init::BIG_WRITES
+        // Which umask applies depends on the default ACL of the directory, which is ours to know.
+        | init::DONT_MASK
+        | init::DO_READDIRPLUS
+        | init::READDIRPLUS_AUTO
+        | init::ASYNC_DIO
+        | init::NO_OPEN_SUPPORT
+        | init::NO_OPENDIR_SUPPORT
+        | init::PARALLEL_DIROPS
+        | init::POSIX_ACL
+        | init::ABORT_ERROR
+        | init::MAX_PAGES
+        | init::CACHE_SYMLINKS
+        | init::EXPLICIT_INVAL_DATA
+        | init::HANDLE_KILLPRIV_V2
+        | init::SETXATTR_EXT
+        | init::INIT_EXT
+        | init::DIRECT_IO_ALLOW_MMAP
+        // An inode number may be used again and there are no generations: a handle kept by an NFS
+        // client could open another file.
+        | init::NO_EXPORT_SUPPORT
+}
+
+fn answer(minor: u32, flags: u64, options: &Options) -> abi::InitOut {
+    abi::InitOut {
+        major: abi::MAJOR,
+        minor: minor.min(abi::MINOR),
+        max_readahead: options.read_ahead,
+        // The lower and the upper word.
+        flags: flags as u32,
+        flags2: (flags >> 32) as u32,
+        max_background: MAX_BACKGROUND,
+        congestion_threshold: CONGESTION,
+        max_write: MAX_WRITE,
+        time_gran: 1,
+        max_pages: MAX_PAGES,
+        ..Default::default()
+    }
+}

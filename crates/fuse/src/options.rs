@@ -1,0 +1,74 @@
+//! How to mount.
+
+use std::num::NonZeroUsize;
+
+/// Requests may wait for disks or a network, so there are more workers than cores; those that are
+/// not needed sleep.
+const WORKERS_MIN: usize = 16;
+const WORKERS_MAX: usize = 64;
+
+/// How a file system is mounted and served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Shown as the source in `/proc/mounts`, for example `tank/home`.
+    pub fs_name: String,
+    /// Shown after `fuse.` as the type in `/proc/mounts`.
+    pub subtype: String,
+    /// Refuse changes (`ro`).
+    pub read_only: bool,
+    /// Let in users other than the one who mounts. An ordinary user may ask for this only where
+    /// `/etc/fuse.conf` says `user_allow_other`.
+    pub allow_other: bool,
+    /// Ignore set-user-ID and set-group-ID bits. Always so for ordinary users.
+    pub nosuid: bool,
+    /// Ignore device nodes. Always so for ordinary users.
+    pub nodev: bool,
+    /// Refuse to run programs.
+    pub noexec: bool,
+    /// How many requests may be served at the same time; `None` for a number that suits the
+    /// machine.
+    pub threads: Option<NonZeroUsize>,
+    /// Let the kernel gather writes and send them later.
+    ///
+    /// Makes small writes to existing files several times faster. In exchange each removal, rename
+    /// and link costs one request more (to set a time that the file system has already set),
+    /// errors of writing come late, and what a program has written is lost if this process is
+    /// killed.
+    pub writeback_cache: bool,
+    /// Let the descriptor that created a file bypass the kernel's cache.
+    ///
+    /// Makes writing new files several times faster, except in very small pieces; reading back
+    /// through the same descriptor is not cached. Without effect where the kernel does not allow
+    /// such files to be mapped (before 6.6), and together with `writeback_cache`, which would show
+    /// wrong modification times.
+    pub direct_create: bool,
+    /// How far the kernel reads ahead, in bytes. More than 128 KiB takes root.
+    pub read_ahead: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            fs_name: "strongroom".to_owned(),
+            subtype: "strongroom".to_owned(),
+            read_only: false,
+            allow_other: false,
+            nosuid: false,
+            nodev: false,
+            noexec: false,
+            threads: None,
+            writeback_cache: false,
+            direct_create: true,
+            read_ahead: 1 << 20,
+        }
+    }
+}
+
+impl Options {
+    /// The number of workers.
+    pub(crate) fn worker_count(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let suitable = || (4 * cores()).clamp(WORKERS_MIN, WORKERS_MAX);
+        self.threads.map_or_else(suitable, NonZeroUsize::get)
+    }
+}

@@ -1,0 +1,105 @@
+//! Writing an answer: one `writev`, so that the pieces of a read go to the kernel from wherever
+//! the engine has them cached, without being put together first.
+
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+use crate::abi::{self, OutHeader};
+
+/// Pieces in one `writev` without allocating; more than this is rare.
+const INLINE: usize = 32;
+/// `IOV_MAX` of Linux.
+const IOV_MAX: usize = 1024;
+
+/// The way back to the one who asked.
+pub(crate) struct Replier<'a> {
+    device: BorrowedFd<'a>,
+    unique: u64,
+}
+
+impl<'a> Replier<'a> {
+    pub(crate) fn new(device: BorrowedFd<'a>, unique: u64) -> Replier<'a> {
+        Replier { device, unique }
+    }
+
+    /// Answers with an error number of Linux.
+    pub(crate) fn error(&self, errno: i32) {
+        let header = self.header(0, -errno);
+        self.send(&[IoSlice::new(header.as_bytes())]);
+    }
+
+    /// Answers with what the operation asked for, which may be nothing.
+    pub(crate) fn bytes(&self, body: &[u8]) {
+        let header = self.header(body.len(), 0);
+        self.send(&[IoSlice::new(header.as_bytes()), IoSlice::new(body)]);
+    }
+
+    /// Answers a read of up to `max` bytes.
+    pub(crate) fn pieces(&self, pieces: &[Bytes], max: usize) {
+        let total: usize = pieces.iter().map(Bytes::len).sum();
+        let header = self.header(total.min(max), 0);
+        if total > max || pieces.len() >= IOV_MAX {
+            let mut whole = Vec::with_capacity(total);
+            pieces
+                .iter()
+                .for_each(|piece| whole.extend_from_slice(piece));
+            whole.truncate(max);
+            return self.bytes(&whole);
+        }
+        let slices = std::iter::once(IoSlice::new(header.as_bytes()))
+            .chain(pieces.iter().map(|piece| IoSlice::new(piece)));
+        if pieces.len() < INLINE {
+            let mut inline = [IoSlice::new(&[]); INLINE];
+            inline
+                .iter_mut()
+                .zip(slices)
+                .for_each(|(to, from)| *to = from);
+            self.send(&inline[..=pieces.len()]);
+        } else {
+            self.send(&slices.collect::<Vec<_>>());
+        }
+    }
+
+    fn header(&self, body: usize, error: i32) -> OutHeader {
+        OutHeader {
+            // A body is at most a few MiB: what the kernel asked for.
+            len: u32::try_from(size_of::<OutHeader>() + body).unwrap_or(u32::MAX),
+            error,
+            unique: self.unique,
+        }
+    }
+
+    fn send(&self, slices: &[IoSlice<'_>]) {
+        match rustix::io::retry_on_intr(|| rustix::io::writev(self.device, slices)) {
+            // Gone: the asker was killed, or the connection was ended meanwhile.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::PERM) => {}
+            Err(error) => tracing::debug!(unique = self.unique, %error, "reply not accepted"),
+        }
+    }
+}
+
+/// Has the kernel write back what it has of `len` bytes of a file, and forget it.
+pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, len: u64) {
+    let body = abi::NotifyInvalInodeOut {
+        ino,
+        off: offset.cast_signed(),
+        len: len.cast_signed(),
+    };
+    let header = OutHeader {
+        len: (size_of::<OutHeader>() + size_of_val(&body)) as u32,
+        error: abi::NOTIFY_INVAL_INODE,
+        // No request has this number, which is what makes it a notification.
+        unique: 0,
+    };
+    let slices = [
+        IoSlice::new(header.as_bytes()),
+        IoSlice::new(body.as_bytes()),
+    ];
+    if let Err(error) = rustix::io::retry_on_intr(|| rustix::io::writev(device, &slices)) {
+        tracing::debug!(ino, %error, "not written back");
+    }
+}

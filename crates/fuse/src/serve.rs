@@ -1,0 +1,285 @@
+//! One request, one call of the file system.
+
+use vfs::{Attr, Caller, Error, FileSystem, Kind, ReadPieces, Seek, SetXattr};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::abi::{self, fopen};
+use crate::convert;
+use crate::directory::Page;
+use crate::request::{Op, Request};
+use crate::seek::{self, Search, Searcher};
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// What was put into the output buffer, possibly nothing.
+    Output,
+    /// Contents of a file, up to so many bytes.
+    Pieces(ReadPieces, usize),
+    /// Nobody waits, or the answer comes from elsewhere.
+    Silence,
+}
+
+/// An error number of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) const IO: Errno = Errno(5);
+    const RANGE: Errno = Errno(34);
+    pub(crate) const INVALID: Errno = Errno(22);
+    const NOT_IMPLEMENTED: Errno = Errno(38);
+    const NOT_SUPPORTED: Errno = Errno(95);
+}
+
+impl From<Error> for Errno {
+    fn from(error: Error) -> Errno {
+        Errno(error.errno())
+    }
+}
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// A file system behind a mount.
+pub(crate) struct Server<'a> {
+    pub(crate) fs: &'a dyn FileSystem,
+    /// `FOPEN_*` of files that are opened by being created with a name.
+    pub(crate) create_flags: u32,
+    pub(crate) searcher: &'a Searcher,
+}
+
+impl Server<'_> {
+    /// Carries out a request. `out` is empty, and holds the answer if that is [`Answer::Output`].
+    pub(crate) fn serve(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<Answer> {
+        let fs = self.fs;
+        let ino = request.header.nodeid;
+        let caller = Caller {
+            uid: request.header.uid,
+            gid: request.header.gid,
+        };
+        match request.op {
+            Op::Lookup { name } => match fs.lookup(ino, name) {
+                Ok(attr) => put(out, &convert::entry(&attr)),
+                Err(Error::NotFound) => put(out, &convert::no_entry()),
+                Err(error) => return Err(error.into()),
+            },
+            Op::Forget { count } => {
+                fs.forget(ino, count);
+                return Ok(Answer::Silence);
+            }
+            Op::BatchForget(forgets) => {
+                forgets
+                    .iter()
+                    .for_each(|(ino, count)| fs.forget(ino, count));
+                return Ok(Answer::Silence);
+            }
+            Op::Getattr => put(out, &convert::attr_out(&fs.getattr(ino)?)),
+            Op::Statx => put(out, &convert::statx(&fs.getattr(ino)?)),
+            Op::Setattr(ref args) => {
+                let set = convert::set_attr(args);
+                put(out, &convert::attr_out(&fs.setattr(&caller, ino, &set)?));
+            }
+            Op::Readlink => out.extend_from_slice(&fs.readlink(ino)?),
+            Op::Symlink { name, target } => {
+                put(
+                    out,
+                    &convert::entry(&fs.symlink(&caller, ino, name, target)?),
+                );
+            }
+            Op::Mknod { args, name } => {
+                let node = convert::new_node(args.mode, args.umask, args.rdev);
+                let node = node.ok_or(Errno::INVALID)?;
+                put(out, &convert::entry(&fs.mknod(&caller, ino, name, &node)?));
+            }
+            Op::Mkdir { args, name } => {
+                let node = convert::node(Kind::Directory, args.mode, args.umask, 0);
+                put(out, &convert::entry(&fs.mkdir(&caller, ino, name, &node)?));
+            }
+            Op::Unlink { name } => fs.unlink(ino, name)?,
+            Op::Rmdir { name } => fs.rmdir(ino, name)?,
+            Op::Rename {
+                new_parent,
+                flags,
+                name,
+                new_name,
+            } => {
+                let mode = convert::rename_mode(flags).ok_or(Errno::INVALID)?;
+                fs.rename(ino, name, new_parent, new_name, mode)?;
+            }
+            Op::Link { ino: target, name } => {
+                put(out, &convert::entry(&fs.link(target, ino, name)?));
+            }
+            Op::Create { args, name } => {
+                let node = convert::node(Kind::File, args.mode, args.umask, 0);
+                put_opened(
+                    out,
+                    &fs.create(&caller, ino, name, &node)?,
+                    self.create_flags,
+                );
+            }
+            Op::Tmpfile { args } => {
+                let node = convert::node(Kind::File, args.mode, args.umask, 0);
+                // Contents of a temporary file are read back through the same descriptor: cached.
+                put_opened(out, &fs.tmpfile(&caller, ino, &node)?, 0);
+            }
+            Op::Read { offset, len } => {
+                return Ok(Answer::Pieces(fs.read(ino, offset, len)?, len as usize));
+            }
+            Op::Write {
+                offset,
+                flags,
+                data,
+            } => {
+                fs.write(ino, offset, data, flags & abi::WRITE_KILL_SUIDGID != 0)?;
+                put_written(out, data.len() as u64);
+            }
+            Op::Fsync { datasync } => fs.fsync(ino, datasync)?,
+            Op::Syncfs => fs.sync()?,
+            Op::Readdir { cookie, len, plus } => self.readdir(ino, cookie, len, plus, out)?,
+            Op::Statfs => put(out, &convert::statfs(&fs.statfs()?)),
+            Op::Setxattr {
+                name,
+                value,
+                flags,
+                ext_flags,
+            } => {
+                let how = SetXattr {
+                    create: flags & 1 != 0,
+                    replace: flags & 2 != 0,
+                    kill_sgid: ext_flags & abi::SETXATTR_ACL_KILL_SGID != 0,
+                };
+                fs.setxattr(ino, name, value, how)?;
+            }
+            Op::Getxattr { name, len } => put_sized(out, &fs.getxattr(ino, name)?, len)?,
+            Op::Listxattr { len } => {
+                let names = fs.listxattr(ino)?;
+                let mut list = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+                for name in &names {
+                    list.extend_from_slice(name);
+                    list.push(0);
+                }
+                put_sized(out, &list, len)?;
+            }
+            Op::Removexattr { name } => fs.removexattr(ino, name)?,
+            Op::Fallocate(ref args) => {
+                let mode = convert::fallocate(args.mode).ok_or(Errno::NOT_SUPPORTED)?;
+                fs.fallocate(ino, args.offset, args.length, mode)?;
+            }
+            Op::Lseek { offset, whence } => {
+                let what = convert::seek(whence).ok_or(Errno::INVALID)?;
+                let found = fs.seek(ino, offset, what);
+                if what == Seek::Data
+                    && let Some(found) = seek::skips(offset, &found)
+                {
+                    let unique = request.header.unique;
+                    self.searcher.search(Search {
+                        unique,
+                        ino,
+                        offset,
+                        found,
+                    });
+                    return Ok(Answer::Silence);
+                }
+                put(out, &abi::LseekOut { offset: found? });
+            }
+            Op::CopyFileRange { ref args, wide } => {
+                self.copy_range(ino, args, wide, out)?;
+            }
+            // Files and directories that were opened by being created are released.
+            Op::Release | Op::Destroy => {}
+            Op::NotifyReply => return Ok(Answer::Silence),
+            // Refusing these once makes the kernel do without them: opening and closing cost no
+            // request, permissions are checked by the kernel, and interrupts are not sent.
+            Op::Open | Op::Opendir | Op::Flush | Op::Access | Op::Interrupt => {
+                return Err(Errno::NOT_IMPLEMENTED);
+            }
+            Op::Init { .. } | Op::Unknown => return Err(Errno::NOT_IMPLEMENTED),
+        }
+        Ok(Answer::Output)
+    }
+
+    fn readdir(
+        &self,
+        ino: u64,
+        cookie: u64,
+        len: u32,
+        plus: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut page = Page::new(out, len as usize, plus);
+        let listed = self
+            .fs
+            .readdir(ino, cookie, plus, &mut |entry| page.push(entry));
+        match listed {
+            // What was accepted is counted as looked up, so the kernel must see it; the error comes
+            // again when it asks for more.
+            Err(error) if page.is_empty() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn copy_range(
+        &self,
+        from: u64,
+        args: &abi::CopyFileRangeIn,
+        wide: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if args.flags != 0 {
+            return Err(Errno::INVALID);
+        }
+        // The narrow answer has 32 bits.
+        let len = if wide {
+            args.len
+        } else {
+            args.len.min(u64::from(u32::MAX) & !0xfff)
+        };
+        let (to, to_offset) = (args.nodeid_out, args.off_out);
+        let copied = self.fs.copy_range(from, args.off_in, to, to_offset, len)?;
+        let copied = copied.min(len);
+        if wide {
+            put(
+                out,
+                &abi::CopyFileRangeOut {
+                    bytes_copied: copied,
+                },
+            );
+        } else {
+            put_written(out, copied);
+        }
+        Ok(())
+    }
+}
+
+fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, value: &T) {
+    out.extend_from_slice(value.as_bytes());
+}
+
+fn put_opened(out: &mut Vec<u8>, attr: &Attr, open_flags: u32) {
+    put(out, &convert::entry(attr));
+    let open_flags = open_flags | fopen::KEEP_CACHE;
+    put(
+        out,
+        &abi::OpenOut {
+            open_flags,
+            ..Default::default()
+        },
+    );
+}
+
+fn put_written(out: &mut Vec<u8>, len: u64) {
+    // Both callers hold at most what 32 bits can say.
+    let size = u32::try_from(len).unwrap_or(u32::MAX);
+    put(out, &abi::WriteOut { size, padding: 0 });
+}
+
+/// An xattr answer: its size if that is asked for, else the value if there is room for it.
+fn put_sized(out: &mut Vec<u8>, value: &[u8], room: u32) -> Result<()> {
+    let size = u32::try_from(value.len()).map_err(|_| Errno::RANGE)?;
+    match room {
+        0 => put(out, &abi::GetxattrOut { size, padding: 0 }),
+        room if size > room => return Err(Errno::RANGE),
+        _ => out.extend_from_slice(value),
+    }
+    Ok(())
+}

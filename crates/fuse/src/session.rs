@@ -1,0 +1,339 @@
+//! The connection to the kernel while a file system is mounted: workers, and how they end.
+//!
+//! Each worker reads a request, carries it out and answers it, so a request never changes threads
+//! and never waits in a queue of ours: the kernel's queue is the only one (`crew` decides how many
+//! workers listen to it). All read one descriptor. It is closed when the last of them ends, which
+//! is what makes the kernel give up whatever was still asked of this file system.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno as Os;
+use vfs::FileSystem;
+
+use crate::abi::{fopen, op};
+use crate::buffer::Buffer;
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::handshake::Agreed;
+use crate::options::Options;
+use crate::reply::Replier;
+use crate::request::{Malformed, Op, Request};
+use crate::seek::{self, Search, Searcher};
+use crate::serve::{Answer, Errno, Server};
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The file system was unmounted, by us or by someone else, and nothing uses it any more.
+    Unmounted,
+    /// The connection was cut: by a forced unmount, or through `/sys/fs/fuse/connections`.
+    Aborted,
+    /// The device failed with this error number.
+    Failed(i32),
+}
+
+/// Operations are numbered below this.
+const OPS: usize = 64;
+
+/// To answer with more than this is work.
+const LARGE: usize = 32 << 10;
+
+type OnEnd = Box<dyn FnOnce(End) + Send>;
+
+/// What outlives the workers.
+pub(crate) struct Session {
+    fs: Arc<dyn FileSystem>,
+    agreed: Agreed,
+    create_flags: u32,
+    crew: Crew,
+    searcher: Searcher,
+    /// Threads that have not ended.
+    live: AtomicUsize,
+    counts: [AtomicU64; OPS],
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Set by the first worker that notices.
+    noticed: Option<End>,
+    /// Set when all threads are done.
+    end: Option<End>,
+    on_end: Vec<OnEnd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Starts serving what the handshake agreed.
+    pub(crate) fn start(
+        device: OwnedFd,
+        fs: Arc<dyn FileSystem>,
+        options: &Options,
+        agreed: Agreed,
+        buffer: Buffer,
+    ) -> Result<Arc<Session>, Error> {
+        let count = options.worker_count();
+        let direct = options.direct_create && agreed.allows_direct_create();
+        let (searcher, searches) = Searcher::new();
+        let session = Arc::new(Session {
+            fs,
+            agreed,
+            create_flags: if direct { fopen::DIRECT_IO } else { 0 },
+            crew: Crew::new(count),
+            searcher,
+            live: AtomicUsize::new(count + 2),
+            counts: [const { AtomicU64::new(0) }; OPS],
+            state: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        let device = Arc::new(device);
+        let seat = |number| Seat {
+            session: Arc::clone(&session),
+            device: Arc::clone(&device),
+            number,
+        };
+        let mut buffer = Some(buffer);
+        let mut started = 0;
+        let result = (0..count)
+            .try_for_each(|number| {
+                let (seat, buffer) = (seat(number), buffer.take());
+                session.spawn(&mut started, move || seat.work(buffer))
+            })
+            .and_then(|()| {
+                let seat = seat(count);
+                session.spawn(&mut started, move || seat.watch())
+            })
+            .and_then(|()| {
+                let seat = seat(count + 1);
+                session.spawn(&mut started, move || seat.search(&searches))
+            });
+        if let Err(error) = result {
+            session
+                .live
+                .fetch_sub(count + 2 - started, Ordering::AcqRel);
+            session.stop();
+            return Err(Error::Thread(error));
+        }
+        Ok(session)
+    }
+
+    fn spawn(
+        &self,
+        started: &mut usize,
+        run: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        let handle = thread::Builder::new()
+            .name(format!("fuse-{started}"))
+            .spawn(run)?;
+        self.state.lock().threads.push(handle);
+        *started += 1;
+        Ok(())
+    }
+
+    /// Whether the kernel can still ask something.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state.lock().end.is_none()
+    }
+
+    /// Makes workers that wait for a request end after the next one, and all others now.
+    pub(crate) fn stop(&self) {
+        self.crew.stop();
+        self.searcher.stop();
+    }
+
+    /// Waits until the session has ended.
+    pub(crate) fn wait(&self) -> End {
+        let mut state = self.state.lock();
+        loop {
+            match state.end {
+                Some(end) => return end,
+                None => self.ended.wait(&mut state),
+            }
+        }
+    }
+
+    /// Waits until the session has ended, but not for ever.
+    pub(crate) fn wait_for(&self, patience: Duration) -> Option<End> {
+        let deadline = Instant::now() + patience;
+        let mut state = self.state.lock();
+        while state.end.is_none() {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        state.end
+    }
+
+    /// Waits for the threads of an ended session.
+    pub(crate) fn join(&self) {
+        let threads = std::mem::take(&mut self.state.lock().threads);
+        for handle in threads {
+            // A callback at the end runs on one of them, and may be what drops the mount.
+            if handle.thread().id() != thread::current().id() {
+                // They catch panics, so there is nothing to pass on.
+                let _ = handle.join();
+            }
+        }
+    }
+
+    /// Calls `f` when the session has ended, at once if it has.
+    pub(crate) fn on_end(&self, f: OnEnd) {
+        let mut state = self.state.lock();
+        match state.end {
+            None => state.on_end.push(f),
+            Some(end) => {
+                drop(state);
+                f(end);
+            }
+        }
+    }
+
+    /// How often each operation was asked for.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        (0u32..)
+            .zip(&self.counts)
+            .map(|(opcode, count)| (op::name(opcode), count.load(Ordering::Relaxed)))
+            .filter(|&(_, count)| count > 0)
+            .collect()
+    }
+
+    fn finish(&self) {
+        if catch_unwind(AssertUnwindSafe(|| self.fs.forget_all())).is_err() {
+            tracing::error!("panicked at the end of a session");
+        }
+        let mut state = self.state.lock();
+        let end = state.noticed.unwrap_or(End::Aborted);
+        state.end = Some(end);
+        let callbacks = std::mem::take(&mut state.on_end);
+        drop(state);
+        self.ended.notify_all();
+        tracing::debug!(?end, "session ended");
+        callbacks.into_iter().for_each(|f| f(end));
+    }
+}
+
+/// A thread's place in a session.
+struct Seat {
+    session: Arc<Session>,
+    device: Arc<OwnedFd>,
+    number: usize,
+}
+
+impl Seat {
+    fn work(self, buffer: Option<Buffer>) {
+        let crew = &self.session.crew;
+        let mut buffer = buffer.unwrap_or_else(Buffer::new);
+        let mut out = Vec::new();
+        crew.join(self.number);
+        while crew.turn(self.number) {
+            match buffer.read(self.device.as_fd()) {
+                Ok(bytes) => {
+                    self.handle(bytes, &mut out);
+                }
+                Err(error) => {
+                    let end = match error {
+                        Os::NODEV => End::Unmounted,
+                        Os::CONNABORTED => End::Aborted,
+                        error => {
+                            tracing::error!(%error, "/dev/fuse failed; the file system is gone");
+                            End::Failed(error.raw_os_error())
+                        }
+                    };
+                    self.session.state.lock().noticed.get_or_insert(end);
+                    self.session.stop();
+                }
+            }
+        }
+        self.finish();
+    }
+
+    fn watch(self) {
+        self.session.crew.watch(&*self.device);
+        self.finish();
+    }
+
+    fn search(self, searches: &Receiver<Option<Search>>) {
+        seek::run(&*self.device, &*self.session.fs, searches);
+        self.finish();
+    }
+
+    fn finish(self) {
+        let Seat {
+            session, device, ..
+        } = self;
+        // Before the session counts as ended, so that by then nobody waits for an answer.
+        drop(device);
+        if session.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            session.finish();
+        }
+    }
+
+    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        let session = &*self.session;
+        let request = match Request::parse(bytes, session.agreed.setxattr_ext()) {
+            Ok(request) => request,
+            Err(Malformed { header: None }) => {
+                return tracing::warn!(len = bytes.len(), "a request without a header");
+            }
+            Err(Malformed { header: Some(head) }) => {
+                tracing::warn!(op = op::name(head.opcode), "a request that cannot be read");
+                if !matches!(head.opcode, op::FORGET | op::BATCH_FORGET) {
+                    Replier::new(self.device.as_fd(), head.unique).error(Errno::INVALID.0);
+                }
+                return;
+            }
+        };
+        let opcode = request.header.opcode;
+        if let Some(count) = session.counts.get(opcode as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        out.clear();
+        let server = Server {
+            fs: &*session.fs,
+            create_flags: session.create_flags,
+            searcher: &session.searcher,
+        };
+        // A file system that panicked may be in any state, but it is still there, and so is whoever
+        // waits: an error for this call is the best there is.
+        session.crew.begin(self.number);
+        let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
+        let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
+        if !large {
+            // Before the answer: with it, the next request may come.
+            session.crew.end(self.number);
+        }
+        let replier = Replier::new(self.device.as_fd(), request.header.unique);
+        match answer {
+            Ok(Ok(Answer::Output)) => replier.bytes(out),
+            Ok(Ok(Answer::Pieces(pieces, max))) => replier.pieces(&pieces, max),
+            Ok(Ok(Answer::Silence)) => {}
+            Ok(Err(errno)) => {
+                if errno == Errno::IO {
+                    tracing::debug!(op = op::name(opcode), ino = request.header.nodeid, "EIO");
+                }
+                replier.error(errno.0);
+            }
+            Err(_) => {
+                tracing::error!(
+                    op = op::name(opcode),
+                    ino = request.header.nodeid,
+                    "panicked"
+                );
+                if !matches!(request.op, Op::Forget { .. } | Op::BatchForget(_)) {
+                    replier.error(Errno::IO.0);
+                }
+            }
+        }
+        if large {
+            session.crew.end(self.number);
+        }
+    }
+}
