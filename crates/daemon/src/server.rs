@@ -430,11 +430,7 @@ impl Daemon {
     }
 
     /// The datasets whose keys a command is about, by pool; all if it names none.
-    fn key_targets(
-        &self,
-        names: &[String],
-        recursive: bool,
-    ) -> Result<Vec<(Arc<Imported>, Vec<Arc<Entry>>)>> {
+    fn key_targets(&self, names: &[String], recursive: bool) -> Result<Vec<KeyTargets>> {
         if names.is_empty() {
             let all = self.pools().into_iter().map(|imported| {
                 let entries = imported.all_heads()?;
@@ -537,6 +533,9 @@ fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()>
     context.tell(failures);
     Err(first)
 }
+
+/// Datasets of one pool whose keys a command is about.
+type KeyTargets = (Arc<Imported>, Vec<Arc<Entry>>);
 
 enum Outcome {
     Reply(Reply),

@@ -38,7 +38,11 @@ impl Shelf {
 
     fn write(&self, tree: &Tree, operation: impl Fn(&mut Writer<'_>)) {
         loop {
-            match tree.try_write(1, &mut |w| Ok(operation(w))).unwrap() {
+            let mut operation = |w: &mut Writer<'_>| {
+                operation(w);
+                Ok(())
+            };
+            match tree.try_write(1, &mut operation).unwrap() {
                 Attempt::Done { .. } => return,
                 Attempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
             }

@@ -1,0 +1,119 @@
+//! Devices that fail: the pool stops, and what was committed is there afterwards.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use block::fault::{Fault, FaultClock};
+use common::*;
+use pool::{ArrayKind, Error};
+
+#[test]
+fn a_failed_write_or_flush_suspends_and_loses_nothing_committed() {
+    // Every event of a commit in turn.
+    for event in 0..40 {
+        for short in [false, true] {
+            let clock = FaultClock::new();
+            let devices = fault_devices(1, &clock);
+            let pool = create_on(&devices);
+            let dataset = pool.open_dataset(1).unwrap();
+            put(&pool, &dataset, ArrayKind::Data, 1, 1).unwrap();
+            pool.commit().unwrap();
+            let start = clock.now();
+            devices[0].inject(if short {
+                Fault::ShortWrite { event: start + event, written: 700 }
+            } else {
+                Fault::DeadFrom(start + event)
+            });
+            let result = put(&pool, &dataset, ArrayKind::Data, 1, 2).and_then(|()| pool.commit());
+            let failed = result.is_err();
+            if failed {
+                assert!(pool.suspended().is_some());
+                assert!(matches!(pool.commit(), Err(Error::Suspended { .. })));
+                assert!(matches!(pool.enter().err(), Some(Error::Suspended { .. })));
+            }
+            drop((dataset, pool));
+            devices[0].heal();
+            let pool = open_on(&devices).unwrap();
+            let dataset = pool.open_dataset(1).unwrap();
+            let found = read_all(&dataset, ArrayKind::Data).unwrap();
+            let (old, new) = (BTreeMap::from([(1, 1)]), BTreeMap::from([(1, 2)]));
+            assert!(found == new || failed && found == old, "event {event}: {found:?}");
+            assert_clean(&pool);
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_is_never_taken_for_success() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, ArrayKind::Data, 1, 1).unwrap();
+    for event in clock.now()..clock.now() + 64 {
+        devices[1].inject(Fault::FailFlush(event));
+    }
+    assert!(pool.commit().is_err());
+    devices[1].heal();
+    // The kernel may have dropped what it could not write: trying again proves nothing.
+    assert!(matches!(pool.commit(), Err(Error::Suspended { .. })));
+}
+
+#[test]
+fn a_store_without_room_suspends() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(1, &clock);
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    devices[0].inject(Fault::FullAfter(devices[0].written() + 10_000));
+    let mut result = Ok(());
+    for slot in 0..100 {
+        result = put(&pool, &dataset, ArrayKind::Data, slot, slot);
+        if result.is_err() {
+            break;
+        }
+    }
+    assert!(result.is_err());
+    assert!(pool.suspended().unwrap().contains("device"));
+}
+
+#[test]
+fn unreadable_places_are_errors_that_say_where() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(1, &clock);
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, ArrayKind::Data, 1, 1).unwrap();
+    put(&pool, &dataset, ArrayKind::Pages, 1, 1).unwrap();
+    pool.commit().unwrap();
+    let ptr = dataset.get(ArrayKind::Data, 1).unwrap();
+    let mut buf = Vec::new();
+    let mut accept_all = |ptr: &pool::RecordPtr, bytes: &[u8]| dataset.is_undamaged(ptr, bytes);
+    dataset.read(ArrayKind::Data, 1, &mut buf, &mut accept_all).unwrap();
+
+    // Data has one copy: it is gone.
+    let header = header_size(&pool);
+    let addr = ptr.place.addr[0];
+    let at = header + u64::from(addr.segment().index()) * segment_size(&pool) + u64::from(addr.offset());
+    devices[0].inject(Fault::BadBytes { offset: at, len: 4096 });
+    let error = dataset.read(ArrayKind::Data, 1, &mut buf, &mut accept_all).unwrap_err();
+    assert!(error.to_string().contains("damaged in every copy"), "{error}");
+
+    // Metadata has two: the second serves.
+    let ptr = dataset.get(ArrayKind::Pages, 1).unwrap();
+    let addr = ptr.place.addr[0];
+    let at = header + u64::from(addr.segment().index()) * segment_size(&pool) + u64::from(addr.offset());
+    devices[0].inject(Fault::BadBytes { offset: at, len: 4096 });
+    dataset.read(ArrayKind::Pages, 1, &mut buf, &mut accept_all).unwrap();
+    assert_eq!(buf, contents(1));
+}
+
+fn segment_size(_: &pool::Pool) -> u64 {
+    1 << 20
+}
+
+/// A label, 32 superblocks and 32 key blocks, to the next 64 KiB.
+fn header_size(_: &pool::Pool) -> u64 {
+    (65 * 4096_u64).next_multiple_of(64 << 10)
+}
