@@ -1,0 +1,682 @@
+//! A file system in memory: small, and honest about what POSIX asks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use rustix::time::{ClockId, clock_gettime};
+use vfs::{
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
+    RenameMode, Result, Seek, SetAttr, SetTime, SetXattr, StatFs, Time,
+};
+
+use super::contents::{Contents, PAGE};
+
+/// Looking this name up panics.
+pub const PANIC: &[u8] = b"panic";
+
+type Hook = dyn Fn(&'static str, Ino) + Send + Sync;
+
+/// The file system.
+pub struct MemFs {
+    nodes: Mutex<Nodes>,
+    /// Signalled whenever lookups are given back.
+    forgotten: Condvar,
+    /// Called, without locks, before reads, writes and fsyncs.
+    hook: Mutex<Option<std::sync::Arc<Hook>>>,
+}
+
+struct Nodes {
+    next: Ino,
+    all: BTreeMap<Ino, Node>,
+    synced: u64,
+}
+
+struct Node {
+    attr: Attr,
+    lookups: u64,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    body: Body,
+}
+
+enum Body {
+    File(Contents),
+    Directory(Directory),
+    Symlink(Vec<u8>),
+    Special,
+}
+
+#[derive(Default)]
+struct Directory {
+    parent: Ino,
+    names: BTreeMap<Vec<u8>, u64>,
+    /// By cookie, which only grows: a listing goes on where it was whatever happens meanwhile.
+    entries: BTreeMap<u64, (Vec<u8>, Ino)>,
+    last_cookie: u64,
+}
+
+fn now() -> Time {
+    let now = clock_gettime(ClockId::Realtime);
+    Time {
+        secs: now.tv_sec,
+        nanos: now.tv_nsec as u32,
+    }
+}
+
+impl MemFs {
+    pub fn new() -> MemFs {
+        let mut nodes = Nodes {
+            next: ROOT,
+            all: BTreeMap::new(),
+            synced: 0,
+        };
+        let caller = Caller {
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+        };
+        nodes.add(
+            &caller,
+            Kind::Directory,
+            0o777,
+            0,
+            Body::Directory(Directory {
+                parent: ROOT,
+                last_cookie: 2,
+                ..Directory::default()
+            }),
+        );
+        MemFs {
+            nodes: Mutex::new(nodes),
+            forgotten: Condvar::new(),
+            hook: Mutex::new(None),
+        }
+    }
+
+    /// Calls `hook` before each read, write, fsync and sync.
+    pub fn set_hook(&self, hook: impl Fn(&'static str, Ino) + Send + Sync + 'static) {
+        *self.hook.lock() = Some(std::sync::Arc::new(hook));
+    }
+
+    fn call_hook(&self, what: &'static str, ino: Ino) {
+        let hook = self.hook.lock().clone();
+        if let Some(hook) = hook {
+            hook(what, ino);
+        }
+    }
+
+    /// How many inodes there are, with and without names.
+    pub fn inodes(&self) -> usize {
+        self.nodes.lock().all.len()
+    }
+
+    /// How often `sync` was called.
+    pub fn synced(&self) -> u64 {
+        self.nodes.lock().synced
+    }
+
+    /// Lookups of everything but the root.
+    pub fn lookups(&self) -> u64 {
+        self.nodes.lock().lookups()
+    }
+
+    /// Waits until what is forgotten leaves this many inodes; false if it takes too long.
+    pub fn wait_for_inodes(&self, count: usize) -> bool {
+        let mut nodes = self.nodes.lock();
+        while nodes.all.len() != count {
+            if self.forgotten.wait_for(&mut nodes, PATIENCE).timed_out() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until no lookups are left; false if it takes too long.
+    pub fn wait_for_no_lookups(&self) -> bool {
+        let mut nodes = self.nodes.lock();
+        while nodes.lookups() != 0 {
+            if self.forgotten.wait_for(&mut nodes, PATIENCE).timed_out() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Nodes {
+    fn lookups(&self) -> u64 {
+        let others = self.all.iter().filter(|(ino, _)| **ino != ROOT);
+        others.map(|(_, node)| node.lookups).sum()
+    }
+
+    fn add(&mut self, caller: &Caller, kind: Kind, mode: u16, rdev: u32, body: Body) -> Ino {
+        let ino = self.next;
+        self.next += 1;
+        let now = now();
+        let attr = Attr {
+            ino,
+            kind,
+            mode,
+            nlink: if kind == Kind::Directory { 2 } else { 1 },
+            uid: caller.uid,
+            gid: caller.gid,
+            rdev,
+            size: 0,
+            blocks: 0,
+            blksize: PAGE as u32,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+        };
+        let node = Node {
+            attr,
+            lookups: 0,
+            xattrs: BTreeMap::new(),
+            body,
+        };
+        self.all.insert(ino, node);
+        ino
+    }
+
+    fn get(&mut self, ino: Ino) -> Result<&mut Node> {
+        self.all.get_mut(&ino).ok_or(Error::Stale)
+    }
+
+    fn directory(&mut self, ino: Ino) -> Result<&mut Directory> {
+        match &mut self.get(ino)?.body {
+            Body::Directory(directory) => Ok(directory),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    fn file(&mut self, ino: Ino) -> Result<(&mut Attr, &mut Contents)> {
+        let node = self.get(ino)?;
+        match &mut node.body {
+            Body::File(contents) => Ok((&mut node.attr, contents)),
+            Body::Directory(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    fn find(&mut self, parent: Ino, name: &[u8]) -> Result<Ino> {
+        let directory = self.directory(parent)?;
+        let cookie = directory.names.get(name).ok_or(Error::NotFound)?;
+        Ok(directory.entries[cookie].1)
+    }
+
+    fn look(&mut self, ino: Ino) -> Result<Attr> {
+        let node = self.get(ino)?;
+        node.lookups += 1;
+        Ok(node.attr)
+    }
+
+    fn is_directory(&mut self, ino: Ino) -> Result<bool> {
+        Ok(self.get(ino)?.attr.kind == Kind::Directory)
+    }
+
+    /// Gives `ino` a name; its link count is the caller's business.
+    fn enter(&mut self, parent: Ino, name: &[u8], ino: Ino) -> Result<()> {
+        if name.len() > 255 {
+            return Err(Error::NameTooLong);
+        }
+        let child_is_directory = self.is_directory(ino)?;
+        let directory = self.directory(parent)?;
+        directory.last_cookie += 1;
+        let cookie = directory.last_cookie;
+        directory.names.insert(name.to_vec(), cookie);
+        directory.entries.insert(cookie, (name.to_vec(), ino));
+        if child_is_directory {
+            self.directory(ino)?.parent = parent;
+        }
+        self.changed_directory(parent, i32::from(child_is_directory))
+    }
+
+    fn leave(&mut self, parent: Ino, name: &[u8]) -> Result<Ino> {
+        let directory = self.directory(parent)?;
+        let cookie = directory.names.remove(name).ok_or(Error::NotFound)?;
+        let (_, ino) = directory.entries.remove(&cookie).ok_or(Error::NotFound)?;
+        let child_is_directory = self.is_directory(ino)?;
+        self.changed_directory(parent, -i32::from(child_is_directory))?;
+        Ok(ino)
+    }
+
+    fn changed_directory(&mut self, ino: Ino, links: i32) -> Result<()> {
+        let attr = &mut self.get(ino)?.attr;
+        attr.nlink = attr.nlink.strict_add_signed(links);
+        (attr.mtime, attr.ctime) = (now(), now());
+        Ok(())
+    }
+
+    /// Takes a link from what has lost a name.
+    fn drop_link(&mut self, ino: Ino) -> Result<()> {
+        let node = self.get(ino)?;
+        node.attr.ctime = now();
+        node.attr.nlink -= if node.attr.kind == Kind::Directory {
+            2
+        } else {
+            1
+        };
+        self.reap(ino);
+        Ok(())
+    }
+
+    fn reap(&mut self, ino: Ino) {
+        if self
+            .all
+            .get(&ino)
+            .is_some_and(|node| node.attr.nlink == 0 && node.lookups == 0)
+        {
+            self.all.remove(&ino);
+        }
+    }
+
+    fn make(
+        &mut self,
+        caller: &Caller,
+        parent: Ino,
+        name: Option<&[u8]>,
+        new: &NewNode,
+    ) -> Result<Attr> {
+        if name.is_some_and(|name| name.len() > 255) {
+            return Err(Error::NameTooLong);
+        }
+        if self.get(parent)?.attr.nlink == 0 {
+            return Err(Error::NotFound);
+        }
+        let body = match new.kind {
+            Kind::File => Body::File(Contents::default()),
+            Kind::Directory => Body::Directory(Directory {
+                last_cookie: 2,
+                ..Directory::default()
+            }),
+            Kind::Symlink => return Err(Error::Invalid),
+            _ => Body::Special,
+        };
+        self.make_body(caller, parent, name, new, body)
+    }
+
+    fn make_body(
+        &mut self,
+        caller: &Caller,
+        parent: Ino,
+        name: Option<&[u8]>,
+        new: &NewNode,
+        body: Body,
+    ) -> Result<Attr> {
+        match name.map(|name| self.find(parent, name)) {
+            Some(Ok(_)) => return Err(Error::Exists),
+            None | Some(Err(Error::NotFound)) => {}
+            Some(Err(error)) => return Err(error),
+        }
+        let ino = self.add(caller, new.kind, new.mode & !new.umask, new.rdev, body);
+        match name {
+            Some(name) => self.enter(parent, name, ino)?,
+            None => self.get(ino)?.attr.nlink = 0,
+        }
+        self.look(ino)
+    }
+
+    fn remove(&mut self, parent: Ino, name: &[u8], directory: bool) -> Result<()> {
+        let ino = self.find(parent, name)?;
+        match (self.is_directory(ino)?, directory) {
+            (true, false) => return Err(Error::IsDirectory),
+            (false, true) => return Err(Error::NotDirectory),
+            (true, true) if !self.directory(ino)?.names.is_empty() => return Err(Error::NotEmpty),
+            _ => {}
+        }
+        self.leave(parent, name)?;
+        self.drop_link(ino)
+    }
+
+    fn rename(
+        &mut self,
+        (parent, name): (Ino, &[u8]),
+        (new_parent, new_name): (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        let ino = self.find(parent, name)?;
+        let target = match self.find(new_parent, new_name) {
+            Ok(target) => Some(target),
+            Err(Error::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        match (mode, target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Error::Exists),
+            (RenameMode::Exchange, None) => return Err(Error::NotFound),
+            (RenameMode::Exchange, Some(target)) => {
+                self.leave(parent, name)?;
+                self.leave(new_parent, new_name)?;
+                self.enter(parent, name, target)?;
+                return self.enter(new_parent, new_name, ino);
+            }
+            (_, Some(target)) if target == ino => return Ok(()),
+            (_, Some(_)) => {
+                let directory = self.is_directory(ino)?;
+                self.remove(new_parent, new_name, directory)?;
+            }
+            (_, None) => {}
+        }
+        self.leave(parent, name)?;
+        self.enter(new_parent, new_name, ino)?;
+        self.get(ino)?.attr.ctime = now();
+        Ok(())
+    }
+}
+
+fn kill_suidgid(attr: &mut Attr) {
+    attr.mode &= !0o4000;
+    if attr.mode & 0o010 != 0 {
+        attr.mode &= !0o2000;
+    }
+}
+
+/// The permission bits that an access ACL means.
+fn mode_of_acl(acl: &[u8], mode: u16) -> u16 {
+    let entries = acl.get(4..).unwrap_or_default().chunks_exact(8);
+    let entries = entries.map(|e| (u16::from_le_bytes([e[0], e[1]]), u16::from(e[2]) & 7));
+    let find = |tag| {
+        entries
+            .clone()
+            .find(|&(t, _)| t == tag)
+            .map(|(_, permissions)| permissions)
+    };
+    let user = find(1).unwrap_or(mode >> 6 & 7);
+    let group = find(0x10).or_else(|| find(4)).unwrap_or(mode >> 3 & 7);
+    let other = find(0x20).unwrap_or(mode & 7);
+    mode & 0o7000 | user << 6 | group << 3 | other
+}
+
+const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
+
+impl FileSystem for MemFs {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        assert!(name != PANIC, "asked to panic");
+        let mut nodes = self.nodes.lock();
+        let ino = nodes.find(parent, name)?;
+        nodes.look(ino)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        let mut nodes = self.nodes.lock();
+        if let Ok(node) = nodes.get(ino) {
+            node.lookups = node.lookups.strict_sub(count);
+            nodes.reap(ino);
+        }
+        self.forgotten.notify_all();
+    }
+
+    fn forget_all(&self) {
+        let mut nodes = self.nodes.lock();
+        nodes.all.values_mut().for_each(|node| node.lookups = 0);
+        nodes.all.retain(|_, node| node.attr.nlink > 0);
+        self.forgotten.notify_all();
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        Ok(self.nodes.lock().get(ino)?.attr)
+    }
+
+    fn setattr(&self, _: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let mut nodes = self.nodes.lock();
+        if let Some(size) = set.size {
+            let (attr, contents) = nodes.file(ino)?;
+            contents.truncate(size);
+            (attr.size, attr.blocks) = (size, contents.blocks());
+            attr.mtime = now();
+        }
+        let attr = &mut nodes.get(ino)?.attr;
+        let time = |time| match time {
+            SetTime::Now => now(),
+            SetTime::At(time) => time,
+        };
+        attr.mode = set.mode.unwrap_or(attr.mode);
+        attr.uid = set.uid.unwrap_or(attr.uid);
+        attr.gid = set.gid.unwrap_or(attr.gid);
+        attr.atime = set.atime.map_or(attr.atime, time);
+        attr.mtime = set.mtime.map_or(attr.mtime, time);
+        attr.ctime = set.ctime.unwrap_or_else(now);
+        if set.kill_suidgid {
+            kill_suidgid(attr);
+        }
+        Ok(*attr)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        match &self.nodes.lock().get(ino)?.body {
+            Body::Symlink(target) => Ok(target.clone()),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], new: &NewNode) -> Result<Attr> {
+        self.nodes.lock().make(caller, parent, Some(name), new)
+    }
+
+    fn tmpfile(&self, caller: &Caller, parent: Ino, new: &NewNode) -> Result<Attr> {
+        self.nodes.lock().make(caller, parent, None, new)
+    }
+
+    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], new: &NewNode) -> Result<Attr> {
+        self.nodes.lock().make(caller, parent, Some(name), new)
+    }
+
+    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        let mut nodes = self.nodes.lock();
+        let new = NewNode {
+            kind: Kind::Symlink,
+            mode: 0o777,
+            umask: 0,
+            rdev: 0,
+        };
+        let body = Body::Symlink(target.to_vec());
+        let attr = nodes.make_body(caller, parent, Some(name), &new, body)?;
+        let node = nodes.get(attr.ino)?;
+        node.attr.size = target.len() as u64;
+        Ok(node.attr)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let mut nodes = self.nodes.lock();
+        if nodes.find(parent, name).is_ok() {
+            return Err(Error::Exists);
+        }
+        nodes.enter(parent, name, ino)?;
+        let attr = &mut nodes.get(ino)?.attr;
+        attr.nlink += 1;
+        attr.ctime = now();
+        nodes.look(ino)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.nodes.lock().remove(parent, name, false)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.nodes.lock().remove(parent, name, true)
+    }
+
+    fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.nodes
+            .lock()
+            .rename((parent, name), (new_parent, new_name), mode)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
+        self.call_hook("read", ino);
+        let mut nodes = self.nodes.lock();
+        let (attr, contents) = nodes.file(ino)?;
+        attr.atime = now();
+        let end = attr.size.min(offset.saturating_add(len.into()));
+        Ok(contents.pieces(offset, end))
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+        self.call_hook("write", ino);
+        let mut nodes = self.nodes.lock();
+        let (attr, contents) = nodes.file(ino)?;
+        contents.write(offset, data);
+        attr.size = attr.size.max(offset + data.len() as u64);
+        attr.blocks = contents.blocks();
+        (attr.mtime, attr.ctime) = (now(), now());
+        if kill {
+            kill_suidgid(attr);
+        }
+        Ok(())
+    }
+
+    fn fsync(&self, ino: Ino, _: bool) -> Result<()> {
+        self.call_hook("fsync", ino);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.call_hook("sync", 0);
+        self.nodes.lock().synced += 1;
+        Ok(())
+    }
+
+    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
+        let mut nodes = self.nodes.lock();
+        let (attr, contents) = nodes.file(ino)?;
+        match mode {
+            Fallocate::Allocate { .. } => contents.allocate(offset, offset + len),
+            Fallocate::Punch | Fallocate::Zero { .. } => contents.punch(offset, offset + len),
+        }
+        if let Fallocate::Allocate { keep_size: false } | Fallocate::Zero { keep_size: false } =
+            mode
+        {
+            attr.size = attr.size.max(offset + len);
+        }
+        attr.blocks = contents.blocks();
+        Ok(())
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        let mut nodes = self.nodes.lock();
+        let (attr, contents) = nodes.file(ino)?;
+        contents
+            .seek(offset, attr.size, what == Seek::Data)
+            .ok_or(Error::NoSuchAddress)
+    }
+
+    fn copy_range(&self, from: Ino, at: u64, to: Ino, to_at: u64, len: u64) -> Result<u64> {
+        let mut nodes = self.nodes.lock();
+        let (attr, contents) = nodes.file(from)?;
+        let end = attr.size.min(at + len);
+        let copied: Vec<Bytes> = contents.pieces(at, end);
+        let (attr, contents) = nodes.file(to)?;
+        let mut position = to_at;
+        for piece in &copied {
+            contents.write(position, piece);
+            position += piece.len() as u64;
+        }
+        attr.size = attr.size.max(position);
+        attr.blocks = contents.blocks();
+        Ok(position - to_at)
+    }
+
+    fn readdir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let mut nodes = self.nodes.lock();
+        let directory = nodes.directory(ino)?;
+        let dots = [
+            (1, b".".to_vec(), ino),
+            (2, b"..".to_vec(), directory.parent),
+        ];
+        let entries = directory
+            .entries
+            .iter()
+            .map(|(c, (name, i))| (*c, name.clone(), *i));
+        let all: Vec<_> = dots
+            .into_iter()
+            .chain(entries)
+            .filter(|(c, ..)| *c > cookie)
+            .collect();
+        for (cookie, name, ino) in all {
+            let node = nodes.get(ino)?;
+            let attr = (attrs && cookie > 2).then_some(node.attr);
+            let entry = DirEntry {
+                ino,
+                kind: node.attr.kind,
+                name: &name,
+                cookie,
+                attr,
+            };
+            if !emit(&entry) {
+                break;
+            }
+            node.lookups += u64::from(attr.is_some());
+        }
+        Ok(())
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        Ok(StatFs {
+            block_size: 4096,
+            blocks: 1000,
+            blocks_free: 600,
+            blocks_available: 500,
+            files: 100,
+            files_free: 50,
+            name_max: 255,
+        })
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        let mut nodes = self.nodes.lock();
+        let node = nodes.get(ino)?;
+        match node.xattrs.contains_key(name) {
+            true if how.create => return Err(Error::Exists),
+            false if how.replace => return Err(Error::NoAttribute),
+            _ => {}
+        }
+        if name == ACCESS_ACL {
+            node.attr.mode = mode_of_acl(value, node.attr.mode);
+            if how.kill_sgid {
+                node.attr.mode &= !0o2000;
+            }
+        }
+        node.xattrs.insert(name.to_vec(), value.to_vec());
+        node.attr.ctime = now();
+        Ok(())
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let mut nodes = self.nodes.lock();
+        nodes
+            .get(ino)?
+            .xattrs
+            .get(name)
+            .cloned()
+            .ok_or(Error::NoAttribute)
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        Ok(self.nodes.lock().get(ino)?.xattrs.keys().cloned().collect())
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let mut nodes = self.nodes.lock();
+        nodes
+            .get(ino)?
+            .xattrs
+            .remove(name)
+            .map(drop)
+            .ok_or(Error::NoAttribute)
+    }
+}

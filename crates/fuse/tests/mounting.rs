@@ -1,0 +1,305 @@
+//! Mounting, unmounting, and everything that gets in between.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+
+use common::memfs::MemFs;
+use fuse::{End, Error, Mount, Options};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::geteuid;
+
+const SERVE: &str = "FUSE_TEST_SERVE";
+
+/// Threads of this process that serve a mount.
+fn serving_threads() -> usize {
+    let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
+        // It may end meanwhile.
+        fs::read_to_string(task.ok()?.path().join("comm")).ok()
+    });
+    names.filter(|name| name.starts_with("fuse-")).count()
+}
+
+fn is_listed(path: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.contains(path.to_str().unwrap())
+}
+
+/// Not a test: what `a_killed_process` runs as another process.
+#[test]
+fn serve_until_killed() {
+    let Some(path) = std::env::var_os(SERVE) else {
+        return;
+    };
+    let mount = Mount::new(Arc::new(MemFs::new()), path.as_ref(), &Options::default()).unwrap();
+    eprintln!("ready");
+    mount.wait();
+}
+
+/// Another process of this program that serves a file system at `path`.
+fn serve_elsewhere(path: &Path) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "serve_until_killed", "--nocapture"])
+        .env(SERVE, path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stderr.as_mut().unwrap());
+    assert!(said.lines().any(|line| line.unwrap() == "ready"));
+    child
+}
+
+#[test]
+fn unmounting_leaves_nothing_behind() {
+    let mounted = mounted_or_skip!();
+    let (path, fs) = (mounted.dir.path().to_owned(), mounted.fs.clone());
+    fs::write(mounted.path("file"), b"x").unwrap();
+    assert!(mounted.mount.is_mounted());
+    mounted.mount.unmount(false).unwrap();
+    assert!(!mounted.mount.is_mounted());
+    assert!(!is_listed(&path));
+    assert_eq!(fs.lookups(), 0, "all lookups are given back");
+    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    mounted.mount.unmount(false).unwrap();
+    mounted.mount.unmount(true).unwrap();
+    drop(mounted.mount);
+    // The tests of this file run in one process, so others may be serving.
+    assert_eq!(
+        Arc::strong_count(&fs),
+        2,
+        "a thread still has the file system"
+    );
+}
+
+#[test]
+fn a_file_system_in_use_stays() {
+    let mounted = mounted_or_skip!();
+    let file = File::create(mounted.path("file")).unwrap();
+    let error = mounted.mount.unmount(false).unwrap_err();
+    assert!(
+        matches!(&error, Error::Busy(path) if path == mounted.dir.path()),
+        "{error}"
+    );
+    assert!(error.to_string().contains("in use"), "{error}");
+    assert!(mounted.mount.is_mounted());
+    file.write_all_at(b"works", 0).unwrap();
+    drop(file);
+    mounted.mount.unmount(false).unwrap();
+}
+
+#[test]
+fn force_gives_errors_to_those_who_use_it() {
+    for writeback_cache in [false, true] {
+        let mounted = mounted_or_skip!(&Options {
+            writeback_cache,
+            ..Options::default()
+        });
+        fs::write(mounted.path("file"), b"before").unwrap();
+        let file = File::options()
+            .write(true)
+            .open(mounted.path("file"))
+            .unwrap();
+        file.write_all_at(b"last words", 0).unwrap();
+        let (send, ended) = mpsc::channel();
+        mounted.mount.on_end(move |end| send.send(end).unwrap());
+        mounted.mount.unmount(true).unwrap();
+        assert_eq!(ended.recv().unwrap(), mounted.mount.wait());
+        assert!(!is_listed(mounted.dir.path()));
+        assert!(file.write_all_at(b"too late", 0).is_err() || file.sync_all().is_err());
+        assert!(file.metadata().is_err() || file.sync_all().is_err());
+        drop(file);
+        // What was written before was written back.
+        let fs = mounted.fs.clone();
+        drop(mounted.mount);
+        let again = Mount::new(fs, mounted.dir.path(), &Options::default()).unwrap();
+        let all = fs::read(mounted.dir.path().join("file")).unwrap();
+        assert_eq!(all, b"last words", "{writeback_cache}");
+        again.unmount(false).unwrap();
+    }
+}
+
+#[test]
+fn force_works_while_the_file_system_hangs() {
+    if !geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mounted = mounted_or_skip!();
+    fs::write(mounted.path("file"), b"x").unwrap();
+    let (go_on, gate) = mpsc::channel::<()>();
+    let (at_read, reading) = mpsc::channel();
+    let gate = parking_lot::Mutex::new(gate);
+    mounted.fs.set_hook(move |what, _| {
+        if what == "read" {
+            let _ = at_read.send(());
+            let _ = gate.lock().recv();
+        }
+    });
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| fs::read(mounted.path("file")));
+        reading.recv().unwrap();
+        let unmounting = scope.spawn(|| mounted.mount.unmount(true));
+        // The reader is let go before the worker is.
+        assert!(reader.join().unwrap().is_err());
+        drop(go_on);
+        unmounting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn someone_else_unmounts() {
+    if !geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mounted = mounted_or_skip!();
+    let (send, ended) = mpsc::channel();
+    mounted.mount.on_end(move |end| send.send(end).unwrap());
+    rustix::mount::unmount(mounted.dir.path(), UnmountFlags::empty()).unwrap();
+    assert_eq!(ended.recv().unwrap(), End::Unmounted);
+    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    assert!(!mounted.mount.is_mounted());
+    let (send, called) = mpsc::channel();
+    mounted.mount.on_end(move |end| send.send(end).unwrap());
+    assert_eq!(called.recv().unwrap(), End::Unmounted, "called at once");
+    mounted.mount.unmount(false).unwrap();
+}
+
+#[test]
+fn someone_else_unmounts_lazily() {
+    if !geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mounted = mounted_or_skip!();
+    let mut file = File::create_new(mounted.path("file")).unwrap();
+    rustix::mount::unmount(mounted.dir.path(), UnmountFlags::DETACH).unwrap();
+    assert!(mounted.mount.is_mounted(), "a file is still open");
+    file.write_all_at(b"still works", 0).unwrap();
+    drop(file);
+    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    let mounted = mounted_or_skip!();
+    file = File::create_new(mounted.path("file")).unwrap();
+    rustix::mount::unmount(mounted.dir.path(), UnmountFlags::DETACH).unwrap();
+    // Cutting the connection takes the control file system, which may not be there.
+    if Path::new("/sys/fs/fuse/connections")
+        .read_dir()
+        .is_ok_and(|mut dir| dir.next().is_some())
+    {
+        mounted.mount.unmount(true).unwrap();
+        assert!(file.metadata().is_err());
+    }
+    drop(file);
+}
+
+#[test]
+fn something_mounted_on_top() {
+    if !geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mounted = mounted_or_skip!();
+    let path = mounted.dir.path();
+    rustix::mount::mount("none", path, "tmpfs", MountFlags::empty(), None).unwrap();
+    let error = mounted.mount.unmount(false).unwrap_err();
+    assert!(matches!(error, Error::Covered(_)), "{error}");
+    let error = mounted.mount.unmount(true).unwrap_err();
+    assert!(matches!(error, Error::Covered(_)), "{error}");
+    rustix::mount::unmount(path, UnmountFlags::empty()).unwrap();
+    mounted.mount.unmount(false).unwrap();
+}
+
+#[test]
+fn a_killed_process_leaves_a_mount_that_is_cleared_away() {
+    if !common::can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let mut child = serve_elsewhere(dir.path());
+        fs::write(dir.path().join("file"), b"x").unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let error = fs::read_dir(dir.path()).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+    }
+    let fs = Arc::new(MemFs::new());
+    let mount = Mount::new(fs, dir.path(), &Options::default()).unwrap();
+    fs::write(dir.path().join("file"), b"new").unwrap();
+    assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"new");
+    mount.unmount(false).unwrap();
+    assert!(!is_listed(dir.path()), "the dead mounts are gone too");
+}
+
+#[test]
+fn dropping_unmounts_even_if_it_is_in_use() {
+    let mounted = mounted_or_skip!();
+    let path = mounted.dir.path().to_owned();
+    let mut file = File::create(mounted.path("file")).unwrap();
+    drop(mounted.mount);
+    assert!(!is_listed(&path));
+    assert!(file.read(&mut [0]).is_err());
+}
+
+#[test]
+fn mounting_again_and_again() {
+    let mounted = mounted_or_skip!();
+    let (fs, path) = (mounted.fs.clone(), mounted.dir.path().to_owned());
+    fs::write(mounted.path("file"), b"kept").unwrap();
+    drop(mounted.mount);
+    for _ in 0..50 {
+        let mount = Mount::new(fs.clone(), &path, &Options::default()).unwrap();
+        assert_eq!(fs::read(path.join("file")).unwrap(), b"kept");
+        mount.unmount(false).unwrap();
+    }
+    assert_eq!(Arc::strong_count(&fs), 2);
+}
+
+#[test]
+fn places_that_are_no_mountpoints() {
+    let fs = || Arc::new(MemFs::new());
+    let mount = |path: &Path| Mount::new(fs(), path, &Options::default()).unwrap_err();
+    let dir = tempfile::tempdir().unwrap();
+    let missing = mount(&dir.path().join("missing"));
+    assert!(matches!(missing, Error::NoMountpoint(_)), "{missing}");
+    let file = dir.path().join("file");
+    fs::write(&file, b"x").unwrap();
+    let error = mount(&file);
+    assert!(matches!(error, Error::NotDirectory(_)), "{error}");
+    let error = mount(&file.join("below"));
+    assert!(matches!(error, Error::NotDirectory(_)), "{error}");
+}
+
+#[test]
+fn what_was_in_the_directory_is_hidden_meanwhile() {
+    if !common::can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, b"below").unwrap();
+    // As an ordinary user, `fusermount3` would allow this too.
+    let mount = Mount::new(Arc::new(MemFs::new()), dir.path(), &Options::default()).unwrap();
+    assert!(!file.exists());
+    mount.unmount(false).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"below");
+}
+
+#[test]
+fn threads_end_with_the_mount() {
+    // In a process of its own: the other tests serve meanwhile.
+    const ALONE: &str = "FUSE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "threads_end_with_the_mount"])
+            .env(ALONE, "1")
+            .status();
+        return assert!(status.unwrap().success());
+    }
+    let mounted = mounted_or_skip!();
+    assert!(serving_threads() > 2);
+    mounted.mount.unmount(false).unwrap();
+    assert_eq!(serving_threads(), 0);
+}

@@ -1,0 +1,125 @@
+//! How requests are served: side by side, and whatever the file system does.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Barrier, mpsc};
+
+use fuse::Options;
+use parking_lot::Mutex;
+
+#[test]
+fn a_panic_is_an_error_for_one_call() {
+    let mounted = mounted_or_skip!();
+    let name = std::str::from_utf8(common::memfs::PANIC).unwrap();
+    for _ in 0..100 {
+        let error = fs::read(mounted.path(name)).unwrap_err();
+        assert_eq!(
+            error.raw_os_error(),
+            Some(rustix::io::Errno::IO.raw_os_error())
+        );
+    }
+    fs::write(mounted.path("file"), b"alive").unwrap();
+    assert_eq!(fs::read(mounted.path("file")).unwrap(), b"alive");
+    mounted.mount.unmount(false).unwrap();
+}
+
+#[test]
+fn as_many_requests_as_there_are_workers_go_on_at_the_same_time() {
+    const WORKERS: usize = 12;
+    let mounted = mounted_or_skip!(&Options {
+        threads: NonZeroUsize::new(WORKERS),
+        ..Options::default()
+    });
+    for number in 0..WORKERS {
+        fs::write(mounted.path(&format!("{number}")), b"x").unwrap();
+    }
+    // Nobody gets past this before all are there.
+    let barrier = Arc::new(Barrier::new(WORKERS));
+    mounted.fs.set_hook(move |what, _| {
+        if what == "read" {
+            barrier.wait();
+        }
+    });
+    std::thread::scope(|scope| {
+        for number in 0..WORKERS {
+            let path = mounted.path(&format!("{number}"));
+            scope.spawn(move || assert_eq!(fs::read(path).unwrap(), b"x"));
+        }
+    });
+}
+
+#[test]
+fn a_slow_request_does_not_hold_up_others() {
+    let mounted = mounted_or_skip!();
+    fs::write(mounted.path("slow"), b"x").unwrap();
+    for round in 0..20 {
+        let (go_on, gate) = mpsc::channel::<()>();
+        let (at_sync, syncing) = mpsc::channel();
+        let gate = Mutex::new(gate);
+        mounted.fs.set_hook(move |what, _| {
+            if what == "fsync" {
+                let _ = at_sync.send(());
+                let _ = gate.lock().recv();
+            }
+        });
+        let slow = File::open(mounted.path("slow")).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| slow.sync_all());
+            syncing.recv().unwrap();
+            fs::write(mounted.path(&format!("{round}")), b"meanwhile").unwrap();
+            drop(go_on);
+            waiting.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn many_threads_at_work() {
+    let mounted = mounted_or_skip!();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let dir = mounted.path(&format!("dir-{number}"));
+            scope.spawn(move || {
+                fs::create_dir(&dir).unwrap();
+                for round in 0..200 {
+                    let (path, moved) = (dir.join("file"), dir.join(format!("{round}")));
+                    let mut file = File::create(&path).unwrap();
+                    for piece in 0..5 {
+                        writeln!(file, "{number} {round} {piece}").unwrap();
+                    }
+                    drop(file);
+                    fs::rename(&path, &moved).unwrap();
+                    let lines = fs::read_to_string(&moved).unwrap();
+                    assert_eq!(lines.lines().last().unwrap(), format!("{number} {round} 4"));
+                    if round % 3 == 0 {
+                        fs::remove_file(&moved).unwrap();
+                    }
+                }
+                let names: BTreeSet<_> = fs::read_dir(&dir)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().file_name())
+                    .collect();
+                assert_eq!(names.len(), 133);
+                fs::remove_dir_all(&dir).unwrap();
+            });
+        }
+    });
+    assert!(mounted.fs.wait_for_inodes(1));
+    assert!(mounted.fs.wait_for_no_lookups());
+}
+
+#[test]
+fn one_worker_is_enough() {
+    let mounted = mounted_or_skip!(&Options {
+        threads: NonZeroUsize::new(1),
+        ..Options::default()
+    });
+    let data = vec![1; 5 << 20];
+    fs::write(mounted.path("file"), &data).unwrap();
+    assert_eq!(fs::read(mounted.path("file")).unwrap(), data);
+    mounted.mount.unmount(false).unwrap();
+}
