@@ -1,5 +1,59 @@
-//! The `strongroom` command.
-fn main() {
-    eprintln!("strongroom: no command is implemented yet");
-    std::process::exit(1);
+//! The `strongroom` command: what is typed, made into requests to the daemon, and what it answers, made
+//! readable.
+//!
+//! - `args` defines what can be typed, with the help texts;
+//! - `commands` carries it out, one file for each kind of thing;
+//! - `session` is the connection to the daemon, and what it needs from this side;
+//! - `terminal` asks people, for secrets and whether they mean it;
+//! - `show` prints sizes, times, tables and JSON.
+
+mod args;
+mod commands;
+mod session;
+mod show;
+mod terminal;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use daemon::api::Failure;
+
+use crate::args::Cli;
+use crate::commands::Outcome;
+use crate::session::Session;
+use crate::show::text::printable;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help, a version or a usage error. If nobody reads it, that is no error.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = Session::new(cli.socket, cli.json)
+        .and_then(|mut session| commands::run(cli.command, &mut session))
+        .unwrap_or_else(Outcome::failed);
+    if let Err(error) = print(&outcome.text) {
+        // A reader that has seen enough, like `head`, is no error.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            eprintln!("strongroom: cannot write to the standard output: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    for Failure { message, .. } in &outcome.failures {
+        eprintln!("strongroom: {}", printable(message));
+    }
+    match outcome.failures.first() {
+        Some(failure) => ExitCode::from(failure.kind.exit_code()),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(printable(text).as_bytes())?;
+    out.flush()
 }

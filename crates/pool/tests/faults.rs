@@ -21,7 +21,10 @@ fn a_failed_write_or_flush_suspends_and_loses_nothing_committed() {
             pool.commit().unwrap();
             let start = clock.now();
             devices[0].inject(if short {
-                Fault::ShortWrite { event: start + event, written: 700 }
+                Fault::ShortWrite {
+                    event: start + event,
+                    written: 700,
+                }
             } else {
                 Fault::DeadFrom(start + event)
             });
@@ -38,7 +41,10 @@ fn a_failed_write_or_flush_suspends_and_loses_nothing_committed() {
             let dataset = pool.open_dataset(1).unwrap();
             let found = read_all(&dataset, ArrayKind::Data).unwrap();
             let (old, new) = (BTreeMap::from([(1, 1)]), BTreeMap::from([(1, 2)]));
-            assert!(found == new || failed && found == old, "event {event}: {found:?}");
+            assert!(
+                found == new || failed && found == old,
+                "event {event}: {found:?}"
+            );
             assert_clean(&pool);
         }
     }
@@ -90,22 +96,39 @@ fn unreadable_places_are_errors_that_say_where() {
     let ptr = dataset.get(ArrayKind::Data, 1).unwrap();
     let mut buf = Vec::new();
     let mut accept_all = |ptr: &pool::RecordPtr, bytes: &[u8]| dataset.is_undamaged(ptr, bytes);
-    dataset.read(ArrayKind::Data, 1, &mut buf, &mut accept_all).unwrap();
+    dataset
+        .read(ArrayKind::Data, 1, &mut buf, &mut accept_all)
+        .unwrap();
 
     // Data has one copy: it is gone.
     let header = header_size(&pool);
     let addr = ptr.place.addr[0];
-    let at = header + u64::from(addr.segment().index()) * segment_size(&pool) + u64::from(addr.offset());
-    devices[0].inject(Fault::BadBytes { offset: at, len: 4096 });
-    let error = dataset.read(ArrayKind::Data, 1, &mut buf, &mut accept_all).unwrap_err();
-    assert!(error.to_string().contains("damaged in every copy"), "{error}");
+    let at =
+        header + u64::from(addr.segment().index()) * segment_size(&pool) + u64::from(addr.offset());
+    devices[0].inject(Fault::BadBytes {
+        offset: at,
+        len: 4096,
+    });
+    let error = dataset
+        .read(ArrayKind::Data, 1, &mut buf, &mut accept_all)
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("damaged in every copy"),
+        "{error}"
+    );
 
     // Metadata has two: the second serves.
     let ptr = dataset.get(ArrayKind::Pages, 1).unwrap();
     let addr = ptr.place.addr[0];
-    let at = header + u64::from(addr.segment().index()) * segment_size(&pool) + u64::from(addr.offset());
-    devices[0].inject(Fault::BadBytes { offset: at, len: 4096 });
-    dataset.read(ArrayKind::Pages, 1, &mut buf, &mut accept_all).unwrap();
+    let at =
+        header + u64::from(addr.segment().index()) * segment_size(&pool) + u64::from(addr.offset());
+    devices[0].inject(Fault::BadBytes {
+        offset: at,
+        len: 4096,
+    });
+    dataset
+        .read(ArrayKind::Pages, 1, &mut buf, &mut accept_all)
+        .unwrap();
     assert_eq!(buf, contents(1));
 }
 

@@ -14,7 +14,8 @@ fn pool() -> (Vec<std::sync::Arc<block::fault::FaultDevice>>, Pool) {
 
 fn create(pool: &Pool, name: &str) -> pool::Result<u64> {
     let guid = 1000 + name.bytes().map(u64::from).sum::<u64>();
-    pool.create_dataset(name, new_dataset(guid), &origin()).map(|entry| entry.id)
+    pool.create_dataset(name, new_dataset(guid), &origin())
+        .map(|entry| entry.id)
 }
 
 fn names(pool: &Pool) -> Vec<String> {
@@ -28,9 +29,16 @@ fn datasets_form_a_tree() {
     for name in ["tank/b", "tank/a", "tank/a/x", "tank/a/x/y"] {
         create(&pool, name).unwrap();
     }
-    pool.snapshot(&["tank/a@one".into()], true, &origin()).unwrap();
+    pool.snapshot(&["tank/a@one".into()], true, &origin())
+        .unwrap();
     let expected = [
-        "tank", "tank/a", "tank/a@one", "tank/a/x", "tank/a/x@one", "tank/a/x/y", "tank/a/x/y@one",
+        "tank",
+        "tank/a",
+        "tank/a@one",
+        "tank/a/x",
+        "tank/a/x@one",
+        "tank/a/x/y",
+        "tank/a/x/y@one",
         "tank/b",
     ];
     assert_eq!(names(&pool), expected);
@@ -39,7 +47,13 @@ fn datasets_form_a_tree() {
     drop(pool);
     let pool = open_on(&devices).unwrap();
     let expected = [
-        "tank", "tank/a", "tank/a@two", "tank/b", "tank/b/z", "tank/b/z@one", "tank/b/z/y",
+        "tank",
+        "tank/a",
+        "tank/a@two",
+        "tank/b",
+        "tank/b/z",
+        "tank/b/z@one",
+        "tank/b/z/y",
         "tank/b/z/y@one",
     ];
     assert_eq!(names(&pool), expected);
@@ -54,11 +68,15 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     for name in ["tank/a", "tank/a/b"] {
         create(&pool, name).unwrap();
     }
-    pool.snapshot(&["tank/a/b@s".into()], false, &origin()).unwrap();
+    pool.snapshot(&["tank/a/b@s".into()], false, &origin())
+        .unwrap();
     let before = names(&pool);
     let refused = |result: pool::Result<()>, what: &str| {
         let error = result.expect_err(what);
-        assert!(error.to_string().contains(what), "'{error}' does not say '{what}'");
+        assert!(
+            error.to_string().contains(what),
+            "'{error}' does not say '{what}'"
+        );
     };
     refused(create(&pool, "tank/a").map(drop), "exists already");
     refused(create(&pool, "tank/none/x").map(drop), "no such dataset");
@@ -66,13 +84,32 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     refused(create(&pool, "other/x").map(drop), "no such dataset");
     refused(create(&pool, "tank/\u{e9}").map(drop), "letters, digits");
     refused(create(&pool, "tank/a/b@s/c").map(drop), "letters, digits");
-    refused(pool.destroy_dataset("tank/a", false, &origin()).map(drop), "datasets below it");
-    refused(pool.destroy_dataset("tank/a/b", false, &origin()).map(drop), "snapshots; use -r");
-    refused(pool.destroy_dataset("tank", true, &origin()).map(drop), "pool destroy");
-    refused(pool.destroy_dataset("tank/a@none", false, &origin()).map(drop), "no such dataset");
-    refused(pool.rename("tank/a", "tank/a/b/c", &origin()), "below itself");
+    refused(
+        pool.destroy_dataset("tank/a", false, &origin()).map(drop),
+        "datasets below it",
+    );
+    refused(
+        pool.destroy_dataset("tank/a/b", false, &origin()).map(drop),
+        "snapshots; use -r",
+    );
+    refused(
+        pool.destroy_dataset("tank", true, &origin()).map(drop),
+        "pool destroy",
+    );
+    refused(
+        pool.destroy_dataset("tank/a@none", false, &origin())
+            .map(drop),
+        "no such dataset",
+    );
+    refused(
+        pool.rename("tank/a", "tank/a/b/c", &origin()),
+        "below itself",
+    );
     refused(pool.rename("tank", "tank/x", &origin()), "importing");
-    refused(pool.rename("tank/a/b@s", "tank/a@s", &origin()), "stays with its dataset");
+    refused(
+        pool.rename("tank/a/b@s", "tank/a@s", &origin()),
+        "stays with its dataset",
+    );
     let snap = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
         pool.snapshot(&names, false, &origin()).map(drop)
@@ -89,16 +126,28 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
 fn what_is_open_stays() {
     let (_devices, pool) = pool();
     let id = create(&pool, "tank/a").unwrap();
-    pool.snapshot(&["tank/a@s".into()], false, &origin()).unwrap();
+    pool.snapshot(&["tank/a@s".into()], false, &origin())
+        .unwrap();
     let open = pool.open_dataset(id).unwrap();
     assert!(matches!(pool.open_dataset(id), Err(Error::Busy { .. })));
-    assert!(matches!(pool.destroy_dataset("tank/a", true, &origin()), Err(Error::Busy { .. })));
-    assert!(matches!(pool.rollback("tank/a@s", false, &origin()), Err(Error::Busy { .. })));
+    assert!(matches!(
+        pool.destroy_dataset("tank/a", true, &origin()),
+        Err(Error::Busy { .. })
+    ));
+    assert!(matches!(
+        pool.rollback("tank/a@s", false, &origin()),
+        Err(Error::Busy { .. })
+    ));
     assert!(matches!(pool.export(), Err(Error::Busy { .. })));
-    let snapshot = pool.open_dataset(pool.find("tank/a@s").unwrap().id).unwrap();
+    let snapshot = pool
+        .open_dataset(pool.find("tank/a@s").unwrap().id)
+        .unwrap();
     let again = pool.open_dataset(snapshot.id()).unwrap();
     assert!(!again.is_writable());
-    assert!(matches!(pool.destroy_dataset("tank/a@s", false, &origin()), Err(Error::Busy { .. })));
+    assert!(matches!(
+        pool.destroy_dataset("tank/a@s", false, &origin()),
+        Err(Error::Busy { .. })
+    ));
     drop((open, snapshot, again));
     pool.destroy_dataset("tank/a", true, &origin()).unwrap();
     pool.export().unwrap();
@@ -115,7 +164,10 @@ fn later_snapshots_stand_in_the_way_of_a_rollback() {
     put(&pool, &dataset, ArrayKind::Data, 0, 4).unwrap();
     pool.commit().unwrap();
     drop(dataset);
-    let error = pool.rollback("tank@a", false, &origin()).unwrap_err().to_string();
+    let error = pool
+        .rollback("tank@a", false, &origin())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("@c, @b") && error.contains("-r"), "{error}");
     pool.rollback("tank@b", true, &origin()).unwrap();
     let dataset = pool.open_dataset(1).unwrap();
@@ -141,15 +193,24 @@ fn keyrings_are_kept_replaced_and_overwritten() {
     let secret: Vec<u8> = (0..9000u32).map(|i| (i * 7 / 3) as u8).collect();
     let marks = [&secret[100..140], &secret[5000..5040], &secret[8900..8940]];
     let on_device = |mark: &[u8]| devices[0].to_bytes().windows(mark.len()).any(|w| w == mark);
-    let entry = pool.create_dataset("tank/k", keyed(50, &secret, true), &origin()).unwrap();
+    let entry = pool
+        .create_dataset("tank/k", keyed(50, &secret, true), &origin())
+        .unwrap();
     assert_eq!(entry.key_root, entry.id);
     assert_eq!(pool.keyring(entry.id).unwrap(), secret);
     assert!(marks.iter().all(|mark| on_device(mark)));
-    let child = pool.create_dataset("tank/k/c", keyed(51, b"child's", false), &origin()).unwrap();
+    let child = pool
+        .create_dataset("tank/k/c", keyed(51, b"child's", false), &origin())
+        .unwrap();
     assert_eq!(child.key_root, entry.id);
-    pool.snapshot(&["tank/k@s".into()], false, &origin()).unwrap();
+    pool.snapshot(&["tank/k@s".into()], false, &origin())
+        .unwrap();
     let snapshot = pool.find("tank/k@s").unwrap();
-    assert_eq!(pool.keyring(snapshot.id).unwrap(), secret, "a snapshot has its dataset's");
+    assert_eq!(
+        pool.keyring(snapshot.id).unwrap(),
+        secret,
+        "a snapshot has its dataset's"
+    );
 
     let change = NewKeyring {
         id: entry.id,
@@ -159,13 +220,19 @@ fn keyrings_are_kept_replaced_and_overwritten() {
     };
     pool.replace_keyrings(&[change], &origin()).unwrap();
     assert_eq!(pool.keyring(entry.id).unwrap(), b"another");
-    assert!(marks.iter().all(|mark| !on_device(mark)), "the old keyring is on no device");
+    assert!(
+        marks.iter().all(|mark| !on_device(mark)),
+        "the old keyring is on no device"
+    );
     drop(pool);
 
     let pool = open_on(&devices).unwrap();
     assert_eq!(pool.keyring(entry.id).unwrap(), b"another");
     assert_eq!(pool.keyring(child.id).unwrap(), b"child's");
-    let refused = pool.rename("tank/k/c", "tank/c", &origin()).unwrap_err().to_string();
+    let refused = pool
+        .rename("tank/k/c", "tank/c", &origin())
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("key is inherited"), "{refused}");
     pool.destroy_dataset("tank/k", true, &origin()).unwrap();
     assert!(!on_device(b"another") && !on_device(b"child's"));
@@ -178,7 +245,9 @@ fn a_crash_leaves_no_stray_keys() {
     let pool = create_on(&devices);
     let old = b"the old wrapped key, quite long enough to be found".to_vec();
     let new = b"the new wrapped key, quite long enough to be found".to_vec();
-    let entry = pool.create_dataset("tank/k", keyed(50, &old, true), &origin()).unwrap();
+    let entry = pool
+        .create_dataset("tank/k", keyed(50, &old, true), &origin())
+        .unwrap();
     devices[0].take_journal();
     let first = clock.now();
     let change = NewKeyring {
@@ -193,14 +262,20 @@ fn a_crash_leaves_no_stray_keys() {
     for cut in first..=end {
         for survival in [block::fault::Survival::None, block::fault::Survival::All] {
             let image = journal.image(cut, survival);
-            let device = std::sync::Arc::new(block::fault::FaultDevice::from_bytes(image, &FaultClock::new()));
+            let device = std::sync::Arc::new(block::fault::FaultDevice::from_bytes(
+                image,
+                &FaultClock::new(),
+            ));
             let pool = open_on(&[device.clone()]).unwrap();
             let found = pool.keyring(entry.id).unwrap();
             let other = if found == old { &new } else { &old };
             assert!(found == old || found == new);
             let bytes = device.to_bytes();
             let stray = bytes.windows(other.len()).any(|w| w == other);
-            assert!(!stray, "cut {cut}: the other keyring is still on the device");
+            assert!(
+                !stray,
+                "cut {cut}: the other keyring is still on the device"
+            );
         }
     }
 }
@@ -213,7 +288,8 @@ fn the_history_says_who_did_what() {
             who: "ann on host".into(),
             text: format!("strongroom set note:n={n} tank"),
         };
-        pool.set_props("tank", &[("note:n".into(), Some(n.to_string()))], &origin).unwrap();
+        pool.set_props("tank", &[("note:n".into(), Some(n.to_string()))], &origin)
+            .unwrap();
     }
     drop(pool);
     let pool = open_on(&devices).unwrap();
@@ -234,7 +310,10 @@ fn pools_that_cannot_be_opened_say_why() {
     pool.export().unwrap();
     drop(pool);
     let missing = open_on(&devices[..1]).err().unwrap().to_string();
-    assert!(missing.contains("1 of the pool's 2 devices are missing"), "{missing}");
+    assert!(
+        missing.contains("1 of the pool's 2 devices are missing"),
+        "{missing}"
+    );
     let pool = open_on(&devices).unwrap();
     pool.destroy().unwrap();
     drop(pool);

@@ -31,11 +31,17 @@ fn a_healthy_pool_has_no_errors() {
     let (pool, _) = workload.close();
     settle(&pool);
     let status = scrub(&pool);
-    assert_eq!((status.phase, status.errors, status.repaired), (ScrubPhase::Finished, 0, 0));
+    assert_eq!(
+        (status.phase, status.errors, status.repaired),
+        (ScrubPhase::Finished, 0, 0)
+    );
     let space = pool.space();
     let allocated = space.total - space.free;
     // Everything but the bitmaps is counted as allocated, and those are read too.
-    assert!(status.examined >= allocated / 2 && status.examined <= 2 * allocated, "{status:?}");
+    assert!(
+        status.examined >= allocated / 2 && status.examined <= 2 * allocated,
+        "{status:?}"
+    );
 }
 
 #[test]
@@ -63,7 +69,10 @@ fn damage_is_mended_from_the_other_copy_or_reported() {
     assert_eq!(status.errors, 1);
     assert_eq!(status.repaired, 3, "{status:?}");
     let damage = &status.damage[0];
-    assert_eq!((damage.dataset, damage.array, damage.slot), (1, Some(ArrayKind::Data), 40));
+    assert_eq!(
+        (damage.dataset, damage.array, damage.slot),
+        (1, Some(ArrayKind::Data), 40)
+    );
 
     // What was mended is whole in both copies now.
     let status = scrub(&pool);
@@ -97,7 +106,10 @@ fn a_lost_node_hides_its_records_but_no_others() {
     let pool = open_on(&devices).unwrap();
     let status = scrub(&pool);
     assert_eq!(status.phase, ScrubPhase::Finished);
-    assert_eq!(status.errors, 1, "below a lost root nothing can be seen: {status:?}");
+    assert_eq!(
+        status.errors, 1,
+        "below a lost root nothing can be seen: {status:?}"
+    );
     assert_eq!(status.damage[0].level, root.level());
 }
 

@@ -1,0 +1,215 @@
+//! What can be typed: the definition from which the parser, the help texts, the man pages and the
+//! shell completion are made.
+//!
+//! The first line of a comment on a command is its summary in lists, the rest its description.
+//! Examples stand below each command, because people copy them. The words and letters are those of
+//! `zpool` and `zfs` wherever these have one for the thing.
+
+mod dataset;
+mod key;
+mod mount;
+mod pool;
+mod service;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use dataset::{
+    Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
+    Type,
+};
+pub(crate) use key::{Key, KeyFormat, KeyStatus, Keygen};
+pub(crate) use mount::{Mount, Unmount};
+pub(crate) use pool::{
+    Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
+    PoolScrub, PoolStatus,
+};
+pub(crate) use service::{Completion, Daemon, DaemonCommand, Inspect, Manual, Shell};
+pub(crate) use values::property;
+
+/// Encrypted storage in user space: pools, datasets, keys
+///
+/// A pool keeps datasets on files or disks. A dataset is a file system with properties, snapshots
+/// and, if it was created so, encryption with a key of its own. A daemon owns the pools, the loaded
+/// keys and the mounts; commands that need it start it, and it needs no configuration.
+///
+/// Every command explains itself: `strongroom help pool create`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "strongroom",
+    version,
+    max_term_width = 100,
+    after_help = EXAMPLES,
+    after_long_help = EXAMPLES_AND_EXIT_CODES,
+)]
+pub(crate) struct Cli {
+    /// Print JSON instead of text, with exact numbers; where nothing is listed, print nothing
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+
+    /// Where the daemon listens: /run/strongroom/socket for root, else strongroom/socket in
+    /// $XDG_RUNTIME_DIR
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "STRONGROOM_SOCKET",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) socket: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(subcommand)]
+    Pool(Pool),
+    Create(Create),
+    Destroy(Destroy),
+    Rename(Rename),
+    List(List),
+    Get(Get),
+    Set(Set),
+    Inherit(Inherit),
+    Mount(Mount),
+    Unmount(Unmount),
+    Snapshot(Snapshot),
+    Rollback(Rollback),
+    #[command(subcommand)]
+    Key(Key),
+    Keygen(Keygen),
+    Inspect(Inspect),
+    Daemon(Daemon),
+    Completion(Completion),
+    Man(Manual),
+}
+
+macro_rules! examples {
+    () => {
+        "\
+EXAMPLES
+  A pool in a file of 4 GiB, and an encrypted dataset in it; asks twice for a passphrase:
+    strongroom pool create -s 4G tank /var/lib/tank.pool
+    strongroom create -o encryption=on tank/home
+
+  After a restart, import the pools, load the keys and mount everything:
+    strongroom pool import -a
+    strongroom mount -a -l
+
+  What there is, and how it does:
+    strongroom list
+    strongroom pool status"
+    };
+}
+
+const EXAMPLES: &str = examples!();
+
+const EXAMPLES_AND_EXIT_CODES: &str = concat!(
+    examples!(),
+    "
+
+EXIT CODES
+   0  done
+   1  failed in another way than these
+   2  the command line, or a value in it, makes no sense
+   3  there is no such pool, dataset, snapshot or property
+   4  the name is taken
+   5  something is in use
+   6  not permitted
+   7  the key or passphrase is wrong
+   8  the key is not loaded, or cannot be read where it should be
+   9  data, keys or structures are damaged
+  10  written by a newer version of this program
+  11  there is no room
+  12  a device failed
+  13  the daemon cannot be reached
+
+A command that is refused changes nothing. Errors go to the standard error as one line
+that begins with `strongroom: `, with --json too.
+
+FILES
+  /run/strongroom/socket
+      Where root's daemon listens. Other users have daemons of their own."
+);
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use daemon::api::FailureKind;
+
+    use super::*;
+
+    #[test]
+    fn definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn exit_codes_are_documented() {
+        use FailureKind::*;
+        let all = [
+            Other, Usage, NotFound, Exists, Busy, Permission, WrongKey, NoKey, Damaged, TooNew,
+            NoSpace, Device, NoDaemon,
+        ];
+        for kind in all {
+            let line = format!("\n{:4}  ", kind.exit_code());
+            assert!(EXAMPLES_AND_EXIT_CODES.contains(&line), "{kind:?}");
+        }
+    }
+
+    /// Every command says in one line what it is, explains itself, and shows how it is typed.
+    #[test]
+    fn every_command_teaches() {
+        fn visit(command: &clap::Command) {
+            let name = command.get_name();
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            assert!((10..=70).contains(&about.len()), "{name}: {about:?}");
+            let long = command.get_long_about().map(ToString::to_string);
+            assert!(
+                long.unwrap_or_default().len() > about.len() + 40,
+                "{name} has no description"
+            );
+            let after = command.get_after_help().map(ToString::to_string);
+            let after = after.unwrap_or_default();
+            assert!(after.contains("EXAMPLES\n"), "{name} has no examples");
+            for line in after.lines() {
+                assert!(line.len() <= 96, "{name}: {line}");
+            }
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{name}: {argument}");
+            }
+            command.get_subcommands().for_each(visit);
+        }
+        visit(&Cli::command());
+    }
+
+    /// What the examples show can be typed.
+    #[test]
+    fn examples_are_valid() {
+        fn visit(command: &clap::Command, count: &mut usize) {
+            let after = command.get_after_help().map(ToString::to_string);
+            for line in after.unwrap_or_default().lines() {
+                let Some(line) = line.strip_prefix("    strongroom ") else {
+                    continue;
+                };
+                let words = line.split(['>', '<', '|']).next().unwrap_or_default();
+                let words = words.split_whitespace().map(|word| word.trim_matches('\''));
+                let parsed = Cli::try_parse_from(std::iter::once("strongroom").chain(words));
+                if let Err(error) = parsed {
+                    panic!("{line}\n{error}");
+                }
+                *count += 1;
+            }
+            command.get_subcommands().for_each(|c| visit(c, count));
+        }
+        let mut count = 0;
+        visit(&Cli::command(), &mut count);
+        assert!(count > 60, "{count}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Mounting and unmounting.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Mount datasets, or list what is mounted
+///
+/// Without an argument, lists what is mounted. A dataset is mounted where its property `mountpoint`
+/// says, or on DIRECTORY; a snapshot needs a DIRECTORY. -a mounts everything with `canmount=on` and a
+/// mountpoint. The key of an encrypted dataset must be loaded; -l loads it first, and asks for it
+/// where it is to be typed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  What is mounted:
+    strongroom mount
+
+  Everything, with keys:
+    strongroom mount -a -l
+
+  One dataset where it belongs; one elsewhere, refusing changes:
+    strongroom mount -l tank/home
+    strongroom mount -o ro tank/home /mnt/look
+
+  A snapshot:
+    strongroom mount tank/home@monday /mnt/monday
+
+JSON
+  Without an argument: [{\"name\", \"dir\", \"read_only\"}, ...]
+
+EXIT CODES
+  3 if there is no such dataset; 5 if it is mounted already, or the directory is not empty and
+  -O is not given; 7 if the key is wrong; 8 if it is not loaded.")]
+pub(crate) struct Mount {
+    /// Everything that mounts by itself
+    #[arg(short, conflicts_with_all = ["name", "dir"])]
+    pub(crate) all: bool,
+    /// Load keys first
+    #[arg(short)]
+    pub(crate) load_keys: bool,
+    /// Mount over a directory that is not empty
+    #[arg(short = 'O')]
+    pub(crate) overlay: bool,
+    /// `ro` refuses changes, `rw` does not
+    #[arg(short = 'o', value_name = "OPTION", value_parser = read_only_option)]
+    pub(crate) read_only: Option<bool>,
+    /// A dataset, or a snapshot
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: Option<String>,
+    /// Where, instead of where its mountpoint says
+    #[arg(value_name = "DIRECTORY")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+fn read_only_option(text: &str) -> Result<bool, String> {
+    match text {
+        "ro" | "readonly=on" => Ok(true),
+        "rw" | "readonly=off" => Ok(false),
+        _ => Err("the only options are ro and rw".into()),
+    }
+}
+
+/// Unmount datasets
+///
+/// What was written is durable when this returns. Keys stay loaded; see `strongroom key unload`. A name
+/// that begins with a slash or a dot is a directory.
+#[derive(Args, Debug)]
+#[command(
+    visible_alias = "umount",
+    override_usage = "strongroom unmount [-f] <-a|DATASET|DIRECTORY>",
+    after_help = "\
+EXAMPLES
+  By name, by directory:
+    strongroom unmount tank/home
+    strongroom unmount /tank/home
+
+  Everything, even if files are open:
+    strongroom unmount -a -f
+
+EXIT CODES
+  3 if there is no such dataset, or nothing is mounted there; 5 if files in it are open."
+)]
+pub(crate) struct Unmount {
+    /// Everything
+    #[arg(short, conflicts_with = "target", required_unless_present = "target")]
+    pub(crate) all: bool,
+    /// Even if it is in use
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// A dataset, or the directory that it is mounted on
+    #[arg(value_name = "DATASET|DIRECTORY")]
+    pub(crate) target: Option<String>,
+}

@@ -1,0 +1,162 @@
+//! Making, destroying, renaming datasets and snapshots, and setting properties.
+
+use daemon::api::{Command, Props};
+
+use super::{Outcome, Result, call_names, call_quiet};
+use crate::args::{Create, Destroy, Inherit, Rename, Rollback, Set, Snapshot, property};
+use crate::session::{Session, other, usage};
+use crate::show::json;
+use crate::show::properties::canonical;
+use crate::terminal;
+
+pub(super) fn create(args: Create, session: &mut Session) -> Result {
+    let command = Command::Create {
+        name: args.name,
+        props: args.props,
+        parents: args.parents,
+        no_mount: args.no_mount,
+    };
+    call_quiet(session, command)
+}
+
+pub(super) fn destroy(args: Destroy, session: &mut Session) -> Result {
+    let ask = |dry_run| Command::Destroy {
+        name: args.name.clone(),
+        recursive: args.recursive,
+        force: args.force,
+        dry_run,
+    };
+    if args.dry_run {
+        let names = call_names(session, ask(true))?;
+        return Ok(report(&names, "would destroy", session.json));
+    }
+    if !args.force {
+        if !terminal::is_interactive() {
+            return Err(usage(format!(
+                "'{}' is not destroyed without -f, as there is no terminal to ask on",
+                args.name
+            )));
+        }
+        let names = call_names(session, ask(true))?;
+        for name in &names {
+            eprintln!("will destroy {}", crate::show::text::in_a_cell(name));
+        }
+        if !terminal::confirm("Destroy this for ever?") {
+            return Err(other("nothing was destroyed"));
+        }
+    }
+    let names = call_names(session, ask(false))?;
+    match args.verbose {
+        true => Ok(report(&names, "destroyed", session.json)),
+        false => Ok(Outcome::done()),
+    }
+}
+
+fn report(names: &[String], what: &str, as_json: bool) -> Outcome {
+    if as_json {
+        return Outcome::text(json::show(&names));
+    }
+    let lines = names.iter().map(|name| format!("{what} {name}\n"));
+    Outcome::text(lines.collect::<String>())
+}
+
+pub(super) fn rename(args: Rename, session: &mut Session) -> Result {
+    let to = renamed(&args.from, args.to);
+    let from = args.from;
+    call_quiet(session, Command::Rename { from, to })
+}
+
+/// The new name in full: of a snapshot, the dataset may be left out.
+fn renamed(from: &str, to: String) -> String {
+    match from.split_once('@') {
+        Some((dataset, _)) if to.starts_with('@') => format!("{dataset}{to}"),
+        Some((dataset, _)) if !to.contains(['@', '/']) => format!("{dataset}@{to}"),
+        _ => to,
+    }
+}
+
+pub(super) fn set(args: Set, session: &mut Session) -> Result {
+    let (props, names) = split(&args.words)?;
+    call_quiet(session, Command::Set { names, props })
+}
+
+/// Properties first, then datasets, whose names cannot have a `=` in them.
+fn split(words: &[String]) -> Result<(Props, Vec<String>)> {
+    let count = words.iter().take_while(|word| word.contains('=')).count();
+    let (props, names) = words.split_at(count);
+    if props.is_empty() {
+        return Err(usage(
+            "write what to set as PROPERTY=VALUE, before the datasets",
+        ));
+    }
+    if names.is_empty() {
+        return Err(usage("name a dataset after what to set"));
+    }
+    if let Some(late) = names.iter().find(|name| name.contains('=')) {
+        return Err(usage(format!("write '{late}' before the datasets")));
+    }
+    let props: std::result::Result<Props, String> =
+        props.iter().map(|word| property(word)).collect();
+    Ok((props.map_err(usage)?, names.to_vec()))
+}
+
+pub(super) fn inherit(args: Inherit, session: &mut Session) -> Result {
+    let command = Command::Inherit {
+        names: args.names,
+        prop: canonical(&args.property).into(),
+        recursive: args.recursive,
+    };
+    call_quiet(session, command)
+}
+
+pub(super) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
+    let command = Command::Snapshot {
+        names: args.names,
+        recursive: args.recursive,
+    };
+    call_quiet(session, command)
+}
+
+pub(super) fn rollback(args: Rollback, session: &mut Session) -> Result {
+    let command = Command::Rollback {
+        name: args.name,
+        recursive: args.recursive,
+        force: args.force,
+    };
+    call_quiet(session, command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_are_renamed_in_their_dataset() {
+        for (from, to, whole) in [
+            ("tank/a", "tank/b", "tank/b"),
+            ("tank/a@x", "@y", "tank/a@y"),
+            ("tank/a@x", "y", "tank/a@y"),
+            ("tank/a@x", "tank/a@y", "tank/a@y"),
+            ("tank/a@x", "tank/b", "tank/b"),
+        ] {
+            assert_eq!(renamed(from, to.into()), whole);
+        }
+    }
+
+    #[test]
+    fn properties_come_before_datasets() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let (props, names) = split(&words("compress=lz4 atime=off tank tank/a")).unwrap();
+        assert_eq!(props[0], ("compression".into(), "lz4".into()));
+        assert_eq!(props[1], ("atime".into(), "off".into()));
+        assert_eq!(names, ["tank", "tank/a"]);
+        for wrong in [
+            "tank atime=off",
+            "atime=off compress=lz4",
+            "atime=off tank x=y",
+            "=off tank",
+        ] {
+            assert!(split(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `get`: properties with their sources, one to a line.
+
+use daemon::api::{DatasetRow, PropertyRow, Source};
+
+use super::select::Selection;
+use super::{Outcome, Result};
+use crate::args::{Get, GetField, SourceKind, Type};
+use crate::session::{Session, usage};
+use crate::show::properties::canonical;
+use crate::show::table::{self, Column};
+use crate::show::{json, value};
+
+pub(super) fn run(args: Get, session: &mut Session) -> Result {
+    let props = wanted(&args.props)?;
+    let selection = Selection::new(
+        args.names,
+        args.recursive,
+        args.depth,
+        &args.types,
+        Type::All,
+    );
+    let mut rows = selection.fetch(session, props)?;
+    for row in &mut rows {
+        row.props
+            .retain(|prop| is_from(&prop.source, &args.sources));
+    }
+    if session.json {
+        return Ok(Outcome::text(json::datasets(&rows)));
+    }
+    if rows.is_empty() && !args.script {
+        return Ok(Outcome::text("no datasets available\n"));
+    }
+    Ok(Outcome::text(report(
+        &rows,
+        &args.fields,
+        args.script,
+        args.parsable,
+    )))
+}
+
+/// The properties to ask for: none for all.
+fn wanted(given: &[String]) -> Result<Vec<String>> {
+    if given.iter().any(String::is_empty) {
+        return Err(usage("a property has no name"));
+    }
+    match given {
+        [all] if all == "all" => Ok(Vec::new()),
+        given if given.iter().any(|name| name == "all") => {
+            Err(usage("'all' cannot be combined with other properties"))
+        }
+        given => Ok(given.iter().map(|name| canonical(name).into()).collect()),
+    }
+}
+
+fn is_from(source: &Source, wanted: &[SourceKind]) -> bool {
+    let kind = match source {
+        Source::None => SourceKind::None,
+        Source::Default => SourceKind::Default,
+        Source::Local => SourceKind::Local,
+        Source::Inherited(_) => SourceKind::Inherited,
+        Source::Temporary => SourceKind::Temporary,
+    };
+    wanted.is_empty() || wanted.contains(&kind)
+}
+
+fn report(rows: &[DatasetRow], fields: &[GetField], script: bool, exact: bool) -> String {
+    let head = |field: &GetField| {
+        Column::left(match field {
+            GetField::Name => "NAME",
+            GetField::Property => "PROPERTY",
+            GetField::Value => "VALUE",
+            GetField::Source => "SOURCE",
+        })
+    };
+    let cell = |row: &DatasetRow, prop: &PropertyRow, field: &GetField| match field {
+        GetField::Name => row.name.clone(),
+        GetField::Property => prop.property.clone(),
+        GetField::Value => value::show(&prop.value, exact),
+        GetField::Source => value::source(&prop.source),
+    };
+    let mut lines = Vec::new();
+    for row in rows {
+        for prop in &row.props {
+            lines.push(fields.iter().map(|field| cell(row, prop, field)).collect());
+        }
+    }
+    let heads: Vec<Column> = fields.iter().map(head).collect();
+    table::show(&heads, &lines, script)
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::api::Value;
+
+    use super::*;
+
+    #[test]
+    fn properties_are_selected() {
+        let names = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(ToString::to_string).collect();
+            wanted(&given)
+        };
+        assert_eq!(names(&["all"]).unwrap(), [""; 0]);
+        assert_eq!(names(&["enc", "used"]).unwrap(), ["encryption", "used"]);
+        assert!(names(&["all", "used"]).is_err());
+        assert!(names(&["used", ""]).is_err());
+    }
+
+    #[test]
+    fn sources_are_selected() {
+        let inherited = Source::Inherited("tank".into());
+        assert!(is_from(&inherited, &[]));
+        assert!(is_from(
+            &inherited,
+            &[SourceKind::Local, SourceKind::Inherited]
+        ));
+        assert!(!is_from(&inherited, &[SourceKind::Local]));
+        assert!(is_from(&Source::None, &[SourceKind::None]));
+    }
+
+    #[test]
+    fn one_property_to_a_line() {
+        let prop = |property: &str, value, source| PropertyRow {
+            property: property.into(),
+            value,
+            source,
+        };
+        let rows = [DatasetRow {
+            name: "tank/home".into(),
+            kind: "filesystem".into(),
+            props: vec![
+                prop("used", Value::Bytes(98_304), Source::None),
+                prop(
+                    "compression",
+                    Value::Text("lz4".into()),
+                    Source::Inherited("tank".into()),
+                ),
+            ],
+        }];
+        use GetField::{Name, Property, Source as From, Value as Is};
+        assert_eq!(
+            report(&rows, &[Name, Property, Is, From], false, false),
+            "\
+NAME       PROPERTY     VALUE  SOURCE
+tank/home  used         96K    -
+tank/home  compression  lz4    inherited from tank
+"
+        );
+        assert_eq!(
+            report(&rows, &[Is, From], true, true),
+            "98304\t-\nlz4\tinherited from tank\n"
+        );
+    }
+}

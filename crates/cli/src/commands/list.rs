@@ -1,0 +1,226 @@
+//! `list`: a table of datasets.
+
+use std::cmp::Ordering;
+
+use daemon::api::{DatasetRow, Value};
+
+use super::select::Selection;
+use super::{Outcome, Result};
+use crate::args::{List, Type};
+use crate::session::{Session, usage};
+use crate::show::properties::{canonical, column};
+use crate::show::table::{self, Column};
+use crate::show::{json, value};
+
+/// What `-o space` stands for.
+const SPACE: [&str; 6] = [
+    "name",
+    "available",
+    "used",
+    "usedbysnapshots",
+    "usedbydataset",
+    "usedbychildren",
+];
+
+pub(super) fn run(args: List, session: &mut Session) -> Result {
+    let columns = columns(&args.columns)?;
+    let ascending = args.ascending.iter().map(|name| (canonical(name), false));
+    let descending = args.descending.iter().map(|name| (canonical(name), true));
+    let order: Vec<(&str, bool)> = ascending.chain(descending).collect();
+
+    let mut props: Vec<String> = Vec::new();
+    for name in columns
+        .iter()
+        .map(String::as_str)
+        .chain(order.iter().map(|key| key.0))
+    {
+        if !is_of_row(name) && !props.iter().any(|known| known == name) {
+            props.push(name.into());
+        }
+    }
+    if props.is_empty() {
+        // None would mean all; this one is cheap.
+        props.push("guid".into());
+    }
+
+    let selection = Selection::new(
+        args.names,
+        args.recursive,
+        args.depth,
+        &args.types,
+        Type::Filesystem,
+    );
+    let mut rows = selection.fetch(session, props)?;
+    if !order.is_empty() {
+        rows.sort_by(|a, b| compare(a, b, &order));
+    }
+    if session.json {
+        for row in &mut rows {
+            row.props.retain(|prop| columns.contains(&prop.property));
+        }
+        return Ok(Outcome::text(json::datasets(&rows)));
+    }
+    if rows.is_empty() && !args.script {
+        return Ok(Outcome::text("no datasets available\n"));
+    }
+    Ok(Outcome::text(report(
+        &columns,
+        &rows,
+        args.script,
+        args.parsable,
+    )))
+}
+
+/// The columns that `-o` names, in full.
+fn columns(given: &[String]) -> Result<Vec<String>> {
+    let mut columns = Vec::new();
+    for name in given {
+        match canonical(name) {
+            "" => return Err(usage("a column has no name")),
+            "space" => columns.extend(SPACE.map(String::from)),
+            name => columns.push(name.to_string()),
+        }
+    }
+    Ok(columns)
+}
+
+/// What every row says without being asked.
+fn is_of_row(name: &str) -> bool {
+    name == "name" || name == "type"
+}
+
+fn lookup(row: &DatasetRow, name: &str) -> Value {
+    match name {
+        "name" => Value::Text(row.name.clone()),
+        "type" => Value::Text(row.kind.clone()),
+        _ => {
+            let prop = row.props.iter().find(|prop| prop.property == name);
+            prop.map_or(Value::None, |prop| prop.value.clone())
+        }
+    }
+}
+
+fn report(columns: &[String], rows: &[DatasetRow], script: bool, exact: bool) -> String {
+    let heads: Vec<Column> = columns.iter().map(|name| column(name)).collect();
+    let cells = |row: &DatasetRow| -> Vec<String> {
+        let values = columns.iter().map(|name| lookup(row, name));
+        values.map(|found| value::show(&found, exact)).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    table::show(&heads, &rows, script)
+}
+
+/// By the properties in `order`, each with whether the largest comes first, then by name. What does not
+/// apply comes last.
+fn compare(a: &DatasetRow, b: &DatasetRow, order: &[(&str, bool)]) -> Ordering {
+    for (name, descending) in order {
+        let ordering = match (lookup(a, name), lookup(b, name)) {
+            (Value::None, Value::None) => Ordering::Equal,
+            (Value::None, _) => Ordering::Greater,
+            (_, Value::None) => Ordering::Less,
+            (a, b) if *descending => compare_values(&b, &a),
+            (a, b) => compare_values(&a, &b),
+        };
+        if ordering.is_ne() {
+            return ordering;
+        }
+    }
+    a.name.cmp(&b.name)
+}
+
+fn compare_values(a: &Value, b: &Value) -> Ordering {
+    let number = |value: &Value| match value {
+        Value::Bytes(n)
+        | Value::Number(n)
+        | Value::Ratio(n)
+        | Value::Percent(n)
+        | Value::Time(n) => Some(*n),
+        Value::None | Value::Text(_) => None,
+    };
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => value::show(a, true).cmp(&value::show(b, true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::api::{PropertyRow, Source};
+
+    use super::*;
+
+    fn row(name: &str, used: Option<u64>, mountpoint: &str) -> DatasetRow {
+        let prop = |property: &str, value| PropertyRow {
+            property: property.into(),
+            value,
+            source: Source::None,
+        };
+        DatasetRow {
+            name: name.into(),
+            kind: "filesystem".into(),
+            props: vec![
+                prop("used", used.map_or(Value::None, Value::Bytes)),
+                prop("mountpoint", Value::Text(mountpoint.into())),
+            ],
+        }
+    }
+
+    fn rows() -> Vec<DatasetRow> {
+        vec![
+            row("tank", Some(5000), "/tank"),
+            row("tank/a", Some(20), "none"),
+            row("tank/b", None, "/b"),
+            row("tank/c", Some(20), "/c"),
+        ]
+    }
+
+    fn sorted(order: &[(&str, bool)]) -> Vec<String> {
+        let mut rows = rows();
+        rows.sort_by(|a, b| compare(a, b, order));
+        rows.into_iter().map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn sorts_by_value() {
+        assert_eq!(
+            sorted(&[("used", false)]),
+            ["tank/a", "tank/c", "tank", "tank/b"]
+        );
+        assert_eq!(
+            sorted(&[("used", true)]),
+            ["tank", "tank/a", "tank/c", "tank/b"]
+        );
+        assert_eq!(
+            sorted(&[("used", false), ("mountpoint", false)]),
+            ["tank/c", "tank/a", "tank", "tank/b"]
+        );
+        assert_eq!(sorted(&[("name", true)])[0], "tank/c");
+    }
+
+    #[test]
+    fn columns_are_selected() {
+        let names = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(ToString::to_string).collect();
+            columns(&given)
+        };
+        assert_eq!(names(&["name", "avail"]).unwrap(), ["name", "available"]);
+        assert_eq!(
+            names(&["space", "type"]).unwrap()[5..],
+            ["usedbychildren", "type"]
+        );
+        assert!(names(&[""]).is_err());
+        let columns = names(&["name", "used", "mountpoint"]).unwrap();
+        assert_eq!(
+            report(&columns, &rows(), false, false),
+            "\
+NAME     USED  MOUNTPOINT
+tank    4.88K  /tank
+tank/a    20B  none
+tank/b      -  /b
+tank/c    20B  /c
+"
+        );
+        let script = report(&names(&["type", "used"]).unwrap(), &rows()[..1], true, true);
+        assert_eq!(script, "filesystem\t5000\n");
+    }
+}

@@ -1,0 +1,98 @@
+//! Commands: requests made of arguments, and reports made of answers.
+//!
+//! A command returns what it prints instead of printing it, so that nothing is printed by one that
+//! fails, and a closed pipe is dealt with in one place.
+
+mod dataset;
+mod generate;
+mod get;
+mod inspect;
+mod key;
+mod list;
+mod mount;
+mod pool;
+mod scrub;
+mod select;
+mod service;
+mod status;
+
+use daemon::api::{Failure, Reply};
+
+use crate::args::Command;
+use crate::session::{Session, answer, unexpected};
+use crate::show::json;
+
+/// What came of a command.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// For the standard output.
+    pub(crate) text: String,
+    /// What failed; the first decides the exit code.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Outcome {
+    /// It is done, and there is nothing to say.
+    fn done() -> Outcome {
+        Outcome::default()
+    }
+
+    /// It is done, and this is to be printed.
+    fn text(text: impl Into<String>) -> Outcome {
+        Outcome {
+            text: text.into(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// It failed.
+    pub(crate) fn failed(failure: Failure) -> Outcome {
+        Outcome {
+            text: String::new(),
+            failures: vec![failure],
+        }
+    }
+}
+
+type Result<T = Outcome> = std::result::Result<T, Failure>;
+
+/// Carries out a command.
+pub(crate) fn run(command: Command, session: &mut Session) -> Result {
+    match command {
+        Command::Pool(args) => pool::run(args, session),
+        Command::Create(args) => dataset::create(args, session),
+        Command::Destroy(args) => dataset::destroy(args, session),
+        Command::Rename(args) => dataset::rename(args, session),
+        Command::List(args) => list::run(args, session),
+        Command::Get(args) => get::run(args, session),
+        Command::Set(args) => dataset::set(args, session),
+        Command::Inherit(args) => dataset::inherit(args, session),
+        Command::Mount(args) => mount::mount(args, session),
+        Command::Unmount(args) => mount::unmount(args, session),
+        Command::Snapshot(args) => dataset::snapshot(args, session),
+        Command::Rollback(args) => dataset::rollback(args, session),
+        Command::Key(args) => key::run(args, session),
+        Command::Keygen(args) => key::keygen(&args),
+        Command::Inspect(args) => inspect::run(args, session),
+        Command::Daemon(args) => service::run(args, session),
+        Command::Completion(args) => generate::completion(&args),
+        Command::Man(args) => generate::manual(&args),
+    }
+}
+
+/// Has something done that has nothing to show, but as JSON the names that it was done to.
+fn call_quiet(session: &mut Session, command: daemon::api::Command) -> Result {
+    match session.call(command)? {
+        Reply::Names(names) if session.json => Ok(Outcome::text(json::show(&names))),
+        Reply::Nothing | Reply::Names(_) => Ok(Outcome::done()),
+        reply => Err(unexpected(&reply)),
+    }
+}
+
+/// Asks for names.
+fn call_names(session: &mut Session, command: daemon::api::Command) -> Result<Vec<String>> {
+    match session.call(command)? {
+        Reply::Nothing => Ok(Vec::new()),
+        reply => answer!(reply, Names),
+    }
+}

@@ -1,0 +1,99 @@
+//! Mounting, unmounting, and what is mounted.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use daemon::api::{Command, MountRow};
+
+use super::{Outcome, Result, call_quiet};
+use crate::args::{Mount, Unmount};
+use crate::session::{Session, absolute, answer, usage};
+use crate::show::{json, text};
+
+pub(super) fn mount(args: Mount, session: &mut Session) -> Result {
+    if args.name.is_none() && !args.all {
+        if args.load_keys || args.overlay || args.read_only.is_some() {
+            return Err(usage("name a dataset to mount, or give -a for all"));
+        }
+        return mounts(session);
+    }
+    let command = Command::Mount {
+        name: args.name,
+        dir: args.dir.as_deref().map(absolute).transpose()?,
+        load_keys: args.load_keys,
+        read_only: args.read_only == Some(true),
+        overlay: args.overlay,
+    };
+    call_quiet(session, command)
+}
+
+fn mounts(session: &mut Session) -> Result {
+    let rows = answer!(session.call(Command::Mounts)?, Mounts)?;
+    match session.json {
+        true => Ok(Outcome::text(json::show(&rows))),
+        false => Ok(Outcome::text(report(&rows))),
+    }
+}
+
+/// As `zfs mount` prints it: no header.
+fn report(rows: &[MountRow]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        let (name, dir) = (text::in_a_cell(&row.name), text::in_a_cell(&row.dir));
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name:<30}  {dir}");
+    }
+    out
+}
+
+pub(super) fn unmount(args: Unmount, session: &mut Session) -> Result {
+    let command = Command::Unmount {
+        target: args.target.as_deref().map(target).transpose()?,
+        force: args.force,
+    };
+    call_quiet(session, command)
+}
+
+/// A dataset's name as it is; a directory as the daemon knows it.
+fn target(given: &str) -> Result<String> {
+    if !given.starts_with(['/', '.']) {
+        return Ok(given.into());
+    }
+    let path = Path::new(given);
+    // What is mounted on cannot always be looked at, and then its name has to do.
+    let dir = std::fs::canonicalize(path).or_else(|_| absolute(path))?;
+    match dir.into_os_string().into_string() {
+        Ok(dir) => Ok(dir),
+        Err(_) => Err(usage("the directory's name is no UTF-8; use the dataset's")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_directories_are_told_apart() {
+        assert_eq!(target("tank/home").unwrap(), "tank/home");
+        assert_eq!(target("/").unwrap(), "/");
+        assert_eq!(target("/no/such/dir/").unwrap(), "/no/such/dir/");
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(target(".").unwrap(), here.to_str().unwrap());
+    }
+
+    #[test]
+    fn mounts_are_aligned_as_zfs_does() {
+        let row = |name: &str| MountRow {
+            name: name.into(),
+            dir: format!("/{name}"),
+            read_only: false,
+        };
+        assert_eq!(
+            report(&[row("tank"), row("tank/home")]),
+            "\
+tank                            /tank
+tank/home                       /tank/home
+"
+        );
+    }
+}

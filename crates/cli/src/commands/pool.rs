@@ -1,0 +1,250 @@
+//! Pools: making, importing, exporting, listing and destroying them.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
+
+use super::{Outcome, Result, call_quiet, scrub, status};
+use crate::args::{
+    Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
+};
+use crate::session::{Session, absolute, answer, other, usage};
+use crate::show::table::{self, Column};
+use crate::show::{json, size, text, time};
+use crate::terminal;
+
+pub(super) fn run(args: Pool, session: &mut Session) -> Result {
+    match args {
+        Pool::Create(args) => create(args, session),
+        Pool::Import(args) => import(args, session),
+        Pool::Export(args) => export(args, session),
+        Pool::List(args) => list(args, session),
+        Pool::Status(args) => status::run(args, session),
+        Pool::Scrub(args) => scrub::run(args, session),
+        Pool::History(args) => history(args, session),
+        Pool::Destroy(args) => destroy(args, session),
+    }
+}
+
+fn create(args: PoolCreate, session: &mut Session) -> Result {
+    let devices: Result<Vec<PathBuf>> = match args.size {
+        // They are to be made, here.
+        Some(_) => args.devices.iter().map(|path| absolute(path)).collect(),
+        None => args.devices.iter().map(|path| device(path)).collect(),
+    };
+    let mut props = args.props;
+    if let Some(mountpoint) = args.mountpoint {
+        props.push(("mountpoint".into(), mountpoint));
+    }
+    let command = Command::PoolCreate {
+        pool: args.pool,
+        devices: devices?,
+        size: args.size,
+        force: args.force,
+        props,
+        no_mount: args.no_mount,
+    };
+    call_quiet(session, command)
+}
+
+/// The path of a device, which may be given by its name in `/dev`.
+pub(super) fn device(given: &Path) -> Result<PathBuf> {
+    let in_dev = Path::new("/dev").join(given);
+    let is_name = given.components().count() == 1 && !given.exists();
+    match is_name && in_dev.exists() {
+        true => Ok(in_dev),
+        false => absolute(given),
+    }
+}
+
+fn import(args: PoolImport, session: &mut Session) -> Result {
+    let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| absolute(path)).collect();
+    let search = search?;
+    if args.pool.is_none() && !args.all {
+        let command = Command::PoolImportable { search };
+        let pools = answer!(session.call(command)?, Importable)?;
+        return Ok(Outcome::text(match session.json {
+            true => json::show(&pools),
+            false => importable(&pools),
+        }));
+    }
+    let command = Command::PoolImport {
+        search,
+        pool: args.pool,
+        new_name: args.new_name,
+        read_only: args.read_only == Some(true),
+        force: args.force,
+        no_mount: args.no_mount,
+        load_keys: args.load_keys,
+    };
+    call_quiet(session, command)
+}
+
+fn importable(pools: &[ImportablePool]) -> String {
+    if pools.is_empty() {
+        return "no pools available to import\n".into();
+    }
+    let reports: Vec<String> = pools.iter().map(importable_one).collect();
+    reports.join("\n")
+}
+
+fn importable_one(pool: &ImportablePool) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: &str| {
+        let _ = writeln!(out, "{label:>7}: {}", text::in_a_cell(text));
+    };
+    line("pool", &pool.name);
+    line("id", &pool.guid.to_string());
+    line("state", &pool.state);
+    let host = &pool.host;
+    if pool.state != "ONLINE" {
+        line("status", "The pool cannot be imported as it is.");
+    } else if pool.active {
+        line(
+            "status",
+            &format!("The pool was not exported by its host, '{host}'."),
+        );
+        line(
+            "action",
+            "If that host does not use it any more, it can be imported with -f.",
+        );
+    } else {
+        line("action", "The pool can be imported by its name or its id.");
+    }
+    out += " config:\n\n";
+    let _ = writeln!(out, "\t{}", text::in_a_cell(&pool.name));
+    for device in &pool.devices {
+        let _ = writeln!(out, "\t  {}", text::in_a_cell(device));
+    }
+    out
+}
+
+/// All of them, even if some fail.
+fn export(args: PoolExport, session: &mut Session) -> Result {
+    let force = args.force;
+    let mut outcome = Outcome::done();
+    for pool in args.pools {
+        let done = call_quiet(session, Command::PoolExport { pool, force });
+        outcome.failures.extend(done.err());
+    }
+    Ok(outcome)
+}
+
+fn list(args: PoolList, session: &mut Session) -> Result {
+    let command = Command::PoolStatus { pools: args.pools };
+    let pools = answer!(session.call(command)?, Pools)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&pools)));
+    }
+    if pools.is_empty() && !args.script {
+        return Ok(Outcome::text("no pools available\n"));
+    }
+    let heads: Vec<Column> = args.columns.iter().map(|column| head(*column)).collect();
+    let cells = |pool: &PoolReport| -> Vec<String> {
+        let columns = args.columns.iter();
+        columns
+            .map(|column| cell(pool, *column, args.parsable))
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = pools.iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}
+
+fn head(column: PoolColumn) -> Column {
+    match column {
+        PoolColumn::Name => Column::left("NAME"),
+        PoolColumn::Size => Column::right("SIZE"),
+        PoolColumn::Allocated => Column::right("ALLOC"),
+        PoolColumn::Free => Column::right("FREE"),
+        PoolColumn::Capacity => Column::right("CAP"),
+        PoolColumn::Health => Column::left("HEALTH"),
+        PoolColumn::Guid => Column::right("GUID"),
+        PoolColumn::ReadOnly => Column::left("RDONLY"),
+        PoolColumn::Txg => Column::right("TXG"),
+    }
+}
+
+fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
+    match column {
+        PoolColumn::Name => pool.name.clone(),
+        PoolColumn::Size => size::show(pool.size, exact),
+        PoolColumn::Allocated => size::show(pool.allocated, exact),
+        PoolColumn::Free => size::show(pool.free, exact),
+        PoolColumn::Capacity => {
+            let percent = u128::from(pool.allocated) * 100 / u128::from(pool.size.max(1));
+            match exact {
+                true => percent.to_string(),
+                false => format!("{percent}%"),
+            }
+        }
+        PoolColumn::Health => pool.health.clone(),
+        PoolColumn::Guid => pool.guid.to_string(),
+        PoolColumn::ReadOnly => if pool.read_only { "on" } else { "off" }.into(),
+        PoolColumn::Txg => pool.txg.to_string(),
+    }
+}
+
+fn history(args: PoolHistory, session: &mut Session) -> Result {
+    let command = Command::PoolHistory {
+        pool: args.pool.clone(),
+        internal: args.internal,
+    };
+    let rows = answer!(session.call(command)?, History)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let lines = rows.iter().map(|row| history_line(row, args.long));
+    Ok(Outcome::text(format!(
+        "History for '{}':\n{}",
+        args.pool,
+        lines.collect::<String>()
+    )))
+}
+
+fn history_line(row: &HistoryRow, long: bool) -> String {
+    let mut out = time::history(row.time);
+    if row.internal {
+        let _ = write!(out, " [txg:{}]", row.txg);
+    }
+    let _ = write!(out, " {}", text::in_a_cell(&row.text));
+    if long {
+        let _ = write!(out, " [{}]", text::in_a_cell(&row.who));
+    }
+    out + "\n"
+}
+
+fn destroy(args: PoolDestroy, session: &mut Session) -> Result {
+    let pool = args.pool;
+    if !args.force {
+        if !terminal::is_interactive() {
+            return Err(usage(format!(
+                "pool '{pool}' is not destroyed without -f, as there is no terminal to ask on"
+            )));
+        }
+        let question =
+            format!("This destroys '{pool}' and everything in it, for ever. Type its name: ");
+        if !terminal::confirm_by_name(&question, &pool) {
+            return Err(other("nothing was destroyed"));
+        }
+    }
+    let force = args.force;
+    call_quiet(session, Command::PoolDestroy { pool, force })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_may_be_named() {
+        assert_eq!(device(Path::new("null")).unwrap(), Path::new("/dev/null"));
+        assert_eq!(
+            device(Path::new("/dev/null")).unwrap(),
+            Path::new("/dev/null")
+        );
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(device(Path::new("src")).unwrap(), here.join("src"));
+        assert_eq!(device(Path::new("no.pool")).unwrap(), here.join("no.pool"));
+    }
+}

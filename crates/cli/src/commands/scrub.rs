@@ -1,0 +1,86 @@
+//! `pool scrub`, and waiting for its end.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use daemon::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Outcome, Result, call_quiet};
+use crate::args::PoolScrub;
+use crate::session::{Session, answer, other};
+use crate::show::json;
+
+const POLL: Duration = Duration::from_millis(250);
+
+pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
+    let begin = Command::PoolScrub {
+        pool: args.pool.clone(),
+        stop: args.stop,
+    };
+    let begun = call_quiet(session, begin);
+    if !args.wait {
+        return begun;
+    }
+    match begun {
+        // It runs already, and that one is as good.
+        Err(failure) if failure.kind == FailureKind::Busy => {}
+        begun => drop(begun?),
+    }
+    let report = wait(&args.pool, session)?;
+    let text = match session.json {
+        true => json::show(&report.scrub),
+        false => String::new(),
+    };
+    let failures = failure(&report).into_iter().collect();
+    Ok(Outcome { text, failures })
+}
+
+/// Polls until no scrub runs.
+fn wait(pool: &str, session: &mut Session) -> Result<PoolReport> {
+    let mut bar = None;
+    loop {
+        let command = Command::PoolStatus {
+            pools: vec![pool.into()],
+        };
+        let reports = answer!(session.call_running(command)?, Pools)?;
+        let Some(report) = reports.into_iter().next() else {
+            return Err(other(format!("pool '{pool}' went away")));
+        };
+        if report.scrub.state != "running" {
+            return Ok(report);
+        }
+        if std::io::stderr().is_terminal() {
+            let bar = bar.get_or_insert_with(new_bar);
+            bar.set_length(report.scrub.total);
+            bar.set_position(report.scrub.examined);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A bar on the standard error, which goes when it is dropped.
+fn new_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "scrub {wide_bar} {percent}%  {binary_bytes} of {binary_total_bytes}, {eta} to go",
+    );
+    let bar = ProgressBar::new(0);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_finish(indicatif::ProgressFinish::AndClear)
+}
+
+/// What was wrong, if something was.
+fn failure(report: &PoolReport) -> Option<Failure> {
+    let ScrubRow { state, errors, .. } = &report.scrub;
+    let name = &report.name;
+    if *errors > 0 {
+        return Some(Failure {
+            kind: FailureKind::Damaged,
+            message: format!(
+                "the scrub of '{name}' found {errors} errors that could not be mended: \
+                 strongroom pool status -v {name}"
+            ),
+        });
+    }
+    (state == "stopped").then(|| other(format!("the scrub of '{name}' was stopped")))
+}

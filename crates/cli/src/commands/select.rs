@@ -1,0 +1,172 @@
+//! Which datasets and snapshots `list` and `get` are about.
+//!
+//! As for `zfs`: a snapshot counts as one level below its dataset, so `-d 1` takes a dataset's own
+//! snapshots and not those of its children; and a dataset with `-t snapshot` stands for its snapshots.
+
+use std::collections::HashSet;
+
+use daemon::api::{Command, DatasetRow};
+
+use super::Result;
+use crate::args::Type;
+use crate::session::{Session, answer};
+
+/// A selection.
+pub(super) struct Selection {
+    names: Vec<String>,
+    /// How many levels below the names; `None` is all.
+    depth: Option<u32>,
+    filesystems: bool,
+    snapshots: bool,
+    /// Whether types were chosen, so that they hold for what is named too.
+    typed: bool,
+}
+
+impl Selection {
+    /// What the options of a command select; `default` are the types without `-t`.
+    pub(super) fn new(
+        names: Vec<String>,
+        recursive: bool,
+        depth: Option<u32>,
+        types: &[Type],
+        default: Type,
+    ) -> Selection {
+        let has = |wanted: Type| {
+            let of = |kind: &Type| *kind == wanted || *kind == Type::All;
+            match types {
+                [] => of(&default),
+                types => types.iter().any(of),
+            }
+        };
+        let (filesystems, snapshots) = (has(Type::Filesystem), has(Type::Snapshot));
+        let depth = match depth {
+            Some(depth) => Some(depth),
+            None if recursive || names.is_empty() => None,
+            None if snapshots && !filesystems => Some(1),
+            None => Some(0),
+        };
+        Selection {
+            names,
+            depth,
+            filesystems,
+            snapshots,
+            typed: !types.is_empty(),
+        }
+    }
+
+    /// Asks for these properties of what is selected; all properties if none is named.
+    pub(super) fn fetch(
+        &self,
+        session: &mut Session,
+        props: Vec<String>,
+    ) -> Result<Vec<DatasetRow>> {
+        let command = Command::Get {
+            names: self.names.clone(),
+            depth: self.depth,
+            snapshots: self.snapshots && self.depth != Some(0),
+            props,
+        };
+        let rows = answer!(session.call(command)?, Datasets)?;
+        let mut seen = HashSet::new();
+        let mut rows: Vec<DatasetRow> = rows.into_iter().filter(|row| self.holds(row)).collect();
+        rows.retain(|row| seen.insert(row.name.clone()));
+        Ok(rows)
+    }
+
+    fn holds(&self, row: &DatasetRow) -> bool {
+        let is_named = self.names.contains(&row.name);
+        let of_type = match row.kind.as_str() {
+            "snapshot" => self.snapshots,
+            _ => self.filesystems,
+        };
+        if is_named && !self.typed {
+            return true;
+        }
+        of_type
+            && self
+                .depth
+                .is_none_or(|depth| self.level(&row.name) <= depth)
+    }
+
+    /// How many levels a name is below the nearest that was given, or below its pool.
+    fn level(&self, name: &str) -> u32 {
+        let below = |top: &str| -> Option<u32> {
+            let rest = name.strip_prefix(top)?;
+            let is_below = rest.is_empty() || rest.starts_with(['/', '@']);
+            is_below.then(|| rest.matches(['/', '@']).count() as u32)
+        };
+        let levels = self.names.iter().filter_map(|top| below(top));
+        levels
+            .min()
+            .unwrap_or_else(|| name.matches(['/', '@']).count() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [&str; 6] = [
+        "tank",
+        "tank@a",
+        "tank/home",
+        "tank/home@a",
+        "tank/home/ann",
+        "tank/homes",
+    ];
+
+    fn selected(
+        names: &[&str],
+        recursive: bool,
+        depth: Option<u32>,
+        types: &[Type],
+    ) -> Vec<String> {
+        let names = names.iter().map(ToString::to_string).collect();
+        let selection = Selection::new(names, recursive, depth, types, Type::Filesystem);
+        let row = |name: &str| DatasetRow {
+            name: name.into(),
+            kind: if name.contains('@') {
+                "snapshot"
+            } else {
+                "filesystem"
+            }
+            .into(),
+            props: Vec::new(),
+        };
+        let rows = ALL.map(row);
+        let held = rows.iter().filter(|row| selection.holds(row));
+        held.map(|row| row.name.clone()).collect()
+    }
+
+    #[test]
+    fn names_depth_and_types() {
+        use Type::{All, Filesystem, Snapshot};
+        let filesystems = ["tank", "tank/home", "tank/home/ann", "tank/homes"];
+        assert_eq!(selected(&[], false, None, &[]), filesystems);
+        assert_eq!(
+            selected(&[], false, Some(1), &[]),
+            ["tank", "tank/home", "tank/homes"]
+        );
+        assert_eq!(selected(&["tank/home"], false, None, &[]), ["tank/home"]);
+        assert_eq!(
+            selected(&["tank/home"], true, None, &[]),
+            ["tank/home", "tank/home/ann"]
+        );
+        assert_eq!(
+            selected(&["tank/home"], true, None, &[All]),
+            ["tank/home", "tank/home@a", "tank/home/ann"]
+        );
+        assert_eq!(selected(&["tank/home"], false, None, &[All]), ["tank/home"]);
+        assert_eq!(selected(&["tank"], false, None, &[Snapshot]), ["tank@a"]);
+        assert_eq!(
+            selected(&["tank"], true, None, &[Snapshot]),
+            ["tank@a", "tank/home@a"]
+        );
+        assert_eq!(selected(&["tank@a"], false, None, &[]), ["tank@a"]);
+        assert_eq!(selected(&["tank@a"], false, None, &[Filesystem]), [""; 0]);
+        assert_eq!(
+            selected(&["tank"], false, Some(1), &[Filesystem, Snapshot]),
+            ["tank", "tank@a", "tank/home", "tank/homes"]
+        );
+    }
+}

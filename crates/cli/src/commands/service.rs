@@ -1,0 +1,59 @@
+//! The daemon: running it, looking at it, ending it.
+
+use std::path::PathBuf;
+
+use daemon::ServeOptions;
+use daemon::api::{Command, DaemonReport};
+
+use super::{Outcome, Result};
+use crate::args::{Daemon, DaemonCommand};
+use crate::session::{Session, absolute, answer};
+use crate::show::json;
+
+pub(super) fn run(args: Daemon, session: &mut Session) -> Result {
+    match args.command {
+        Some(DaemonCommand::Status) => status(session),
+        Some(DaemonCommand::Stop) => {
+            session.call_running(Command::DaemonStop)?;
+            Ok(Outcome::done())
+        }
+        None => serve(args, session),
+    }
+}
+
+fn serve(args: Daemon, session: &Session) -> Result {
+    let pools: Result<Vec<PathBuf>> = args.pools.iter().map(|path| absolute(path)).collect();
+    daemon::serve(ServeOptions {
+        socket: session.socket.clone(),
+        background: args.background,
+        cache_bytes: args.cache_size.unwrap_or_else(default_cache_bytes),
+        state_dir: args.state_dir.as_deref().map(absolute).transpose()?,
+        import: pools?,
+    })?;
+    Ok(Outcome::done())
+}
+
+/// An eighth of the machine's memory.
+fn default_cache_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    system.totalram * u64::from(system.mem_unit) / 8
+}
+
+fn status(session: &mut Session) -> Result {
+    let report = answer!(session.call_running(Command::DaemonStatus)?, Daemon)?;
+    match session.json {
+        true => Ok(Outcome::text(json::show(&report))),
+        false => Ok(Outcome::text(show(&report))),
+    }
+}
+
+fn show(report: &DaemonReport) -> String {
+    let pools = match report.pools.is_empty() {
+        true => "none".into(),
+        false => report.pools.join(" "),
+    };
+    format!(
+        " version: {}\n     pid: {}\n  socket: {}\nhardware: {}\n   pools: {pools}\n",
+        report.version, report.pid, report.socket, report.hardware,
+    )
+}

@@ -1,0 +1,269 @@
+//! `pool status`: how pools do, in the manner of `zpool status`.
+
+use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use daemon::api::{Command, PoolReport, ScrubRow};
+
+use super::{Outcome, Result};
+use crate::args::PoolStatus;
+use crate::session::{Session, answer};
+use crate::show::table::{self, Column};
+use crate::show::{json, size, text, time};
+
+pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
+    let command = Command::PoolStatus { pools: args.pools };
+    let pools = answer!(session.call(command)?, Pools)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&pools)));
+    }
+    if pools.is_empty() {
+        return Ok(Outcome::text("no pools available\n"));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |time| time.as_secs());
+    let reports: Vec<String> = pools
+        .iter()
+        .map(|pool| report(pool, args.verbose, now))
+        .collect();
+    Ok(Outcome::text(reports.join("\n")))
+}
+
+/// One pool, at a time in seconds since 1970.
+fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: &str| {
+        let text = text::in_a_cell(text);
+        let _ = writeln!(out, "{label:>6}: {text}");
+    };
+    line("pool", &pool.name);
+    line("state", &pool.health);
+    if let Some(trouble) = &pool.trouble {
+        line("status", trouble);
+    }
+    if let Some(action) = &pool.action {
+        line("action", action);
+    }
+    if pool.trouble.is_some() || !pool.damage.is_empty() {
+        line("see", "strongroom help pool status");
+    }
+    if pool.read_only {
+        line("access", "read-only");
+    }
+    let mut scan = scan(&pool.scrub, now).into_iter();
+    line("scan", &scan.next().unwrap_or_default());
+    for more in scan {
+        let _ = writeln!(out, "\t{more}");
+    }
+    if pool.freeing {
+        out += "remove: what was destroyed is still being given back\n";
+    }
+    out += "config:\n\n";
+    out += &config(pool);
+    out += "\n";
+    out += &errors(pool, verbose);
+    out
+}
+
+/// The scrub, in one or more lines.
+fn scan(scrub: &ScrubRow, now: u64) -> Vec<String> {
+    match scrub.state.as_str() {
+        "running" => {
+            let elapsed = now.saturating_sub(scrub.started);
+            vec![
+                format!("scrub in progress since {}", time::second(scrub.started)),
+                speed(scrub, elapsed),
+                format!(
+                    "{} repaired, {} errors, {} done",
+                    copies(scrub.repaired),
+                    scrub.errors,
+                    percent(scrub.examined, scrub.total)
+                ),
+            ]
+        }
+        "finished" => vec![format!(
+            "scrub repaired {} in {} with {} errors on {}",
+            copies(scrub.repaired),
+            time::duration(scrub.ended.saturating_sub(scrub.started)),
+            scrub.errors,
+            time::second(scrub.ended)
+        )],
+        "stopped" => vec![format!("scrub stopped on {}", time::second(scrub.ended))],
+        _ => vec!["none requested".into()],
+    }
+}
+
+fn copies(count: u64) -> String {
+    match count {
+        1 => "1 copy".into(),
+        _ => format!("{count} copies"),
+    }
+}
+
+/// `1.20G scanned out of 4G at 100M/s, 00:00:28 to go`
+fn speed(scrub: &ScrubRow, elapsed: u64) -> String {
+    let examined = size::human(scrub.examined);
+    let total = size::human(scrub.total);
+    let rate = scrub.examined / elapsed.max(1);
+    if rate == 0 {
+        return format!("{examined} scanned out of {total}");
+    }
+    let left = scrub.total.saturating_sub(scrub.examined) / rate;
+    format!(
+        "{examined} scanned out of {total} at {}/s, {} to go",
+        size::human(rate),
+        time::duration(left)
+    )
+}
+
+/// Tenths of a percent; all of nothing is done.
+fn percent(part: u64, whole: u64) -> String {
+    let tenths = match whole {
+        0 => 1000,
+        _ => (u128::from(part) * 1000 / u128::from(whole)).min(1000),
+    };
+    format!("{}.{}%", tenths / 10, tenths % 10)
+}
+
+fn config(pool: &PoolReport) -> String {
+    let heads = [
+        Column::left("NAME"),
+        Column::left("STATE"),
+        Column::right("SIZE"),
+    ];
+    let mut rows = vec![vec![
+        pool.name.clone(),
+        pool.health.clone(),
+        size::human(pool.size),
+    ]];
+    for device in &pool.devices {
+        rows.push(vec![
+            format!("  {}", device.path),
+            device.state.clone(),
+            size::human(device.size),
+        ]);
+    }
+    let table = table::show(&heads, &rows, false);
+    table.lines().map(|line| format!("\t{line}\n")).collect()
+}
+
+fn errors(pool: &PoolReport, verbose: bool) -> String {
+    let count = pool.damage.len() as u64;
+    let errors = count.max(pool.scrub.errors);
+    match (errors, verbose) {
+        (0, _) => "errors: No known data errors\n".into(),
+        (_, true) if count > 0 => {
+            let names = pool.damage.iter().map(|name| text::in_a_cell(name));
+            let lines = names.map(|name| format!("\t{name}\n"));
+            format!(
+                "errors: Permanent errors have been found in:\n\n{}",
+                lines.collect::<String>()
+            )
+        }
+        _ => format!("errors: {errors} data errors, use '-v' for a list\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::api::DeviceRow;
+
+    use super::*;
+
+    fn pool() -> PoolReport {
+        PoolReport {
+            name: "tank".into(),
+            guid: 1,
+            health: "ONLINE".into(),
+            trouble: None,
+            action: None,
+            size: 4 << 30,
+            allocated: 1 << 30,
+            free: 3 << 30,
+            freeing: false,
+            read_only: false,
+            txg: 7,
+            devices: vec![DeviceRow {
+                path: "/var/lib/tank.pool".into(),
+                guid: 2,
+                size: 4 << 30,
+                state: "ONLINE".into(),
+            }],
+            scrub: ScrubRow {
+                state: "none".into(),
+                started: 0,
+                ended: 0,
+                examined: 0,
+                total: 0,
+                repaired: 0,
+                errors: 0,
+            },
+            damage: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn healthy() {
+        assert_eq!(
+            report(&pool(), false, 0),
+            "  pool: tank
+ state: ONLINE
+  scan: none requested
+config:
+
+\tNAME                  STATE   SIZE
+\ttank                  ONLINE    4G
+\t  /var/lib/tank.pool  ONLINE    4G
+
+errors: No known data errors
+"
+        );
+    }
+
+    #[test]
+    fn damaged() {
+        let mut pool = pool();
+        pool.health = "DEGRADED".into();
+        pool.trouble = Some("Some data is damaged.".into());
+        pool.action = Some("Restore it.".into());
+        pool.damage = vec!["tank/home: data 5".into(), "bad\x1b[0m\nname".into()];
+        let short = report(&pool, false, 0);
+        assert!(short.contains("\nstatus: Some data is damaged.\naction: Restore it.\n   see: "));
+        assert!(short.ends_with("errors: 2 data errors, use '-v' for a list\n"));
+        let long = report(&pool, true, 0);
+        let list = "found in:\n\n\ttank/home: data 5\n\tbad\\u{1b}[0m\\nname\n";
+        assert!(long.ends_with(list), "{long}");
+    }
+
+    #[test]
+    fn scrubs() {
+        let mut scrub = pool().scrub;
+        scrub.state = "running".into();
+        scrub.started = 1000;
+        scrub.examined = 1 << 30;
+        scrub.total = 4 << 30;
+        scrub.repaired = 1;
+        let lines = scan(&scrub, 1010);
+        assert!(lines[0].starts_with("scrub in progress since "));
+        assert_eq!(lines[1], "1G scanned out of 4G at 102M/s, 00:00:30 to go");
+        assert_eq!(lines[2], "1 copy repaired, 0 errors, 25.0% done");
+        assert_eq!(
+            scan(&scrub, 0)[1],
+            "1G scanned out of 4G at 1G/s, 00:00:03 to go"
+        );
+        scrub.examined = 0;
+        assert_eq!(scan(&scrub, 1010)[1], "0B scanned out of 4G");
+        scrub.state = "finished".into();
+        scrub.ended = 1751;
+        let line = &scan(&scrub, 0)[0];
+        assert!(line.starts_with("scrub repaired 1 copy in 00:12:31 with 0 errors on "));
+    }
+
+    #[test]
+    fn percents() {
+        assert_eq!(percent(0, 0), "100.0%");
+        assert_eq!(percent(1, 3), "33.3%");
+        assert_eq!(percent(5, 4), "100.0%");
+        assert_eq!(percent(u64::MAX, u64::MAX), "100.0%");
+    }
+}

@@ -1,0 +1,238 @@
+//! Asking people: for secrets, and whether they mean it.
+//!
+//! The standard input decides, as for `zfs`. If it is a terminal, secrets are asked for on the
+//! controlling terminal and never shown. If it is not, they are read from it, one line each, so that a
+//! script can pipe them; nobody is asked whether they mean it then, and what destroys needs `-f`.
+//!
+//! Secrets are read byte by byte into locked memory and sent from there. Buffered readers would leave
+//! copies behind.
+
+mod confirm;
+mod signals;
+mod tty;
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use daemon::api::{Ask, AskFormat, Failure, FailureKind};
+use daemon::client::Terminal;
+use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN, Secret};
+use rustix::io::Errno;
+
+pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
+
+use tty::Tty;
+
+/// How often somebody may try to type the same thing twice.
+const TRIES: u32 = 3;
+
+/// Asks for secrets.
+#[derive(Default)]
+pub(crate) struct Prompter {
+    tty: Option<Tty>,
+}
+
+impl Terminal for Prompter {
+    fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
+        keys::harden_process().map_err(other)?;
+        match std::io::stdin().is_terminal() {
+            true => self.ask_person(ask),
+            false => read_from_script(&std::io::stdin(), ask),
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        eprintln!("strongroom: {}", crate::show::text::printable(text));
+    }
+}
+
+impl Prompter {
+    fn ask_person(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
+        let tty = match &mut self.tty {
+            Some(tty) => tty,
+            none => none.insert(Tty::open().map_err(other)?),
+        };
+        let what = noun(ask.format);
+        let prompt = format!("Enter {what} for '{}': ", ask.dataset);
+        for _ in 0..TRIES {
+            let Some(secret) = tty.read(&prompt)? else {
+                return Ok(None);
+            };
+            if !ask.twice {
+                return Ok(Some(secret));
+            }
+            if ask.format == AskFormat::Passphrase && secret.len() < PASSPHRASE_MIN {
+                tty.say(&format!(
+                    "It is too short; use at least {PASSPHRASE_MIN} characters.\n"
+                ));
+                continue;
+            }
+            match tty.read(&format!("Re-enter {what}: "))? {
+                Some(again) if again == secret => return Ok(Some(secret)),
+                Some(_) => tty.say("They do not match.\n"),
+                None => return Ok(None),
+            }
+        }
+        Err(mismatch(ask))
+    }
+}
+
+/// Reads a line. A second line, where a person would be asked twice, may be left out but not differ.
+fn read_from_script(input: impl AsFd, ask: &Ask) -> Result<Option<Secret>, Failure> {
+    let Some(secret) = read_line(&input)? else {
+        return Ok(None);
+    };
+    if ask.twice && read_line(&input)?.is_some_and(|again| again != secret) {
+        return Err(mismatch(ask));
+    }
+    Ok(Some(secret))
+}
+
+/// Reads up to and without a newline; `None` at the end of the input.
+fn read_line(input: impl AsFd) -> Result<Option<Secret>, Failure> {
+    let mut line = Line::new()?;
+    loop {
+        match line.read(&input) {
+            Ok(Step::More) | Err(Errno::INTR) => {}
+            Ok(Step::Whole) => return Ok(Some(line.take())),
+            Ok(Step::End) if line.len == 0 => return Ok(None),
+            Ok(Step::End) => return Ok(Some(line.take())),
+            Err(error) => return Err(other(format!("cannot read the standard input: {error}"))),
+        }
+    }
+}
+
+/// A line that is being read.
+struct Line {
+    /// One byte longer than what is kept: the place for the next byte.
+    bytes: Secret,
+    len: usize,
+}
+
+enum Step {
+    More,
+    Whole,
+    End,
+}
+
+impl Line {
+    fn new() -> Result<Line, Failure> {
+        // What is longer than a passphrase may be is cut, but not so short that it would be accepted.
+        let bytes = Secret::zeroed(PASSPHRASE_MAX + 2).map_err(other)?;
+        Ok(Line { bytes, len: 0 })
+    }
+
+    /// Reads a byte to where it stays.
+    fn read(&mut self, input: impl AsFd) -> Result<Step, Errno> {
+        let place = &mut self.bytes.expose_mut()[self.len..][..1];
+        if rustix::io::read(input, &mut *place)? == 0 {
+            return Ok(Step::End);
+        }
+        if place[0] == b'\n' {
+            return Ok(Step::Whole);
+        }
+        self.len = (self.len + 1).min(PASSPHRASE_MAX + 1);
+        Ok(Step::More)
+    }
+
+    fn clear(&mut self) {
+        self.bytes.expose_mut().fill(0);
+        self.len = 0;
+    }
+
+    fn take(mut self) -> Secret {
+        self.bytes.truncate(self.len);
+        self.bytes
+    }
+}
+
+fn noun(format: AskFormat) -> &'static str {
+    match format {
+        AskFormat::Passphrase => "passphrase",
+        AskFormat::Hex => "hex key",
+    }
+}
+
+fn mismatch(ask: &Ask) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        message: format!(
+            "the {} for '{}' was not the same both times",
+            noun(ask.format),
+            ask.dataset
+        ),
+    }
+}
+
+fn other(error: impl ToString) -> Failure {
+    Failure {
+        kind: FailureKind::Other,
+        message: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    fn input(text: &str) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    fn ask(twice: bool) -> Ask {
+        Ask {
+            dataset: "tank/home".into(),
+            format: AskFormat::Passphrase,
+            twice,
+        }
+    }
+
+    fn answer(text: &str, twice: bool) -> Option<Vec<u8>> {
+        let secret = read_from_script(input(text), &ask(twice)).unwrap();
+        secret.map(|secret| secret.expose().to_vec())
+    }
+
+    #[test]
+    fn one_line_for_each_question() {
+        let file = input("first one\nsecond\n\nlast");
+        let next = || {
+            let secret = read_from_script(&file, &ask(false)).unwrap();
+            secret.map(|secret| secret.expose().to_vec())
+        };
+        assert_eq!(next().unwrap(), b"first one");
+        assert_eq!(next().unwrap(), b"second");
+        assert_eq!(next().unwrap(), b"");
+        assert_eq!(next().unwrap(), b"last");
+        assert!(next().is_none());
+    }
+
+    #[test]
+    fn repetition_may_be_left_out_but_not_differ() {
+        assert_eq!(answer("correct horse\n", true).unwrap(), b"correct horse");
+        assert_eq!(
+            answer("correct horse\ncorrect horse\n", true).unwrap(),
+            b"correct horse"
+        );
+        assert_eq!(answer("", true), None);
+        let failure = read_from_script(input("correct horse\ncorrect hors\n"), &ask(true));
+        assert_eq!(failure.unwrap_err().kind, FailureKind::Usage);
+    }
+
+    /// Cut, but too long for a passphrase still, so that it is refused and not shortened.
+    #[test]
+    fn endless_lines_are_cut() {
+        let long = "x".repeat(10_000) + "\n";
+        let secret = answer(&long, false).unwrap();
+        assert_eq!(secret.len(), PASSPHRASE_MAX + 1);
+        assert_eq!(
+            answer(&long[..PASSPHRASE_MAX], false).unwrap().len(),
+            PASSPHRASE_MAX
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Signals while echo is off.
+//!
+//! A process that is interrupted, ended or stopped at a prompt must turn echo on again first, or its
+//! user types blindly into the shell. So during a prompt these signals only wake the reader, which
+//! restores the terminal and then does what the signal wants; at other times they do what they always do.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::{flag, low_level};
+
+const SIGNALS: [i32; 5] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP];
+
+/// The handlers, which are installed once and stay.
+pub(super) struct Signals {
+    /// Whether signals do what they always do.
+    default: Arc<AtomicBool>,
+    /// The last signal that came during a prompt, or zero.
+    caught: Arc<AtomicUsize>,
+    /// Becomes readable when a signal comes.
+    wakeup: UnixStream,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Signals> {
+        let (wakeup, sender) = UnixStream::pair()?;
+        wakeup.set_nonblocking(true)?;
+        let default = Arc::new(AtomicBool::new(true));
+        let caught = Arc::new(AtomicUsize::new(0));
+        for signal in SIGNALS {
+            // They run in this order.
+            flag::register_conditional_default(signal, default.clone())?;
+            flag::register_usize(signal, caught.clone(), signal as usize)?;
+            low_level::pipe::register(signal, sender.try_clone()?)?;
+        }
+        Ok(Signals {
+            default,
+            caught,
+            wakeup,
+        })
+    }
+
+    /// Holds signals back while the guard lives.
+    pub(super) fn guard(&self) -> Guard {
+        self.default.store(false, Ordering::SeqCst);
+        Guard(self.default.clone())
+    }
+
+    /// What to wait for besides the terminal.
+    pub(super) fn wakeup(&self) -> &UnixStream {
+        &self.wakeup
+    }
+
+    /// Whether a signal came during a prompt.
+    pub(super) fn is_pending(&self) -> bool {
+        self.caught.load(Ordering::SeqCst) != 0
+    }
+
+    /// The signal that came, if one did; it is not pending then.
+    pub(super) fn take(&self) -> Option<i32> {
+        let mut drain = [0; 16];
+        while matches!((&self.wakeup).read(&mut drain), Ok(1..)) {}
+        let signal = self.caught.swap(0, Ordering::SeqCst);
+        i32::try_from(signal).ok().filter(|signal| *signal != 0)
+    }
+
+    /// Does what the signal wants.
+    pub(super) fn obey(&self, signal: i32) -> io::Result<()> {
+        low_level::emulate_default_handler(signal)
+    }
+}
+
+/// Signals are held back while this lives.
+pub(super) struct Guard(Arc<AtomicBool>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,119 @@
+//! The controlling terminal, with echo turned off while a secret is typed.
+//!
+//! The terminal stays in line mode, so that the keys for erasing work as its user set them. Echo is
+//! turned on again however the reading ends; see [`super::signals`] for those ways that are not a
+//! return.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use daemon::api::Failure;
+use keys::Secret;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::signals::Signals;
+use super::{Line, Step, other};
+
+/// A terminal with somebody at it.
+pub(super) struct Tty {
+    file: File,
+    signals: Signals,
+}
+
+impl Tty {
+    /// The controlling terminal, or the standard input if that is another one.
+    pub(super) fn open() -> io::Result<Tty> {
+        let file = match OpenOptions::new().read(true).write(true).open("/dev/tty") {
+            Ok(file) => file,
+            Err(_) => io::stdin().as_fd().try_clone_to_owned()?.into(),
+        };
+        let signals = Signals::new()?;
+        Ok(Tty { file, signals })
+    }
+
+    /// Tells the person something.
+    pub(super) fn say(&mut self, text: &str) {
+        // If it cannot be said, reading will fail, and that is reported.
+        let _ = self.file.write_all(text.as_bytes());
+    }
+
+    /// Asks for a line and reads it without showing it. `None` if the person ended the input.
+    pub(super) fn read(&mut self, prompt: &str) -> Result<Option<Secret>, Failure> {
+        let prompt = crate::show::text::printable(prompt).into_owned();
+        let mut line = Line::new()?;
+        loop {
+            let ended = self.read_quietly(&prompt, &mut line);
+            if let Some(signal) = self.signals.take() {
+                // Ends the process, but for a signal to stop it: then this returns when it continues,
+                // and the person begins again.
+                self.say("\n");
+                self.signals.obey(signal).map_err(other)?;
+                continue;
+            }
+            match ended {
+                Ok(Step::Whole) => return Ok(Some(line.take())),
+                Ok(Step::End) => return Ok(None),
+                Ok(Step::More) => {}
+                Err(error) => return Err(other(format!("cannot read the terminal: {error}"))),
+            }
+        }
+    }
+
+    /// Reads until the line is whole or the input ends, or, with more to come, until a signal.
+    fn read_quietly(&mut self, prompt: &str, line: &mut Line) -> io::Result<Step> {
+        line.clear();
+        let _guarded = self.signals.guard();
+        let _quiet = Quiet::new(&self.file)?;
+        (&self.file).write_all(prompt.as_bytes())?;
+        loop {
+            let mut wait = [
+                PollFd::new(&self.file, PollFlags::IN),
+                PollFd::new(self.signals.wakeup(), PollFlags::IN),
+            ];
+            match poll(&mut wait, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if self.signals.is_pending() {
+                return Ok(Step::More);
+            }
+            if wait[0].revents().is_empty() {
+                continue;
+            }
+            match line.read(&self.file) {
+                Ok(Step::More) | Err(Errno::INTR) => {}
+                Ok(end) => return Ok(end),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Echo is off while this lives.
+struct Quiet<'a> {
+    file: &'a File,
+    before: Termios,
+}
+
+impl Quiet<'_> {
+    fn new(file: &File) -> io::Result<Quiet<'_>> {
+        let before = tcgetattr(file)?;
+        let mut modes = before.clone();
+        modes.local_modes -= LocalModes::ECHO | LocalModes::ECHOE | LocalModes::ECHOK;
+        // The end of the line is shown, or what comes next would stand behind the prompt.
+        modes.local_modes |= LocalModes::ECHONL | LocalModes::ICANON | LocalModes::ISIG;
+        // What was typed before the question was not meant for it.
+        tcsetattr(file, OptionalActions::Flush, &modes)?;
+        Ok(Quiet { file, before })
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        // Nothing can be done if the terminal is gone.
+        let _ = tcsetattr(self.file, OptionalActions::Now, &self.before);
+    }
+}
