@@ -229,6 +229,7 @@ impl Step<'_> {
     fn run(&mut self) -> Result<bool> {
         if self.status.position == Position::default() {
             self.pool_arrays()?;
+            self.go_to(1, 0, 0);
         }
         while self.left > 0 {
             let at = self.status.position;

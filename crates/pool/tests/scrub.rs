@@ -85,7 +85,7 @@ fn a_lost_node_hides_its_records_but_no_others() {
     let devices = fault_devices(1, &FaultClock::new());
     let pool = create_on(&devices);
     let dataset = pool.open_dataset(1).unwrap();
-    for slot in 0..2000 {
+    for slot in 0..400 {
         put(&pool, &dataset, ArrayKind::Data, slot, slot % 5).unwrap();
     }
     pool.commit().unwrap();
@@ -96,13 +96,13 @@ fn a_lost_node_hides_its_records_but_no_others() {
         std::ops::ControlFlow::Continue(())
     })
     .unwrap();
-    assert_eq!(nodes.len(), 2000);
+    assert_eq!(nodes.len(), 400);
     let root = entry.roots[1];
     // The root has its copies at two places; damage a record behind the middle, and the root's first.
     drop((dataset, pool));
     devices[0].flip(at(&root, 0) + 9, 1);
     devices[0].flip(at(&root, 1) + 9, 1);
-    devices[0].flip(at(&nodes[1500].1, 0), 1);
+    devices[0].flip(at(&nodes[300].1, 0), 1);
     let pool = open_on(&devices).unwrap();
     let status = scrub(&pool);
     assert_eq!(status.phase, ScrubPhase::Finished);

@@ -257,13 +257,8 @@ pub(crate) struct Get {
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
     pub(crate) types: Vec<Type>,
     /// Properties, or `all`
-    #[arg(
-        value_name = "all|PROPERTY,...",
-        value_delimiter = ',',
-        num_args = 1,
-        required = true
-    )]
-    pub(crate) props: Vec<String>,
+    #[arg(value_name = "all|PROPERTY,...")]
+    pub(crate) props: String,
     /// Datasets or snapshots; everything if none is named
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,

@@ -39,13 +39,14 @@ pub(super) fn run(args: Get, session: &mut Session) -> Result {
 }
 
 /// The properties to ask for: none for all.
-fn wanted(given: &[String]) -> Result<Vec<String>> {
-    if given.iter().any(String::is_empty) {
+fn wanted(given: &str) -> Result<Vec<String>> {
+    let given: Vec<&str> = given.split(',').collect();
+    if given.iter().any(|name| name.is_empty()) {
         return Err(usage("a property has no name"));
     }
-    match given {
-        [all] if all == "all" => Ok(Vec::new()),
-        given if given.iter().any(|name| name == "all") => {
+    match given.as_slice() {
+        ["all"] => Ok(Vec::new()),
+        given if given.contains(&"all") => {
             Err(usage("'all' cannot be combined with other properties"))
         }
         given => Ok(given.iter().map(|name| canonical(name).into()).collect()),
@@ -96,14 +97,11 @@ mod tests {
 
     #[test]
     fn properties_are_selected() {
-        let names = |given: &[&str]| {
-            let given: Vec<String> = given.iter().map(ToString::to_string).collect();
-            wanted(&given)
-        };
-        assert_eq!(names(&["all"]).unwrap(), [""; 0]);
-        assert_eq!(names(&["enc", "used"]).unwrap(), ["encryption", "used"]);
-        assert!(names(&["all", "used"]).is_err());
-        assert!(names(&["used", ""]).is_err());
+        assert_eq!(wanted("all").unwrap(), [""; 0]);
+        assert_eq!(wanted("enc,used").unwrap(), ["encryption", "used"]);
+        assert!(wanted("all,used").is_err());
+        assert!(wanted("used,").is_err());
+        assert!(wanted("").is_err());
     }
 
     #[test]

@@ -84,21 +84,21 @@ impl Selection {
         }
         of_type
             && self
-                .depth
-                .is_none_or(|depth| self.level(&row.name) <= depth)
+                .level(&row.name)
+                .is_some_and(|level| self.depth.is_none_or(|depth| level <= depth))
     }
 
-    /// How many levels a name is below the nearest that was given, or below its pool.
-    fn level(&self, name: &str) -> u32 {
+    /// How many levels a name is below the nearest that was given, or below its pool if none was.
+    fn level(&self, name: &str) -> Option<u32> {
         let below = |top: &str| -> Option<u32> {
             let rest = name.strip_prefix(top)?;
             let is_below = rest.is_empty() || rest.starts_with(['/', '@']);
             is_below.then(|| rest.matches(['/', '@']).count() as u32)
         };
-        let levels = self.names.iter().filter_map(|top| below(top));
-        levels
-            .min()
-            .unwrap_or_else(|| name.matches(['/', '@']).count() as u32)
+        match self.names.is_empty() {
+            true => Some(name.matches(['/', '@']).count() as u32),
+            false => self.names.iter().filter_map(|top| below(top)).min(),
+        }
     }
 }
 
