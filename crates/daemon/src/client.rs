@@ -1,5 +1,6 @@
 //! The commands' side of the daemon's socket.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -62,7 +63,7 @@ impl Client {
         if let Ok(client) = Client::connect(socket) {
             return Ok(client);
         }
-        start_daemon(socket)?;
+        start_daemon(socket, &[])?;
         Client::connect(socket)
     }
 
@@ -99,15 +100,16 @@ impl Client {
     }
 }
 
-/// Starts the daemon in the background, and returns when it listens.
-fn start_daemon(socket: &Path) -> Result<(), Failure> {
+/// Starts the daemon in the background with these arguments, and returns when it listens.
+pub fn start_daemon(socket: &Path, args: &[OsString]) -> Result<(), Failure> {
     let failed = |what: String| no_daemon(format!("the daemon could not be started: {what}"));
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut child = std::process::Command::new(program)
         .arg("daemon")
-        .arg("--background")
+        .arg("--detached")
         .arg("--socket")
         .arg(socket)
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

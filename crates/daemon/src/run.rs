@@ -17,8 +17,8 @@ use crate::state::Daemon;
 pub struct ServeOptions {
     /// Where to listen.
     pub socket: PathBuf,
-    /// Leave the terminal: say one line when it listens, and log to a file.
-    pub background: bool,
+    /// Leave whoever started it: say one line when it listens, and log to a file.
+    pub detached: bool,
     /// Memory for clean data.
     pub cache_bytes: u64,
     /// Where to remember imported pools; the usual place if absent.
@@ -30,7 +30,7 @@ pub struct ServeOptions {
 /// Runs the daemon until it is told to stop.
 pub fn serve(options: ServeOptions) -> Result<()> {
     let result = start(&options);
-    if options.background {
+    if options.detached {
         // Whoever started it reads one line: that it is ready, or why not.
         let line = match &result {
             Ok(_) => "ready".to_owned(),
@@ -49,8 +49,8 @@ pub fn serve(options: ServeOptions) -> Result<()> {
 
 fn start(options: &ServeOptions) -> Result<(Arc<Daemon>, UnixListener)> {
     let state_dir = options.state_dir.clone().unwrap_or_else(default_state_dir);
-    start_log(options.background, &state_dir)?;
-    if options.background {
+    start_log(options.detached, &state_dir)?;
+    if options.detached {
         let _ = rustix::process::setsid();
     }
     keys::harden_process()?;
@@ -158,12 +158,12 @@ fn default_state_dir() -> PathBuf {
     base.unwrap_or_else(|| "/tmp".into()).join("strongroom")
 }
 
-/// Logs to the terminal, or in the background to `daemon.log` in the state directory.
-fn start_log(background: bool, state_dir: &Path) -> Result<()> {
+/// Logs to the terminal, or detached to `daemon.log` in the state directory.
+fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
     use tracing_subscriber::EnvFilter;
     let filter =
         || EnvFilter::try_from_env("STRONGROOM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    if !background {
+    if !detached {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(filter())
             .with_writer(std::io::stderr)

@@ -61,9 +61,12 @@ EXAMPLES
     strongroom daemon stop"
 )]
 pub(crate) struct Daemon {
-    /// Go to the background, after one line on the standard output: `ready`, or the reason why not
+    /// Start it in the background, with its log in the state directory, and return when it listens
     #[arg(long)]
     pub(crate) background: bool,
+    /// What a daemon in the background is started with
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
     /// Memory for what was read and decrypted; an eighth of the machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(crate) cache_size: Option<u64>,

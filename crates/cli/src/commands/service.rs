@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use daemon::ServeOptions;
-use daemon::api::{Command, DaemonReport};
+use daemon::api::{Command, DaemonReport, Failure, FailureKind};
+use daemon::client::{Client, start_daemon};
 
 use super::{Outcome, Result};
 use crate::args::{Daemon, DaemonCommand};
@@ -23,14 +24,36 @@ pub(super) fn run(args: Daemon, session: &mut Session) -> Result {
 
 fn serve(args: Daemon, session: &Session) -> Result {
     let pools: Result<Vec<PathBuf>> = args.pools.iter().map(|path| absolute(path)).collect();
-    daemon::serve(ServeOptions {
+    let options = ServeOptions {
         socket: session.socket.clone(),
-        background: args.background,
+        detached: args.detached,
         cache_bytes: args.cache_size.unwrap_or_else(default_cache_bytes),
         state_dir: args.state_dir.as_deref().map(absolute).transpose()?,
         import: pools?,
-    })?;
+    };
+    match args.background {
+        true => start(&options)?,
+        false => daemon::serve(options)?,
+    }
     Ok(Outcome::done())
+}
+
+/// Starts a daemon with these options in the background, unless one runs.
+fn start(options: &ServeOptions) -> std::result::Result<(), Failure> {
+    if Client::connect(&options.socket).is_ok() {
+        let socket = options.socket.display();
+        return Err(Failure {
+            kind: FailureKind::Exists,
+            message: format!("a daemon already listens at {socket}"),
+        });
+    }
+    let mut args = vec![format!("--cache-size={}", options.cache_bytes).into()];
+    if let Some(dir) = &options.state_dir {
+        args.extend(["--state-dir".into(), dir.into()]);
+    }
+    args.push("--".into());
+    args.extend(options.import.iter().map(Into::into));
+    start_daemon(&options.socket, &args)
 }
 
 /// An eighth of the machine's memory.
