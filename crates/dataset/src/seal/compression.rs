@@ -43,6 +43,7 @@ impl Compression {
     pub(crate) fn compress(self, plain: &[u8], out: &mut [u8]) -> Option<(u8, usize)> {
         match self {
             Compression::Off => None,
+            Compression::Lz4 if looks_random(plain) => None,
             Compression::Lz4 => {
                 let len = lz4::block::compress_to_buffer(plain, None, false, out).ok()?;
                 Some((LZ4, len))
@@ -59,6 +60,23 @@ impl Compression {
             }
         }
     }
+}
+
+/// How much of a record is looked at in each place before all of it is compressed with LZ4.
+const SAMPLE: usize = 4096;
+
+/// Whether samples of a large record say that LZ4 would search all of it in vain, as in what is
+/// compressed already. Costs a tenth of finding out for sure.
+fn looks_random(plain: &[u8]) -> bool {
+    if plain.len() < 8 * SAMPLE {
+        return false;
+    }
+    let mut out = [0; SAMPLE - SAMPLE / 16];
+    let last = plain.len() - SAMPLE;
+    [0, last / 3, last / 3 * 2, last].iter().all(|at| {
+        let sample = &plain[*at..*at + SAMPLE];
+        lz4::block::compress_to_buffer(sample, None, false, &mut out).is_err()
+    })
 }
 
 type Encoder = zstd::bulk::Compressor<'static>;
@@ -138,5 +156,25 @@ mod tests {
             }
         }
         assert!(!decompress(9, &[1, 2, 3], &mut [0; 3]));
+    }
+
+    #[test]
+    fn lz4_does_not_dwell_on_what_looks_random() {
+        let mut state = 1u64;
+        let mut byte = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let mut plain: Vec<u8> = (0..128 << 10).map(|_| byte()).collect();
+        let mut out = vec![0; 128 << 10];
+        assert!(looks_random(&plain));
+        assert_eq!(Compression::Lz4.compress(&plain, &mut out), None);
+        assert!(!looks_random(&plain[..16 << 10]));
+        // A compressible end is enough for a try.
+        plain[120 << 10..].fill(0);
+        assert!(!looks_random(&plain));
+        assert!(Compression::Lz4.compress(&plain, &mut out).is_some());
     }
 }
