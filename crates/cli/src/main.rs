@@ -24,6 +24,11 @@ use crate::commands::Outcome;
 use crate::session::Session;
 use crate::show::text::printable;
 
+/// Records of many sizes come and go on many threads; the system's allocator would keep several times
+/// what they need.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -66,9 +66,11 @@ impl Daemon {
     pub(crate) fn new(socket: &Path, state_dir: &Path, cache_bytes: u64) -> Arc<Daemon> {
         let alarm = Arc::new(Alarm::default());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // What is not written yet is part of what was allowed.
+        let dirty_bytes = (cache_bytes / 2).min(1 << 30);
         let options = EngineOptions {
-            cache_bytes,
-            dirty_bytes: (cache_bytes / 2).clamp(32 << 20, 1 << 30),
+            cache_bytes: cache_bytes - dirty_bytes,
+            dirty_bytes,
             seal_threads: cores,
         };
         let ring = Arc::clone(&alarm);

@@ -115,11 +115,17 @@ impl Files {
         owner: &Caller,
     ) -> Result<Arc<Files>> {
         let entry = &pool.entry(id)?;
+        let name = pool.name_of(entry.id)?;
         let sealer = match keys {
             Some(keys) => Sealer::new(entry.family, keys)?,
             None => Sealer::clear(entry.family),
         };
-        let name = pool.name_of(entry.id)?;
+        if sealer.is_encrypted() != (entry.suite != 0) {
+            return Err(Error::Damaged {
+                dataset: name,
+                what: "whether it is encrypted; its entry and its keys disagree:".into(),
+            });
+        }
         check_seal(pool, entry, &sealer, &name)?;
         let open = pool.open_dataset(entry.id)?;
         let header = read_header(&open, &sealer, &name)?;
@@ -156,7 +162,11 @@ impl Files {
         if files.open.is_writable() {
             let participant: Weak<Files> = Arc::downgrade(&files);
             files.open.attach(participant as Weak<dyn Participant>);
-            files.reap_orphans()?;
+            // What cannot be removed now is still on the list the next time.
+            if let Err(error) = files.reap_orphans() {
+                let dataset = files.name();
+                tracing::warn!(%error, dataset, "unlinked files could not be removed yet");
+            }
         }
         Ok(files)
     }
@@ -233,10 +243,20 @@ impl Files {
     pub(crate) fn change_and<T, R>(
         &self,
         why: ReserveFor,
-        mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         self.check_writable()?;
+        self.change_always(why, operation, then)
+    }
+
+    /// As [`Files::change_and`], also while the dataset's settings refuse changes.
+    pub(crate) fn change_always<T, R>(
+        &self,
+        why: ReserveFor,
+        mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
         let room = self.reserve(OPERATION_ROOM, why)?;
         loop {
             let hold = self.pool.enter()?;
@@ -293,8 +313,10 @@ impl Files {
             return Ok(room);
         }
         self.pool.commit()?;
-        self.reap_dead()?;
-        self.pool.commit()?;
+        if why == ReserveFor::Writing {
+            self.reap_dead()?;
+            self.pool.commit()?;
+        }
         while self.pool.space().freeing > 0 {
             self.pool.commit()?;
         }
@@ -342,6 +364,12 @@ impl PageSource for Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
+        // Nothing, unless the pool failed.
+        for inode in self.inodes.dirty.get_mut().values() {
+            let records = inode.records.lock();
+            let left: usize = records.values().map(|record| record.buffer.len()).sum();
+            self.engine.sub_dirty(left);
+        }
         self.engine.cache.wipe(self.open.guid());
     }
 }

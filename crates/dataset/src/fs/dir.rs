@@ -125,7 +125,7 @@ impl Files {
             Ok(())
         };
         if self.open.is_writable() {
-            return self.change(ReserveFor::Writing, make);
+            return self.change_always(ReserveFor::Writing, make, |_, ()| ());
         }
         // A snapshot of a dataset that was never opened: empty, in memory only.
         self.tree.try_write(0, &mut { make }).map(|_| ())

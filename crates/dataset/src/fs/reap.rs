@@ -74,6 +74,9 @@ impl Files {
 
     /// Removes the inodes that were unlinked and still open when the dataset was last in use.
     pub(crate) fn reap_orphans(&self) -> Result<()> {
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
         let mut from = 0;
         while let Some((ino, _)) = self.next_of(KeyKind::Orphan, orphan_key(from))? {
             if !self.inodes.is_looked_up(ino) {

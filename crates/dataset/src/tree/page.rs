@@ -27,10 +27,18 @@ pub(crate) const CELL_MAX: usize = (PAGE - HEAD) / 3 - OFFSET - CELL_HEAD;
 
 const MAGIC: [u8; 4] = *b"PAGE";
 
-/// A page.
+/// A page. Wiped when it is dropped.
 #[derive(Clone)]
 pub(crate) struct Page {
     bytes: Box<[u8; PAGE]>,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.bytes.fill(0);
+        // Or the compiler would see that nobody reads the zeros.
+        std::hint::black_box(&self.bytes);
+    }
 }
 
 // The head: magic 4, kind 1, 1 unused, count u16, floor u16 (the lowest cell), garbage u16 (bytes of
