@@ -23,7 +23,7 @@ use crate::crew::Crew;
 use crate::error::Error;
 use crate::handshake::Agreed;
 use crate::options::Options;
-use crate::reply::Replier;
+use crate::reply::{Replier, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{self, Search, Searcher};
 use crate::serve::{Answer, Errno, Server};
@@ -313,6 +313,13 @@ impl Seat {
         let replier = Replier::new(self.device.as_fd(), request.header.unique);
         match answer {
             Ok(Ok(Answer::Output)) => replier.bytes(out),
+            Ok(Ok(Answer::Unkept)) => {
+                // Before the answer, so that whoever asked never sees it again. Of directories
+                // there is nothing to be written back, so this asks nothing of us.
+                let device = self.device.as_fd();
+                notify_inval_inode(device, request.header.nodeid, 0, 0);
+                replier.bytes(out);
+            }
             Ok(Ok(Answer::Pieces(pieces, max))) => replier.pieces(&pieces, max),
             Ok(Ok(Answer::Silence)) => {}
             Ok(Err(errno)) => {
