@@ -149,6 +149,33 @@ impl Session {
         self.searcher.stop();
     }
 
+    /// Waits until every write that the kernel has begun to send is answered. `ask` makes a request;
+    /// when it fails, there is nothing more to wait for.
+    ///
+    /// `syncfs` returns when the writes are sent (seen on 6.18), and the kernel does not say how
+    /// many those are: beyond a number of them they lie in a queue of their own, from which each
+    /// answer brings one to the queue that workers take from, in order. So: when all workers have
+    /// answered what they had, and what was asked after that has been answered as well, whatever lay
+    /// in the queue before has been taken; one such round later it is counted. The quiet rounds are
+    /// one for moving up, one for being taken and one for being counted.
+    pub(crate) fn drain(&self, ask: impl Fn() -> bool) {
+        const QUIET: u32 = 3;
+        let writes = || self.counts[op::WRITE as usize].load(Ordering::SeqCst);
+        let mut quiet = 0;
+        while quiet < QUIET {
+            let (before, call) = (writes(), self.crew.call());
+            loop {
+                if !ask() || !self.is_live() {
+                    return;
+                }
+                if self.crew.have_heard(call) {
+                    break;
+                }
+            }
+            quiet = if writes() == before { quiet + 1 } else { 0 };
+        }
+    }
+
     /// Waits until the session has ended.
     pub(crate) fn wait(&self) -> End {
         let mut state = self.state.lock();
@@ -303,7 +330,8 @@ impl Seat {
         };
         // A file system that panicked may be in any state, but it is still there, and so is whoever
         // waits: an error for this call is the best there is.
-        session.crew.begin(self.number);
+        let excused = opcode != op::WRITE;
+        session.crew.begin(self.number, excused);
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
         let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
         if !large {

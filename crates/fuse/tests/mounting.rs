@@ -14,6 +14,7 @@ use common::memfs::MemFs;
 use fuse::{End, Error, Mount, Options};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::geteuid;
+use vfs::{FileSystem, ROOT};
 
 const SERVE: &str = "FUSE_TEST_SERVE";
 
@@ -121,6 +122,32 @@ fn force_gives_errors_to_those_who_use_it() {
         let all = fs::read(mounted.dir.path().join("file")).unwrap();
         assert_eq!(all, b"last words", "{writeback_cache}");
         again.unmount(false).unwrap();
+    }
+}
+
+#[test]
+fn force_writes_back_everything() {
+    const FILES: u64 = 300;
+    const EACH: usize = 20_000;
+    let _alone = alone();
+    let mounted = mounted_or_skip!(&Options {
+        writeback_cache: true,
+        ..Options::default()
+    });
+    let files: Vec<_> = (0..FILES)
+        .map(|number| {
+            let file = File::create(mounted.path(&number.to_string())).unwrap();
+            file.write_all_at(&[number as u8; EACH], 0).unwrap();
+            file
+        })
+        .collect();
+    mounted.mount.unmount(true).unwrap();
+    drop(files);
+    for number in 0..FILES {
+        let fs = &mounted.fs;
+        let found = fs.lookup(ROOT, number.to_string().as_bytes()).unwrap();
+        let pieces = fs.read(found.ino, 0, EACH as u32).unwrap().concat();
+        assert!(pieces == [number as u8; EACH], "{number}");
     }
 }
 
