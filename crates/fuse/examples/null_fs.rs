@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! null_fs MOUNTPOINT [threads=N] [writeback=yes] [direct_create=no] [read_ahead=BYTES]
-//!         [work=MICROSECONDS] [allow_other]
+//!         [work=MICROSECONDS] [wait=MICROSECONDS] [allow_other]
 //! ```
 //!
 //! Names and sizes are kept in memory, reads are answered from one ready buffer, writes are
-//! dropped; with `work` each read and write keeps a processor busy for so long. Runs until it is unmounted, and then prints how often each operation was asked for.
+//! dropped; with `work` each read and write keeps a processor busy for so long, with `wait` it only
+//! takes so long. Runs until it is unmounted, and then prints how often each operation was asked
+//! for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
         ..fuse::Options::default()
     };
     let mut mountpoint = None;
-    let mut work = Duration::ZERO;
+    let (mut work, mut wait) = (Duration::ZERO, Duration::ZERO);
     for argument in env::args().skip(1) {
         match argument.split_once('=') {
             Some(("threads", count)) => options.threads = count.parse().ok(),
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
             Some(("direct_create", value)) => options.direct_create = value != "no",
             Some(("read_ahead", value)) => options.read_ahead = value.parse().unwrap_or(0),
             Some(("work", value)) => work = Duration::from_micros(value.parse().unwrap_or(0)),
+            Some(("wait", value)) => wait = Duration::from_micros(value.parse().unwrap_or(0)),
             _ if argument == "allow_other" => options.allow_other = true,
             _ => mountpoint = Some(PathBuf::from(argument)),
         }
@@ -45,7 +48,7 @@ fn main() -> ExitCode {
         eprintln!("usage: null_fs MOUNTPOINT [OPTION=VALUE]...");
         return ExitCode::from(2);
     };
-    let fs = Arc::new(NullFs::new(work));
+    let fs = Arc::new(NullFs::new(work, wait));
     let mount = match fuse::Mount::new(fs, &mountpoint, &options) {
         Ok(mount) => mount,
         Err(error) => {
@@ -65,6 +68,7 @@ const READY: usize = 1 << 20;
 
 struct NullFs {
     work: Duration,
+    wait: Duration,
     ready: Bytes,
     nodes: Mutex<Nodes>,
 }
@@ -91,7 +95,7 @@ fn now() -> Time {
 }
 
 impl NullFs {
-    fn new(work: Duration) -> NullFs {
+    fn new(work: Duration, wait: Duration) -> NullFs {
         let mut nodes = Nodes {
             next: ROOT,
             nodes: HashMap::new(),
@@ -99,6 +103,7 @@ impl NullFs {
         nodes.add(&Caller::default(), Kind::Directory, 0o777);
         NullFs {
             work,
+            wait,
             ready: Bytes::from(vec![0x55; READY]),
             nodes: Mutex::new(nodes),
         }
@@ -107,6 +112,9 @@ impl NullFs {
 
 impl NullFs {
     fn work(&self) {
+        if !self.wait.is_zero() {
+            std::thread::sleep(self.wait);
+        }
         let begin = Instant::now();
         while begin.elapsed() < self.work {
             std::hint::spin_loop();

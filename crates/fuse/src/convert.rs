@@ -1,15 +1,23 @@
 //! Between the kernel's structures and the types of `vfs`.
 //!
-//! Everything is answered with a validity of many years: every change of a mounted file system goes
-//! through its mount, so what the kernel has cached never goes stale, names that do not exist
-//! included.
+//! Nearly everything is answered with a validity of many years: every change of a mounted file
+//! system goes through its mount, so what the kernel has cached never goes stale, names that do not
+//! exist included. What the file system calls volatile is the exception.
 
 use vfs::{Attr, Fallocate, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time};
 
 use crate::abi::{self, fattr};
 
 /// How long the kernel may believe an answer, in seconds.
-const VALID_SECS: u64 = 1 << 32;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Valid(u64);
+
+impl Valid {
+    /// Until something is changed through the mount.
+    pub(crate) const LONG: Valid = Valid(1 << 32);
+    /// For the call that asked.
+    pub(crate) const ONCE: Valid = Valid(0);
+}
 
 const PERMISSIONS: u32 = 0o7777;
 
@@ -39,40 +47,40 @@ fn mode(attr: &Attr) -> u32 {
     u32::from(attr.kind.bits()) << 12 | u32::from(attr.mode) & PERMISSIONS
 }
 
-pub(crate) fn attr_out(found: &Attr) -> abi::AttrOut {
+pub(crate) fn attr_out(found: &Attr, valid: Valid) -> abi::AttrOut {
     abi::AttrOut {
-        attr_valid: VALID_SECS,
+        attr_valid: valid.0,
         attr: attr(found),
         ..Default::default()
     }
 }
 
-pub(crate) fn entry(found: &Attr) -> abi::EntryOut {
+pub(crate) fn entry(found: &Attr, name_valid: Valid, attr_valid: Valid) -> abi::EntryOut {
     abi::EntryOut {
         nodeid: found.ino,
-        entry_valid: VALID_SECS,
-        attr_valid: VALID_SECS,
+        entry_valid: name_valid.0,
+        attr_valid: attr_valid.0,
         attr: attr(found),
         ..Default::default()
     }
 }
 
-/// A name that does not exist.
+/// A name that does not exist, and will not unless it is made through the mount.
 pub(crate) fn no_entry() -> abi::EntryOut {
     abi::EntryOut {
-        entry_valid: VALID_SECS,
+        entry_valid: Valid::LONG.0,
         ..Default::default()
     }
 }
 
-pub(crate) fn statx(found: &Attr) -> abi::StatxOut {
+pub(crate) fn statx(found: &Attr, valid: Valid) -> abi::StatxOut {
     let time = |time: Time| abi::SxTime {
         tv_sec: time.secs,
         tv_nsec: time.nanos,
         reserved: 0,
     };
     abi::StatxOut {
-        attr_valid: VALID_SECS,
+        attr_valid: valid.0,
         stat: abi::Statx {
             mask: abi::STATX_MASK,
             blksize: found.blksize,

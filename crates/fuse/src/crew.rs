@@ -32,6 +32,8 @@ const IDLE_LOOKS: u32 = 100;
 pub(crate) struct Crew {
     waiting: AtomicUsize,
     stop: AtomicBool,
+    /// Number of the last roll call.
+    call: AtomicU64,
     members: Vec<Member>,
     watcher: OnceLock<Thread>,
     watcher_sleeps: AtomicBool,
@@ -42,6 +44,11 @@ struct Member {
     thread: OnceLock<Thread>,
     /// Steps taken: odd while it has a request.
     steps: AtomicU64,
+    /// Whether roll calls do not wait for the request.
+    excused: AtomicBool,
+    /// The last roll call that it heard, with no request left to answer.
+    heard: AtomicU64,
+    asleep: AtomicBool,
 }
 
 impl Member {
@@ -61,6 +68,7 @@ impl Crew {
         Crew {
             waiting: AtomicUsize::new(1),
             stop: AtomicBool::new(false),
+            call: AtomicU64::new(0),
             members: (0..size).map(|_| Member::default()).collect(),
             watcher: OnceLock::new(),
             watcher_sleeps: AtomicBool::new(false),
@@ -74,20 +82,39 @@ impl Crew {
 
     /// Sleeps until worker `number` is to wait for a request; false if it is to end.
     pub(crate) fn turn(&self, number: usize) -> bool {
+        let member = &self.members[number];
         loop {
+            member.heard.store(self.call.load(SeqCst), SeqCst);
             if self.stop.load(SeqCst) {
                 return false;
             }
             if number < self.waiting.load(SeqCst) {
                 return true;
             }
+            member.asleep.store(true, SeqCst);
             thread::park();
+            member.asleep.store(false, SeqCst);
         }
     }
 
-    /// Worker `number` has a request.
-    pub(crate) fn begin(&self, number: usize) {
-        self.members[number].step();
+    /// Begins a roll call. Whoever hears it has answered every request that it took before.
+    pub(crate) fn call(&self) -> u64 {
+        self.call.fetch_add(1, SeqCst) + 1
+    }
+
+    /// Whether all have heard a roll call. One who waits for a request hears it after the next one.
+    pub(crate) fn have_heard(&self, call: u64) -> bool {
+        self.members.iter().all(|member| {
+            let is_excused = || member.excused.load(SeqCst) && member.is_busy();
+            member.asleep.load(SeqCst) || member.heard.load(SeqCst) >= call || is_excused()
+        })
+    }
+
+    /// Worker `number` has a request; roll calls need not wait for it if it is `excused`.
+    pub(crate) fn begin(&self, number: usize, excused: bool) {
+        let member = &self.members[number];
+        member.excused.store(excused, SeqCst);
+        member.step();
         if self.watcher_sleeps.load(SeqCst) && self.watcher_sleeps.swap(false, SeqCst) {
             self.watcher.get().map(Thread::unpark);
         }
@@ -210,17 +237,39 @@ mod tests {
     }
 
     #[test]
+    fn a_roll_call_waits_for_what_has_been_taken() {
+        let crew = Crew::new(2);
+        assert!(crew.turn(0));
+        crew.members[1].asleep.store(true, SeqCst);
+        let call = crew.call();
+        // It may have taken a request that it has not begun with.
+        assert!(!crew.have_heard(call));
+        crew.begin(0, false);
+        assert!(!crew.have_heard(call));
+        crew.end(0);
+        // The answer may not have been written.
+        assert!(!crew.have_heard(call));
+        assert!(crew.turn(0));
+        assert!(crew.have_heard(call));
+        let call = crew.call();
+        crew.begin(0, true);
+        assert!(crew.have_heard(call));
+        crew.end(0);
+        assert!(!crew.have_heard(call));
+    }
+
+    #[test]
     fn steps_are_counted_only_while_all_are_busy() {
         let crew = Crew::new(3);
         assert_eq!(crew.steps(1), None);
-        crew.begin(0);
+        crew.begin(0, false);
         assert_eq!(crew.steps(1), Some(1));
         assert_eq!(crew.steps(2), None);
-        crew.begin(1);
+        crew.begin(1, false);
         assert_eq!(crew.steps(2), Some(2));
         crew.end(0);
         assert_eq!(crew.steps(2), None);
-        crew.begin(0);
+        crew.begin(0, false);
         assert_eq!(crew.steps(2), Some(4));
     }
 }

@@ -1,22 +1,26 @@
 //! A page of a directory, as the kernel wants it.
 
-use vfs::DirEntry;
+use vfs::{Attr, DirEntry};
 use zerocopy::IntoBytes;
 
-use crate::{abi, convert};
+use crate::abi;
 
 /// Fills a buffer with entries until the next one would not fit.
 pub(crate) struct Page<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
-    /// `READDIRPLUS`: each entry is a lookup at the same time.
-    plus: bool,
+    /// `READDIRPLUS`: each entry is a lookup at the same time, answered with this.
+    plus: Option<&'a dyn Fn(&Attr) -> abi::EntryOut>,
 }
 
 impl<'a> Page<'a> {
     /// A page of up to `limit` bytes at the end of `out`.
-    pub(crate) fn new(out: &'a mut Vec<u8>, limit: usize, plus: bool) -> Page<'a> {
+    pub(crate) fn new(
+        out: &'a mut Vec<u8>,
+        limit: usize,
+        plus: Option<&'a dyn Fn(&Attr) -> abi::EntryOut>,
+    ) -> Page<'a> {
         let start = out.len();
         Page {
             out,
@@ -33,18 +37,19 @@ impl<'a> Page<'a> {
 
     /// Takes an entry; false: it did not fit, and was not taken.
     pub(crate) fn push(&mut self, entry: &DirEntry<'_>) -> bool {
-        let lookup = if self.plus {
-            size_of::<abi::EntryOut>()
-        } else {
-            0
-        };
+        let lookup = self.plus.map_or(0, |_| size_of::<abi::EntryOut>());
         let len = (lookup + size_of::<abi::Dirent>() + entry.name.len()).next_multiple_of(8);
         let end = self.out.len() + len;
         if end - self.start > self.limit {
             return false;
         }
-        if self.plus {
-            self.out.extend_from_slice(lookup_of(entry).as_bytes());
+        if let Some(answer) = self.plus {
+            // The kernel takes no lookup from `.` and `..`.
+            let attr = entry
+                .attr
+                .filter(|_| entry.name != b"." && entry.name != b"..");
+            let lookup = attr.as_ref().map(answer).unwrap_or_default();
+            self.out.extend_from_slice(lookup.as_bytes());
         }
         let head = abi::Dirent {
             ino: entry.ino,
@@ -60,18 +65,11 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The lookup that comes with an entry. The kernel takes none from `.` and `..`.
-fn lookup_of(entry: &DirEntry<'_>) -> abi::EntryOut {
-    match &entry.attr {
-        Some(attr) if entry.name != b"." && entry.name != b".." => convert::entry(attr),
-        _ => abi::EntryOut::default(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::{Attr, Kind, Time};
+    use crate::convert::{self, Valid};
+    use vfs::{Kind, Time};
 
     fn entry<'a>(name: &'a [u8], attr: Option<Attr>) -> DirEntry<'a> {
         DirEntry {
@@ -105,7 +103,7 @@ mod tests {
     #[test]
     fn entries_are_padded_and_what_does_not_fit_is_refused() {
         let mut out = vec![0xee; 16];
-        let mut page = Page::new(&mut out, 64, false);
+        let mut page = Page::new(&mut out, 64, None);
         assert!(page.is_empty());
         assert!(page.push(&entry(b"abc", None)));
         assert!(page.push(&entry(b"12345678", None)));
@@ -118,7 +116,8 @@ mod tests {
     #[test]
     fn dots_are_no_lookups() {
         let mut out = Vec::new();
-        let mut page = Page::new(&mut out, 4096, true);
+        let answer = |attr: &Attr| convert::entry(attr, Valid::LONG, Valid::LONG);
+        let mut page = Page::new(&mut out, 4096, Some(&answer));
         assert!(page.push(&entry(b"..", Some(some_attr()))));
         assert!(page.push(&entry(b"file", Some(some_attr()))));
         let nodeid = |at: usize| u64::from_ne_bytes(out[at..at + 8].try_into().unwrap());

@@ -3,7 +3,8 @@
 //! What is wanted follows from one fact: every change of a mounted file system goes through its
 //! mount. The kernel may therefore keep names, attributes, contents and listings for as long as it
 //! likes, may gather writes if asked to, and need not say when files are opened and closed. What would bring
-//! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel.
+//! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel. Where the file system
+//! says otherwise (`is_volatile`), each answer says so.
 
 use std::os::fd::BorrowedFd;
 

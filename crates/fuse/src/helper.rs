@@ -3,12 +3,13 @@
 //! The helper opens the device, mounts with it and sends it here over a socket.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, IoSliceMut, Read};
+use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
+use parking_lot::Mutex;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
@@ -19,6 +20,15 @@ use crate::options::Options;
 
 const HELPER: &str = "fusermount3";
 
+/// Held while a process is started, which for a moment has copies of all our descriptors. Files of a
+/// mount that have just been closed would keep it busy through those.
+static STARTING: Mutex<()> = Mutex::new(());
+
+fn start(command: &mut Command) -> io::Result<Child> {
+    let _one_at_a_time = STARTING.lock();
+    command.spawn()
+}
+
 /// Mounts at `path` and returns the device.
 pub(crate) fn mount(path: &Path, options: &Options) -> Result<OwnedFd, Error> {
     let (ours, theirs) = rustix::net::socketpair(
@@ -28,7 +38,8 @@ pub(crate) fn mount(path: &Path, options: &Options) -> Result<OwnedFd, Error> {
         None,
     )
     .map_err(|error| Error::RunHelper(error.into()))?;
-    let mut child = Command::new(HELPER)
+    let mut command = Command::new(HELPER);
+    command
         .arg("-o")
         .arg(mount_options(options))
         .arg("--")
@@ -37,9 +48,10 @@ pub(crate) fn mount(path: &Path, options: &Options) -> Result<OwnedFd, Error> {
         .env("_FUSE_COMMFD", "0")
         .stdin(theirs)
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(cannot_run)?;
+        .stderr(Stdio::piped());
+    let mut child = start(&mut command).map_err(cannot_run)?;
+    // It has our copy of the other end of the socket.
+    drop(command);
     let device = receive(&ours);
     let mut said = String::new();
     if let Some(stderr) = &mut child.stderr {
@@ -56,13 +68,16 @@ pub(crate) fn mount(path: &Path, options: &Options) -> Result<OwnedFd, Error> {
 /// Unmounts `path`; if `lazily`, even if it is in use.
 pub(crate) fn unmount(path: &Path, lazily: bool) -> Result<(), Error> {
     let how = if lazily { "-uz" } else { "-u" };
-    let Output { status, stderr, .. } = Command::new(HELPER)
+    let mut command = Command::new(HELPER);
+    command
         .args([how, "--"])
         .arg(path)
         .stdin(Stdio::null())
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(cannot_run)?;
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .env("LC_ALL", "C");
+    let child = start(&mut command).map_err(cannot_run)?;
+    let Output { status, stderr, .. } = child.wait_with_output().map_err(cannot_run)?;
     let said = clean(&String::from_utf8_lossy(&stderr));
     match status.success() {
         true => Ok(()),

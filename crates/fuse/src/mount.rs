@@ -6,8 +6,8 @@
 
 use std::ffi::CString;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,10 @@ pub struct Mount {
     path: PathBuf,
     /// What the kernel calls this mount, to tell it from others at the same path.
     id: Option<Id>,
+    /// Cuts the connection when it is written to, where root has mounted the control file system.
+    /// Opened while the number of the connection is sure to be its own: it may be another mount's
+    /// as soon as this one is gone, which is before the session notices.
+    abort: Option<File>,
     how: How,
     /// One at a time unmounts.
     unmounting: Mutex<()>,
@@ -96,6 +100,7 @@ impl Mount {
             session,
             path,
             id,
+            abort: id.and_then(open_abort),
             how,
             unmounting: Mutex::new(()),
         })
@@ -174,7 +179,7 @@ impl Mount {
             .ok()
             .map(Arc::new);
         if let Some(root) = &root {
-            write_back(root);
+            self.write_back(root);
         }
         detach(&self.path, self.how)?;
         self.cut_connection();
@@ -190,13 +195,32 @@ impl Mount {
         Ok(())
     }
 
+    /// Has the kernel send the writes it has gathered. A file system that hangs is not waited for.
+    fn write_back(&self, root: &Arc<OwnedFd>) {
+        let (done, wait) = mpsc::channel();
+        let (root, session) = (Arc::clone(root), Arc::clone(&self.session));
+        let started = thread::Builder::new()
+            .name("fuse-writeback".to_owned())
+            .spawn(move || {
+                if rustix::fs::syncfs(&*root).is_ok() {
+                    session.drain(|| rustix::fs::fstatfs(&*root).is_ok());
+                }
+                // Close it before saying so: it keeps the mount in use.
+                drop(root);
+                drop(session);
+                let _ = done.send(());
+            });
+        if started.is_ok() && wait.recv_timeout(WRITE_BACK).is_err() {
+            tracing::warn!("gathered writes are given up: the file system does not take them");
+        }
+    }
+
     /// Has the kernel give up everything that is still asked of the file system.
     fn cut_connection(&self) {
-        if let (true, Some(id)) = (self.session.is_live(), self.id) {
-            let file = format!("/sys/fs/fuse/connections/{}/abort", id.connection);
-            if let Err(error) = fs::write(&file, "1") {
-                tracing::debug!(file, %error, "connection not cut");
-            }
+        if let Some(mut abort) = self.abort.as_ref()
+            && let Err(error) = abort.write_all(b"1")
+        {
+            tracing::debug!(%error, "connection not cut");
         }
     }
 }
@@ -332,21 +356,9 @@ fn cannot_unmount(path: &Path, cause: Errno) -> Error {
     }
 }
 
-/// Has the kernel send the writes it has gathered. A file system that hangs is not waited for.
-fn write_back(root: &Arc<OwnedFd>) {
-    let (done, wait) = mpsc::channel();
-    let root = Arc::clone(root);
-    let started = thread::Builder::new()
-        .name("fuse-writeback".to_owned())
-        .spawn(move || {
-            let result = rustix::fs::syncfs(&*root);
-            // Close it before saying so: it keeps the mount in use.
-            drop(root);
-            let _ = done.send(result);
-        });
-    if started.is_ok() && wait.recv_timeout(WRITE_BACK).is_err() {
-        tracing::warn!("gathered writes are given up: the file system does not take them");
-    }
+fn open_abort(id: Id) -> Option<File> {
+    let path = format!("/sys/fs/fuse/connections/{}/abort", id.connection);
+    File::options().write(true).open(path).ok()
 }
 
 /// What the kernel calls the mount that `path` is on.

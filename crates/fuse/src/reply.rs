@@ -82,7 +82,8 @@ impl<'a> Replier<'a> {
     }
 }
 
-/// Has the kernel write back what it has of `len` bytes of a file, and forget it.
+/// Has the kernel write back what it has of `len` bytes of a file, or all of it if that is 0, and
+/// forget it.
 pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, len: u64) {
     let body = abi::NotifyInvalInodeOut {
         ino,
@@ -100,6 +101,6 @@ pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, 
         IoSlice::new(body.as_bytes()),
     ];
     if let Err(error) = rustix::io::retry_on_intr(|| rustix::io::writev(device, &slices)) {
-        tracing::debug!(ino, %error, "not written back");
+        tracing::debug!(ino, %error, "not written back or forgotten");
     }
 }

@@ -1,10 +1,10 @@
 //! One request, one call of the file system.
 
-use vfs::{Attr, Caller, Error, FileSystem, Kind, ReadPieces, Seek, SetXattr};
+use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, Seek, SetXattr};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{self, fopen};
-use crate::convert;
+use crate::convert::{self, Valid};
 use crate::directory::Page;
 use crate::request::{Op, Request};
 use crate::seek::{self, Search, Searcher};
@@ -14,6 +14,8 @@ use crate::seek::{self, Search, Searcher};
 pub(crate) enum Answer {
     /// What was put into the output buffer, possibly nothing.
     Output,
+    /// The same, and the kernel is not to keep what it was told about the contents of the inode.
+    Unkept,
     /// Contents of a file, up to so many bytes.
     Pieces(ReadPieces, usize),
     /// Nobody waits, or the answer comes from elsewhere.
@@ -59,8 +61,11 @@ impl Server<'_> {
         };
         match request.op {
             Op::Lookup { name } => match fs.lookup(ino, name) {
-                Ok(attr) => put(out, &convert::entry(&attr)),
-                Err(Error::NotFound) => put(out, &convert::no_entry()),
+                Ok(attr) => put(out, &self.entry(ino, &attr)),
+                // Put like this, the kernel keeps it.
+                Err(Error::NotFound) if self.valid(ino) == Valid::LONG => {
+                    put(out, &convert::no_entry())
+                }
                 Err(error) => return Err(error.into()),
             },
             Op::Forget { count } => {
@@ -73,27 +78,26 @@ impl Server<'_> {
                     .for_each(|(ino, count)| fs.forget(ino, count));
                 return Ok(Answer::Silence);
             }
-            Op::Getattr => put(out, &convert::attr_out(&fs.getattr(ino)?)),
-            Op::Statx => put(out, &convert::statx(&fs.getattr(ino)?)),
+            Op::Getattr => put(out, &convert::attr_out(&fs.getattr(ino)?, self.valid(ino))),
+            Op::Statx => put(out, &convert::statx(&fs.getattr(ino)?, self.valid(ino))),
             Op::Setattr(ref args) => {
                 let set = convert::set_attr(args);
-                put(out, &convert::attr_out(&fs.setattr(&caller, ino, &set)?));
+                let attr = fs.setattr(&caller, ino, &set)?;
+                put(out, &convert::attr_out(&attr, self.valid(ino)));
             }
             Op::Readlink => out.extend_from_slice(&fs.readlink(ino)?),
             Op::Symlink { name, target } => {
-                put(
-                    out,
-                    &convert::entry(&fs.symlink(&caller, ino, name, target)?),
-                );
+                let attr = fs.symlink(&caller, ino, name, target)?;
+                put(out, &self.entry(ino, &attr));
             }
             Op::Mknod { args, name } => {
                 let node = convert::new_node(args.mode, args.umask, args.rdev);
                 let node = node.ok_or(Errno::INVALID)?;
-                put(out, &convert::entry(&fs.mknod(&caller, ino, name, &node)?));
+                put(out, &self.entry(ino, &fs.mknod(&caller, ino, name, &node)?));
             }
             Op::Mkdir { args, name } => {
                 let node = convert::node(Kind::Directory, args.mode, args.umask, 0);
-                put(out, &convert::entry(&fs.mkdir(&caller, ino, name, &node)?));
+                put(out, &self.entry(ino, &fs.mkdir(&caller, ino, name, &node)?));
             }
             Op::Unlink { name } => fs.unlink(ino, name)?,
             Op::Rmdir { name } => fs.rmdir(ino, name)?,
@@ -107,20 +111,19 @@ impl Server<'_> {
                 fs.rename(ino, name, new_parent, new_name, mode)?;
             }
             Op::Link { ino: target, name } => {
-                put(out, &convert::entry(&fs.link(target, ino, name)?));
+                put(out, &self.entry(ino, &fs.link(target, ino, name)?));
             }
             Op::Create { args, name } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
-                put_opened(
-                    out,
-                    &fs.create(&caller, ino, name, &node)?,
-                    self.create_flags,
-                );
+                let attr = fs.create(&caller, ino, name, &node)?;
+                put(out, &self.entry(ino, &attr));
+                put_opened(out, self.create_flags);
             }
             Op::Tmpfile { args } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
+                put(out, &self.entry(ino, &fs.tmpfile(&caller, ino, &node)?));
                 // Contents of a temporary file are read back through the same descriptor: cached.
-                put_opened(out, &fs.tmpfile(&caller, ino, &node)?, 0);
+                put_opened(out, 0);
             }
             Op::Read { offset, len } => {
                 return Ok(Answer::Pieces(fs.read(ino, offset, len)?, len as usize));
@@ -135,7 +138,9 @@ impl Server<'_> {
             }
             Op::Fsync { datasync } => fs.fsync(ino, datasync)?,
             Op::Syncfs => fs.sync()?,
-            Op::Readdir { cookie, len, plus } => self.readdir(ino, cookie, len, plus, out)?,
+            Op::Readdir { cookie, len, plus } => {
+                return self.readdir(ino, cookie, len, plus, out);
+            }
             Op::Statfs => put(out, &convert::statfs(&fs.statfs()?)),
             Op::Setxattr {
                 name,
@@ -205,8 +210,9 @@ impl Server<'_> {
         len: u32,
         plus: bool,
         out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut page = Page::new(out, len as usize, plus);
+    ) -> Result<Answer> {
+        let entry = |attr: &Attr| self.entry(ino, attr);
+        let mut page = Page::new(out, len as usize, plus.then_some(&entry));
         let listed = self
             .fs
             .readdir(ino, cookie, plus, &mut |entry| page.push(entry));
@@ -214,8 +220,25 @@ impl Server<'_> {
             // What was accepted is counted as looked up, so the kernel must see it; the error comes
             // again when it asks for more.
             Err(error) if page.is_empty() => Err(error.into()),
-            _ => Ok(()),
+            // The kernel keeps listings, since opening a directory asks nothing. It does so from
+            // the moment it is told of the end, with what it has heard so far; so that is when to
+            // have it drop a listing that may be another one next time.
+            Ok(()) if page.is_empty() && self.valid(ino) == Valid::ONCE => Ok(Answer::Unkept),
+            _ => Ok(Answer::Output),
         }
+    }
+
+    /// How long the kernel may believe what it is told of the names in `ino` and its attributes.
+    fn valid(&self, ino: Ino) -> Valid {
+        match self.fs.is_volatile(ino) {
+            true => Valid::ONCE,
+            false => Valid::LONG,
+        }
+    }
+
+    /// The answer to a lookup in `parent`.
+    fn entry(&self, parent: Ino, found: &Attr) -> abi::EntryOut {
+        convert::entry(found, self.valid(parent), self.valid(found.ino))
     }
 
     fn copy_range(
@@ -255,8 +278,7 @@ fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, value: &T) {
     out.extend_from_slice(value.as_bytes());
 }
 
-fn put_opened(out: &mut Vec<u8>, attr: &Attr, open_flags: u32) {
-    put(out, &convert::entry(attr));
+fn put_opened(out: &mut Vec<u8>, open_flags: u32) {
     let open_flags = open_flags | fopen::KEEP_CACHE;
     put(
         out,

@@ -23,7 +23,7 @@ use crate::crew::Crew;
 use crate::error::Error;
 use crate::handshake::Agreed;
 use crate::options::Options;
-use crate::reply::Replier;
+use crate::reply::{Replier, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{self, Search, Searcher};
 use crate::serve::{Answer, Errno, Server};
@@ -147,6 +147,33 @@ impl Session {
     pub(crate) fn stop(&self) {
         self.crew.stop();
         self.searcher.stop();
+    }
+
+    /// Waits until every write that the kernel has begun to send is answered. `ask` makes a request;
+    /// when it fails, there is nothing more to wait for.
+    ///
+    /// `syncfs` returns when the writes are sent (seen on 6.18), and the kernel does not say how
+    /// many those are: beyond a number of them they lie in a queue of their own, from which each
+    /// answer brings one to the queue that workers take from, in order. So: when all workers have
+    /// answered what they had, and what was asked after that has been answered as well, whatever lay
+    /// in the queue before has been taken; one such round later it is counted. The quiet rounds are
+    /// one for moving up, one for being taken and one for being counted.
+    pub(crate) fn drain(&self, ask: impl Fn() -> bool) {
+        const QUIET: u32 = 3;
+        let writes = || self.counts[op::WRITE as usize].load(Ordering::SeqCst);
+        let mut quiet = 0;
+        while quiet < QUIET {
+            let (before, call) = (writes(), self.crew.call());
+            loop {
+                if !ask() || !self.is_live() {
+                    return;
+                }
+                if self.crew.have_heard(call) {
+                    break;
+                }
+            }
+            quiet = if writes() == before { quiet + 1 } else { 0 };
+        }
     }
 
     /// Waits until the session has ended.
@@ -303,7 +330,8 @@ impl Seat {
         };
         // A file system that panicked may be in any state, but it is still there, and so is whoever
         // waits: an error for this call is the best there is.
-        session.crew.begin(self.number);
+        let excused = opcode != op::WRITE;
+        session.crew.begin(self.number, excused);
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
         let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
         if !large {
@@ -313,6 +341,13 @@ impl Seat {
         let replier = Replier::new(self.device.as_fd(), request.header.unique);
         match answer {
             Ok(Ok(Answer::Output)) => replier.bytes(out),
+            Ok(Ok(Answer::Unkept)) => {
+                // Before the answer, so that whoever asked never sees it again. Of directories
+                // there is nothing to be written back, so this asks nothing of us.
+                let device = self.device.as_fd();
+                notify_inval_inode(device, request.header.nodeid, 0, 0);
+                replier.bytes(out);
+            }
             Ok(Ok(Answer::Pieces(pieces, max))) => replier.pieces(&pieces, max),
             Ok(Ok(Answer::Silence)) => {}
             Ok(Err(errno)) => {

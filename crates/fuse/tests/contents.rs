@@ -236,6 +236,7 @@ fn a_file_that_is_replaced_stays_what_it_was_for_those_who_have_it_open() {
 
 /// Mapping memory takes `unsafe`, which this crate does without.
 fn python(script: &str, path: &Path) -> bool {
+    let _alone = common::alone();
     match Command::new("python3")
         .arg("-c")
         .arg(script)
@@ -289,6 +290,7 @@ for flags in (os.O_RDWR | os.O_CREAT, os.O_RDWR):
 
 #[test]
 fn programs_run_from_the_mount() {
+    let _alone = common::alone();
     let mounted = mounted_or_skip!();
     let path = mounted.path("true");
     fs::copy("/bin/true", &path).unwrap();

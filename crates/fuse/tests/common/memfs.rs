@@ -1,6 +1,6 @@
 //! A file system in memory: small, and honest about what POSIX asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,6 +25,7 @@ pub struct MemFs {
     forgotten: Condvar,
     /// Called, without locks, before reads, writes and fsyncs.
     hook: Mutex<Option<std::sync::Arc<Hook>>>,
+    volatile: Mutex<BTreeSet<Ino>>,
 }
 
 struct Nodes {
@@ -90,6 +91,7 @@ impl MemFs {
             nodes: Mutex::new(nodes),
             forgotten: Condvar::new(),
             hook: Mutex::new(None),
+            volatile: Mutex::default(),
         }
     }
 
@@ -103,6 +105,11 @@ impl MemFs {
         if let Some(hook) = hook {
             hook(what, ino);
         }
+    }
+
+    /// Says that names in `ino` and its attributes change behind the kernel.
+    pub fn set_volatile(&self, ino: Ino) {
+        self.volatile.lock().insert(ino);
     }
 
     /// How many inodes there are, with and without names.
@@ -413,6 +420,10 @@ impl FileSystem for MemFs {
         nodes.all.values_mut().for_each(|node| node.lookups = 0);
         nodes.all.retain(|_, node| node.attr.nlink > 0);
         self.forgotten.notify_all();
+    }
+
+    fn is_volatile(&self, ino: Ino) -> bool {
+        self.volatile.lock().contains(&ino)
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {

@@ -5,11 +5,13 @@
 pub mod contents;
 pub mod memfs;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
-use fuse::{Mount, Options};
+use fuse::{Error, Mount, Options};
 use memfs::MemFs;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A mounted [`MemFs`].
 pub struct Mounted {
@@ -51,23 +53,41 @@ pub fn mounted_with(options: &Options) -> Option<Mounted> {
 
 /// Whether file systems can be mounted here; says why not.
 pub fn can_mount() -> bool {
-    let device = Path::new("/dev/fuse");
-    if !device.exists() {
-        eprintln!("skipped: there is no /dev/fuse");
-        return false;
+    static HINDRANCE: OnceLock<Option<String>> = OnceLock::new();
+    let hindrance = HINDRANCE.get_or_init(hindrance);
+    if let Some(hindrance) = hindrance {
+        eprintln!("skipped: {hindrance}");
+    }
+    hindrance.is_none()
+}
+
+fn hindrance() -> Option<String> {
+    if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
+        return Some(format!("/dev/fuse cannot be opened: {error}"));
     }
     if !rustix::process::geteuid().is_root() && !has_helper() {
-        eprintln!("skipped: neither root nor fusermount3");
-        return false;
+        return Some("neither root nor fusermount3".to_owned());
     }
     let dir = tempfile::tempdir().expect("a directory");
     match Mount::new(Arc::new(MemFs::new()), dir.path(), &Options::default()) {
-        Ok(_) => true,
-        Err(error) => {
-            eprintln!("skipped: mounting is not possible here: {error}");
-            false
+        Ok(_) => None,
+        // For root too: in a container that may not mount, the helper is tried.
+        Err(error @ (Error::Helper(_) | Error::NoHelper)) => {
+            Some(format!("mounting is not allowed here: {error}"))
         }
+        Err(error) => panic!("{error}"),
     }
+}
+
+/// Keeps tests of one process from running at the same time.
+///
+/// To start a program is to copy the process, with all its descriptors, until the copy has become
+/// the program. Files that a test has closed meanwhile are then still open in the copy: its mount is
+/// busy, or a program it has written cannot be run. So tests which start programs, and those which
+/// that would disturb, hold this.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock()
 }
 
 pub fn has_helper() -> bool {
