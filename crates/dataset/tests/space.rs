@@ -1,0 +1,147 @@
+//! A device with little room: writers are told, and what is deleted comes back.
+
+mod common;
+
+use std::sync::Arc;
+
+use block::fault::{FaultClock, FaultDevice};
+use cipher::Suite;
+use common::*;
+use dataset::{Files, Settings};
+use pool::Pool;
+use vfs::{Error, FileSystem, Ino, Kind, NewNode, ROOT};
+
+const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
+const PIECE: usize = 128 << 10;
+
+fn new_pool(size: usize) -> (Arc<FaultDevice>, Pool, Arc<Files>) {
+    let device = fault_device(size, &FaultClock::new());
+    let pool = create_pool(&device, SUITE);
+    let files = open_files(&pool, SUITE, Settings::default(), 0);
+    (device, pool, files)
+}
+
+fn create(files: &Files, name: &str) -> vfs::Result<Ino> {
+    let node = NewNode {
+        kind: Kind::File,
+        mode: 0o644,
+        umask: 0,
+        rdev: 0,
+    };
+    let attr = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?;
+    files.forget(attr.ino, 1);
+    Ok(attr.ino)
+}
+
+fn random(dice: &mut Dice, len: usize) -> Vec<u8> {
+    (0..len / 8)
+        .flat_map(|_| dice.below(u64::MAX).to_le_bytes())
+        .collect()
+}
+
+/// Writes files of a size until there is no room; how many are whole.
+fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> usize {
+    for n in 0.. {
+        let mut write = || -> vfs::Result<()> {
+            let ino = create(files, &format!("{prefix}{n}"))?;
+            let data = random(dice, size);
+            for (at, piece) in data.chunks(PIECE).enumerate() {
+                files.write(ino, (at * PIECE) as u64, piece, false)?;
+            }
+            Ok(())
+        };
+        match write() {
+            Ok(()) => {}
+            Err(Error::NoSpace) => return n,
+            Err(error) => panic!("file {n}: {error:?}"),
+        }
+    }
+    unreachable!()
+}
+
+fn remove(files: &Files, prefix: &str, every: usize) {
+    for (name, _) in model::list(files, ROOT) {
+        let text = String::from_utf8(name.clone()).unwrap();
+        let number = text
+            .strip_prefix(prefix)
+            .and_then(|n| n.parse::<usize>().ok());
+        if number.is_some_and(|n| n % every == 0) {
+            files.unlink(ROOT, &name).unwrap();
+        }
+    }
+}
+
+fn free(files: &Files) -> u64 {
+    let stat = files.statfs().unwrap();
+    stat.blocks_available * u64::from(stat.block_size)
+}
+
+#[test]
+fn a_full_pool_says_so_and_deleting_makes_room() {
+    let (_device, pool, files) = new_pool(48 << 20);
+    let mut dice = Dice(1);
+    let first = fill(&files, &mut dice, "a", 1 << 20);
+    assert!(first > 30, "{first}");
+    assert!(free(&files) < 4 << 20);
+    // Full again and again, and never for good.
+    for round in 0..4 {
+        remove(&files, "a", 1);
+        let again = fill(&files, &mut dice, "a", 1 << 20);
+        assert!(
+            again + 1 >= first,
+            "round {round}: {again} files, at first {first}"
+        );
+        assert_eq!(pool.suspended(), None);
+    }
+    files.close().unwrap();
+    assert_clean(&pool);
+}
+
+#[test]
+fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
+    let (device, pool, files) = new_pool(48 << 20);
+    let mut dice = Dice(2);
+    let count = fill(&files, &mut dice, "a", 256 << 10);
+    remove(&files, "a", 8);
+    files.sync_all().unwrap();
+    pool.commit().unwrap();
+    pool.snapshot(&["tank@kept".into()], false, &origin())
+        .unwrap();
+    fill(&files, &mut dice, "b", 4096);
+    // Nothing of this gives room back, and it has to go on until nothing is left or say why.
+    remove(&files, "a", 1);
+    remove(&files, "b", 1);
+    fill(&files, &mut dice, "c", 100_000);
+    for round in 0..3 {
+        remove(&files, "c", 1);
+        fill(&files, &mut dice, "c", 8192 << round);
+        assert_eq!(pool.suspended(), None);
+    }
+    files.close().unwrap();
+    drop(files);
+    pool.destroy_dataset("tank@kept", false, &origin()).unwrap();
+    while pool.space().freeing > 0 {
+        pool.commit().unwrap();
+    }
+    drop(pool);
+    let pool = open_pool(device).unwrap();
+    let files = open_files(&pool, SUITE, Settings::default(), 0);
+    remove(&files, "c", 1);
+    let again = fill(&files, &mut dice, "d", 256 << 10);
+    assert!(again + 4 >= count, "{again} files, at first {count}");
+    files.close().unwrap();
+    assert_clean(&pool);
+}
+
+#[test]
+fn an_empty_dataset_that_refuses_changes_can_be_opened() {
+    let device = fault_device(16 << 20, &FaultClock::new());
+    let pool = create_pool(&device, SUITE);
+    let settings = Settings {
+        read_only: true,
+        ..Settings::default()
+    };
+    let files = open_files(&pool, SUITE, settings, 0);
+    assert_eq!(files.getattr(ROOT).unwrap().kind, Kind::Directory);
+    assert_eq!(create(&files, "a"), Err(Error::ReadOnly));
+}
