@@ -22,7 +22,7 @@ use daemon::api::Failure;
 use crate::args::Cli;
 use crate::commands::Outcome;
 use crate::session::Session;
-use crate::show::text::printable;
+use crate::show::text::{in_a_cell, printable};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         }
     }
     for Failure { message, .. } in &outcome.failures {
-        eprintln!("strongroom: {}", printable(message));
+        eprintln!("strongroom: {}", in_a_cell(message));
     }
     match outcome.failures.first() {
         Some(failure) => ExitCode::from(failure.kind.exit_code()),
