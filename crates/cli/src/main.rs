@@ -22,7 +22,7 @@ use daemon::api::Failure;
 use crate::args::Cli;
 use crate::commands::Outcome;
 use crate::session::Session;
-use crate::show::text::printable;
+use crate::show::text::{in_a_cell, printable};
 
 /// Records of many sizes come and go on many threads; the system's allocator would keep several times
 /// what they need.
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         }
     }
     for Failure { message, .. } in &outcome.failures {
-        eprintln!("strongroom: {}", printable(message));
+        eprintln!("strongroom: {}", in_a_cell(message));
     }
     match outcome.failures.first() {
         Some(failure) => ExitCode::from(failure.kind.exit_code()),

@@ -95,6 +95,11 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let imported = self.pool_of(name)?;
+        if name.contains('@') {
+            return Err(Failure::usage(format!(
+                "'{name}' is a snapshot's name; snapshots are made with 'snapshot'"
+            )));
+        }
         let _admin = imported.admin.lock();
         if imported.pool.find(name).is_ok() {
             return match parents {
@@ -136,7 +141,7 @@ impl Daemon {
 
     /// Destroys, and says what went.
     pub(crate) fn destroy(
-        &self,
+        self: &Arc<Self>,
         name: &str,
         recursive: bool,
         force: bool,
@@ -156,7 +161,7 @@ impl Daemon {
         if entry.is_snapshot() {
             imported.close_snapshots(&ids);
         }
-        let unmounted = imported.unmount_all(&ids, force)?;
+        let unmounted = self.unmount_all(&imported, &ids, force)?;
         let gone = imported
             .pool
             .destroy_dataset(name, recursive, &context.origin())?;
@@ -193,7 +198,7 @@ impl Daemon {
             .iter()
             .map(|entry| entry.id)
             .collect();
-        let unmounted = imported.unmount_all(&ids, false)?;
+        let unmounted = self.unmount_all(&imported, &ids, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let renamed = imported.pool.rename(from, to, &context.origin());
         let mounted = self.mount_again(&imported, unmounted);
@@ -227,7 +232,7 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let prop = properties::whole_name(prop)?;
+        let prop = properties::whole_name(prop).map_err(properties::unsettable)?;
         match properties::definition(&prop) {
             _ if properties::is_user_property(&prop) => {}
             Some(definition) if definition.settable == Settable::Always => {}
@@ -292,7 +297,7 @@ impl Daemon {
                 let follows = |id: &u64| mounts.get(id).is_some_and(|state| state.by_property);
                 ids.into_iter().filter(follows).collect()
             };
-            unmounted = imported.unmount_all(&by_property, false)?;
+            unmounted = self.unmount_all(imported, &by_property, false)?;
             unmounted.iter().rev().for_each(Unmounted::remove_dir);
         }
         let changed = imported.pool.set_props(&name, changes, &context.origin());
@@ -352,8 +357,15 @@ impl Daemon {
             .filter(|snapshot| snapshot.created_txg > entry.created_txg)
             .map(|snapshot| snapshot.id)
             .collect();
+        if !later.is_empty() && !recursive {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
+            ));
+        }
         imported.close_snapshots(&later);
-        let unmounted = imported.unmount_all(&[&[entry.parent][..], &later].concat(), force)?;
+        let ids = [&[entry.parent][..], &later].concat();
+        let unmounted = self.unmount_all(&imported, &ids, force)?;
         let rolled_back = imported.pool.rollback(name, recursive, &context.origin());
         let mounted = self.mount_again(&imported, unmounted);
         imported.wake();
@@ -362,11 +374,11 @@ impl Daemon {
     }
 
     /// Unmounts by the name of a dataset or the path of a directory; everything if nothing is named.
-    pub(crate) fn unmount(&self, target: Option<&str>, force: bool) -> Result<()> {
+    pub(crate) fn unmount(self: &Arc<Self>, target: Option<&str>, force: bool) -> Result<()> {
         let Some(target) = target else {
             for imported in self.pools() {
                 let _admin = imported.admin.lock();
-                imported.unmount_all(&imported.mounted_ids(), force)?;
+                self.unmount_all(&imported, &imported.mounted_ids(), force)?;
             }
             return Ok(());
         };

@@ -35,8 +35,14 @@ impl From<block::Error> for Failure {
             block::Error::Busy { .. } => FailureKind::Busy,
             block::Error::Open { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => FailureKind::NotFound,
-                std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                    FailureKind::Permission
+                }
                 std::io::ErrorKind::AlreadyExists => FailureKind::Exists,
+                std::io::ErrorKind::IsADirectory | std::io::ErrorKind::FileTooLarge => {
+                    FailureKind::Usage
+                }
+                std::io::ErrorKind::StorageFull => FailureKind::NoSpace,
                 _ => FailureKind::Device,
             },
             block::Error::NotADevice { .. } => FailureKind::Usage,
@@ -51,8 +57,10 @@ impl From<store::Error> for Failure {
         use store::Error as E;
         let kind = match error {
             E::Device(error) => return error.into(),
-            E::NotAPool { .. } | E::MissingDevices { .. } => FailureKind::NotFound,
+            E::NotAPool { .. } => FailureKind::NotFound,
+            E::MissingDevices { .. } => FailureKind::Device,
             E::InUse { .. } => FailureKind::Exists,
+            E::TooSmall { .. } | E::Duplicate { .. } | E::Mismatch { .. } => FailureKind::Usage,
             E::DamagedLabel { .. }
             | E::Truncated { .. }
             | E::NoSuperblock
@@ -75,8 +83,8 @@ impl From<pool::Error> for Failure {
             E::UnknownFeatures { .. } => FailureKind::TooNew,
             E::Destroyed { .. } | E::NoSuchDataset { .. } => FailureKind::NotFound,
             E::Exists { .. } => FailureKind::Exists,
-            E::Busy { .. } => FailureKind::Busy,
-            E::BadName { .. } => FailureKind::Usage,
+            E::Busy { .. } | E::HasDependents { .. } => FailureKind::Busy,
+            E::BadName { .. } | E::Refused { .. } => FailureKind::Usage,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

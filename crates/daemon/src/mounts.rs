@@ -55,7 +55,7 @@ impl Daemon {
         let name = imported.pool.name_of(entry.id)?;
         if let Some(state) = imported.mounts.lock().get(&entry.id) {
             return Err(Failure::new(
-                FailureKind::Exists,
+                FailureKind::Busy,
                 format!("'{name}' is mounted already, at {}", state.dir.display()),
             ));
         }
@@ -156,7 +156,7 @@ impl Daemon {
         let mut entries = std::fs::read_dir(&dir).map_err(failed)?;
         if !how.overlay && entries.next().is_some() {
             return Err(Failure::new(
-                FailureKind::Exists,
+                FailureKind::Busy,
                 format!(
                     "cannot mount '{name}': {} is not empty; use -O to mount over it",
                     dir.display()
@@ -225,9 +225,9 @@ impl Imported {
         Ok(())
     }
 
-    /// Unmounts those of these datasets that are mounted, the deepest first, and returns them as
-    /// they were, to be mounted again.
-    pub(crate) fn unmount_all(&self, ids: &[u64], force: bool) -> Result<Vec<Unmounted>> {
+    /// Unmounts those of these datasets that are mounted, the deepest first, and adds them to
+    /// `done` as they were, to be mounted again.
+    fn unmount_each(&self, ids: &[u64], force: bool, done: &mut Vec<Unmounted>) -> Result<()> {
         let mut mounted: Vec<(PathBuf, u64, bool, bool)> = {
             let mounts = self.mounts.lock();
             ids.iter()
@@ -238,7 +238,6 @@ impl Imported {
                 .collect()
         };
         mounted.sort();
-        let mut done = Vec::new();
         for (dir, id, read_only, by_property) in mounted.into_iter().rev() {
             self.unmount(id, force)?;
             let was = Unmounted {
@@ -249,7 +248,7 @@ impl Imported {
             };
             done.insert(0, was);
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Every dataset and snapshot that is mounted.
@@ -324,6 +323,24 @@ impl Unmounted {
 }
 
 impl Daemon {
+    /// Unmounts those of these datasets that are mounted, the deepest first, and returns them as
+    /// they were, to be mounted again. Where one is in use, all stay mounted.
+    pub(crate) fn unmount_all(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        ids: &[u64],
+        force: bool,
+    ) -> Result<Vec<Unmounted>> {
+        let mut done = Vec::new();
+        let Err(failure) = imported.unmount_each(ids, force, &mut done) else {
+            return Ok(done);
+        };
+        if let Err(failure) = self.mount_again(imported, done) {
+            tracing::warn!(reason = failure.message, "not everything is mounted again");
+        }
+        Err(failure)
+    }
+
     /// Mounts again what was unmounted for something else to be done.
     pub(crate) fn mount_again(
         self: &Arc<Self>,
@@ -337,7 +354,8 @@ impl Daemon {
             let how = HowToMount {
                 dir: (!was.by_property).then_some(was.dir),
                 read_only: was.read_only,
-                overlay: false,
+                // It may have been before.
+                overlay: true,
                 owner: Caller::default(),
             };
             self.mount(imported, &entry, &how)?;

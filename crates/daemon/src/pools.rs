@@ -233,14 +233,14 @@ impl Daemon {
     }
 
     pub(crate) fn export_pool(
-        &self,
+        self: &Arc<Self>,
         name: &str,
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let imported = self.pool(name)?;
         let _admin = imported.admin.lock();
-        imported.unmount_all(&imported.mounted_ids(), force)?;
+        self.unmount_all(&imported, &imported.mounted_ids(), force)?;
         if !imported.pool.is_read_only() && imported.pool.suspended().is_none() {
             imported.pool.record(&context.origin())?;
         }
@@ -255,10 +255,10 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn destroy_pool(&self, name: &str, force: bool) -> Result<()> {
+    pub(crate) fn destroy_pool(self: &Arc<Self>, name: &str, force: bool) -> Result<()> {
         let imported = self.pool(name)?;
         let _admin = imported.admin.lock();
-        imported.unmount_all(&imported.mounted_ids(), force)?;
+        self.unmount_all(&imported, &imported.mounted_ids(), force)?;
         imported.dismiss_keeper();
         imported.keys.lock().clear();
         imported.pool.destroy()?;
@@ -335,10 +335,17 @@ impl Asker for Unattended {
 
 fn read_candidate(guid: u64, paths: Vec<PathBuf>) -> Candidate {
     let read = || {
-        let store = open_store(&paths, Access::ReadOnly)?;
+        let store = Arc::new(open_store(&paths, Access::ReadOnly)?);
         let superblocks = store.superblocks()?;
         let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
-        Ok(Superblock::decode(*txg, payload)?)
+        let superblock = Superblock::decode(*txg, payload)?;
+        // Only the pool knows whether its last devices are there.
+        match Pool::open(store, Arc::new(System), true) {
+            Err(error @ pool::Error::Store(store::Error::MissingDevices { .. })) => {
+                Err(name_found(error.into(), &paths))
+            }
+            _ => Ok(superblock),
+        }
     };
     Candidate {
         guid,
@@ -353,7 +360,24 @@ pub(crate) fn open_store(paths: &[PathBuf], access: Access) -> Result<DeviceStor
         .iter()
         .map(|path| Ok(Arc::new(FileDevice::open(path, access)?) as Arc<dyn BlockDevice>))
         .collect::<Result<Vec<_>>>()?;
-    Ok(DeviceStore::open(devices)?)
+    DeviceStore::open(devices).map_err(|error| {
+        let is_missing = matches!(error, store::Error::MissingDevices { .. });
+        let failure = Failure::from(error);
+        match is_missing {
+            true => name_found(failure, paths),
+            false => failure,
+        }
+    })
+}
+
+/// Which devices of a pool are there, where others are missing: of those nothing is known.
+fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
+    let found: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    failure.message = format!("{}; found: {}", failure.message, found.join(", "));
+    failure
 }
 
 fn choose(candidates: Vec<Candidate>, import: &ImportPool) -> Result<Vec<Candidate>> {
@@ -361,6 +385,9 @@ fn choose(candidates: Vec<Candidate>, import: &ImportPool) -> Result<Vec<Candida
         return Ok(candidates);
     };
     let by_guid = wanted.parse::<u64>().ok();
+    let unreadable = candidates
+        .iter()
+        .find_map(|candidate| candidate.superblock.as_ref().err().cloned());
     let mut chosen: Vec<Candidate> = candidates
         .into_iter()
         .filter(|candidate| {
@@ -373,10 +400,16 @@ fn choose(candidates: Vec<Candidate>, import: &ImportPool) -> Result<Vec<Candida
         .collect();
     match chosen.len() {
         1 => Ok(chosen),
-        0 => Err(Failure::new(
-            FailureKind::NotFound,
-            format!("no pool '{wanted}' was found; say where its files are with -d"),
-        )),
+        0 => Err(match unreadable {
+            // It may be the one that is wanted.
+            Some(failure) => failure.context(format_args!(
+                "no pool '{wanted}' was found, but one that cannot be imported"
+            )),
+            None => Failure::new(
+                FailureKind::NotFound,
+                format!("no pool '{wanted}' was found; say where its files are with -d"),
+            ),
+        }),
         _ => {
             let guids: Vec<String> = chosen.drain(..).map(|c| c.guid.to_string()).collect();
             Err(Failure::usage(format!(

@@ -182,6 +182,14 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
     ))
 }
 
+/// Who sets or unsets a property that is not known asks for what makes no sense.
+pub(crate) fn unsettable(unknown: Failure) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        ..unknown
+    }
+}
+
 /// Checks a property that is to be set.
 pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
     if is_user_property(name) {
@@ -193,7 +201,7 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
                 "the property '{name}' cannot be set"
             )));
         }
-        return whole_name(name).map(|_| ());
+        return whole_name(name).map(|_| ()).map_err(unsettable);
     };
     let allowed = match definition.settable {
         Settable::Always => true,

@@ -1,10 +1,15 @@
 //! Starting the daemon, and its end.
 
 use std::io::Write;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 
 use crate::api::Failure;
 use crate::failure::Result;
@@ -39,15 +44,25 @@ pub fn serve(options: ServeOptions) -> Result<()> {
         let _ = writeln!(std::io::stdout(), "{line}");
         leave_terminal();
     }
-    let (daemon, listener) = result?;
+    let (daemon, listener, end) = result?;
+    let own = identity(&options.socket);
     daemon.import_remembered();
     import_named(&daemon, &options.import);
-    accept(&daemon, &listener);
-    let _ = std::fs::remove_file(&options.socket);
+    accept(&daemon, &listener, &end);
+    // Another daemon may have put its own there.
+    if own.is_some() && identity(&options.socket) == own {
+        let _ = std::fs::remove_file(&options.socket);
+    }
     Ok(())
 }
 
-fn start(options: &ServeOptions) -> Result<(Arc<Daemon>, UnixListener)> {
+/// Which file a path leads to.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+fn start(options: &ServeOptions) -> Result<(Arc<Daemon>, UnixListener, Arc<End>)> {
     let state_dir = options.state_dir.clone().unwrap_or_else(default_state_dir);
     start_log(options.detached, &state_dir)?;
     if options.detached {
@@ -60,11 +75,10 @@ fn start(options: &ServeOptions) -> Result<(Arc<Daemon>, UnixListener)> {
     let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
     let hardware = cipher::hardware();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
-    stop_on_signals(&options.socket)?;
-    Ok((
-        Daemon::new(&options.socket, &state_dir, options.cache_bytes),
-        listener,
-    ))
+    let end = Arc::new(End::new()?);
+    stop_on_signals(&end)?;
+    let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes);
+    Ok((daemon, listener, end))
 }
 
 fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
@@ -87,10 +101,48 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
     }
 }
 
-fn accept(daemon: &Arc<Daemon>, listener: &UnixListener) {
-    let stopping = Arc::new(AtomicBool::new(false));
-    for stream in listener.incoming() {
-        if SIGNALLED.load(Ordering::Acquire) {
+/// That the daemon is to end. It wakes the thread that listens, whatever became of the socket's file.
+struct End {
+    /// By a signal, which does not wait for what is in use.
+    signalled: AtomicBool,
+    /// By a command, which has shut the pools down.
+    stopped: AtomicBool,
+    wakeup: OwnedFd,
+}
+
+impl End {
+    fn new() -> Result<End> {
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
+        Ok(End {
+            signalled: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            wakeup,
+        })
+    }
+
+    fn tell(&self, how: &AtomicBool) {
+        how.store(true, Ordering::Release);
+        // Fails only if it was told so often that it is awake anyway.
+        let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
+    }
+}
+
+fn accept(daemon: &Arc<Daemon>, listener: &UnixListener, end: &Arc<End>) {
+    loop {
+        let mut wait = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(&end.wakeup, PollFlags::IN),
+        ];
+        match poll(&mut wait, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "commands cannot be waited for");
+                end.signalled.store(true, Ordering::Release);
+            }
+        }
+        let may_accept = wait[0].revents().contains(PollFlags::IN);
+        if end.signalled.load(Ordering::Acquire) {
             if let Err(failure) = daemon.shut_down(true) {
                 tracing::error!(
                     reason = failure.message,
@@ -99,33 +151,37 @@ fn accept(daemon: &Arc<Daemon>, listener: &UnixListener) {
             }
             return;
         }
-        if stopping.load(Ordering::Acquire) {
+        if end.stopped.load(Ordering::Acquire) {
             return;
         }
-        let Ok(stream) = stream else { continue };
-        let daemon = Arc::clone(daemon);
-        let stopping = Arc::clone(&stopping);
-        let serve = move || {
-            if daemon.serve_one(stream) == Served::Stop {
-                stopping.store(true, Ordering::Release);
-                // Wakes the thread that listens.
-                let _ = UnixStream::connect(&daemon.socket);
-            }
-        };
-        if let Err(error) = std::thread::Builder::new()
-            .name("command".into())
-            .spawn(serve)
-        {
-            tracing::error!(%error, "a command could not be served");
+        if may_accept {
+            serve_next(daemon, listener, end);
         }
     }
 }
 
-static SIGNALLED: AtomicBool = AtomicBool::new(false);
+fn serve_next(daemon: &Arc<Daemon>, listener: &UnixListener, end: &Arc<End>) {
+    let Ok((stream, _)) = listener.accept() else {
+        return;
+    };
+    let daemon = Arc::clone(daemon);
+    let end = Arc::clone(end);
+    let serve = move || {
+        if daemon.serve_one(stream) == Served::Stop {
+            end.tell(&end.stopped);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new()
+        .name("command".into())
+        .spawn(serve)
+    {
+        tracing::error!(%error, "a command could not be served");
+    }
+}
 
 /// Has SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
-fn stop_on_signals(socket: &Path) -> Result<()> {
-    let socket = socket.to_owned();
+fn stop_on_signals(end: &Arc<End>) -> Result<()> {
+    let end = Arc::clone(end);
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
@@ -133,10 +189,9 @@ fn stop_on_signals(socket: &Path) -> Result<()> {
     ])
     .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
     let watch = move || {
-        if let Some(signal) = signals.forever().next() {
+        for signal in signals.forever() {
             tracing::info!(signal, "told to stop");
-            SIGNALLED.store(true, Ordering::Release);
-            let _ = UnixStream::connect(&socket);
+            end.tell(&end.signalled);
         }
     };
     std::thread::Builder::new()
@@ -146,15 +201,16 @@ fn stop_on_signals(socket: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `/var/lib/strongroom` for root, else the user's state directory.
+/// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state
+/// directory for others.
 fn default_state_dir() -> PathBuf {
+    if let Some(base) = std::env::var_os("XDG_STATE_HOME").filter(|base| !base.is_empty()) {
+        return Path::new(&base).join("strongroom");
+    }
     if rustix::process::geteuid().is_root() {
         return "/var/lib/strongroom".into();
     }
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let base = std::env::var_os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .or_else(home);
+    let base = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
     base.unwrap_or_else(|| "/tmp".into()).join("strongroom")
 }
 

@@ -122,7 +122,10 @@ fn make_private_dir(dir: &Path) -> std::io::Result<()> {
 
 fn private(socket: &Path, listener: UnixListener) -> Result<UnixListener> {
     let mode = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(socket, mode)
+    // A caller that has gone again must not keep the others waiting.
+    listener
+        .set_nonblocking(true)
+        .and_then(|()| std::fs::set_permissions(socket, mode))
         .map_err(|error| Failure::other(format!("cannot protect {}: {error}", socket.display())))?;
     Ok(listener)
 }
@@ -406,7 +409,7 @@ impl Daemon {
         first_of(failures, context)
     }
 
-    fn key_unload(&self, names: &[String], recursive: bool, force: bool) -> Result<()> {
+    fn key_unload(self: &Arc<Self>, names: &[String], recursive: bool, force: bool) -> Result<()> {
         for (imported, entries) in self.key_targets(names, recursive)? {
             let _admin = imported.admin.lock();
             for entry in &entries {
@@ -423,9 +426,39 @@ impl Daemon {
                         format!("the key of '{name}' is not loaded"),
                     ));
                 }
-                imported.unload_key(&root, force)?;
+                self.unload_key(&imported, &root, force)?;
             }
         }
+        Ok(())
+    }
+
+    /// Forgets a key. With `force`, what is mounted with it is unmounted first.
+    fn unload_key(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        root: &Entry,
+        force: bool,
+    ) -> Result<()> {
+        let mut users = Vec::new();
+        for id in imported.mounted_ids() {
+            if imported.pool.entry(id)?.key_root == root.id {
+                users.push(id);
+            }
+        }
+        if let Some(user) = users.first().filter(|_| !force) {
+            let (root, user) = (
+                imported.pool.name_of(root.id)?,
+                imported.pool.name_of(*user)?,
+            );
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the key of '{root}' is in use: '{user}' is mounted; unmount it, or use -f"
+                ),
+            ));
+        }
+        self.unmount_all(imported, &users, force)?;
+        imported.keys.lock().remove(&root.id);
         Ok(())
     }
 
@@ -462,21 +495,6 @@ impl Daemon {
                 .map(|imported| imported.pool.name())
                 .collect(),
         }
-    }
-}
-
-impl Imported {
-    /// Forgets a key. What is mounted with it is unmounted first.
-    fn unload_key(&self, root: &Entry, force: bool) -> Result<()> {
-        let mut users = Vec::new();
-        for id in self.mounted_ids() {
-            if self.pool.entry(id)?.key_root == root.id {
-                users.push(id);
-            }
-        }
-        self.unmount_all(&users, force)?;
-        self.keys.lock().remove(&root.id);
-        Ok(())
     }
 }
 

@@ -177,10 +177,14 @@ impl Daemon {
 
     /// Unmounts everything and commits it. Pools stay marked as this host's, as after a crash but
     /// with nothing lost, and are imported again at the next start.
-    pub(crate) fn shut_down(&self, force: bool) -> Result<()> {
-        for imported in self.pools() {
-            let _admin = imported.admin.lock();
-            imported.unmount_all(&imported.mounted_ids(), force)?;
+    pub(crate) fn shut_down(self: &Arc<Self>, force: bool) -> Result<()> {
+        let pools = self.pools();
+        let _admin: Vec<_> = pools.iter().map(|imported| imported.admin.lock()).collect();
+        // While anything is in use the daemon goes on, and looks after every pool.
+        for imported in &pools {
+            self.unmount_all(imported, &imported.mounted_ids(), force)?;
+        }
+        for imported in &pools {
             imported.dismiss_keeper();
             if !imported.pool.is_read_only() {
                 imported.pool.commit()?;

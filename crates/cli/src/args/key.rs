@@ -125,8 +125,8 @@ EXAMPLES
     strongroom key change -o keysource=raw,file:///etc/keys/home tank/home
 
 EXIT CODES
-  2 for a keysource that makes no sense; 3 if there is no such dataset; 8 if the key is not
-  loaded, or the new one cannot be read.")]
+  2 for a keysource that makes no sense, or a passphrase that was not typed the same twice; 3 if
+  there is no such dataset; 8 if the key is not loaded, or the new one cannot be read.")]
 pub(crate) struct KeyChange {
     /// Where the new key comes from: `keysource=FORMAT,LOCATION`
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]

@@ -130,7 +130,8 @@ EXIT CODES
   13  the daemon cannot be reached
 
 A command that is refused changes nothing. Errors go to the standard error as one line
-that begins with `strongroom: `, with --json too.
+that begins with `strongroom: `, with --json too. Only what cannot be understood as a command
+line at all is explained in several lines, which begin with `error: `.
 
 FILES
   /run/strongroom/socket

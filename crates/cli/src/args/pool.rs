@@ -52,8 +52,8 @@ EXAMPLES
         -O compression=zstd-3 -m /srv/tank tank /dev/sdb
 
 EXIT CODES
-  4 if there is a pool of that name, or a device is in use by one; 2 for a property that is
-  not known or a value that is not allowed.")]
+  2 for a property that is not known, a value that is not allowed or a device that is too small;
+  4 if there is a pool of that name, or a device belongs to one; 5 if a device is in use.")]
 pub(crate) struct PoolCreate {
     /// Use devices even if they hold something, which is lost
     #[arg(short)]
@@ -102,8 +102,8 @@ JSON
   imported; an array of names for what was.
 
 EXIT CODES
-  3 if there is no such pool; 5 if another host or daemon has it; 10 if a newer version wrote
-  it; 12 if a device is missing.")]
+  3 if there is no such pool; 4 if it is imported already; 5 if another host or daemon has it;
+  9 if it is damaged; 10 if a newer version wrote it; 12 if a device is missing.")]
 pub(crate) struct PoolImport {
     /// Look here: a device, or a directory of such; may be repeated
     #[arg(short, value_name = "PATH")]

@@ -36,7 +36,11 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         let digits: u128 = fraction.parse().map_err(|_| refused())?;
         bytes += (digits << shift) / 10u128.pow(fraction.len() as u32);
     }
-    u64::try_from(bytes).map_err(|_| "the size is larger than 16 EiB".into())
+    // No file is larger, nor any disk.
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes <= i64::MAX as u64 => Ok(bytes),
+        _ => Err("a size is less than 8 EiB".into()),
+    }
 }
 
 /// By how many bits a unit shifts: `K`, `KB` and `KiB` are all 1024, as for `zfs`.
@@ -74,7 +78,8 @@ mod tests {
             ("4G", 4 << 30),
             ("1.5T", 3 << 39),
             ("0.5K", 512),
-            ("15E", 15 << 60),
+            ("7E", 7 << 60),
+            ("9223372036854775807", i64::MAX as u64),
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
@@ -91,6 +96,7 @@ mod tests {
             "4iB",
             "1e3",
             "4 G",
+            "8E",
             "16E",
             "99999P",
             "340282366920938463463374607431768211456",

@@ -42,7 +42,7 @@ impl Terminal for Prompter {
     }
 
     fn notice(&mut self, text: &str) {
-        eprintln!("strongroom: {}", crate::show::text::printable(text));
+        eprintln!("strongroom: {}", crate::show::text::in_a_cell(text));
     }
 }
 

@@ -1,0 +1,309 @@
+//! What the tests share: a directory with a daemon of its own, and the command.
+
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+pub mod terminal;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use tempfile::TempDir;
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strongroom");
+
+// The exit codes that the help documents.
+pub const OTHER: i32 = 1;
+pub const USAGE: i32 = 2;
+pub const NOT_FOUND: i32 = 3;
+pub const EXISTS: i32 = 4;
+pub const BUSY: i32 = 5;
+pub const PERMISSION: i32 = 6;
+pub const WRONG_KEY: i32 = 7;
+pub const NO_KEY: i32 = 8;
+pub const DAMAGED: i32 = 9;
+pub const TOO_NEW: i32 = 10;
+pub const DEVICE: i32 = 12;
+pub const NO_DAEMON: i32 = 13;
+
+/// A daemon gets this long to end before it is killed. Nothing waits for it to pass.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
+
+/// A directory with a daemon that belongs to one test.
+pub struct Place {
+    dir: TempDir,
+    daemon: Option<Child>,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    /// With a daemon that listens.
+    pub fn new() -> Place {
+        let mut place = Place::without_daemon();
+        place.start();
+        place
+    }
+
+    pub fn without_daemon() -> Place {
+        Place {
+            dir: tempfile::tempdir().expect("a directory"),
+            daemon: None,
+        }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The path of a file here, as an argument.
+    pub fn arg(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").into()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("socket")
+    }
+
+    /// Starts the daemon, and returns when it listens.
+    pub fn start(&mut self) {
+        self.start_with("STRONGROOM_LOG", "info");
+    }
+
+    /// Starts the daemon with a variable in its environment.
+    pub fn start_with(&mut self, variable: &str, value: &str) {
+        assert!(self.daemon.is_none(), "it runs");
+        let mut command = self.command();
+        command
+            .env(variable, value)
+            .args(["daemon", "--detached", "--cache-size", "32M", "--state-dir"])
+            .arg(self.path("state"))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program");
+        // It says one line when it listens.
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)
+            .expect("a line");
+        self.daemon = Some(child);
+        assert_eq!(line, "ready\n");
+    }
+
+    /// The daemon's process.
+    pub fn pid(&self) -> u32 {
+        self.daemon.as_ref().expect("a daemon").id()
+    }
+
+    /// Kills the daemon, as a crash does.
+    pub fn kill(&mut self) {
+        let mut child = self.daemon.take().expect("a daemon");
+        child.kill().expect("it is ours");
+        child.wait().expect("it ends");
+    }
+
+    /// Tells the daemon to end with a signal, and returns whether it did in time.
+    pub fn terminate(&mut self) -> bool {
+        let Some(mut child) = self.daemon.take() else {
+            return true;
+        };
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return true;
+        }
+        let ended = end(&child);
+        if !ended {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+        ended
+    }
+
+    /// Waits for a daemon that was told to stop.
+    pub fn wait_for_end(&mut self) {
+        let mut child = self.daemon.take().expect("a daemon");
+        assert!(child.wait().expect("it ends").success());
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("state/daemon.log")).unwrap_or_default()
+    }
+
+    /// The program, with nothing of the environment that would lead it to another daemon.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .env("STRONGROOM_SOCKET", self.socket())
+            .env("XDG_STATE_HOME", self.path("xdg"))
+            .env_remove("STRONGROOM_LOG")
+            .env("TZ", "UTC")
+            .current_dir(self.root());
+        command
+    }
+
+    pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Done {
+        self.run_with(args, b"")
+    }
+
+    /// Runs a command with this on its standard input.
+    pub fn run_with<S: AsRef<OsStr>>(&self, args: &[S], input: &[u8]) -> Done {
+        let mut child = self
+            .command()
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        // A command that wants nothing may end before it has all.
+        let _ = child.stdin.take().expect("a pipe").write_all(input);
+        let output = child.wait_with_output().expect("output");
+        let done = Done {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).expect("UTF-8"),
+            err: String::from_utf8(output.stderr).expect("UTF-8"),
+        };
+        assert!(!done.err.contains("panicked"), "{}", done.err);
+        assert_ne!(done.code, 101, "{done:?}");
+        done
+    }
+
+    /// Runs a command line, split at spaces, that has to succeed; returns what it printed.
+    pub fn ok(&self, line: &str) -> String {
+        self.ok_with(line, "")
+    }
+
+    pub fn ok_with(&self, line: &str, input: &str) -> String {
+        let done = self.run_with(&words(line), input.as_bytes());
+        assert_eq!(done.code, 0, "{line}: {done:?}\n{}", self.log());
+        done.out
+    }
+
+    /// Runs a command line that has to fail with this code; returns its one line of error.
+    pub fn fails(&self, line: &str, code: i32) -> String {
+        self.fails_with(line, "", code)
+    }
+
+    pub fn fails_with(&self, line: &str, input: &str, code: i32) -> String {
+        let done = self.run_with(&words(line), input.as_bytes());
+        assert_eq!(done.code, code, "{line}: {done:?}\n{}", self.log());
+        assert_eq!(done.out, "", "{line}");
+        let lines = done.err.lines().filter(|l| l.starts_with("strongroom: "));
+        assert_eq!(lines.count(), done.err.lines().count(), "{line}: {done:?}");
+        assert!(!done.err.is_empty(), "{line} says nothing");
+        done.err
+    }
+
+    /// Makes a pool in a file of that name, with nothing mounted.
+    pub fn pool(&self, pool: &str) -> PathBuf {
+        let file = self.path(&format!("{pool}.pool"));
+        self.ok(&format!(
+            "pool create -s 64M -m none {pool} {}",
+            file.display()
+        ));
+        file
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.terminate();
+        // What is mounted here still is dead, and nobody can remove the directory below it.
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let dirs = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        let mut ours: Vec<&str> = dirs
+            .filter(|dir| Path::new(dir).starts_with(self.dir.path()))
+            .collect();
+        ours.reverse();
+        for dir in ours {
+            let _ = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+fn end(child: &Child) -> bool {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
+        return false;
+    };
+    let _ = rustix::process::kill_process(pid, Signal::TERM);
+    let mut wait = [PollFd::new(&pidfd, PollFlags::IN)];
+    matches!(poll(&mut wait, Some(&PATIENCE)), Ok(1..))
+}
+
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether file systems can be mounted here; says why not.
+pub fn can_mount() -> bool {
+    match fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+    {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("skipped: /dev/fuse cannot be opened: {error}");
+            false
+        }
+    }
+}
+
+/// Where bytes are found in a file, read in pieces.
+pub fn find_in_file(path: &Path, wanted: &[u8]) -> Option<u64> {
+    use std::io::Read;
+    let mut file = fs::File::open(path).expect("the file");
+    let mut held: Vec<u8> = Vec::new();
+    let mut base = 0;
+    loop {
+        let had = held.len();
+        let read = (&mut file)
+            .take(4 << 20)
+            .read_to_end(&mut held)
+            .expect("it can be read");
+        if let Some(at) = find(&held, wanted) {
+            return Some(base + at as u64);
+        }
+        if read == 0 {
+            return None;
+        }
+        // What may be the beginning of a match is kept.
+        let keep = held.len().min(wanted.len() - 1);
+        base += (had + read - keep) as u64;
+        held.drain(..held.len() - keep);
+    }
+}
+
+pub fn find(held: &[u8], wanted: &[u8]) -> Option<usize> {
+    let first = wanted.first()?;
+    let mut from = 0;
+    while let Some(at) = held[from..].iter().position(|byte| byte == first) {
+        let at = from + at;
+        if held[at..].starts_with(wanted) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
+}

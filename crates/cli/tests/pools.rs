@@ -1,0 +1,246 @@
+//! Pool files that are not as they should be, or not where they were; and pools in use.
+
+mod common;
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use common::*;
+use rustix::mount::{MountFlags, mount_bind, mount_remount};
+
+const BLOCK: u64 = 4096;
+
+/// A file with an exported pool.
+fn exported() -> (Place, PathBuf) {
+    let place = Place::new();
+    let file = place.pool("tank");
+    place.ok("create -u tank/home");
+    place.ok("pool export tank");
+    (place, file)
+}
+
+fn import(file: &Path) -> String {
+    format!("pool import -N -d {} tank", file.display())
+}
+
+/// The same copy of a pool with a change to it cannot be imported, inspected or taken for nothing.
+fn refuses(place: &Place, file: &Path, code: i32, reason: &str) {
+    let said = place.fails(&import(file), code);
+    assert!(said.contains(reason), "{said} lacks {reason}");
+    let said = place.fails(&format!("inspect {}", file.display()), code);
+    assert!(said.contains(reason), "{said} lacks {reason}");
+    assert_eq!(place.ok("pool list -H"), "");
+}
+
+#[test]
+fn what_is_no_pool_is_refused() {
+    let (place, pool) = exported();
+    let file = place.path("other");
+    fs::write(&file, "").unwrap();
+    refuses(&place, &file, NOT_FOUND, "holds no Strongroom pool");
+    fs::write(&file, vec![0x5a; 1 << 20]).unwrap();
+    refuses(&place, &file, NOT_FOUND, "holds no Strongroom pool");
+    fs::write(&file, "short").unwrap();
+    refuses(&place, &file, NOT_FOUND, "holds no Strongroom pool");
+    let nowhere = place.path("nowhere");
+    refuses(&place, &nowhere, NOT_FOUND, "No such file");
+    refuses(&place, Path::new("/dev/null"), USAGE, "character device");
+    // A directory is looked through, and what is none of ours passed over.
+    let said = place.fails(&format!("pool import -d {} tonk", place.arg("")), NOT_FOUND);
+    assert!(said.contains("no pool 'tonk' was found"), "{said}");
+    let listed = place.ok(&format!("pool import -d {}", place.arg("")));
+    assert!(listed.contains("pool: tank\n"), "{listed}");
+    assert_eq!(listed.matches("pool: ").count(), 1, "{listed}");
+    place.ok(&import(&pool));
+}
+
+#[test]
+fn a_destroyed_pool_is_gone() {
+    let place = Place::new();
+    let file = place.pool("tank");
+    place.ok("pool destroy -f tank");
+    let done = place.run(&words(&import(&file)));
+    assert_eq!(done.code, NOT_FOUND, "{done:?}");
+    let listed = place.ok(&format!("pool import -d {}", place.arg("")));
+    assert_eq!(listed, "no pools available to import\n");
+    // Its file can be used again.
+    place.ok(&format!("pool create -m none tonk {}", file.display()));
+}
+
+#[test]
+fn damaged_pools_are_refused() {
+    let (place, file) = exported();
+    let copy = place.path("copy");
+    let size = fs::metadata(&file).unwrap().len();
+    let edit = |change: &dyn Fn(&File)| {
+        fs::copy(&file, &copy).unwrap();
+        change(&File::options().read(true).write(true).open(&copy).unwrap());
+    };
+    edit(&|copy| copy.set_len(size / 2).unwrap());
+    refuses(&place, &copy, DAMAGED, "is cut short");
+    edit(&|copy| {
+        for at in [100, size - BLOCK + 100] {
+            copy.write_all_at(&[0x55; 8], at).unwrap();
+        }
+    });
+    refuses(&place, &copy, DAMAGED, "both copies of its label");
+    // One copy is enough.
+    edit(&|copy| copy.write_all_at(&[0x55; 8], 100).unwrap());
+    place.ok(&import(&copy));
+    place.ok("pool export tank");
+    // All superblocks: the ring behind each label.
+    edit(&|copy| {
+        for at in (0..size).step_by(BLOCK as usize) {
+            let mut magic = [0; 8];
+            copy.read_exact_at(&mut magic, at).unwrap();
+            if &magic == b"SR-SUPER" {
+                copy.write_all_at(&[0x55; 64], at + 64).unwrap();
+            }
+        }
+    });
+    refuses(&place, &copy, DAMAGED, "superblock");
+    edit(&|copy| {
+        for at in [0, size - BLOCK] {
+            let mut label = [0; BLOCK as usize];
+            copy.read_exact_at(&mut label, at).unwrap();
+            label[8..12].copy_from_slice(&999u32.to_le_bytes());
+            let sum = blake3::hash(&label[..BLOCK as usize - 32]);
+            label[BLOCK as usize - 32..].copy_from_slice(sum.as_bytes());
+            copy.write_all_at(&label, at).unwrap();
+        }
+    });
+    refuses(&place, &copy, TOO_NEW, "999");
+}
+
+#[test]
+fn a_pool_that_may_not_be_written_can_be_read() {
+    let (mut place, file) = exported();
+    if rustix::process::geteuid().is_root() {
+        // Root is stopped by a file system only.
+        let dir = place.path("ro");
+        fs::create_dir(&dir).unwrap();
+        if let Err(error) = mount_bind(place.root(), &dir)
+            .and_then(|()| mount_remount(&dir, MountFlags::BIND | MountFlags::RDONLY, ""))
+        {
+            eprintln!("skipped: a directory cannot be made read-only: {error}");
+            return;
+        }
+        let file = dir.join("tank.pool");
+        let said = place.fails(&import(&file), PERMISSION);
+        assert!(said.contains("Read-only file system"), "{said}");
+        place.ok(&import(&file).replace("-N", "-N -o readonly=on"));
+    } else {
+        fs::set_permissions(&file, Permissions::from_mode(0o400)).unwrap();
+        let said = place.fails(&import(&file), PERMISSION);
+        assert!(said.contains("Permission denied"), "{said}");
+        place.ok(&import(&file).replace("-N", "-N -o readonly=on"));
+    }
+    place.ok("list tank/home");
+    assert_eq!(place.ok("pool list -H -o readonly"), "on\n");
+    let done = place.run(&["create", "-u", "tank/new"]);
+    assert_ne!(done.code, 0);
+    assert!(done.err.contains("read-only"), "{done:?}");
+    place.ok("pool export tank");
+    assert!(place.terminate());
+}
+
+#[test]
+fn an_unreadable_pool_is_refused() {
+    if rustix::process::geteuid().is_root() {
+        eprintln!("skipped: root can read every file");
+        return;
+    }
+    let (place, file) = exported();
+    fs::set_permissions(&file, Permissions::from_mode(0)).unwrap();
+    refuses(&place, &file, PERMISSION, "Permission denied");
+}
+
+#[test]
+fn a_pool_in_use_is_refused() {
+    let place = Place::new();
+    let file = place.pool("tank");
+    place.fails(&import(&file), EXISTS);
+    let path = file.display();
+    place.fails(&format!("pool create -s 64M tonk {path}"), EXISTS);
+    place.fails(&format!("pool create -f tonk {path}"), BUSY);
+
+    let other = Place::new();
+    let said = other.fails(&import(&file), BUSY);
+    assert!(said.contains("in use by another process"), "{said}");
+    other.fails(&format!("pool create -f tonk {path}"), BUSY);
+    assert_eq!(other.ok("pool list -H"), "");
+    place.ok("pool export tank");
+    other.fails(&format!("pool create tonk {path}"), EXISTS);
+    other.ok(&import(&file));
+    place.fails(&import(&file), BUSY);
+}
+
+#[test]
+fn a_pool_is_found_by_its_content() {
+    let (place, file) = exported();
+    let moved = place.path("some where else");
+    fs::rename(&file, &moved).unwrap();
+    let line = ["pool", "import", "-N", "-d", moved.to_str().unwrap()];
+    let listed = place.run(&line);
+    assert!(listed.out.contains("pool: tank\n"), "{listed:?}");
+    assert_eq!(
+        place
+            .run(&[&line[..], &["tank", "rescued"][..]].concat())
+            .code,
+        0
+    );
+    place.ok("list rescued/home");
+    place.fails("list tank/home", NOT_FOUND);
+    // The new name stays, and the guid is the same pool.
+    let guid = place.ok("pool list -H -o guid");
+    place.ok("pool export rescued");
+    let by_guid = ["-d", place.root().to_str().unwrap(), guid.trim()];
+    let done = place.run(&[&["pool", "import", "-N"][..], &by_guid[..]].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    place.ok("list rescued/home");
+}
+
+#[test]
+fn a_missing_device_is_named() {
+    let place = Place::new();
+    let [a, b] = ["a", "b"].map(|name| place.arg(name));
+    place.ok(&format!("pool create -s 64M -m none tank {a} {b}"));
+    place.ok("create -u tank/home");
+    place.ok("pool export tank");
+    for (there, missing) in [(&a, &b), (&b, &a)] {
+        let line = format!("pool import -N -d {there} tank");
+        let done = place.run(&words(&line));
+        assert_eq!(done.code, DEVICE, "{done:?}");
+        assert!(done.err.contains("missing"), "{done:?}");
+        assert!(done.err.contains(there.as_str()), "{done:?}");
+        assert!(!done.err.contains(missing.as_str()), "{done:?}");
+        let listed = place.ok(&format!("pool import -d {there}"));
+        assert!(listed.contains("missing"), "{listed}");
+        assert!(listed.contains(there.as_str()), "{listed}");
+    }
+    place.ok(&format!("pool import -N -d {a} -d {b} tank"));
+    place.ok("list tank/home");
+}
+
+#[test]
+fn the_daemon_remembers_pools() {
+    let mut place = Place::new();
+    place.pool("tank");
+    place.ok("create -u tank/home");
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.fails("daemon status", NO_DAEMON);
+    place.start();
+    place.ok("list tank/home");
+    // It ends at a signal, even if somebody removed its socket.
+    fs::remove_file(place.socket()).unwrap();
+    assert!(place.terminate(), "the daemon ends when it is told to");
+    place.start();
+    place.ok("list tank/home");
+    place.ok("pool export tank");
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    assert_eq!(place.ok("pool list -H"), "");
+}
