@@ -1,0 +1,141 @@
+//! File systems' tests that others wrote, over a mount: pjdfstest, fsx and fio. `./test` installs them.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{Place, can_mount};
+
+/// A mounted, encrypted dataset; `None`, with the reason printed, if there cannot be one.
+fn mounted(size: &str, options: &str) -> Option<(Place, String)> {
+    if !can_mount() {
+        return None;
+    }
+    let place = Place::new();
+    let dir = place.arg("mnt");
+    place.ok(&format!(
+        "pool create -s {size} -O mountpoint=none tank {}",
+        place.arg("tank.pool")
+    ));
+    place.ok(&format!("keygen {}", place.arg("key")));
+    place.ok(&format!(
+        "create -o encryption=on -o keysource=raw,file://{} -o mountpoint={dir} {options} tank/j",
+        place.arg("key")
+    ));
+    Some((place, dir))
+}
+
+fn is_installed(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
+    if !found {
+        eprintln!("skipped: {tool} is not installed; ./test installs it");
+    }
+    found
+}
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: only root can change owners and become other users");
+    }
+    root
+}
+
+fn text(output: &Output) -> String {
+    let out = String::from_utf8_lossy(&output.stdout);
+    format!("{out}\n{}", String::from_utf8_lossy(&output.stderr))
+}
+
+/// After the judge: nothing is lost or used twice, and every record is whole.
+fn assert_sound(place: &Place) {
+    place.ok("unmount tank/j");
+    place.ok("pool scrub -w tank");
+    assert!(place.ok("pool status").contains("with 0 errors"));
+    let report = place.ok("inspect --check tank");
+    assert!(report.contains("belongs to exactly one thing"), "{report}");
+}
+
+#[test]
+fn pjdfstest() {
+    if !is_installed("pjdfstest") || !is_root() {
+        return;
+    }
+    let Some((place, dir)) = mounted("1G", "") else {
+        return;
+    };
+    let config = place.path("pjdfstest.toml");
+    fs::write(
+        &config,
+        "[features]\nposix_fallocate = {}\nstat_st_birthtime = {}\nutimensat = {}\nutime_now = {}\n\
+         rename_ctime = {}\n[settings]\nnaptime = 0.01\nallow_remount = false\n[dummy_auth]\n\
+         entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"]]\n",
+    )
+    .unwrap();
+    open_to_others(&place);
+    let output = Command::new("pjdfstest")
+        .arg("-c")
+        .arg(&config)
+        .args(["-p", &dir])
+        .output()
+        .unwrap();
+    let report = text(&output);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("0 failed"), "{report}");
+    assert_sound(&place);
+}
+
+/// The judge becomes other users, who have to get as far as the mount.
+fn open_to_others(place: &Place) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn fsx() {
+    if !is_installed("fsx") {
+        return;
+    }
+    // Small records and a small cache, so that much is read, written and evicted.
+    let Some((place, dir)) = mounted("1G", "-o recordsize=8K") else {
+        return;
+    };
+    for seed in ["1", "2"] {
+        let output = Command::new("fsx")
+            .args(["-N", "30000", "-S", seed])
+            .arg(Path::new(&dir).join(format!("fsx{seed}")))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    assert_sound(&place);
+}
+
+#[test]
+fn fio_with_verify() {
+    if !is_installed("fio") {
+        return;
+    }
+    let Some((place, dir)) = mounted("1G", "-o compression=zstd-1") else {
+        return;
+    };
+    let fio = |extra: &[&str]| {
+        let output = Command::new("fio")
+            .args(["--name=v", "--ioengine=psync", "--size=64M", "--numjobs=2"])
+            .args(["--verify=crc32c", "--verify_fatal=1", "--fallocate=none"])
+            .args(["--bsrange=512-256k", "--bs_unaligned=1", "--randseed=7"])
+            .args(["--rw=randwrite", &format!("--directory={dir}")])
+            .args(extra)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    };
+    // Written, then verified after a remount, from what the pool holds.
+    fio(&["--do_verify=0", "--end_fsync=1"]);
+    place.ok("unmount tank/j");
+    place.ok("mount tank/j");
+    fio(&["--verify_only=1"]);
+    assert_sound(&place);
+}
