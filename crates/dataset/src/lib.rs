@@ -7,6 +7,7 @@ mod fs;
 mod header;
 mod io;
 mod layout;
+mod measure;
 mod mounted;
 mod seal;
 mod tree;
@@ -14,5 +15,7 @@ mod tree;
 pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
 pub use files::{Atime, Files, PrimaryCache, Settings};
+#[doc(hidden)]
+pub use measure::SealPipeline;
 pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
 pub use seal::Compression;
