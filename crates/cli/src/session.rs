@@ -79,8 +79,14 @@ pub(crate) fn other(message: impl Into<String>) -> Failure {
 }
 
 /// The path from the root, symbolic links and all: a disk is known by its link in `/dev/disk`.
+/// The daemon is told of paths as text.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| usage(format!("{}: {error}", path.display())))
+    let refused = |reason: String| usage(format!("{}: {reason}", path.display()));
+    let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
+    match path.to_str() {
+        Some(_) => Ok(path),
+        None => Err(refused("the path is no UTF-8".into())),
+    }
 }
 
 /// What was typed, quoted as a shell would need it.

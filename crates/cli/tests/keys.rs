@@ -381,6 +381,24 @@ fn an_interrupt_at_the_prompt_leaves_a_terminal_that_echoes() {
 }
 
 #[test]
+fn a_forgotten_prompt_does_not_keep_the_daemon() {
+    if !has_setsid() {
+        return;
+    }
+    let mut place = with_passphrase();
+    place.ok("key unload tank/home");
+    let mut terminal = Terminal::run(&place, &["key", "load", "tank/home"]);
+    terminal.wait_for("Enter passphrase for 'tank/home': ");
+    let said = place.fails("daemon stop", BUSY);
+    assert!(said.contains("'tank'"), "{said}");
+    assert!(place.terminate(), "the daemon ends when it is told to");
+    terminal.types("correct horse\n");
+    let (status, last) = terminal.ends();
+    assert_eq!(status.code(), Some(NO_DAEMON), "{last}");
+    assert!(last.contains("the daemon went away"), "{last}");
+}
+
+#[test]
 fn a_person_is_asked_before_something_goes() {
     if !has_setsid() {
         return;

@@ -152,7 +152,7 @@ fn an_unreadable_pool_is_refused() {
         return;
     }
     let (place, file) = exported();
-    fs::set_permissions(&file, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o000)).unwrap();
     refuses(&place, &file, PERMISSION, "Permission denied");
 }
 

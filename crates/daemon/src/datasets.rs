@@ -279,7 +279,7 @@ impl Daemon {
                 .iter()
                 .all(|(key, _)| properties::is_user_property(key))
         {
-            return Err(Failure::other(format!(
+            return Err(Failure::usage(format!(
                 "'{name}' is a snapshot; only user properties can be set"
             )));
         }

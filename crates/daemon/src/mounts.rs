@@ -1,6 +1,7 @@
 //! Mounting and unmounting.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use dataset::{Files, Mounted};
@@ -79,9 +80,9 @@ impl Daemon {
             ..fuse::Options::default()
         };
         let mount = fuse::Mount::new(fs, &dir, &options)?;
-        self.watch(imported, entry.id, &mount);
         tracing::info!(dataset = name, dir = %dir.display(), "mounted");
         let state = MountState {
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             mount,
             files,
             mounted,
@@ -89,7 +90,9 @@ impl Daemon {
             read_only,
             by_property: how.dir.is_none(),
         };
-        imported.mounts.lock().insert(entry.id, state);
+        let mut mounts = imported.mounts.lock();
+        watch(imported, entry.id, &state);
+        mounts.insert(entry.id, state);
         Ok(dir)
     }
 
@@ -165,29 +168,37 @@ impl Daemon {
         }
         Ok(dir)
     }
+}
 
-    /// Cleans up when someone else unmounts.
-    fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
-        let weak = Arc::downgrade(imported);
-        mount.on_end(move |_| {
-            let Some(imported) = weak.upgrade() else {
-                return;
-            };
-            // Not on the thread that tells of it: that is still part of the mount.
-            let cleanup = move || {
-                let state = imported.mounts.lock().remove(&id);
-                if let Some(state) = state {
-                    close(state);
-                }
-            };
-            if let Err(error) = std::thread::Builder::new()
-                .name("unmounted".into())
-                .spawn(cleanup)
-            {
-                tracing::error!(%error, "nobody could clean up after a mount");
+/// The number of the next mount.
+static SERIAL: AtomicU64 = AtomicU64::new(0);
+
+/// Cleans up when someone else unmounts.
+fn watch(imported: &Arc<Imported>, id: u64, state: &MountState) {
+    let weak = Arc::downgrade(imported);
+    let serial = state.serial;
+    state.mount.on_end(move |_| {
+        let Some(imported) = weak.upgrade() else {
+            return;
+        };
+        // Not on the thread that tells of it: that is still part of the mount.
+        let cleanup = move || {
+            let mut mounts = imported.mounts.lock();
+            // If we unmounted it, it may be mounted again by now.
+            let is_this = mounts.get(&id).is_some_and(|state| state.serial == serial);
+            let state = if is_this { mounts.remove(&id) } else { None };
+            drop(mounts);
+            if let Some(state) = state {
+                close(state);
             }
-        });
-    }
+        };
+        if let Err(error) = std::thread::Builder::new()
+            .name("unmounted".into())
+            .spawn(cleanup)
+        {
+            tracing::error!(%error, "nobody could clean up after a mount");
+        }
+    });
 }
 
 /// Makes what was mounted durable, and lets it go.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cipher::SystemRandom;
 use dataset::{Clock, Engine, EngineOptions};
@@ -15,6 +16,9 @@ use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
+
+/// The end of the daemon waits so long for commands that are under way.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The daemon.
 pub(crate) struct Daemon {
@@ -179,7 +183,24 @@ impl Daemon {
     /// with nothing lost, and are imported again at the next start.
     pub(crate) fn shut_down(self: &Arc<Self>, force: bool) -> Result<()> {
         let pools = self.pools();
-        let _admin: Vec<_> = pools.iter().map(|imported| imported.admin.lock()).collect();
+        let mut admin = Vec::new();
+        for imported in &pools {
+            match imported.admin.try_lock_for(PATIENCE) {
+                Some(guard) => admin.push(guard),
+                // It may wait for somebody who has gone, at a prompt.
+                None if force => tracing::warn!(
+                    pool = imported.pool.name(),
+                    "a command is cut short by the end of the daemon"
+                ),
+                None => {
+                    let name = imported.pool.name();
+                    return Err(Failure::new(
+                        FailureKind::Busy,
+                        format!("another command is under way for pool '{name}'"),
+                    ));
+                }
+            }
+        }
         // While anything is in use the daemon goes on, and looks after every pool.
         for imported in &pools {
             self.unmount_all(imported, &imported.mounted_ids(), force)?;

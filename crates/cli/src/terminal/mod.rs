@@ -37,7 +37,7 @@ impl Terminal for Prompter {
         keys::harden_process().map_err(other)?;
         match std::io::stdin().is_terminal() {
             true => self.ask_person(ask),
-            false => read_from_script(&std::io::stdin(), ask),
+            false => read_from_script(std::io::stdin(), ask),
         }
     }
 

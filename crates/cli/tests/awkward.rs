@@ -1,0 +1,211 @@
+//! Input that nobody means, and outputs that nobody reads: an error with its code, and never a panic.
+
+mod common;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use common::*;
+
+#[test]
+fn odd_names_are_refused_or_kept() {
+    let place = Place::new();
+    place.pool("tank");
+    let long = format!("tank/{}", "x".repeat(300));
+    for name in [
+        "",
+        "/",
+        "tank/",
+        "/tank",
+        "tank//a",
+        "tank/.",
+        "tank/..",
+        "tank/a@",
+        "@",
+        "tank@a@b",
+        "tank/ a",
+        "tank/a ",
+        "tank/ä",
+        "tank/a\nb",
+        "tank/a\x1b[31m",
+        "tank/%s",
+        "tank/a\\",
+        &long,
+    ] {
+        let done = place.run(&["create", "-u", name]);
+        assert_eq!(done.code, USAGE, "{name:?}: {done:?}");
+        assert_eq!(done.err.lines().count(), 1, "{name:?}: {done:?}");
+        assert!(done.err.starts_with("strongroom: "), "{name:?}: {done:?}");
+        assert!(!done.err.contains('\x1b'), "{done:?}");
+    }
+    for name in ["tank/a b", "tank/a-_.:b", "tank/-x", "tank/A"] {
+        let done = place.run(&["create", "-u", name]);
+        let code = if name == "tank/-x" { USAGE } else { 0 };
+        assert_eq!(done.code, code, "{name:?}: {done:?}");
+    }
+    assert_eq!(
+        place.ok("list -H -o name"),
+        "tank\ntank/A\ntank/a b\ntank/a-_.:b\n"
+    );
+    let history = place.ok("pool history tank");
+    assert!(history.contains("create -u 'tank/a b'\n"), "{history}");
+}
+
+#[test]
+fn arguments_that_are_no_utf8_are_refused_but_for_paths() {
+    let place = Place::new();
+    let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    for args in [
+        [bytes(b"create"), bytes(b"tank/\xff\xfe")],
+        [bytes(b"list"), bytes(b"\xff")],
+        [bytes(b"\xff"), bytes(b"tank")],
+    ] {
+        let done = place.run(&args);
+        assert_eq!(done.code, USAGE, "{args:?}: {done:?}");
+    }
+    // A key file may have any name; so may a directory with manual pages.
+    let key = place.root().join(OsStr::from_bytes(b"key-\xff"));
+    let done = place.run(&[OsStr::new("keygen"), key.as_os_str()]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(fs::read(&key).unwrap().len(), 32);
+    // Pools are named to the daemon, and their paths shown, as text.
+    let pool = place.root().join(OsStr::from_bytes(b"pool-\xff"));
+    let mut args: Vec<&OsStr> = ["pool", "create", "-s", "64M", "tank"]
+        .map(OsStr::new)
+        .into();
+    args.push(pool.as_os_str());
+    let done = place.run(&args);
+    assert_eq!(done.code, USAGE, "{done:?}");
+    assert!(!pool.exists());
+    // The daemon goes on.
+    place.ok("daemon status");
+}
+
+#[test]
+fn long_and_many_properties() {
+    let place = Place::new();
+    place.pool("tank");
+    let long = format!("org:note={}", "x".repeat(100_000));
+    let done = place.run(&["set", &long, "tank"]);
+    assert_eq!(done.code, USAGE, "{done:?}");
+    assert!(done.err.contains("too long"), "{done:?}");
+    place.ok("set org:note= tank");
+    assert_eq!(place.ok("get -H -o value org:note tank"), "\n");
+    let mut many = vec!["create".to_owned(), "-u".to_owned()];
+    for n in 0..500 {
+        many.extend(["-o".to_owned(), format!("u:p{n}=v{n}")]);
+    }
+    many.push("tank/many".to_owned());
+    let done = place.run(&many);
+    assert_eq!(done.code, 0, "{done:?}");
+    let mine = place.ok("get -H -s local -o property,value all tank/many");
+    assert_eq!(mine.lines().count(), 500);
+    assert!(mine.contains("u:p499\tv499\n"));
+}
+
+#[test]
+fn paths_with_spaces() {
+    let place = Place::new();
+    let dir = place.path("my files");
+    fs::create_dir(&dir).unwrap();
+    let file = dir.join("the pool");
+    let key = dir.join("the key");
+    let (file, key) = (file.to_str().unwrap(), key.to_str().unwrap());
+    let create = ["pool", "create", "-s", "64M", "-m", "none", "tank", file];
+    assert_eq!(place.run(&create).code, 0);
+    assert_eq!(place.run(&["keygen", key]).code, 0);
+    let source = format!("keysource=raw,file://{key}");
+    let done = place.run(&[
+        "create",
+        "-u",
+        "-o",
+        "encryption=on",
+        "-o",
+        &source,
+        "tank/a",
+    ]);
+    let escaped = source.replace(' ', "%20");
+    if done.code != 0 {
+        assert_eq!(done.code, USAGE, "{done:?}");
+        let done = place.run(&[
+            "create",
+            "-u",
+            "-o",
+            "encryption=on",
+            "-o",
+            &escaped,
+            "tank/a",
+        ]);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    place.ok("key unload tank/a");
+    place.ok("key load tank/a");
+    place.ok("pool export tank");
+    assert_eq!(place.run(&["pool", "import", "-d", file, "tank"]).code, 0);
+}
+
+#[test]
+fn nobody_reads_or_writes() {
+    let place = Place::new();
+    place.pool("tank");
+    let run = |args: &[&str], stdin: Stdio, stdout: Stdio| {
+        let child = place
+            .command()
+            .args(args)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.contains("panicked"), "{said}");
+        assert_eq!(output.status.signal(), None, "{args:?}: {said}");
+        (output.status.code(), said)
+    };
+    // A reader that has gone.
+    for args in [
+        &["list"][..],
+        &["get", "all"],
+        &["--help"],
+        &["help", "pool", "create"],
+        &["completion", "bash"],
+        &["--json", "pool", "list"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, said) = run(args, Stdio::null(), writer.into());
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{args:?}");
+    }
+    // A full disk.
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let (code, said) = run(&["list"], Stdio::null(), full().into());
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("cannot write to the standard output"),
+        "{said}"
+    );
+    // Input that ended before it began.
+    let create = ["create", "-u", "-o", "encryption=on", "tank/a"];
+    let (code, said) = run(&create, Stdio::null(), Stdio::null());
+    assert_eq!(code, Some(NO_KEY), "{said}");
+
+    // Nothing there at all.
+    let close = |what: &str| {
+        let line = format!("\"$0\" list {what}");
+        let mut shell = std::process::Command::new("sh");
+        for (key, value) in place.command().get_envs() {
+            if let Some(value) = value {
+                shell.env(key, value);
+            }
+        }
+        let status = shell.args(["-c", &line, PROGRAM]).stdout(Stdio::null());
+        status.status().unwrap().code()
+    };
+    for what in ["<&-", "2>&-", "<&- 2>&-", ">&-", "<&- >&- 2>&-"] {
+        assert_eq!(close(what), Some(0), "{what}");
+    }
+}

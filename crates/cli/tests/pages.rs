@@ -1,0 +1,113 @@
+//! Manual pages and completion scripts, as the programs that read them see them.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::*;
+
+/// Runs another program, if it is installed.
+fn tool(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
+    let child = Command::new(program)
+        .args(args)
+        .env("LC_ALL", "C.UTF-8")
+        .env("MANWIDTH", "100")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        eprintln!("skipped: there is no {program}");
+        return None;
+    };
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // More than a pipe holds must not keep both waiting for each other.
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output()
+    });
+    Some(output.expect("output"))
+}
+
+/// The program accepts it, and has nothing to say about it.
+fn accepts(program: &str, args: &[&str], input: &[u8]) {
+    let Some(output) = tool(program, args, input) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {args:?}: {said}");
+    assert_eq!(said, "", "{program} {args:?}");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let place = Place::without_daemon();
+    place.ok(&format!("man {}", place.arg("a/man1")));
+    let dir = place.path("a/man1");
+    let mut names: Vec<String> = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for name in [
+        "strongroom.1",
+        "strongroom-list.1",
+        "strongroom-pool.1",
+        "strongroom-pool-create.1",
+        "strongroom-key-load.1",
+        "strongroom-daemon-stop.1",
+    ] {
+        assert!(names.iter().any(|there| there == name), "{name}");
+    }
+    assert!(names.len() >= 33, "{names:?}");
+    for name in &names {
+        check_page(&dir.join(name));
+    }
+}
+
+fn check_page(path: &Path) {
+    let file = path.to_str().unwrap();
+    let page = fs::read(path).unwrap();
+    accepts("groff", &["-man", "-ww", "-Tutf8", "-z"], &page);
+    accepts("mandoc", &["-T", "lint", "-W", "error"], &page);
+    if let Some(output) = tool("man", &["-l", file], b"") {
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Without the programs that it calls, or its pages left out of an image, it prints nothing.
+        if output.status.success() && text.contains("NAME") {
+            for section in ["SYNOPSIS", "DESCRIPTION", "EXAMPLES"] {
+                assert!(text.contains(section), "{file} has no {section}:\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error() {
+    let place = Place::without_daemon();
+    fs::write(place.path("file"), "").unwrap();
+    let said = place.fails(&format!("man {}", place.arg("file/man1")), OTHER);
+    assert!(said.contains("cannot write"), "{said}");
+}
+
+#[test]
+fn shells_accept_their_completion() {
+    let place = Place::without_daemon();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = place.ok(&format!("completion {shell}"));
+        assert!(script.len() > 1000);
+        accepts(shell, &["-n"], script.as_bytes());
+    }
+    // It completes.
+    let mut script = place.ok("completion bash");
+    script += "
+COMP_WORDS=(strongroom pool sc); COMP_CWORD=2
+_strongroom strongroom sc pool; echo \"found ${COMPREPLY[*]}\"
+";
+    if let Some(output) = tool("bash", &["--norc"], script.as_bytes()) {
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text, "found scrub\n", "{output:?}");
+    }
+}
