@@ -3,6 +3,8 @@
 mod engine;
 mod error;
 mod files;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod fs;
 mod header;
 mod io;

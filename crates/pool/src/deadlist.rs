@@ -78,7 +78,7 @@ impl Sublist {
         self.bytes.get()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Sublist> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {
         Sublist::read_from_prefix(bytes)
             .map(|(sublist, _)| sublist)
             .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))

@@ -54,7 +54,7 @@ impl ReapJob {
         })
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, min_birth) = match self.what {
             Reap::Tree { min_birth } => (1, min_birth),
             Reap::DeadRecords => (2, 0),
@@ -69,7 +69,7 @@ impl ReapJob {
         w.bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<ReapJob> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ReapJob> {
         let mut r = Reader::new(bytes);
         if r.u32()? != MAGIC {
             return None;

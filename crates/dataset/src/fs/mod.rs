@@ -1,6 +1,6 @@
 //! A dataset as a file system.
 
-mod acl;
+pub(crate) mod acl;
 mod dir;
 pub(crate) mod names;
 mod reap;
