@@ -65,7 +65,7 @@ fn labels() {
         segments: 1.into(),
         key_blocks: 4.into(),
         header_size: (38 * 4096).into(),
-        device_size: (64 * 4096).into(),
+        device_size: (340 * 4096).into(),
         created: 1.into(),
     };
     let frame = encode_frame(SUPERBLOCK_MAGIC, 1, 7, b"payload");

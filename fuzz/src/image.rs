@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{SeededRandom, Suite};
@@ -231,6 +231,8 @@ struct Object {
 /// The image and its map.
 pub struct Image {
     bytes: &'static [u8],
+    /// The same bytes, to be changed and changed back.
+    scratch: Mutex<Vec<u8>>,
     first_segment: usize,
     segment_size: usize,
     objects: Vec<Object>,
@@ -260,6 +262,7 @@ impl Image {
         let label = Label::decode(bytes[..BLOCK].try_into().unwrap()).unwrap();
         let mut image = Image {
             bytes,
+            scratch: Mutex::new(bytes.to_vec()),
             first_segment: label.header_size.get() as usize,
             segment_size: label.segment_size.get() as usize,
             objects: Vec::new(),
@@ -442,18 +445,19 @@ impl Image {
 
     /// A device with the image as `script` changes it.
     pub fn change(&self, script: &[u8], only_plain: bool) -> CowDevice {
-        let mut image = self.bytes.to_vec();
+        let mut image = self.scratch.lock().unwrap();
+        let image = &mut image[..];
         let mut script = Script(script);
         // One in eight leaves the checksums as they are.
         let fix = only_plain || script.u8().unwrap_or(0) % 8 != 7;
         for _ in 0..24 {
-            if self.step(&mut image, &mut script, only_plain).is_none() {
+            if self.step(image, &mut script, only_plain).is_none() {
                 break;
             }
         }
         if fix {
             for index in &self.order {
-                self.fix_pointers(&mut image, &self.objects[*index]);
+                self.fix_pointers(image, &self.objects[*index]);
             }
             for object in self.objects.iter().filter(|object| object.is_framed) {
                 for at in &object.copies {
@@ -463,14 +467,15 @@ impl Image {
             }
         }
         let device = CowDevice::new(self.bytes);
-        let (old, new) = (self.bytes.chunks_exact(BLOCK), image.chunks_exact(BLOCK));
-        for (index, (_, new)) in old
-            .zip(new)
-            .enumerate()
-            .filter(|(_, (old, new))| old != new)
-        {
-            let at = (index * BLOCK) as u64;
-            device.write_at(at, &[IoSlice::new(new)]).unwrap();
+        for object in &self.objects {
+            for at in &object.copies {
+                let range = *at..at + object.len;
+                if image[range.clone()] != self.bytes[range.clone()] {
+                    let new = IoSlice::new(&image[range.clone()]);
+                    device.write_at(*at as u64, &[new]).unwrap();
+                    image[range.clone()].copy_from_slice(&self.bytes[range]);
+                }
+            }
         }
         device
     }

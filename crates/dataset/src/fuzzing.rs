@@ -154,12 +154,7 @@ pub fn clear_tag(family: u64, array: u8, how: u8, len: u32, payload: &[u8]) -> [
 }
 
 /// A payload of the same length for changed contents, if they fit it.
-pub fn repack(
-    how: u8,
-    len: usize,
-    payload: &[u8],
-    change: &dyn Fn(&mut [u8]),
-) -> Option<Vec<u8>> {
+pub fn repack(how: u8, len: usize, payload: &[u8], change: &dyn Fn(&mut [u8])) -> Option<Vec<u8>> {
     fuzzing::repack(how, len, payload, change)
 }
 

@@ -3,9 +3,9 @@
 mod engine;
 mod error;
 mod files;
+mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod fs;
 mod header;
 mod io;
 mod layout;

@@ -121,11 +121,10 @@ fn decode_record(disk: &Disk, ptr: &RecordPtr) -> Result<Vec<HistoryLine>> {
 /// All lines, the oldest first.
 pub(crate) fn read(disk: &Disk, root: &RecordPtr) -> Result<Vec<HistoryLine>> {
     let mut all = Vec::new();
-    let mut from = 0;
-    while let Some((slot, ptr)) = walk::next(disk, root, from)? {
-        all.extend(decode_record(disk, &ptr)?);
-        from = slot + 1;
-    }
+    walk::each_record(disk, root, &mut |_, ptr| {
+        all.extend(decode_record(disk, ptr)?);
+        Ok(())
+    })?;
     Ok(all)
 }
 

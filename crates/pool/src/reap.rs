@@ -90,13 +90,12 @@ impl ReapJob {
 
     pub(crate) fn load_all(disk: &Disk, root: &RecordPtr) -> Result<BTreeMap<u64, ReapJob>> {
         let mut jobs = BTreeMap::new();
-        let mut from = 0;
-        while let Some((slot, ptr)) = walk::next(disk, root, from)? {
-            let job = ReapJob::decode(&disk.clear_record(&ptr)?)
+        walk::each_record(disk, root, &mut |slot, ptr| {
+            let job = ReapJob::decode(&disk.clear_record(ptr)?)
                 .ok_or_else(|| Error::inconsistent("reap queue", "a job cannot be read"))?;
             jobs.insert(slot, job);
-            from = slot + 1;
-        }
+            Ok(())
+        })?;
         Ok(jobs)
     }
 

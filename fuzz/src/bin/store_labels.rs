@@ -8,7 +8,7 @@ use block::MemoryDevice;
 use store::layout::{BLOCK, KEY_BLOCK_MAGIC, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, decode_frame};
 use store::{DeviceStore, Store};
 
-const SIZE: usize = 64 * BLOCK;
+const SIZE: usize = 340 * BLOCK;
 
 /// The first byte says what is made right: checksums and magics.
 fn block(how: u8, magic: &[u8; 8], bytes: &[u8]) -> [u8; BLOCK] {

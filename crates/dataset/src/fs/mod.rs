@@ -127,7 +127,8 @@ impl Files {
                 let Some(at) = suffix_number(key, dir, KeyKind::Entry) else {
                     return false;
                 };
-                let Some(equals) = decode_names(value) else {
+                let names = decode_names(value).filter(|names| names::can_be(at, names.len()));
+                let Some(equals) = names else {
                     bad = true;
                     return false;
                 };
