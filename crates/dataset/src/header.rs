@@ -80,7 +80,8 @@ impl Header {
             inodes: bytes.inodes.get(),
             name_key: bytes.name_key,
         };
-        let fits = header.next_page < pool::layout::SLOT_LIMIT
+        let fits = header.next_page < pool::layout::SLOT_LIMIT / 2
+            && header.inodes < crate::layout::INO_LIMIT
             && header.next_data < pool::layout::SLOT_LIMIT
             && header.next_ino < crate::layout::INO_LIMIT;
         fits.then_some(header)

@@ -192,7 +192,11 @@ impl AttrValue {
         Kind::from_bits(attr.kind)?;
         let record = attr.record_size.get();
         let fits = record.is_power_of_two() && (4096..=pool::RECORD_MAX).contains(&record);
-        (fits && attr.size.get() <= i64::MAX as u64).then_some(attr)
+        let size_max = match attr.has(FLAG_INLINE) {
+            true => INLINE_MAX,
+            false => i64::MAX as u64,
+        };
+        (fits && attr.size.get() <= size_max).then_some(attr)
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -230,7 +234,7 @@ impl AttrValue {
         };
         let size = match self.kind() {
             // As ZFS: how many names there are, with `.` and `..`.
-            Kind::Directory => self.entries.get() + 2,
+            Kind::Directory => self.entries.get().saturating_add(2),
             _ => self.size.get(),
         };
         Attr {
@@ -242,7 +246,7 @@ impl AttrValue {
             gid: self.gid.get(),
             rdev: self.rdev.get(),
             size,
-            blocks: (self.allocated.get() + inline).div_ceil(512),
+            blocks: self.allocated.get().saturating_add(inline).div_ceil(512),
             blksize: self.record_size.get(),
             atime: self.atime.into(),
             mtime: self.mtime.into(),
@@ -328,8 +332,9 @@ pub(crate) struct SharedRun {
 impl SharedRun {
     pub(crate) fn decode(slot: u64, value: &[u8]) -> Option<SharedRun> {
         let [count, owners] = <[U64; 2]>::read_from_bytes(value).ok()?.map(U64::get);
-        slot.checked_add(count)?;
-        (count > 0).then_some(SharedRun {
+        let ends = slot.checked_add(count)?;
+        let fits = owners < u64::MAX && ends <= pool::layout::SLOT_LIMIT;
+        (count > 0 && fits).then_some(SharedRun {
             slot,
             count,
             owners,
@@ -467,6 +472,21 @@ mod tests {
     }
 
     #[test]
+    fn attributes_that_cannot_be_do_no_harm() {
+        let mut attr = AttrValue::new(Kind::File, 0o644, 4096, Time::default());
+        attr.allocated = u64::MAX.into();
+        attr.entries = u64::MAX.into();
+        attr.size = INLINE_MAX.into();
+        let read = AttrValue::decode(attr.as_bytes()).unwrap();
+        assert_eq!(read.to_attr(1).blocks, u64::MAX.div_ceil(512));
+        attr.size = (INLINE_MAX + 1).into();
+        assert_eq!(AttrValue::decode(attr.as_bytes()), None);
+        let mut dir = AttrValue::new(Kind::Directory, 0o755, 4096, Time::default());
+        dir.entries = u64::MAX.into();
+        assert_eq!(dir.to_attr(1).size, u64::MAX);
+    }
+
+    #[test]
     fn values_round_trip_and_decoding_is_total() {
         let names = vec![
             NameEntry {
@@ -508,6 +528,7 @@ mod tests {
         ] {
             assert_eq!(XattrValue::decode(&value.encode()), Some(value));
         }
+        assert_eq!(SharedRun::decode(u64::MAX - 5, &run.encode()), None);
         assert_eq!(XattrValue::decode(&[]), None);
         assert_eq!(XattrValue::decode(&[1, 2]), None);
         assert_eq!(AttrValue::decode(&[0; 128]), None);

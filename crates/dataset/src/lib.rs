@@ -4,6 +4,8 @@ mod engine;
 mod error;
 mod files;
 mod fs;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod header;
 mod io;
 mod layout;

@@ -15,6 +15,8 @@ mod convert;
 mod crew;
 mod directory;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
 mod helper;
 mod mount;

@@ -19,6 +19,8 @@
 //! each wrapped key carries a commitment to the key that wrapped it.
 
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod generation;
 mod kdf;
 mod keyfile;

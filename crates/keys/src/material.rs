@@ -158,7 +158,7 @@ fn open(path: &Path, format: Format) -> Result<(File, Stat)> {
 }
 
 /// Checks and converts what was read, of `file_len` bytes if that is more.
-fn material(
+pub(crate) fn material(
     format: Format,
     mut text: Secret,
     origin: &str,

@@ -336,7 +336,7 @@ impl Synced {
     pub(crate) fn enter(&self, state: &mut State) -> Result<()> {
         let entry = state.edit(self.dataset.id)?;
         entry.roots = self.roots;
-        entry.sequence += 1;
+        entry.sequence = entry.sequence.saturating_add(1);
         self.delta.enter(entry);
         let input = SealInput {
             guid: entry.guid,

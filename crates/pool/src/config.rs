@@ -50,7 +50,7 @@ impl Config {
         w.bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Config> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Config> {
         let mut r = Reader::new(bytes);
         if r.u32()? != MAGIC || r.u16()? != VERSION {
             return None;

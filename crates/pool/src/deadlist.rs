@@ -16,7 +16,7 @@ use crate::array::{Overlay, walk};
 use crate::commit::Commit;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, Place, RecordPtr};
+use crate::layout::{Addr, Place, RecordPtr, SLOT_LIMIT};
 use crate::space::Class;
 use crate::state::State;
 use crate::wire::Writer;
@@ -78,10 +78,18 @@ impl Sublist {
         self.bytes.get()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Sublist> {
-        Sublist::read_from_prefix(bytes)
-            .map(|(sublist, _)| sublist)
-            .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {
+        let (sublist, _) = Sublist::read_from_prefix(bytes)
+            .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))?;
+        // Numbers that can be added to without a thought.
+        let numbers = [sublist.count, sublist.bytes, sublist.chunks];
+        if numbers.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
+            return Err(Error::inconsistent(
+                "deadlist",
+                "its numbers are impossible",
+            ));
+        }
+        Ok(sublist)
     }
 }
 
@@ -140,7 +148,8 @@ pub(crate) fn append(
     }
     let entry = state.edit(id)?;
     entry.deadlist = root;
-    entry.dead_bytes += dead.iter().map(DeadEntry::bytes).sum::<u64>();
+    let bytes = dead.iter().map(DeadEntry::bytes).sum();
+    entry.dead_bytes = entry.dead_bytes.saturating_add(bytes);
     Ok(())
 }
 
@@ -242,11 +251,10 @@ pub(crate) fn merge(
 /// Every sublist of a deadlist, by the id of its snapshot.
 pub(crate) fn sublists(disk: &Disk, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {
     let mut all = Vec::new();
-    let mut from = 0;
-    while let Some((snapshot, ptr)) = walk::next(disk, root, from)? {
-        all.push((snapshot, Sublist::decode(&disk.clear_record(&ptr)?)?));
-        from = snapshot + 1;
-    }
+    walk::each_record(disk, root, &mut |snapshot, ptr| {
+        all.push((snapshot, Sublist::decode(&disk.clear_record(ptr)?)?));
+        Ok(())
+    })?;
     Ok(all)
 }
 

@@ -19,6 +19,8 @@ use crate::layout::{Addr, Node, RecordPtr, checksum};
 /// The nodes and records of a store.
 pub(crate) struct Disk {
     pub(crate) store: Arc<dyn Store>,
+    /// How many units there are: no array has more nodes and records than this.
+    pub(crate) units: u64,
     nodes: Cache<[u8; 16], Arc<Node>>,
     /// What a commit has placed and not written yet, by checksum.
     unwritten: RwLock<HashMap<[u8; 16], Piece>>,
@@ -27,7 +29,9 @@ pub(crate) struct Disk {
 impl Disk {
     /// Reads from `store`, keeping up to `cached_nodes` nodes in memory.
     pub(crate) fn new(store: Arc<dyn Store>, cached_nodes: usize) -> Disk {
+        let segments: u64 = store.groups().iter().map(|n| u64::from(*n)).sum();
         Disk {
+            units: segments * u64::from(store.segment_size() / store::UNIT),
             store,
             nodes: Cache::new(cached_nodes),
             unwritten: RwLock::default(),

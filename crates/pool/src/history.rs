@@ -35,7 +35,7 @@ pub struct HistoryLine {
 }
 
 impl HistoryLine {
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
         w.u8(1)
             .u64(self.time)
@@ -65,7 +65,7 @@ fn cut(text: &str) -> &str {
 }
 
 /// The lines of a record: each begins with a 1, the first 0 ends them.
-fn decode(bytes: &[u8]) -> Option<Vec<HistoryLine>> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<HistoryLine>> {
     let mut r = Reader::new(bytes);
     let mut lines = Vec::new();
     while !r.is_at_end() {
@@ -121,11 +121,10 @@ fn decode_record(disk: &Disk, ptr: &RecordPtr) -> Result<Vec<HistoryLine>> {
 /// All lines, the oldest first.
 pub(crate) fn read(disk: &Disk, root: &RecordPtr) -> Result<Vec<HistoryLine>> {
     let mut all = Vec::new();
-    let mut from = 0;
-    while let Some((slot, ptr)) = walk::next(disk, root, from)? {
-        all.extend(decode_record(disk, &ptr)?);
-        from = slot + 1;
-    }
+    walk::each_record(disk, root, &mut |_, ptr| {
+        all.extend(decode_record(disk, ptr)?);
+        Ok(())
+    })?;
     Ok(all)
 }
 

@@ -172,9 +172,8 @@ impl Pool {
             .subtree(entry.id)
             .iter()
             .filter(|below| below.id != entry.id)
-            .map(|below| below.used)
-            .sum();
-        listed.used = entry.used + listed.used_by_children;
+            .fold(0, |sum, below| sum.saturating_add(below.used));
+        listed.used = entry.used.saturating_add(listed.used_by_children);
         Ok(listed)
     }
 

@@ -20,6 +20,8 @@ mod disk;
 mod entry;
 mod env;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod history;
 mod info;
 mod keyarea;

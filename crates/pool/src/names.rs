@@ -68,6 +68,11 @@ pub fn check_pool_name(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether a text can be a part of a name.
+pub(crate) fn is_part(part: &str) -> bool {
+    check_part(part).is_ok()
+}
+
 fn check_part(part: &str) -> std::result::Result<(), &'static str> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
     if part.is_empty() {

@@ -26,6 +26,9 @@ use crate::state::State;
 /// Nodes kept in memory: 64 MiB of them.
 const CACHED_NODES: usize = 16_384;
 
+/// Transaction groups are numbered below this.
+const TXG_LIMIT: u64 = 1 << 62;
+
 /// An imported pool.
 #[derive(Clone)]
 pub struct Pool {
@@ -418,6 +421,10 @@ fn newest_root(store: &dyn Store) -> Result<(u64, PoolRoot)> {
     let superblocks = store.superblocks()?;
     let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
     let root = PoolRoot::decode(payload)?;
+    if *txg >= TXG_LIMIT {
+        let detail = "its transaction group is impossible";
+        return Err(Error::inconsistent("superblock", detail));
+    }
     let present = store.groups().len();
     let expected = root.groups.get() as usize;
     if present < expected {

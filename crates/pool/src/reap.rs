@@ -54,7 +54,7 @@ impl ReapJob {
         })
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, min_birth) = match self.what {
             Reap::Tree { min_birth } => (1, min_birth),
             Reap::DeadRecords => (2, 0),
@@ -69,7 +69,7 @@ impl ReapJob {
         w.bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<ReapJob> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ReapJob> {
         let mut r = Reader::new(bytes);
         if r.u32()? != MAGIC {
             return None;
@@ -90,13 +90,12 @@ impl ReapJob {
 
     pub(crate) fn load_all(disk: &Disk, root: &RecordPtr) -> Result<BTreeMap<u64, ReapJob>> {
         let mut jobs = BTreeMap::new();
-        let mut from = 0;
-        while let Some((slot, ptr)) = walk::next(disk, root, from)? {
-            let job = ReapJob::decode(&disk.clear_record(&ptr)?)
+        walk::each_record(disk, root, &mut |slot, ptr| {
+            let job = ReapJob::decode(&disk.clear_record(ptr)?)
                 .ok_or_else(|| Error::inconsistent("reap queue", "a job cannot be read"))?;
             jobs.insert(slot, job);
-            from = slot + 1;
-        }
+            Ok(())
+        })?;
         Ok(jobs)
     }
 

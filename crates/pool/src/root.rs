@@ -4,7 +4,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
-use crate::layout::RecordPtr;
+use crate::layout::{RecordPtr, SLOT_LIMIT};
 
 /// Features without which the pool cannot be opened. None so far.
 pub(crate) const FEATURES_REQUIRED: u64 = 0;
@@ -87,6 +87,11 @@ impl PoolRoot {
         let unknown = root.features_required.get() & !FEATURES_REQUIRED;
         if unknown != 0 {
             return Err(Error::UnknownFeatures { bits: unknown });
+        }
+        // Far from where counting on would overflow.
+        let counters = [root.next_id, root.history_slot, root.reap_slot];
+        if counters.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
+            return Err(bad("its counters are impossible"));
         }
         if root.state().is_none() || root.text(&root.name, root.name_len).is_none() {
             return Err(bad("its state or name is impossible"));
@@ -175,6 +180,9 @@ mod tests {
         let mut state = root.clone();
         state.state = 9.into();
         assert!(PoolRoot::decode(state.as_bytes()).is_err());
+        let mut counter = root.clone();
+        counter.next_id = u64::MAX.into();
+        assert!(PoolRoot::decode(counter.as_bytes()).is_err());
         let mut name = root;
         name.name_len = 257.into();
         assert!(PoolRoot::decode(name.as_bytes()).is_err());

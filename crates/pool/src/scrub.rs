@@ -338,7 +338,7 @@ impl Step<'_> {
     }
 
     fn report(&mut self, dataset: u64, array: Option<ArrayKind>, slot: u64, level: u8) {
-        self.status.errors += 1;
+        self.status.errors = self.status.errors.saturating_add(1);
         tracing::warn!(
             dataset,
             ?array,
@@ -366,7 +366,7 @@ impl Step<'_> {
         for addr in ptr.place.copies() {
             let mut buf = vec![0; size];
             let read = store.read(addr.segment(), addr.offset(), &mut buf);
-            self.status.examined += size as u64;
+            self.status.examined = self.status.examined.saturating_add(size as u64);
             self.left = self.left.saturating_sub(size as u64);
             if read.is_ok() && checksum(&buf) == ptr.place.checksum {
                 good = Some(buf);
@@ -392,7 +392,7 @@ impl Step<'_> {
         if current()? {
             let store = &shared.disk.store;
             store.write(addr.segment(), addr.offset(), &[IoSlice::new(good)])?;
-            self.status.repaired += 1;
+            self.status.repaired = self.status.repaired.saturating_add(1);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::entry::{DatasetKind, Entry};
 use crate::error::{Error, Result};
 use crate::history::HistoryLine;
-use crate::names::{DatasetName, NAME_MAX};
+use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
 use crate::root::PoolRoot;
 
@@ -57,14 +57,15 @@ impl State {
     pub(crate) fn load(disk: &Disk, root: PoolRoot, txg: u64) -> Result<State> {
         let config = Config::load(disk, &root.config)?;
         let mut state = State::new(root, txg, config);
-        let mut from = 0;
-        while let Some((slot, ptr)) = walk::next(disk, &state.root.datasets, from)? {
-            let entry = Entry::decode(&disk.clear_record(&ptr)?)
-                .filter(|entry| entry.id == slot && entry.id < state.root.next_id.get())
+        let (table, next_id) = (state.root.datasets, state.root.next_id.get());
+        walk::each_record(disk, &table, &mut |slot, ptr| {
+            // 0 stands for no entry.
+            let entry = Entry::decode(&disk.clear_record(ptr)?)
+                .filter(|entry| entry.id == slot && (1..next_id).contains(&entry.id))
+                .filter(|entry| entry.name.is_empty() || is_part(&entry.name))
                 .ok_or_else(|| inconsistent(format!("entry {slot} cannot be read")))?;
-            state.index(Arc::new(entry))?;
-            from = slot + 1;
-        }
+            state.index(Arc::new(entry))
+        })?;
         state.reap = ReapJob::load_all(disk, &state.root.reap)?;
         state.check()?;
         Ok(state)

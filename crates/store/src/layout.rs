@@ -20,6 +20,9 @@ pub const PAYLOAD_MAX: usize = BLOCK - 32 - 32;
 
 const CHECKSUM: usize = 32;
 
+/// No segment is smaller than the largest record.
+const SEGMENT_MIN: u64 = 1 << 20;
+
 /// Opens a label.
 pub const LABEL_MAGIC: [u8; 8] = *b"STRGROOM";
 /// Opens a superblock.
@@ -140,7 +143,7 @@ impl Label {
         let size = self.device_size.get();
         let needed = header_bytes(self.key_blocks.get());
         segment.is_power_of_two()
-            && segment >= BLOCK as u64
+            && segment >= SEGMENT_MIN
             && size.is_multiple_of(BLOCK as u64)
             && header.is_multiple_of(BLOCK as u64)
             && header >= needed
@@ -277,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_hostile_label_with_a_good_checksum_is_refused() {
-        let cases: [fn(&mut Label); 7] = [
+        let cases: [fn(&mut Label); 8] = [
+            |l| l.segment_size = 4096.into(),
             |l| l.segment_size = 3000.into(),
             |l| l.segments = 0.into(),
             |l| l.segments = u32::MAX.into(),

@@ -1,6 +1,6 @@
 //! A dataset as a file system.
 
-mod acl;
+pub(crate) mod acl;
 mod dir;
 pub(crate) mod names;
 mod reap;
@@ -127,7 +127,8 @@ impl Files {
                 let Some(at) = suffix_number(key, dir, KeyKind::Entry) else {
                     return false;
                 };
-                let Some(equals) = decode_names(value) else {
+                let names = decode_names(value).filter(|names| names::can_be(at, names.len()));
+                let Some(equals) = names else {
                     bad = true;
                     return false;
                 };

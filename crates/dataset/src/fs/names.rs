@@ -26,6 +26,11 @@ pub(crate) fn hash(name_key: &[u8; 32], name: &[u8]) -> u64 {
     cipher::keyed_hash64(name_key, name) >> (u64::BITS - HASH_BITS)
 }
 
+/// Whether a directory can have so many names with this hash, so that each has a cookie.
+pub(crate) fn can_be(hash: u64, names: usize) -> bool {
+    hash < 1 << HASH_BITS && names <= 1 << PLACE_BITS
+}
+
 /// Where a listing goes on behind an entry.
 pub(crate) fn cookie(hash: u64, place: usize) -> u64 {
     (hash << PLACE_BITS | place as u64) + COOKIE_BASE

@@ -82,7 +82,10 @@ impl Files {
             if !self.inodes.is_looked_up(ino) {
                 self.remove_inode(ino)?;
             }
-            from = ino + 1;
+            from = match ino.checked_add(1) {
+                Some(next) => next,
+                None => break,
+            };
         }
         Ok(())
     }
@@ -112,8 +115,9 @@ impl Files {
         }
         let mut from = 0;
         while let Some((slot, value)) = self.next_of(KeyKind::Dead, dead_key(from))? {
-            let (count, txg) =
-                decode_dead(&value).ok_or_else(|| self.damaged("a list of its tree"))?;
+            let (count, txg) = decode_dead(&value)
+                .filter(|_| slot < pool::layout::SLOT_LIMIT)
+                .ok_or_else(|| self.damaged("a list of its tree"))?;
             from = slot + count.max(1);
             // A commit under way may be about to fill them.
             if txg <= self.pool.committed_txg() {

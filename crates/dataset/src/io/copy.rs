@@ -176,7 +176,8 @@ impl Files {
             let record_size = u64::from(attr.record_size.get());
             let end = to_offset + (range.count * record_size).min(len);
             attr.size = attr.size.get().max(end).into();
-            attr.allocated = (attr.allocated.get().saturating_sub(removed) + added).into();
+            let left = attr.allocated.get().saturating_sub(removed);
+            attr.allocated = left.saturating_add(added).into();
             attr.touch(now);
         };
         self.change_and(

@@ -141,6 +141,9 @@ pub(crate) fn bury(w: &mut Writer<'_>, slot: u64, count: u64) {
 pub(crate) fn decode_dead(value: &[u8]) -> Option<(u64, u64)> {
     let (count, txg) = value.split_at_checked(8)?;
     let count = u64::from_le_bytes(count.try_into().ok()?);
+    if count > pool::layout::SLOT_LIMIT {
+        return None;
+    }
     Some((count, u64::from_le_bytes(txg.try_into().ok()?)))
 }
 

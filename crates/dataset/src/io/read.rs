@@ -108,8 +108,9 @@ impl Files {
         let now = self.now();
         let (atime, mtime, ctime): (vfs::Time, vfs::Time, vfs::Time) =
             (attr.atime.into(), attr.mtime.into(), attr.ctime.into());
-        let is_recent =
-            atime > mtime && atime > ctime && now.secs - atime.secs < ATIME_MAX_AGE_SECS;
+        let is_recent = atime > mtime
+            && atime > ctime
+            && now.secs.saturating_sub(atime.secs) < ATIME_MAX_AGE_SECS;
         if settings.atime == Atime::Relative && is_recent {
             return Ok(());
         }

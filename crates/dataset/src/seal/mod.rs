@@ -242,6 +242,55 @@ fn clear_tag(aad: &[u8], payload: &[u8]) -> [u8; 16] {
     tag
 }
 
+/// What the fuzzer does in an attacker's place.
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing {
+    use super::*;
+
+    /// The tag of a clear record, which anyone can make.
+    pub(crate) fn tag(
+        family: u64,
+        array: ArrayKind,
+        compression: u8,
+        logical_size: u32,
+        payload: &[u8],
+    ) -> [u8; 16] {
+        let head = Head {
+            array,
+            compression,
+            logical_size,
+        };
+        clear_tag(&head.aad(family, 0, 0), payload)
+    }
+
+    /// A payload of the same length for changed contents, if they fit it.
+    pub(crate) fn repack(
+        how: u8,
+        len: usize,
+        payload: &[u8],
+        change: &dyn Fn(&mut [u8]),
+    ) -> Option<Vec<u8>> {
+        if how == compression::NONE {
+            let mut plain = payload.to_vec();
+            change(&mut plain);
+            return Some(plain);
+        }
+        let mut plain = unpack(how, payload, len).ok()?;
+        change(&mut plain);
+        let compression = match how {
+            1 => Compression::Lz4,
+            _ => Compression::Zstd(3),
+        };
+        let (_, new) = pack(compression, &plain)?;
+        let mut bytes = new.to_vec();
+        if bytes.len() > payload.len() {
+            return None;
+        }
+        bytes.resize(payload.len(), 0);
+        Some(bytes)
+    }
+}
+
 /// A compressed payload, if that saves at least one unit, and an eighth.
 fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
     let most = (plain.len() - plain.len() / 8).min(plain.len().saturating_sub(UNIT)) / UNIT * UNIT;

@@ -3,9 +3,10 @@
 //! The pages on the way to a changed leaf are in memory: the caller has seen to it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::page::{PAGE, Page, PageKind, cell_size};
-use super::{ROOT_SLOT, State, Status};
+use super::{ROOT_SLOT, Resident, State, Status};
 
 /// A leaf that is less full than this looks for a neighbour to merge with,
 const MERGE_BELOW: usize = PAGE / 4;
@@ -41,8 +42,21 @@ impl State {
         let slot = self.header.next_page;
         self.header.next_page += 1;
         self.header_dirty = true;
+        self.adopt(slot, &page);
         self.add(slot, page);
         slot
+    }
+
+    /// The children of a page have this slot above them from now on.
+    fn adopt(&mut self, slot: u64, page: &Page) {
+        if page.kind() == PageKind::Leaf {
+            return;
+        }
+        for index in 0..page.len() {
+            if let Some(child) = self.pages.get_mut(&page.child(index)) {
+                *child.parent.get_mut() = slot;
+            }
+        }
     }
 
     fn free(&mut self, slot: u64) {
@@ -147,7 +161,12 @@ impl State {
             if *left >= page.len() || *right >= page.len() {
                 return false;
             }
-            let used = |i: usize| self.pages.get(&page.child(i)).map(|r| r.page.used());
+            let own = |r: &&Resident| {
+                let above = r.parent.load(Ordering::Relaxed);
+                r.page.kind() == PageKind::Leaf && (above == 0 || above == parent)
+            };
+            let found = |i: usize| self.pages.get(&page.child(i)).filter(own);
+            let used = |i: usize| found(i).map(|r| r.page.used());
             matches!((used(*left), used(*right)), (Some(l), Some(r)) if l + r <= MERGED_MAX)
         });
         let Some((left, right)) = found else { return };
@@ -174,6 +193,7 @@ impl State {
                 _ => return,
             };
             let only = (root.len() == 1).then(|| root.child(0));
+            self.adopt(ROOT_SLOT, &replacement);
             *self.change(ROOT_SLOT) = replacement;
             if let Some(only) = only {
                 self.free(only);

@@ -15,7 +15,7 @@ mod page;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
@@ -26,6 +26,9 @@ use crate::header::Header;
 
 /// The slot of the root page. Slot 0 holds the dataset's header.
 pub(crate) const ROOT_SLOT: u64 = 1;
+
+/// No tree is deeper: pages have dozens of children.
+const DEPTH_MAX: usize = 32;
 
 /// Why an operation on the tree stopped.
 #[derive(Debug)]
@@ -73,6 +76,9 @@ struct Resident {
     page: Arc<Page>,
     status: Status,
     used: AtomicBool,
+    /// The page above it, once that is known; 0 before. Two would make a cycle, or a page that is
+    /// freed while something still leads to it.
+    parent: AtomicU64,
 }
 
 /// Whether a page is as the array has it.
@@ -179,7 +185,12 @@ impl Tree {
             };
             state.header_dirty = true;
         }
+        let evictions = state.evictions;
         for (key, value) in changes {
+            // Where a page was freed, only a tree that is damaged leads to it still.
+            if state.evictions != evictions && (Reader { state: &state }).leaf(&key).is_err() {
+                return Err(vfs::Error::Io.into());
+            }
             match value {
                 Some(value) => state.put(&key, &value),
                 None => state.delete(&key),
@@ -280,6 +291,22 @@ impl State {
         Ok(&resident.page)
     }
 
+    /// A child of the inner page in `parent`, `depth` pages below the root.
+    fn child(&self, parent: u64, page: &Page, index: usize, depth: usize) -> Step<(u64, &Page)> {
+        let slot = page.child(index);
+        let child = self.page(slot)?;
+        let known = &self.pages[&slot].parent;
+        let above = known.load(Ordering::Relaxed);
+        if above == 0 {
+            known.store(parent, Ordering::Relaxed);
+        }
+        let is_own = above == 0 || above == parent;
+        if !is_own || slot <= ROOT_SLOT || depth > DEPTH_MAX {
+            return Err(vfs::Error::Io.into());
+        }
+        Ok((slot, child))
+    }
+
     fn insert(&mut self, slot: u64, page: Page, status: Status) {
         self.pages.insert(
             slot,
@@ -287,6 +314,7 @@ impl State {
                 page: Arc::new(page),
                 status,
                 used: AtomicBool::new(true),
+                parent: AtomicU64::new(0),
             },
         );
     }
@@ -343,9 +371,12 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// The leaf where a key is, or would be.
     fn leaf(&self, key: &[u8]) -> Step<&'a Page> {
-        let mut page = self.state.page(ROOT_SLOT)?;
+        let (mut slot, mut page) = (ROOT_SLOT, self.state.page(ROOT_SLOT)?);
+        let mut depth = 0;
         while page.kind() == PageKind::Inner {
-            page = self.state.page(page.child(page.child_index(key)))?;
+            depth += 1;
+            let index = page.child_index(key);
+            (slot, page) = self.state.child(slot, page, index, depth)?;
         }
         Ok(page)
     }
@@ -353,7 +384,7 @@ impl<'a> Reader<'a> {
     /// The last entry whose key is below `key`, or is it if `or_equal`.
     fn last_below(
         &self,
-        page: &'a Page,
+        (slot, page, depth): (u64, &'a Page, usize),
         key: &[u8],
         or_equal: bool,
     ) -> Step<Option<(&'a [u8], &'a [u8])>> {
@@ -367,8 +398,8 @@ impl<'a> Reader<'a> {
                 .map(|index| (page.key(index), page.value(index))));
         }
         for index in (0..=page.child_index(key)).rev() {
-            let child = self.state.page(page.child(index))?;
-            let found = self.last_below(child, key, or_equal)?;
+            let (slot, child) = self.state.child(slot, page, index, depth + 1)?;
+            let found = self.last_below((slot, child, depth + 1), key, or_equal)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -378,7 +409,7 @@ impl<'a> Reader<'a> {
 
     fn scan_below(
         &self,
-        page: &'a Page,
+        (slot, page, depth): (u64, &'a Page, usize),
         from: &[u8],
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Step<bool> {
@@ -388,8 +419,8 @@ impl<'a> Reader<'a> {
             return Ok(entries.all(|(key, value)| each(key, value)));
         }
         for index in page.child_index(from)..page.len() {
-            let child = self.state.page(page.child(index))?;
-            if !self.scan_below(child, from, each)? {
+            let (slot, child) = self.state.child(slot, page, index, depth + 1)?;
+            if !self.scan_below((slot, child, depth + 1), from, each)? {
                 return Ok(false);
             }
         }
@@ -404,11 +435,11 @@ impl View for Reader<'_> {
     }
 
     fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
-        self.last_below(self.state.page(ROOT_SLOT)?, key, true)
+        self.last_below((ROOT_SLOT, self.state.page(ROOT_SLOT)?, 0), key, true)
     }
 
     fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()> {
-        self.scan_below(self.state.page(ROOT_SLOT)?, from, each)
+        self.scan_below((ROOT_SLOT, self.state.page(ROOT_SLOT)?, 0), from, each)
             .map(|_| ())
     }
 }
@@ -452,7 +483,7 @@ impl View for Writer<'_> {
     }
 
     fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
-        let root = self.before.state.page(ROOT_SLOT)?;
+        let root = (ROOT_SLOT, self.before.state.page(ROOT_SLOT)?, 0);
         let mut before = self.before.last_below(root, key, true)?;
         while let Some((at, _)) = before.filter(|(at, _)| self.changes.contains_key(*at)) {
             before = self.before.last_below(root, at, false)?;

@@ -90,7 +90,12 @@ impl Page {
         if self.bytes[..4] != MAGIC || !kind_fits || floor > PAGE || offsets_end > floor {
             return false;
         }
+        // An inner page leads somewhere.
+        if self.len() == 0 && self.kind() == PageKind::Inner {
+            return false;
+        }
         let mut used = 0;
+        let mut cells = Vec::with_capacity(self.len());
         let mut before: Option<&[u8]> = None;
         for index in 0..self.len() {
             let at = self.offset(index);
@@ -98,9 +103,10 @@ impl Page {
                 return false;
             }
             let len = CELL_HEAD + self.u16(at) + self.u16(at + 2);
-            if at + len > PAGE {
+            if at + len > PAGE || len > CELL_HEAD + CELL_MAX {
                 return false;
             }
+            cells.push((at, at + len));
             used += len;
             let key = self.key(index);
             if before.is_some_and(|before| before >= key) {
@@ -111,7 +117,9 @@ impl Page {
             }
             before = Some(key);
         }
-        used + self.u16(GARBAGE) == PAGE - floor
+        cells.sort_unstable();
+        let apart = cells.windows(2).all(|pair| pair[0].1 <= pair[1].0);
+        apart && used + self.u16(GARBAGE) == PAGE - floor
     }
 
     fn u16(&self, at: usize) -> usize {
@@ -392,6 +400,28 @@ mod tests {
         page.insert(1, b"b", b"");
         page.remove(0);
         assert!(!page.bytes().windows(6).any(|w| w == b"secret"));
+    }
+
+    #[test]
+    fn pages_that_could_not_be_changed_are_refused() {
+        let inner = Page::new(PageKind::Inner);
+        assert!(
+            Page::from_bytes(inner.bytes()).is_none(),
+            "it leads nowhere"
+        );
+        let mut long = Page::new(PageKind::Leaf);
+        long.insert(0, b"k", &[1; CELL_MAX]);
+        assert!(Page::from_bytes(long.bytes()).is_none(), "too long a cell");
+        // Two cells of eight bytes, the second four bytes into the first.
+        let mut page = Page::new(PageKind::Leaf);
+        page.insert(0, b"a", &[0; 7]);
+        page.insert(1, b"b", &[0; 7]);
+        assert!(Page::from_bytes(page.bytes()).is_some());
+        let at = page.offset(1);
+        page.set_u16(at + 4 + 1, 1);
+        page.set_u16(HEAD + OFFSET, at + 5);
+        page.bytes[at + 5..at + 10].copy_from_slice(&[1, 0, 7, 0, b'c']);
+        assert!(Page::from_bytes(page.bytes()).is_none(), "they overlap");
     }
 
     #[test]

@@ -232,3 +232,36 @@ fn an_operation_reads_its_own_changes() {
         assert_eq!(all(&tree, &shelf), model);
     }
 }
+
+/// A page with one child for each slot.
+fn inner(children: &[u64]) -> Arc<Page> {
+    let mut page = Page::new(PageKind::Inner);
+    for (index, slot) in children.iter().enumerate() {
+        let key = vec![b'k'; index];
+        page.insert(index, &key, &slot.to_le_bytes());
+    }
+    Arc::new(page)
+}
+
+#[test]
+fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
+    let mut leaf = Page::new(PageKind::Leaf);
+    leaf.insert(0, b"x", b"value");
+    let cases: [&[(u64, &[u64])]; 4] = [
+        &[(ROOT_SLOT, &[ROOT_SLOT])],
+        &[(ROOT_SLOT, &[2]), (2, &[3]), (3, &[2])],
+        &[(ROOT_SLOT, &[2, 3]), (2, &[9]), (3, &[9])],
+        &[(ROOT_SLOT, &[0])],
+    ];
+    for (n, pages) in cases.iter().enumerate() {
+        let shelf = Shelf::default();
+        shelf.pages.lock().insert(9, Arc::new(leaf.clone()));
+        shelf.pages.lock().insert(0, Arc::new(leaf.clone()));
+        for (slot, children) in *pages {
+            shelf.pages.lock().insert(*slot, inner(children));
+        }
+        let tree = Tree::open(Header::new([0; 32]), 100);
+        let scan = tree.read(&shelf, |r| r.scan(b"", &mut |_, _| true));
+        assert!(scan.is_err(), "case {n}");
+    }
+}

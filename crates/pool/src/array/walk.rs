@@ -3,11 +3,21 @@
 use std::ops::ControlFlow;
 
 use crate::disk::Disk;
-use crate::error::Result;
-use crate::layout::{FANOUT, RecordPtr, coverage};
+use crate::error::{Error, Result};
+use crate::layout::{FANOUT, LEVEL_MAX, RecordPtr, coverage};
+
+/// Refuses the root of an array that is not empty and not a node.
+fn check_root(root: &RecordPtr) -> Result<()> {
+    if root.is_empty() || root.level() > 0 && root.is_consistent() {
+        return Ok(());
+    }
+    let what = "tree of nodes";
+    Err(Error::inconsistent(what, "its root is not a node"))
+}
 
 /// The record in a slot, or the empty pointer.
 pub(crate) fn get(disk: &Disk, root: &RecordPtr, slot: u64) -> Result<RecordPtr> {
+    check_root(root)?;
     let mut ptr = *root;
     if slot >= coverage(ptr.level()) {
         return Ok(RecordPtr::EMPTY);
@@ -44,15 +54,19 @@ pub(crate) fn visit<B>(
     min_birth: u64,
     visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
 ) -> Result<ControlFlow<B>> {
-    descend(disk, root, 0, from, min_birth, visitor)
+    check_root(root)?;
+    let mut left = disk.units;
+    descend(disk, root, 0, (from, min_birth), &mut left, visitor)
 }
 
+/// `left` counts what is visited: each node and record has its own place, so that there are no more
+/// of them than units, unless somebody made a tree in which many ways lead to the same node.
 fn descend<B>(
     disk: &Disk,
     ptr: &RecordPtr,
     first: u64,
-    from: u64,
-    min_birth: u64,
+    (from, min_birth): (u64, u64),
+    left: &mut u64,
     visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
 ) -> Result<ControlFlow<B>> {
     let level = ptr.level();
@@ -60,18 +74,36 @@ fn descend<B>(
     if ptr.is_empty() || ptr.place.birth() <= min_birth || ends_before {
         return Ok(ControlFlow::Continue(()));
     }
+    *left = left.checked_sub(1).ok_or_else(too_many)?;
     if level == 0 {
         return visitor(Visit::Record(first, ptr));
     }
     let node = disk.node(ptr, level)?;
     for (index, child) in node.children.iter().enumerate() {
         let child_first = first + index as u64 * coverage(level - 1);
-        if let ControlFlow::Break(b) = descend(disk, child, child_first, from, min_birth, visitor)?
-        {
+        let below = descend(disk, child, child_first, (from, min_birth), left, visitor)?;
+        if let ControlFlow::Break(b) = below {
             return Ok(ControlFlow::Break(b));
         }
     }
     visitor(Visit::Node(ptr))
+}
+
+fn too_many() -> Error {
+    let detail = "it has more nodes and records than the pool has room for";
+    Error::inconsistent("tree of nodes", detail)
+}
+
+/// Shows every record of an array, in the order of their slots.
+pub(crate) fn each_record(
+    disk: &Disk,
+    root: &RecordPtr,
+    each: &mut dyn FnMut(u64, &RecordPtr) -> Result<()>,
+) -> Result<()> {
+    visit_all(disk, root, &mut |visit| match visit {
+        Visit::Record(slot, ptr) => each(slot, ptr),
+        Visit::Node(_) => Ok(()),
+    })
 }
 
 /// Visits every record and node of an array.
@@ -126,20 +158,35 @@ pub(crate) fn contains(
 
 /// The first node at or after `from` that cannot be read: its first slot and its level.
 pub(crate) fn first_unreadable(disk: &Disk, root: &RecordPtr, from: u64) -> Option<(u64, u8)> {
-    unreadable_below(disk, root, 0, from)
+    if check_root(root).is_err() {
+        return Some((0, LEVEL_MAX));
+    }
+    let mut left = disk.units;
+    unreadable_below(disk, root, 0, from, &mut left)
 }
 
-fn unreadable_below(disk: &Disk, ptr: &RecordPtr, first: u64, from: u64) -> Option<(u64, u8)> {
+fn unreadable_below(
+    disk: &Disk,
+    ptr: &RecordPtr,
+    first: u64,
+    from: u64,
+    left: &mut u64,
+) -> Option<(u64, u8)> {
     let level = ptr.level();
     let ends_before = first.saturating_add(coverage(level)) <= from;
     if ptr.is_empty() || level == 0 || ends_before {
         return None;
     }
+    if *left == 0 {
+        // Nothing in it can be relied on.
+        return Some((0, LEVEL_MAX));
+    }
+    *left -= 1;
     let Ok(node) = disk.node(ptr, level) else {
         return Some((first, level));
     };
     node.children.iter().enumerate().find_map(|(index, child)| {
         let child_first = first + index as u64 * coverage(level - 1);
-        unreadable_below(disk, child, child_first, from)
+        unreadable_below(disk, child, child_first, from, left)
     })
 }

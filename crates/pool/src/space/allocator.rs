@@ -172,9 +172,11 @@ impl Space {
 
     fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
         let bad = |detail: String| Error::inconsistent("segment table", detail);
-        let mut from = 0;
-        while let Some((page, ptr)) = walk::next(&self.disk, table, from)? {
-            let bytes = self.disk.clear_record(&ptr)?;
+        walk::each_record(&self.disk, table, &mut |page, ptr| {
+            let bytes = self.disk.clear_record(ptr)?;
+            if bytes.len() != UNIT as usize || page > self.numbering.total() {
+                return Err(bad(format!("page {page} cannot be")));
+            }
             for (n, chunk) in bytes.chunks_exact(size_of::<SegmentEntry>()).enumerate() {
                 let number = page * ENTRIES_PER_PAGE as u64 + n as u64;
                 let entry = SegmentEntry::read_from_bytes(chunk)
@@ -190,9 +192,8 @@ impl Space {
                 self.take_entry(inner, self.numbering.segment(number), &entry)
                     .ok_or_else(|| bad(format!("segment {number} has impossible numbers")))?;
             }
-            from = page + 1;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn take_entry(&self, inner: &mut Inner, id: SegmentId, entry: &SegmentEntry) -> Option<()> {
@@ -253,6 +254,18 @@ impl Space {
             .ok_or_else(|| Error::inconsistent("record pointer", "it points outside the pool"))?;
         if !inner.maps.contains_key(&id) {
             let on_disk = self.read_bitmap(&inner.bitmaps, number)?;
+            let summary = &inner.groups[id.group() as usize][id.index() as usize];
+            // A system segment has no bitmap.
+            let expected = match summary.class {
+                Some(Class::System) | None => 0,
+                Some(Class::Data | Class::Meta) => summary.taken,
+            };
+            if on_disk.count() != expected {
+                return Err(Error::inconsistent(
+                    "bitmap",
+                    format!("of segment {number}: it does not agree with the segment table"),
+                ));
+            }
             let map = Map {
                 taken: on_disk.clone(),
                 on_disk,
@@ -537,7 +550,7 @@ impl Space {
             space: Arc::clone(self),
             bytes,
         };
-        if before + bytes + keep > free {
+        if before.saturating_add(bytes).saturating_add(keep) > free {
             return Err(Error::NoSpace);
         }
         Ok(reservation)
@@ -546,7 +559,7 @@ impl Space {
     /// Bytes for records, in all.
     pub(crate) fn total_bytes(&self) -> u64 {
         let system = self.system_segments_wanted() * u64::from(self.units_per_segment);
-        (self.total_units - system) * u64::from(UNIT)
+        self.total_units.saturating_sub(system) * u64::from(UNIT)
     }
 
     /// Bytes that are not taken.

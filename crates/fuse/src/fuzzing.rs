@@ -1,0 +1,66 @@
+//! One request as the kernel would send it, for `fuzz/`.
+
+use vfs::FileSystem;
+use zerocopy::IntoBytes;
+
+use crate::abi;
+use crate::directory::Page;
+use crate::request::{Op, Request};
+use crate::seek::Searcher;
+use crate::serve::{Answer, Server};
+
+/// Reads a request and has `fs` serve it. `out` gets the answer.
+pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut Vec<u8>) {
+    let Ok(request) = Request::parse(bytes, setxattr_ext) else {
+        return;
+    };
+    if let Op::BatchForget(forgets) = request.op {
+        assert!(forgets.iter().count() * 16 <= bytes.len());
+    }
+    let (searcher, searches) = Searcher::new();
+    let server = Server {
+        fs,
+        create_flags: 0,
+        searcher: &searcher,
+    };
+    if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {
+        let len: usize = pieces.iter().map(bytes::Bytes::len).sum();
+        out.extend(pieces.concat().get(..len.min(max)).unwrap_or_default());
+    }
+    drop(searches);
+}
+
+/// A request with `body` after its header.
+pub fn message(opcode: u32, nodeid: u64, body: &[u8]) -> Vec<u8> {
+    let header = abi::InHeader {
+        len: (size_of::<abi::InHeader>() + body.len()) as u32,
+        opcode,
+        unique: 1,
+        nodeid,
+        uid: 0,
+        gid: 0,
+        pid: 1,
+        total_extlen: 0,
+        padding: 0,
+    };
+    [header.as_bytes(), body].concat()
+}
+
+/// A page of a listing takes what fits, whatever its limit.
+pub fn listing(limit: usize, plus: bool, names: &[&[u8]]) {
+    let mut out = Vec::new();
+    let mut page = Page::new(&mut out, limit, plus);
+    for name in names {
+        let entry = vfs::DirEntry {
+            ino: 1,
+            kind: vfs::Kind::File,
+            name,
+            cookie: 1,
+            attr: None,
+        };
+        if !page.push(&entry) {
+            break;
+        }
+    }
+    assert!(out.len() <= limit);
+}

@@ -1,0 +1,160 @@
+//! The decoders of a pool's own records, for `fuzz/`.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::config::Config;
+use crate::deadlist;
+use crate::entry::Entry;
+use crate::layout::{Node, RecordPtr};
+use crate::reap::ReapJob;
+use crate::root::PoolRoot;
+use crate::space::{Bitmap, SegmentEntry};
+use crate::{DatasetName, check_pool_name, history};
+
+/// How many decoders [`decode`] knows.
+pub const DECODERS: u8 = 11;
+
+/// Decodes `bytes` as one kind of record, and uses what comes out.
+pub fn decode(kind: u8, bytes: &[u8]) {
+    match kind {
+        0 => {
+            if let Some(entry) = Entry::decode(bytes) {
+                assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+            }
+        }
+        1 => node(bytes),
+        2 => {
+            let _ = history::decode(bytes);
+        }
+        3 => {
+            if let Some(config) = Config::decode(bytes) {
+                assert_eq!(Config::decode(&config.encode()), Some(config));
+            }
+        }
+        4 => {
+            if let Some(job) = ReapJob::decode(bytes) {
+                assert_eq!(ReapJob::decode(&job.encode()), Some(job));
+            }
+        }
+        5 => {
+            for entry in deadlist::decode_chunk(bytes).unwrap_or_default() {
+                let _ = entry.place().allocated();
+            }
+        }
+        6 => {
+            let _ = deadlist::Sublist::decode(bytes).map(|sublist| sublist.bytes());
+        }
+        7 => {
+            if let Ok(root) = PoolRoot::decode(bytes) {
+                let _ = (root.name(), root.host(), root.state());
+                let _ = crate::Superblock::decode(1, bytes).expect("decoded just now");
+            }
+        }
+        8 => bitmap(bytes),
+        9 => {
+            for chunk in bytes.chunks_exact(size_of::<SegmentEntry>()) {
+                let _ = SegmentEntry::read_from_bytes(chunk);
+            }
+        }
+        _ => {
+            if let Ok(name) = std::str::from_utf8(bytes) {
+                let _ = (DatasetName::parse(name), check_pool_name(name));
+            }
+        }
+    }
+}
+
+fn node(bytes: &[u8]) {
+    let Ok((node, _)) = Node::read_from_prefix(bytes) else {
+        return;
+    };
+    for child in &node.children {
+        let _ = (child.is_consistent(), child.is_empty(), child.level());
+        let _ = child.place.allocated();
+    }
+    for level in [1, 12, 255] {
+        let _ = node.identity(level);
+    }
+}
+
+/// The first two bytes choose a run, so that what was decoded is changed too.
+fn bitmap(bytes: &[u8]) {
+    let Some(([start, len], map)) = bytes.split_first_chunk::<2>() else {
+        return;
+    };
+    let (start, len) = (u32::from(*start), u32::from(*len));
+    for units in [70, 256] {
+        if let Some(mut map) = Bitmap::from_bytes(map, units) {
+            let before = map.count();
+            let _ = map.find(start, len.max(1));
+            if map.set(start, len) {
+                assert_eq!(map.count(), before + len);
+                assert!(map.clear(start, len));
+            }
+            assert_eq!(map.count(), before);
+            assert!(Bitmap::from_bytes(&map.to_bytes(), units) == Some(map));
+        }
+    }
+}
+
+/// One encoding of each kind, for the corpus.
+pub fn samples() -> Vec<(u8, Vec<u8>)> {
+    let entry = Entry {
+        id: 3,
+        guid: 2,
+        family: 3,
+        parent: 1,
+        name: "home".into(),
+        kind: crate::DatasetKind::FileSystem,
+        created_txg: 5,
+        created: 6,
+        suite: 1,
+        key_root: 7,
+        keyring: Some(crate::KeyringRef {
+            blocks: vec![8, 9],
+            len: 5000,
+            checksum: [10; 16],
+        }),
+        roots: [RecordPtr::EMPTY; 2],
+        sequence: 11,
+        seal: [12; 32],
+        prev_snap: 0,
+        prev_snap_txg: 0,
+        next: 0,
+        origin: 0,
+        deadlist: RecordPtr::EMPTY,
+        dead_bytes: 0,
+        referenced: 18,
+        used: 19,
+        logical: 20,
+        props: [("compression".into(), "zstd-3".into())].into(),
+    };
+    let line = history::HistoryLine {
+        time: 1,
+        txg: 2,
+        internal: false,
+        who: "root on host".into(),
+        text: "strongroom create tank".into(),
+    };
+    let job = ReapJob {
+        what: crate::reap::Reap::Tree { min_birth: 3 },
+        root: RecordPtr::EMPTY,
+        cursor: 9,
+    };
+    let mut map = Bitmap::new(256);
+    let _ = map.set(3, 60);
+    let bitmap = [&[7, 9], &map.to_bytes()[..]].concat();
+    vec![
+        (0, entry.encode()),
+        (1, Node::empty().as_bytes().to_vec()),
+        (2, line.encode()),
+        (3, Config::default().encode()),
+        (4, job.encode()),
+        (5, [&[2, 0, 0, 0, 0, 0, 0, 0][..], &[1; 96]].concat()),
+        (6, vec![0; 152]),
+        (7, PoolRoot::new("tank", 1, 5).as_bytes().to_vec()),
+        (8, bitmap),
+        (9, SegmentEntry::new(2, 9).as_bytes().to_vec()),
+        (10, b"tank/home/ann@monday".to_vec()),
+    ]
+}

@@ -1,0 +1,208 @@
+//! Writes the corpus: real encodings, each a few hundred bytes.
+//!
+//! `RUSTFLAGS='--cfg fuzzing' cargo run --example seeds`, in `fuzz/`.
+
+use std::fs;
+use std::path::Path;
+
+use cipher::{SeededRandom, Suite};
+use daemon::api::{Answer, Command, Reply, Request};
+use daemon::wire;
+use keys::{Argon2Params, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping};
+use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
+
+fn put(target: &str, name: &str, parts: &[&[u8]]) {
+    let dir = Path::new("corpus").join(target);
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join(name), parts.concat()).unwrap();
+}
+
+fn main() {
+    for (kind, bytes) in pool::fuzzing::samples() {
+        put(
+            "pool_records",
+            &format!("kind-{kind:02}"),
+            &[&[kind], &bytes],
+        );
+    }
+    for (i, (kind, bytes)) in dataset::fuzzing::value_samples().iter().enumerate() {
+        put(
+            "dataset_values",
+            &format!("value-{i:02}"),
+            &[&[*kind], bytes],
+        );
+    }
+    let script: Vec<u8> = (0..32).map(|i| i * 37).collect();
+    for (i, bytes) in dataset::fuzzing::page_samples().iter().enumerate() {
+        put(
+            "dataset_page",
+            &format!("page-{i}"),
+            &[&[32], &script, bytes],
+        );
+    }
+    for (i, bytes) in dataset::fuzzing::record_samples().iter().enumerate() {
+        put("dataset_record", &format!("record-{i}"), &[&[1], bytes]);
+    }
+    labels();
+    keyrings();
+    texts();
+    frames();
+    requests();
+    images();
+}
+
+fn labels() {
+    let label = Label {
+        magic: LABEL_MAGIC,
+        version: FORMAT_VERSION.into(),
+        segment_size: (1 << 20).into(),
+        pool_guid: 1.into(),
+        device_guid: 2.into(),
+        group: 0.into(),
+        member: 0.into(),
+        width: 1.into(),
+        policy: 0.into(),
+        segments: 1.into(),
+        key_blocks: 4.into(),
+        header_size: (38 * 4096).into(),
+        device_size: (340 * 4096).into(),
+        created: 1.into(),
+    };
+    let frame = encode_frame(SUPERBLOCK_MAGIC, 1, 7, b"payload");
+    for how in [0, 0x10] {
+        put(
+            "store_labels",
+            &format!("label-{how:02x}"),
+            &[&[how], &label.encode()[..72], &frame[..48]],
+        );
+    }
+}
+
+fn keyrings() {
+    let random = SeededRandom::new(1);
+    let params = Argon2Params::insecure_for_tests();
+    let phrase = Secret::from_slice(b"correct horse").unwrap();
+    let materials = [
+        KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap()),
+        KeyMaterial::Passphrase(phrase),
+    ];
+    for (i, material) in materials.iter().enumerate() {
+        let (wrapping, key) = Wrapping::create(material, &params, 0, &random).unwrap();
+        let suite = Suite::Xaes256Gcm;
+        let (generation, _) = Generation::create(&key, 3, 1, 1, suite, 0, &random).unwrap();
+        let own = Keyring::new(3, wrapping, vec![generation.clone()]).unwrap();
+        let bytes = own.encode();
+        put(
+            "keyring",
+            &format!("own-{i}"),
+            &[&bytes[..bytes.len() - 32]],
+        );
+        let id = *key.id();
+        let inherited = Keyring::new(3, Wrapping::Inherited { id }, vec![generation]).unwrap();
+        let bytes = inherited.encode();
+        put(
+            "keyring",
+            &format!("inherited-{i}"),
+            &[&bytes[..bytes.len() - 32]],
+        );
+    }
+}
+
+fn texts() {
+    put("key_text", "raw", &[&[0], &[7; 32]]);
+    put("key_text", "hex", &[&[1], &[b'a'; 64], b"\n"]);
+    put("key_text", "passphrase", &[&[2], b"correct horse\n"]);
+    put("key_text", "prompt", &[&[3], b"passphrase,prompt"]);
+    put("key_text", "file", &[&[3], b"hex,file:///etc/a%20key"]);
+}
+
+fn frames() {
+    let request = |command| Request {
+        version: 1,
+        typed: "strongroom".into(),
+        command,
+    };
+    let create = Command::PoolCreate {
+        pool: "tank".into(),
+        devices: vec!["/dev/a".into()],
+        size: Some(1),
+        force: false,
+        props: vec![("compression".into(), "lz4".into())],
+        no_mount: true,
+    };
+    let secret = Secret::from_slice(b"correct horse").unwrap();
+    for (name, command) in [("create", create), ("mounts", Command::Mounts)] {
+        let mut bytes = Vec::new();
+        wire::send(&mut bytes, &request(command)).unwrap();
+        put("daemon_wire", &format!("{name}.json"), &[&bytes[5..]]);
+        wire::send_secret(&mut bytes, &secret).unwrap();
+        put("daemon_wire", name, &[&bytes]);
+    }
+    let mut bytes = Vec::new();
+    wire::send(&mut bytes, &Answer::Done(Reply::Nothing)).unwrap();
+    wire::send_cancel(&mut bytes).unwrap();
+    put("daemon_wire", "answer", &[&bytes]);
+}
+
+/// Requests by opcode: how many zero bytes come first, and what follows.
+fn requests() {
+    let name: &[u8] = b"name\0";
+    let all: [(u32, usize, &[u8]); 20] = [
+        (1, 0, b"dir\0"),
+        (3, 16, b""),
+        (4, 88, b""),
+        (6, 0, b"name\0to/there\0"),
+        (8, 16, name),
+        (9, 8, name),
+        (10, 0, b"hard\0"),
+        (12, 8, b"hard\0new\0"),
+        (13, 8, name),
+        (15, 40, b""),
+        (16, 40, b"hello"),
+        (17, 0, b""),
+        (20, 16, b""),
+        (21, 16, b"user.x\0abc"),
+        (22, 8, b"user.note\0"),
+        (23, 8, b""),
+        (35, 16, name),
+        (43, 32, b""),
+        (44, 40, b""),
+        (46, 24, b""),
+    ];
+    let frame = |opcode, body: &[u8]| {
+        let bytes = fuse::fuzzing::message(opcode, 1, body);
+        [&(bytes.len() as u16).to_le_bytes()[..], &bytes].concat()
+    };
+    for (opcode, zeros, rest) in all {
+        let mut body = vec![0; zeros];
+        // Sizes are the third number of a read, and the first of an attribute.
+        if matches!(opcode, 15 | 16 | 44) {
+            body[16] = if opcode == 16 { 5 } else { 0 };
+            body[17] = if opcode == 16 { 0 } else { 0x10 };
+        } else if opcode == 21 {
+            body[0] = 3;
+        }
+        body.extend_from_slice(rest);
+        put(
+            "fuse_request",
+            &format!("op-{opcode:02}"),
+            &[&[1], &frame(opcode, &body)],
+        );
+    }
+    let several = [frame(9, b"\0\0\0\0\0\0\0\0name\0"), frame(11, b"name\0")].concat();
+    put("fuse_request", "several", &[&[1], &several]);
+}
+
+fn images() {
+    // Nothing changed; then one byte of each kind of object.
+    put("pool_image", "unchanged", &[&[0, 0]]);
+    for object in 0..40u8 {
+        let script = [object % 2, 0, 0, object, object, object / 2, 2, 1, 2];
+        put("pool_image", &format!("object-{object:02}"), &[&script]);
+    }
+    put("pool_image", "pointer", &[&[0, 0, 2, 20, 21, 1, 0xf5]]);
+    for object in 0..12u8 {
+        let script = [0, object, object * 7, 0, 2, 1, 2];
+        put("dataset_image", &format!("page-{object:02}"), &[&script]);
+    }
+}
