@@ -421,7 +421,6 @@ fn snapshots_can_be_looked_into() {
 }
 
 #[test]
-#[ignore = "the kernel keeps what it listed of .snapshot, and fuse has no way to tell it otherwise"]
 fn the_list_of_snapshots_is_of_now() {
     if !can_mount() {
         return;
