@@ -87,17 +87,11 @@ impl Files {
         if from == to {
             return Ok(0);
         }
-        // Two files are locked in the order of their numbers.
         let (source, target) = (self.inodes.get(from), self.inodes.get(to));
-        let (_first, _second);
-        let (_read, _write);
-        if from < to {
-            _read = source.io.read();
-            _write = target.io.write();
-        } else {
-            _second = target.io.write();
-            _first = source.io.read();
-        }
+        // Two files are locked in the order of their numbers.
+        let mut _write = (from > to).then(|| target.io.write());
+        let _read = source.io.read();
+        let _write = _write.take().unwrap_or_else(|| target.io.write());
         let source_attr = self.attr(from)?;
         let target_attr = self.attr(to)?;
         let record_size = u64::from(source_attr.record_size.get());

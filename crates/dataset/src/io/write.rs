@@ -144,7 +144,11 @@ impl Files {
                 data: &[],
                 filled: size as usize,
             };
-            parts.push(self.plan_record(inode, attr, piece)?);
+            let part = self.plan_record(inode, attr, piece)?;
+            // A small file may be all hole.
+            if part.len > 0 {
+                parts.push(part);
+            }
         }
         let mut done = 0;
         while done < data.len() {
@@ -296,6 +300,7 @@ impl Files {
             .map_or(0, |dirty| dirty.buffer.len());
         match std::mem::replace(&mut part.base, Base::InMemory) {
             Base::Ready(buffer) => {
+                debug_assert!(!buffer.is_empty());
                 let dirty = DirtyRecord {
                     buffer: Arc::new(buffer),
                     slot,
@@ -331,6 +336,7 @@ impl Files {
         buffer: Arc<Buffer>,
         room: Reservation,
     ) {
+        debug_assert!(!buffer.is_empty());
         let len = buffer.len();
         let dirty = DirtyRecord {
             buffer,

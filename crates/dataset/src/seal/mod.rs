@@ -88,7 +88,7 @@ impl Sealer {
         plain: &[u8],
         random: &dyn Random,
     ) -> cipher::Result<Sealed> {
-        debug_assert!(plain.len().is_multiple_of(UNIT) && !plain.is_empty());
+        assert!(plain.len().is_multiple_of(UNIT) && !plain.is_empty());
         let packed = pack(compression, plain);
         let (how, payload) = match &packed {
             Some((how, payload)) => (*how, &payload[..]),
