@@ -1,15 +1,16 @@
 //! Starting the daemon, and its end.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::api::Failure;
+use crate::api::{Failure, FailureKind};
+use crate::client::TAKEN;
 use crate::failure::Result;
+use crate::listen::{Listening, listen};
 use crate::pools::ImportPool;
-use crate::server::{Context, Served, listen};
+use crate::server::{Context, Served};
 use crate::state::Daemon;
 
 /// How to run the daemon.
@@ -34,37 +35,49 @@ pub fn serve(options: ServeOptions) -> Result<()> {
         // Whoever started it reads one line: that it is ready, or why not.
         let line = match &result {
             Ok(_) => "ready".to_owned(),
+            Err(failure) if failure.kind == FailureKind::Exists => TAKEN.to_owned(),
             Err(failure) => failure.message.replace('\n', " "),
         };
         let _ = writeln!(std::io::stdout(), "{line}");
         leave_terminal();
     }
-    let (daemon, listener) = result?;
-    daemon.import_remembered();
-    import_named(&daemon, &options.import);
-    accept(&daemon, &listener);
-    let _ = std::fs::remove_file(&options.socket);
+    let started = result?;
+    started.daemon.import_remembered();
+    import_named(&started.daemon, &options.import);
+    accept(&started);
     Ok(())
 }
 
-fn start(options: &ServeOptions) -> Result<(Arc<Daemon>, UnixListener)> {
-    let state_dir = options.state_dir.clone().unwrap_or_else(default_state_dir);
+/// A daemon that listens.
+struct Started {
+    daemon: Arc<Daemon>,
+    listening: Listening,
+    stops: Stops,
+}
+
+fn start(options: &ServeOptions) -> Result<Started> {
+    let state_dir = match &options.state_dir {
+        Some(dir) => dir.clone(),
+        None => default_state_dir(),
+    };
+    let listening = listen(&options.socket)?;
     start_log(options.detached, &state_dir)?;
     if options.detached {
         let _ = rustix::process::setsid();
     }
     keys::harden_process()?;
-    let listener = listen(&options.socket)?;
     // The first random number takes long; it is not to be the first command's.
     let warm = std::thread::Builder::new().name("warm-up".into());
     let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
     let hardware = cipher::hardware();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
-    stop_on_signals(&options.socket)?;
-    Ok((
-        Daemon::new(&options.socket, &state_dir, options.cache_bytes),
-        listener,
-    ))
+    let stops = Stops::new()?;
+    stop_on_signals(&stops)?;
+    Ok(Started {
+        daemon: Daemon::new(&options.socket, &state_dir, options.cache_bytes),
+        listening,
+        stops,
+    })
 }
 
 fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
@@ -87,29 +100,22 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
     }
 }
 
-fn accept(daemon: &Arc<Daemon>, listener: &UnixListener) {
-    let stopping = Arc::new(AtomicBool::new(false));
-    for stream in listener.incoming() {
-        if SIGNALLED.load(Ordering::Acquire) {
-            if let Err(failure) = daemon.shut_down(true) {
-                tracing::error!(
-                    reason = failure.message,
-                    "not everything could be unmounted"
-                );
-            }
-            return;
+/// Serves commands until the daemon is to end.
+fn accept(started: &Started) {
+    loop {
+        match started.stops.wait(&started.listening.listener) {
+            Next::Connection => {}
+            Next::Signal => return started.daemon.shut_down_by_force(),
+            Next::Stopped => return,
         }
-        if stopping.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let daemon = Arc::clone(daemon);
-        let stopping = Arc::clone(&stopping);
+        let Ok((stream, _)) = started.listening.listener.accept() else {
+            continue;
+        };
+        let daemon = Arc::clone(&started.daemon);
+        let stops = started.stops.clone();
         let serve = move || {
             if daemon.serve_one(stream) == Served::Stop {
-                stopping.store(true, Ordering::Release);
-                // Wakes the thread that listens.
-                let _ = UnixStream::connect(&daemon.socket);
+                stops.tell(STOPPED);
             }
         };
         if let Err(error) = std::thread::Builder::new()
@@ -121,22 +127,74 @@ fn accept(daemon: &Arc<Daemon>, listener: &UnixListener) {
     }
 }
 
-static SIGNALLED: AtomicBool = AtomicBool::new(false);
+/// Tells the thread that listens to end.
+#[derive(Clone)]
+struct Stops(Arc<(UnixStream, UnixStream)>);
+
+const STOPPED: u8 = 0;
+const SIGNALLED: u8 = 1;
+
+/// What the thread that listens is to do.
+enum Next {
+    Connection,
+    /// Unmount everything and end.
+    Signal,
+    /// End; everything is unmounted.
+    Stopped,
+}
+
+impl Stops {
+    fn new() -> Result<Stops> {
+        let pair = UnixStream::pair()
+            .map_err(|error| Failure::other(format!("the daemon cannot wait: {error}")))?;
+        Ok(Stops(Arc::new(pair)))
+    }
+
+    fn tell(&self, why: u8) {
+        // It fails only if nobody waits any more.
+        let _ = (&self.0.0).write_all(&[why]);
+    }
+
+    /// Waits for a connection, or for being told to end.
+    fn wait(&self, listener: &UnixListener) -> Next {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let told = &self.0.1;
+        loop {
+            let mut fds = [
+                PollFd::new(told, PollFlags::IN),
+                PollFd::new(listener, PollFlags::IN),
+            ];
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            if !fds[0].revents().is_empty() {
+                let mut why = [STOPPED];
+                let _ = (&*told).read_exact(&mut why);
+                return match why {
+                    [SIGNALLED] => Next::Signal,
+                    _ => Next::Stopped,
+                };
+            }
+            if !fds[1].revents().is_empty() {
+                return Next::Connection;
+            }
+        }
+    }
+}
 
 /// Has SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
-fn stop_on_signals(socket: &Path) -> Result<()> {
-    let socket = socket.to_owned();
+fn stop_on_signals(stops: &Stops) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGHUP,
     ])
     .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
+    let stops = stops.clone();
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
             tracing::info!(signal, "told to stop");
-            SIGNALLED.store(true, Ordering::Release);
-            let _ = UnixStream::connect(&socket);
+            stops.tell(SIGNALLED);
         }
     };
     std::thread::Builder::new()
@@ -199,5 +257,24 @@ fn leave_terminal() {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_listens_can_be_told_to_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let stops = Stops::new().unwrap();
+        let _connection = UnixStream::connect(&socket).unwrap();
+        assert!(matches!(stops.wait(&listener), Next::Connection));
+        // Also without the socket, and before any connection that waits.
+        std::fs::remove_file(&socket).unwrap();
+        stops.tell(SIGNALLED);
+        assert!(matches!(stops.wait(&listener), Next::Signal));
     }
 }
