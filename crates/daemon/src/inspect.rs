@@ -114,7 +114,7 @@ fn dataset(pool: &Pool, name: String, entry: &Entry, detail: u8) -> Result<Inspe
         },
         keychain,
         keychain_error,
-        records: if detail >= 5 {
+        records: if detail >= 4 {
             records(pool, entry)?
         } else {
             Vec::new()
