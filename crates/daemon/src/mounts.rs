@@ -35,7 +35,10 @@ impl Daemon {
     ) -> Result<Arc<Files>> {
         let keys = imported.data_keys(entry)?;
         let mut settings = properties::settings(&imported.pool, entry)?;
-        settings.read_only |= how.read_only;
+        let read_only = settings.read_only || how.read_only;
+        // Opening finishes what is unfinished: the first directory, files that were unlinked while
+        // open. Nobody else can change anything yet.
+        settings.read_only = false;
         let files = Files::open(
             &self.engine,
             &imported.pool,
@@ -44,6 +47,8 @@ impl Daemon {
             settings,
             &how.owner,
         )?;
+        settings.read_only = read_only;
+        files.set_settings(settings);
         Ok(files)
     }
 
