@@ -148,11 +148,12 @@ impl Imported {
         self.alarm.ring();
     }
 
-    /// The files that are open for changes.
+    /// The files that are open for changes: in others nothing can be given back.
     fn open_files(&self) -> Vec<Arc<Files>> {
         self.mounts
             .lock()
             .values()
+            .filter(|state| state.mounted.is_some() && !state.files.settings().read_only)
             .map(|state| Arc::clone(&state.files))
             .collect()
     }
