@@ -134,7 +134,16 @@ impl Imported {
     /// The id of the dataset whose slots unwrap the keys of this one, 0 if it is clear. A snapshot
     /// follows its dataset: its own entry says what was so when it was made.
     pub(crate) fn key_root(&self, entry: &Entry) -> Result<u64> {
-        Ok(entry.key_root)
+        Ok(self.head(entry)?.key_root)
+    }
+
+    /// The dataset of a snapshot; a dataset itself, as it is now.
+    fn head(&self, entry: &Entry) -> Result<Arc<Entry>> {
+        let id = match entry.is_snapshot() {
+            true => entry.parent,
+            false => entry.id,
+        };
+        Ok(self.pool.entry(id)?)
     }
 
     /// The keyring of a dataset; of a snapshot, its dataset's.

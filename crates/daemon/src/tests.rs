@@ -103,6 +103,47 @@ fn while_asked<T: Send>(
 }
 
 #[test]
+fn snapshots_follow_the_key_of_their_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    let imported = create_pool(&daemon, dir.path(), "tank");
+    create(
+        &daemon,
+        "tank/top",
+        &encrypted(&key_file(dir.path(), "one")),
+    );
+    create(&daemon, "tank/top/below", &Vec::new());
+    let names = ["tank/top/below@before".to_owned()];
+    command(|context| daemon.snapshot(&names, false, context)).unwrap();
+    let entry = |name: &str| daemon.find(name).unwrap().1;
+    let below = entry("tank/top/below");
+    let top = entry("tank/top");
+    assert_eq!(below.key_root, top.id);
+    let source = key_file(dir.path(), "two");
+    command(|context| imported.change_key(&below, Some(&source), &context.origin(), context.asker))
+        .unwrap();
+
+    // The old key is not needed, and the new one is.
+    let snapshot = entry("tank/top/below@before");
+    assert_eq!(imported.key_root(&snapshot).unwrap(), below.id);
+    let unload = |name: &str| {
+        command(|context| daemon.key_unload(&[name.into()], false, false, context)).unwrap();
+    };
+    unload("tank/top");
+    assert!(imported.data_keys(&snapshot).unwrap().is_some());
+    let status = |name: &str| daemon.key_status(&[name.into()]).unwrap().remove(0);
+    assert_eq!(
+        status("tank/top/below@before").key_root,
+        "tank/top/below".to_owned()
+    );
+    assert_eq!(status("tank/top/below@before").status, "available");
+    unload("tank/top/below");
+    assert_eq!(status("tank/top/below@before").status, "unavailable");
+    let failure = imported.data_keys(&snapshot).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NoKey);
+}
+
+#[test]
 fn a_question_without_an_answer_blocks_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
