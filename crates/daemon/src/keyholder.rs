@@ -123,6 +123,20 @@ pub(crate) fn new_keyring(
     Ok((make, own))
 }
 
+/// Decodes a keyring, and checks that it is one of a dataset of this family and suite.
+fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<Keyring> {
+    let keyring = Keyring::decode(bytes)?;
+    if keyring.family() != family {
+        return Err(keys::Error::Damaged("it belongs to another dataset"));
+    }
+    if keyring.newest().suite().id() != suite {
+        return Err(keys::Error::Damaged(
+            "its cipher is not the one of the dataset",
+        ));
+    }
+    Ok(keyring)
+}
+
 fn changed_meanwhile(name: &str) -> Failure {
     Failure::new(
         FailureKind::Busy,
@@ -150,7 +164,7 @@ impl Imported {
     pub(crate) fn keyring(&self, entry: &Entry) -> Result<Keyring> {
         let bytes = self.pool.keyring(entry.id)?;
         let name = self.pool.name_of(entry.id)?;
-        Keyring::decode(&bytes)
+        keyring_of(&bytes, entry.family, entry.suite)
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
@@ -191,7 +205,14 @@ impl Imported {
     pub(crate) fn data_keys(&self, entry: &Entry) -> Result<Option<Vec<DataKeys>>> {
         let name = self.pool.name_of(entry.id)?;
         if entry.suite == 0 {
-            return Ok(None);
+            // Whoever changes a device could make it say so.
+            return match &self.head(entry)?.keyring {
+                None => Ok(None),
+                Some(_) => Err(Failure::new(
+                    FailureKind::Damaged,
+                    format!("'{name}' has keys, and is marked as not encrypted"),
+                )),
+            };
         }
         let key = self.loaded_key(self.key_root(entry)?)?;
         let opened = self.keyring(entry)?.open(&key);
@@ -349,5 +370,26 @@ impl Imported {
             .map(|listed| listed.entry)
             .filter(|entry| !entry.is_snapshot())
             .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyring_is_the_one_of_its_dataset() {
+        let material = KeyMaterial::Key(keys::Key::random(&SystemRandom).unwrap());
+        let (wrapping, key) = new_wrapping(&material).unwrap();
+        let suite = Suite::Aes256Gcm;
+        let (generation, _) =
+            Generation::create(&key, 7, 1, 1, suite, now_secs(), &SystemRandom).unwrap();
+        let bytes = Keyring::new(7, wrapping, vec![generation])
+            .unwrap()
+            .encode();
+        keyring_of(&bytes, 7, suite.id()).unwrap();
+        let damaged = |result| matches!(result, Err(keys::Error::Damaged(_)));
+        assert!(damaged(keyring_of(&bytes, 8, suite.id())));
+        assert!(damaged(keyring_of(&bytes, 7, Suite::Aes128Gcm.id())));
     }
 }
