@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use keys::Secret;
+use rustix::process::Uid;
 
 use crate::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
 use crate::wire;
@@ -65,6 +66,18 @@ impl Client {
                 socket.display()
             ))
         })?;
+        let server = rustix::net::sockopt::socket_peercred(&stream)
+            .map_err(|error| no_daemon(format!("the daemon is not known: {error}")))?;
+        if !is_trusted(server.uid, rustix::process::geteuid()) {
+            return Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "what listens at {} belongs to another user (uid {}), who is not trusted",
+                    socket.display(),
+                    server.uid.as_raw()
+                ),
+            ));
+        }
         Ok(Client { stream })
     }
 
@@ -158,9 +171,26 @@ pub fn start_daemon(socket: &Path, args: &[OsString]) -> Result<(), Failure> {
     }
 }
 
+/// Whether a daemon of `server` may see the secrets of `own`.
+fn is_trusted(server: Uid, own: Uid) -> bool {
+    server.is_root() || server == own
+}
+
 fn no_daemon(message: String) -> Failure {
     Failure {
         kind: FailureKind::NoDaemon,
         message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemons_of_others_are_not_trusted() {
+        let (root, ann, bob) = (Uid::ROOT, Uid::from_raw(1000), Uid::from_raw(1001));
+        assert!(is_trusted(root, ann) && is_trusted(ann, ann) && is_trusted(root, root));
+        assert!(!is_trusted(bob, ann) && !is_trusted(bob, root));
     }
 }

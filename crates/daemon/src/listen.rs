@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::api::{Failure, FailureKind};
+use crate::client::fallback_dir;
 use crate::failure::Result;
 
 /// A socket, and the lock that says whose it is.
@@ -33,6 +34,9 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     };
     if let Some(dir) = socket.parent() {
         make_private_dir(dir).map_err(|error| failed("make the directory of", error))?;
+        if dir == fallback_dir() {
+            check_private(dir)?;
+        }
     }
     let lock = lock(socket)?;
     // A daemon of a version without the lock.
@@ -88,6 +92,32 @@ fn make_private_dir(dir: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// Refuses a directory in which somebody else could put another socket in the place of ours.
+fn check_private(dir: &Path) -> Result<()> {
+    let refused = |what: &str| {
+        Err(Failure::new(
+            FailureKind::Permission,
+            format!(
+                "{} {what}; say where else to listen: --socket PATH",
+                dir.display()
+            ),
+        ))
+    };
+    let found = std::fs::symlink_metadata(dir)
+        .map_err(|error| Failure::other(format!("{}: {error}", dir.display())))?;
+    let own = rustix::process::geteuid().as_raw();
+    if !found.is_dir() {
+        return refused("is not a directory of its own");
+    }
+    if found.uid() != own && found.uid() != 0 {
+        return refused("belongs to someone else");
+    }
+    if found.mode() & 0o022 != 0 {
+        return refused("can be written by others");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +148,19 @@ mod tests {
         let listening = listen(&socket).unwrap();
         UnixStream::connect(&socket).unwrap();
         drop(listening);
+    }
+
+    #[test]
+    fn directories_of_others_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        make_private_dir(&own).unwrap();
+        check_private(&own).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert!(check_private(&link).is_err());
+        std::fs::set_permissions(&own, Permissions::from_mode(0o770)).unwrap();
+        assert!(check_private(&own).is_err());
+        assert!(check_private(&dir.path().join("absent")).is_err());
     }
 }

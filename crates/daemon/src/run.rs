@@ -1,5 +1,6 @@
 //! Starting the daemon, and its end.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -58,7 +59,11 @@ struct Started {
 fn start(options: &ServeOptions) -> Result<Started> {
     let state_dir = match &options.state_dir {
         Some(dir) => dir.clone(),
-        None => default_state_dir(),
+        None => default_state_dir(
+            rustix::process::geteuid().is_root(),
+            std::env::var_os("XDG_STATE_HOME"),
+            std::env::var_os("HOME"),
+        )?,
     };
     let listening = listen(&options.socket)?;
     start_log(options.detached, &state_dir)?;
@@ -205,15 +210,24 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
 }
 
 /// `/var/lib/strongroom` for root, else the user's state directory.
-fn default_state_dir() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
-        return "/var/lib/strongroom".into();
+fn default_state_dir(
+    is_root: bool,
+    state_home: Option<OsString>,
+    home: Option<OsString>,
+) -> Result<PathBuf> {
+    if is_root {
+        return Ok("/var/lib/strongroom".into());
     }
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let base = std::env::var_os("XDG_STATE_HOME")
-        .map(PathBuf::from)
+    let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
+    let home = || absolute(Path::new(&home?).join(".local/state"));
+    let base = state_home
+        .and_then(|dir| absolute(dir.into()))
         .or_else(home);
-    base.unwrap_or_else(|| "/tmp".into()).join("strongroom")
+    base.map(|base| base.join("strongroom")).ok_or_else(|| {
+        Failure::usage(
+            "there is no HOME to remember pools in; say where: strongroom daemon --state-dir DIR",
+        )
+    })
 }
 
 /// Logs to the terminal, or detached to `daemon.log` in the state directory.
@@ -263,6 +277,24 @@ fn leave_terminal() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_of_pools_is_never_where_others_can_write() {
+        let dir = |root, state: Option<&str>, home: Option<&str>| {
+            default_state_dir(root, state.map(Into::into), home.map(Into::into))
+        };
+        let is = |found: Result<PathBuf>, path: &str| found.unwrap() == Path::new(path);
+        assert!(is(dir(true, None, None), "/var/lib/strongroom"));
+        assert!(is(dir(false, Some("/s"), Some("/h")), "/s/strongroom"));
+        assert!(is(
+            dir(false, Some("relative"), Some("/h")),
+            "/h/.local/state/strongroom"
+        ));
+        for home in [None, Some("")] {
+            let failure = dir(false, None, home).unwrap_err();
+            assert!(failure.message.contains("--state-dir"));
+        }
+    }
 
     #[test]
     fn whoever_listens_can_be_told_to_end() {
