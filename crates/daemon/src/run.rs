@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
@@ -71,6 +72,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
         let _ = rustix::process::setsid();
     }
     keys::harden_process()?;
+    test_ciphers()?;
     // The first random number takes long; it is not to be the first command's.
     let warm = std::thread::Builder::new().name("warm-up".into());
     let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
@@ -83,6 +85,25 @@ fn start(options: &ServeOptions) -> Result<Started> {
         listening,
         stops,
     })
+}
+
+/// Refuses to work with ciphers that do not compute what they must.
+fn test_ciphers() -> Result<()> {
+    let begin = Instant::now();
+    let failed: Vec<&str> = cipher::selftest()
+        .iter()
+        .filter(|test| !test.ok)
+        .map(|test| test.algorithm)
+        .collect();
+    tracing::debug!(took = ?begin.elapsed(), "the ciphers are tested");
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::other(format!(
+            "the self-test of {} failed: the processor or this program is faulty, and nothing \
+             may be encrypted with it",
+            failed.join(", ")
+        ))),
+    }
 }
 
 fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
@@ -277,6 +298,11 @@ fn leave_terminal() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ciphers_of_this_machine_work() {
+        test_ciphers().unwrap();
+    }
 
     #[test]
     fn the_list_of_pools_is_never_where_others_can_write() {
