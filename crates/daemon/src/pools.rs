@@ -174,6 +174,12 @@ impl Daemon {
         if self.pool(name).is_ok() {
             return Err(already_imported(name));
         }
+        if import.read_only && import.new_name.is_some() {
+            return Err(Failure::usage(
+                "a name is written to the devices; import the pool without readonly=on, or \
+                 under the name it has",
+            ));
+        }
         refuse_other_host(superblock, import)?;
         let access = if import.read_only {
             Access::ReadOnly

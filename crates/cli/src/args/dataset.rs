@@ -277,7 +277,7 @@ EXAMPLES
     strongroom set compression=zstd-3 tank/home
 
   Two, of two datasets:
-    strongroom set atime=off quota=20G tank/home/ann tank/home/bob
+    strongroom set atime=off recordsize=1M tank/home/ann tank/home/bob
 
 EXIT CODES
   2 for a property that is not known or cannot be set, or a value that is not allowed; 3 if there
@@ -319,7 +319,7 @@ pub(crate) struct Inherit {
 ///
 /// A snapshot is what a dataset held at one moment. It takes no time and no space at first, and keeps
 /// what is later changed or removed. All snapshots of one command are of the same moment. Snapshots can
-/// be looked at in the directory .zfs/snapshot of a dataset, if it is mounted. No key is needed.
+/// be looked at in the directory .snapshot of a dataset, if it is mounted. No key is needed.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "snap",
