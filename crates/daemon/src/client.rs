@@ -6,11 +6,20 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use keys::Secret;
+use rustix::process::Uid;
 
 use crate::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
 use crate::wire;
+
+/// How long to wait for a daemon that another command is starting.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often to look for it.
+const PAUSE: Duration = Duration::from_millis(20);
+/// What a daemon says that is not needed, since one listens already.
+pub(crate) const TAKEN: &str = "taken";
 
 /// What a client does for the daemon while a command runs.
 pub trait Terminal {
@@ -32,12 +41,14 @@ pub fn default_socket() -> PathBuf {
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(dir) => Path::new(&dir).join("strongroom/socket"),
-        None => format!(
-            "/tmp/strongroom-{}/socket",
-            rustix::process::geteuid().as_raw()
-        )
-        .into(),
+        None => fallback_dir().join("socket"),
     }
+}
+
+/// Where the socket is if there is no runtime directory. Anybody can make a directory of this name:
+/// the daemon refuses one that is not its user's, and commands a daemon that is not.
+pub(crate) fn fallback_dir() -> PathBuf {
+    format!("/tmp/strongroom-{}", rustix::process::geteuid().as_raw()).into()
 }
 
 /// A connection to the daemon.
@@ -46,25 +57,50 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to a daemon that runs.
+    /// Connects to a daemon that runs, and is root's or of the same user: others would get the
+    /// passphrases.
     pub fn connect(socket: &Path) -> Result<Client, Failure> {
-        UnixStream::connect(socket)
-            .map(|stream| Client { stream })
-            .map_err(|error| {
-                no_daemon(format!(
-                    "no daemon answers at {}: {error}",
-                    socket.display()
-                ))
-            })
+        let stream = UnixStream::connect(socket).map_err(|error| {
+            no_daemon(format!(
+                "no daemon answers at {}: {error}",
+                socket.display()
+            ))
+        })?;
+        let server = rustix::net::sockopt::socket_peercred(&stream)
+            .map_err(|error| no_daemon(format!("the daemon is not known: {error}")))?;
+        if !is_trusted(server.uid, rustix::process::geteuid()) {
+            return Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "what listens at {} belongs to another user (uid {}), who is not trusted",
+                    socket.display(),
+                    server.uid.as_raw()
+                ),
+            ));
+        }
+        Ok(Client { stream })
     }
 
     /// Connects, and starts the daemon first if none runs.
     pub fn connect_or_start(socket: &Path) -> Result<Client, Failure> {
-        if let Ok(client) = Client::connect(socket) {
-            return Ok(client);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Client::connect(socket) {
+                Err(failure) if failure.kind == FailureKind::NoDaemon => {}
+                result => return result,
+            }
+            match start_daemon(socket, &[]) {
+                Ok(()) => {}
+                // Another command is starting one, or one is about to end.
+                Err(failure) if failure.kind == FailureKind::Exists => {
+                    if Instant::now() > deadline {
+                        return Err(failure);
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                Err(failure) => return Err(failure),
+            }
         }
-        start_daemon(socket, &[])?;
-        Client::connect(socket)
     }
 
     /// Has a command done.
@@ -126,14 +162,35 @@ pub fn start_daemon(socket: &Path, args: &[OsString]) -> Result<(), Failure> {
     }
     match line.trim() {
         "ready" => Ok(()),
+        TAKEN => Err(Failure::new(
+            FailureKind::Exists,
+            format!("a daemon already listens at {}", socket.display()),
+        )),
         "" => Err(failed("it ended at once; see its log".into())),
         reason => Err(failed(reason.into())),
     }
+}
+
+/// Whether a daemon of `server` may see the secrets of `own`.
+fn is_trusted(server: Uid, own: Uid) -> bool {
+    server.is_root() || server == own
 }
 
 fn no_daemon(message: String) -> Failure {
     Failure {
         kind: FailureKind::NoDaemon,
         message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemons_of_others_are_not_trusted() {
+        let (root, ann, bob) = (Uid::ROOT, Uid::from_raw(1000), Uid::from_raw(1001));
+        assert!(is_trusted(root, ann) && is_trusted(ann, ann) && is_trusted(root, root));
+        assert!(!is_trusted(bob, ann) && !is_trusted(bob, root));
     }
 }

@@ -1,91 +1,23 @@
 //! Making, renaming and destroying datasets and snapshots, and setting their properties.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use cipher::Suite;
-use keys::{KeySource, WrappingKey};
-use pool::{DatasetKind, Entry, NewDataset};
+use pool::Entry;
 
 use crate::api::{Failure, FailureKind, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::keyholder::{Asker, NewKey, material, new_keyring};
 use crate::mounts::Unmounted;
-use crate::properties::{self, Settable};
-use crate::server::Context;
-use crate::state::{Daemon, new_guid};
+use crate::plan::Plan;
+use crate::properties::{self, Mountpoint, Settable};
+use crate::server::{Context, first_of};
+use crate::state::Daemon;
 
 /// What a command works on: the pool, and the entries it names.
 type Selection = Vec<(Arc<Imported>, Arc<Entry>)>;
 
 impl Daemon {
-    /// Decides what a new dataset is to be, and makes its keys. `above`: its pool and its parent.
-    pub(crate) fn plan_dataset(
-        &self,
-        above: Option<(&Imported, &Entry)>,
-        name: &str,
-        props: &Props,
-        asker: &mut dyn Asker,
-    ) -> Result<(NewDataset, Option<WrappingKey>)> {
-        let mut local = BTreeMap::new();
-        for (key, value) in props {
-            properties::check(key, value, Settable::AtCreation)?;
-            if local.insert(key.clone(), value.clone()).is_some() {
-                return Err(Failure::usage(format!(
-                    "the property '{key}' is given twice"
-                )));
-            }
-        }
-        let guid = new_guid();
-        let parent_suite = above.map_or(0, |(_, parent)| parent.suite);
-        let suite = match local.get("encryption").map(String::as_str) {
-            None => Suite::from_id(parent_suite),
-            Some("off") => None,
-            Some(name) => Suite::from_name(name),
-        };
-        let Some(suite) = suite else {
-            if local.contains_key("keysource") {
-                return Err(Failure::usage(
-                    "a keysource is for encrypted datasets; add -o encryption=on",
-                ));
-            }
-            let new = NewDataset {
-                kind: DatasetKind::FileSystem,
-                guid,
-                suite: 0,
-                keyring: None,
-                is_key_root: false,
-                props: local,
-            };
-            return Ok((new, None));
-        };
-        let inherits = !local.contains_key("keysource") && parent_suite != 0;
-        let key = match above.filter(|_| inherits) {
-            Some((imported, parent)) => NewKey::Inherited(imported.loaded_key(parent.key_root)?),
-            None => {
-                let default = KeySource::default().to_string();
-                let source = local.entry("keysource".into()).or_insert(default);
-                let source: KeySource = source.parse()?;
-                NewKey::Own(material(&source, name, true, asker)?)
-            }
-        };
-        if let Some(value) = local.get_mut("encryption") {
-            *value = suite.name().into();
-        }
-        let (keyring, own) = new_keyring(key, guid, suite)?;
-        let new = NewDataset {
-            kind: DatasetKind::FileSystem,
-            guid,
-            suite: suite.id(),
-            keyring: Some(keyring),
-            is_key_root: own.is_some(),
-            props: local,
-        };
-        Ok((new, own))
-    }
-
     pub(crate) fn create(
         self: &Arc<Self>,
         name: &str,
@@ -95,48 +27,33 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let imported = self.pool_of(name)?;
-        if name.contains('@') {
-            return Err(Failure::usage(format!(
-                "'{name}' is a snapshot's name; snapshots are made with 'snapshot'"
-            )));
+        let is_there = || match imported.pool.find(name).is_ok() {
+            false => Ok(false),
+            true if parents => Ok(true),
+            true => Err(Failure::from(pool::Error::Exists { name: name.into() })),
+        };
+        if is_there()? {
+            return Ok(());
         }
-        let _admin = imported.admin.lock();
-        if imported.pool.find(name).is_ok() {
-            return match parents {
-                true => Ok(()),
-                false => Err(pool::Error::Exists { name: name.into() }.into()),
-            };
+        missing_above(&imported, name, parents)?;
+        let plan = Plan::new(suite_above(&imported, name)?, name, props, context.asker)?;
+        let _admin = imported.lock()?;
+        if is_there()? {
+            return Ok(());
         }
         let mut made = Vec::new();
         for missing in missing_above(&imported, name, parents)? {
-            made.push(self.create_one(&imported, &missing, &Vec::new(), context)?);
+            // Without properties of its own it asks for nothing.
+            let above = suite_above(&imported, &missing)?;
+            let plan = Plan::new(above, &missing, &Vec::new(), context.asker)?;
+            made.push(create_one(&imported, &missing, plan, context)?);
         }
-        made.push(self.create_one(&imported, name, props, context)?);
+        made.push(create_one(&imported, name, plan, context)?);
         if !no_mount {
             let failures = self.mount_automatic(&imported, &made, context.caller());
             context.tell(failures);
         }
         Ok(())
-    }
-
-    fn create_one(
-        &self,
-        imported: &Arc<Imported>,
-        name: &str,
-        props: &Props,
-        context: &mut Context<'_>,
-    ) -> Result<Arc<Entry>> {
-        let Some((above, _)) = name.rsplit_once('/') else {
-            return Err(Failure::usage("a pool is made with 'pool create'"));
-        };
-        let parent = imported.pool.find(above)?;
-        let (new, key) =
-            self.plan_dataset(Some((imported, &parent)), name, props, context.asker)?;
-        let entry = imported.pool.create_dataset(name, new, &context.origin())?;
-        if let Some(key) = key {
-            imported.keys.lock().insert(entry.id, key);
-        }
-        Ok(entry)
     }
 
     /// Destroys, and says what went.
@@ -148,8 +65,9 @@ impl Daemon {
         dry_run: bool,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
-        let (imported, entry) = self.find(name)?;
-        let _admin = imported.admin.lock();
+        let imported = self.pool_of(name)?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(name)?;
         let doomed = imported.pool.doomed(name, recursive)?;
         if dry_run {
             return doomed
@@ -162,9 +80,16 @@ impl Daemon {
             imported.close_snapshots(&ids);
         }
         let unmounted = self.unmount_all(&imported, &ids, force)?;
-        let gone = imported
+        let destroyed = imported
             .pool
-            .destroy_dataset(name, recursive, &context.origin())?;
+            .destroy_dataset(name, recursive, &context.origin());
+        let gone = match destroyed {
+            Ok(gone) => gone,
+            Err(error) => {
+                context.tell(self.mount_again(unmounted));
+                return Err(error.into());
+            }
+        };
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let mut keys = imported.keys.lock();
         ids.iter().for_each(|id| {
@@ -180,7 +105,7 @@ impl Daemon {
         to: &str,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (imported, entry) = self.find(from)?;
+        let imported = self.pool_of(from)?;
         let same_pool = to.starts_with('@')
             || pool::DatasetName::parse(to)?.pool == pool::DatasetName::parse(from)?.pool;
         if !same_pool {
@@ -188,7 +113,8 @@ impl Daemon {
                 "'{to}' is in another pool; datasets stay in theirs"
             )));
         }
-        let _admin = imported.admin.lock();
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(from)?;
         if entry.is_snapshot() {
             return Ok(imported.pool.rename(from, to, &context.origin())?);
         }
@@ -201,9 +127,8 @@ impl Daemon {
         let unmounted = self.unmount_all(&imported, &ids, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let renamed = imported.pool.rename(from, to, &context.origin());
-        let mounted = self.mount_again(&imported, unmounted);
-        renamed?;
-        mounted
+        let failures = self.mount_again(unmounted);
+        all_done(renamed, failures, context)
     }
 
     pub(crate) fn set(
@@ -272,7 +197,7 @@ impl Daemon {
         changes: &[(String, Option<String>)],
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let _admin = imported.admin.lock();
+        let _admin = imported.lock()?;
         let name = imported.pool.name_of(entry.id)?;
         if entry.is_snapshot()
             && !changes
@@ -283,34 +208,57 @@ impl Daemon {
                 "'{name}' is a snapshot; only user properties can be set"
             )));
         }
-        let moves = changes.iter().any(|(key, _)| key == "mountpoint");
-        let mut unmounted = Vec::new();
-        if moves {
-            // Everything below that follows this property moves too.
-            let ids: Vec<u64> = imported
-                .heads_below(entry)?
-                .iter()
-                .map(|entry| entry.id)
-                .collect();
-            let by_property: Vec<u64> = {
-                let mounts = imported.mounts.lock();
-                let follows = |id: &u64| mounts.get(id).is_some_and(|state| state.by_property);
-                ids.into_iter().filter(follows).collect()
-            };
-            unmounted = self.unmount_all(imported, &by_property, false)?;
-            unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        if changes.iter().any(|(key, _)| key == "mountpoint") {
+            return self.move_mountpoint(imported, entry, changes, context);
         }
+        imported.pool.set_props(&name, changes, &context.origin())?;
+        imported.apply_settings()
+    }
+
+    /// Sets properties of which one says where to mount. What follows it moves, and what could not
+    /// be mounted for it before is mounted.
+    fn move_mountpoint(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entry: &Arc<Entry>,
+        changes: &[(String, Option<String>)],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let heads = imported.heads_below(entry)?;
+        let mut moving = Vec::new();
+        let mut waiting = Vec::new();
+        for head in heads {
+            let mounted = imported.mounts.lock().get(&head.id).map(|s| s.by_property);
+            let (before, _) = properties::mountpoint(&imported.pool, &head)?;
+            match (mounted, before) {
+                (Some(true), _) => moving.push(head.id),
+                (Some(false), _) | (None, Mountpoint::Path(_)) => {}
+                (None, Mountpoint::None | Mountpoint::Legacy) => waiting.push(head.id),
+            }
+        }
+        let unmounted = self.unmount_all(imported, &moving, false)?;
+        unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        let name = imported.pool.name_of(entry.id)?;
         let changed = imported.pool.set_props(&name, changes, &context.origin());
         imported.apply_settings()?;
-        if moves {
-            let entries: Vec<Arc<Entry>> = unmounted
+        let still_has_place = |was: &Unmounted| {
+            let entry = imported.pool.entry(was.id)?;
+            let (now, _) = properties::mountpoint(&imported.pool, &entry)?;
+            Ok::<_, Failure>(matches!(now, Mountpoint::Path(_)))
+        };
+        let unmounted = unmounted
+            .into_iter()
+            .filter(|was| still_has_place(was).unwrap_or(true))
+            .collect();
+        let mut failures = self.mount_again(unmounted);
+        if changed.is_ok() {
+            let waiting: Vec<Arc<Entry>> = waiting
                 .iter()
-                .filter_map(|was| imported.pool.entry(was.id).ok())
+                .filter_map(|id| imported.pool.entry(*id).ok())
                 .collect();
-            let failures = self.mount_automatic(imported, &entries, context.caller());
-            context.tell(failures);
+            failures.extend(self.mount_automatic(imported, &waiting, context.caller()));
         }
-        Ok(changed?)
+        all_done(changed, failures, context)
     }
 
     pub(crate) fn snapshot(
@@ -330,7 +278,7 @@ impl Daemon {
                 return Err(Failure::usage("snapshots of one moment are of one pool"));
             }
         }
-        let _admin = imported.admin.lock();
+        let _admin = imported.lock()?;
         Ok(imported
             .pool
             .snapshot(names, recursive, &context.origin())?)
@@ -343,13 +291,14 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (imported, entry) = self.find(name)?;
+        let imported = self.pool_of(name)?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(name)?;
         if !entry.is_snapshot() {
             return Err(Failure::usage(format!(
                 "'{name}' is not a snapshot: dataset@snapshot"
             )));
         }
-        let _admin = imported.admin.lock();
         let later: Vec<u64> = imported
             .pool
             .snapshots(entry.parent)?
@@ -364,43 +313,94 @@ impl Daemon {
             ));
         }
         imported.close_snapshots(&later);
-        let ids = [&[entry.parent][..], &later].concat();
-        let unmounted = self.unmount_all(&imported, &ids, force)?;
+        let concerned = [&[entry.parent][..], &later].concat();
+        let unmounted = self.unmount_all(&imported, &concerned, force)?;
         let rolled_back = imported.pool.rollback(name, recursive, &context.origin());
-        let mounted = self.mount_again(&imported, unmounted);
+        let failures = self.mount_again(unmounted);
         imported.wake();
-        rolled_back?;
-        mounted
+        all_done(rolled_back, failures, context)
     }
 
     /// Unmounts by the name of a dataset or the path of a directory; everything if nothing is named.
-    pub(crate) fn unmount(self: &Arc<Self>, target: Option<&str>, force: bool) -> Result<()> {
+    pub(crate) fn unmount(
+        &self,
+        target: Option<&str>,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Some(target) = target else {
+            let mut failures = Vec::new();
             for imported in self.pools() {
-                let _admin = imported.admin.lock();
-                self.unmount_all(&imported, &imported.mounted_ids(), force)?;
+                let _admin = imported.lock()?;
+                let all = (&imported, imported.mounted_ids());
+                failures.extend(self.unmount_what_can(&[all], force));
             }
-            return Ok(());
+            return first_of(failures, context);
         };
         let not_mounted =
             || Failure::new(FailureKind::NotFound, format!("'{target}' is not mounted"));
         if target.starts_with('/') {
             let dir = Path::new(target);
-            let found = self
-                .pools()
-                .into_iter()
-                .find_map(|imported| imported.mounted_at(dir).map(|id| (imported, id)));
-            let (imported, id) = found.ok_or_else(not_mounted)?;
-            let _admin = imported.admin.lock();
+            let mut pools = self.pools().into_iter();
+            let imported = pools.find(|imported| imported.mounted_at(dir).is_some());
+            let imported = imported.ok_or_else(not_mounted)?;
+            let _admin = imported.lock()?;
+            let id = imported.mounted_at(dir).ok_or_else(not_mounted)?;
             return imported.unmount(id, force);
         }
-        let (imported, entry) = self.find(target)?;
-        let _admin = imported.admin.lock();
+        let imported = self.pool_of(target)?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(target)?;
         if !imported.mounts.lock().contains_key(&entry.id) {
             return Err(not_mounted());
         }
         imported.unmount(entry.id, force)
     }
+}
+
+/// What was asked for failed, or else the first of what followed; the rest is told.
+fn all_done(
+    result: pool::Result<()>,
+    failures: Vec<Failure>,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    match result {
+        Ok(()) => first_of(failures, context),
+        Err(error) => {
+            context.tell(failures);
+            Err(error.into())
+        }
+    }
+}
+
+fn create_one(
+    imported: &Arc<Imported>,
+    name: &str,
+    plan: Plan,
+    context: &mut Context<'_>,
+) -> Result<Arc<Entry>> {
+    let Some((above, _)) = name.rsplit_once('/') else {
+        return Err(Failure::usage("a pool is made with 'pool create'"));
+    };
+    let parent = imported.pool.find(above)?;
+    let (new, key) = plan.carry_out(Some((imported, &parent)), name)?;
+    let entry = imported.pool.create_dataset(name, new, &context.origin())?;
+    if let Some(key) = key {
+        imported.keys.lock().insert(entry.id, key);
+    }
+    Ok(entry)
+}
+
+/// The suite of the nearest dataset above a name.
+fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
+    let mut at = name;
+    while let Some((above, _)) = at.rsplit_once('/') {
+        if let Ok(entry) = imported.pool.find(above) {
+            return Ok(entry.suite);
+        }
+        at = above;
+    }
+    Err(Failure::usage("a pool is made with 'pool create'"))
 }
 
 /// The datasets above one that do not exist, from the top.

@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use dataset::{Files, Mounted};
 use keys::WrappingKey;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::Pool;
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
 
 /// A transaction group stays open no longer than this.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -20,8 +23,8 @@ const SCRUB_STEP: u64 = 32 << 20;
 /// An imported pool.
 pub(crate) struct Imported {
     pub(crate) pool: Pool,
-    /// Commands that change the pool run one after the other.
-    pub(crate) admin: Mutex<()>,
+    /// Commands that change the pool run one after the other. True once the pool was let go.
+    admin: Mutex<bool>,
     /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
     pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
     /// What is mounted, by the id of the dataset or snapshot.
@@ -29,6 +32,16 @@ pub(crate) struct Imported {
     alarm: Arc<Alarm>,
     leaving: AtomicBool,
     keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The right to change a pool, and what is loaded and mounted of it.
+pub(crate) struct Admin<'a>(MutexGuard<'a, bool>);
+
+impl Admin<'_> {
+    /// Whoever waits for this right does not get it any more: the pool is not imported.
+    pub(crate) fn let_go(&mut self) {
+        *self.0 = true;
+    }
 }
 
 /// Something that is mounted.
@@ -43,6 +56,8 @@ pub(crate) struct MountState {
     pub(crate) read_only: bool,
     /// Whether `dir` is where the property says, rather than where the command did.
     pub(crate) by_property: bool,
+    /// Whether it may be mounted over a directory that is not empty.
+    pub(crate) overlay: bool,
 }
 
 /// Wakes the threads that look after pools.
@@ -81,16 +96,53 @@ impl Imported {
             leaving: AtomicBool::new(false),
             keeper: Mutex::default(),
         });
-        if !imported.pool.is_read_only() {
-            let weak = Arc::downgrade(&imported);
-            let alarm = Arc::clone(alarm);
-            let keeper = std::thread::Builder::new()
-                .name("keeper".into())
-                .spawn(move || keep(&weak, &alarm))
-                .expect("threads can be started");
-            *imported.keeper.lock() = Some(keeper);
-        }
+        imported.hire_keeper();
         imported
+    }
+
+    /// Waits until no other command works on the pool. Nobody is asked anything while this is held.
+    pub(crate) fn lock(&self) -> Result<Admin<'_>> {
+        let gone = self.admin.lock();
+        match *gone {
+            false => Ok(Admin(gone)),
+            true => Err(Failure::new(
+                FailureKind::NotFound,
+                format!("pool '{}' was exported meanwhile", self.pool.name()),
+            )),
+        }
+    }
+
+    /// Starts the pool's thread.
+    pub(crate) fn hire_keeper(self: &Arc<Self>) {
+        if self.pool.is_read_only() {
+            return;
+        }
+        self.leaving.store(false, Ordering::Release);
+        let weak = Arc::downgrade(self);
+        let alarm = Arc::clone(&self.alarm);
+        let keeper = std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(move || keep(&weak, &alarm))
+            .expect("threads can be started");
+        *self.keeper.lock() = Some(keeper);
+    }
+
+    /// Exports the pool, of which nothing is mounted any more, and forgets its keys. If that fails,
+    /// it is looked after as before.
+    pub(crate) fn export(self: &Arc<Self>, admin: &mut Admin<'_>) -> Result<()> {
+        self.dismiss_keeper();
+        match self.pool.export() {
+            Err(error) if self.pool.suspended().is_none() => {
+                self.hire_keeper();
+                Err(error.into())
+            }
+            // Of a suspended pool nothing can be written any more; what was synced is there.
+            _ => {
+                self.keys.lock().clear();
+                admin.let_go();
+                Ok(())
+            }
+        }
     }
 
     /// Wakes the pool's thread, for work that it may not know of.
@@ -98,11 +150,12 @@ impl Imported {
         self.alarm.ring();
     }
 
-    /// The files that are open for changes.
+    /// The files that are open for changes: in others nothing can be given back.
     fn open_files(&self) -> Vec<Arc<Files>> {
         self.mounts
             .lock()
             .values()
+            .filter(|state| state.mounted.is_some() && !state.files.settings().read_only)
             .map(|state| Arc::clone(&state.files))
             .collect()
     }
@@ -124,6 +177,15 @@ impl Imported {
         more |= self.pool.space().freeing > 0;
         more |= self.pool.scrub_step(SCRUB_STEP)?;
         Ok(more)
+    }
+
+    /// Whether the pool's thread runs.
+    #[cfg(test)]
+    pub(crate) fn has_keeper(&self) -> bool {
+        self.keeper
+            .lock()
+            .as_ref()
+            .is_some_and(|keeper| !keeper.is_finished())
     }
 
     /// Ends the pool's thread, and waits for it.

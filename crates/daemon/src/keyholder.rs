@@ -4,6 +4,7 @@
 //! key root above it. A change of keys rewraps every keyring below the key root in one commit, so
 //! that at no moment a keyring names a wrapping key that nothing unwraps.
 
+use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -74,7 +75,7 @@ pub(crate) fn material(
 }
 
 /// A wrapping key of its own for a dataset, and the slot that unwraps it.
-fn new_wrapping(material: &KeyMaterial) -> Result<(Wrapping, WrappingKey)> {
+pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
     let params = match material {
         KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
         KeyMaterial::Key(_) => Argon2Params::RECOMMENDED,
@@ -87,10 +88,13 @@ fn new_wrapping(material: &KeyMaterial) -> Result<(Wrapping, WrappingKey)> {
     )?)
 }
 
+/// A wrapping key of its own, and the slot that unwraps it.
+pub(crate) type OwnKey = (Wrapping, WrappingKey);
+
 /// Where the keys of a new dataset come from.
 pub(crate) enum NewKey {
     /// From a key of its own.
-    Own(KeyMaterial),
+    Own(OwnKey),
     /// From the key of the dataset above.
     Inherited(WrappingKey),
 }
@@ -103,8 +107,7 @@ pub(crate) fn new_keyring(
     suite: Suite,
 ) -> Result<(MakeKeyring, Option<WrappingKey>)> {
     let (wrapping, key, own) = match key {
-        NewKey::Own(material) => {
-            let (wrapping, key) = new_wrapping(&material)?;
+        NewKey::Own((wrapping, key)) => {
             let own = key.try_clone()?;
             (wrapping, key, Some(own))
         }
@@ -120,12 +123,48 @@ pub(crate) fn new_keyring(
     Ok((make, own))
 }
 
+/// Decodes a keyring, and checks that it is one of a dataset of this family and suite.
+fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<Keyring> {
+    let keyring = Keyring::decode(bytes)?;
+    if keyring.family() != family {
+        return Err(keys::Error::Damaged("it belongs to another dataset"));
+    }
+    if keyring.newest().suite().id() != suite {
+        return Err(keys::Error::Damaged(
+            "its cipher is not the one of the dataset",
+        ));
+    }
+    Ok(keyring)
+}
+
+fn changed_meanwhile(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::Busy,
+        format!("the key of '{name}' was changed meanwhile; try again"),
+    )
+}
+
 impl Imported {
+    /// The id of the dataset whose slots unwrap the keys of this one, 0 if it is clear. A snapshot
+    /// follows its dataset: its own entry says what was so when it was made.
+    pub(crate) fn key_root(&self, entry: &Entry) -> Result<u64> {
+        Ok(self.head(entry)?.key_root)
+    }
+
+    /// The dataset of a snapshot; a dataset itself, as it is now.
+    fn head(&self, entry: &Entry) -> Result<Arc<Entry>> {
+        let id = match entry.is_snapshot() {
+            true => entry.parent,
+            false => entry.id,
+        };
+        Ok(self.pool.entry(id)?)
+    }
+
     /// The keyring of a dataset; of a snapshot, its dataset's.
     pub(crate) fn keyring(&self, entry: &Entry) -> Result<Keyring> {
         let bytes = self.pool.keyring(entry.id)?;
         let name = self.pool.name_of(entry.id)?;
-        Keyring::decode(&bytes)
+        keyring_of(&bytes, entry.family, entry.suite)
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
@@ -135,8 +174,13 @@ impl Imported {
         Ok(value.parse::<KeySource>()?)
     }
 
+    /// Whether the key of a key root is loaded.
+    pub(crate) fn has_key(&self, key_root: u64) -> bool {
+        self.keys.lock().contains_key(&key_root)
+    }
+
     /// A copy of the wrapping key of a key root, if it is loaded.
-    pub(crate) fn wrapping_key(&self, key_root: u64) -> Result<Option<WrappingKey>> {
+    fn wrapping_key(&self, key_root: u64) -> Result<Option<WrappingKey>> {
         let keys = self.keys.lock();
         Ok(keys
             .get(&key_root)
@@ -159,19 +203,26 @@ impl Imported {
 
     /// The data keys of a dataset or snapshot, if it is encrypted.
     pub(crate) fn data_keys(&self, entry: &Entry) -> Result<Option<Vec<DataKeys>>> {
-        if entry.suite == 0 {
-            return Ok(None);
-        }
-        let key = self.loaded_key(entry.key_root)?;
-        let opened = self.keyring(entry)?.open(&key);
         let name = self.pool.name_of(entry.id)?;
+        if entry.suite == 0 {
+            // Whoever changes a device could make it say so.
+            return match &self.head(entry)?.keyring {
+                None => Ok(None),
+                Some(_) => Err(Failure::new(
+                    FailureKind::Damaged,
+                    format!("'{name}' has keys, and is marked as not encrypted"),
+                )),
+            };
+        }
+        let key = self.loaded_key(self.key_root(entry)?)?;
+        let opened = self.keyring(entry)?.open(&key);
         opened
             .map(Some)
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
     /// Loads the key of a key root, from `source` or from where its property says. With `dry_run`
-    /// only tries it.
+    /// only tries it. Takes the right to change the pool, but not while someone is asked.
     pub(crate) fn load_key(
         &self,
         key_root: &Entry,
@@ -180,11 +231,14 @@ impl Imported {
         asker: &mut dyn Asker,
     ) -> Result<()> {
         let name = self.pool.name_of(key_root.id)?;
-        if !dry_run && self.keys.lock().contains_key(&key_root.id) {
-            return Err(Failure::new(
+        let loaded = || {
+            Failure::new(
                 FailureKind::Exists,
                 format!("the key of '{name}' is loaded already"),
-            ));
+            )
+        };
+        if !dry_run && self.has_key(key_root.id) {
+            return Err(loaded());
         }
         let keyring = self.keyring(key_root)?;
         let own = self.keysource(key_root)?;
@@ -192,13 +246,47 @@ impl Imported {
         let key = keyring
             .unlock(&material)
             .map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))?;
-        if !dry_run {
-            self.keys.lock().insert(key_root.id, key);
+        if dry_run {
+            return Ok(());
         }
-        Ok(())
+        let _admin = self.lock()?;
+        let entry = self.again(key_root, &name)?;
+        if self.keyring(&entry)?.wrapping().id() != key.id() {
+            return Err(changed_meanwhile(&name));
+        }
+        match self.keys.lock().entry(key_root.id) {
+            MapEntry::Occupied(_) => Err(loaded()),
+            MapEntry::Vacant(place) => {
+                place.insert(key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Loads a key unless it is loaded.
+    pub(crate) fn ensure_key(&self, key_root: u64, asker: &mut dyn Asker) -> Result<()> {
+        if self.has_key(key_root) {
+            return Ok(());
+        }
+        match self.load_key(&*self.pool.entry(key_root)?, None, false, asker) {
+            // Someone else was faster.
+            Err(failure) if failure.kind == FailureKind::Exists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// The entry as it is now, if it is still there.
+    pub(crate) fn again(&self, entry: &Entry, name: &str) -> Result<Arc<Entry>> {
+        self.pool.entry(entry.id).map_err(|_| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("'{name}' was destroyed meanwhile"),
+            )
+        })
     }
 
     /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
+    /// Takes the right to change the pool, but not while someone is asked.
     pub(crate) fn change_key(
         &self,
         entry: &Entry,
@@ -215,7 +303,8 @@ impl Imported {
                 "'{name}' is a snapshot and has the key of its dataset; change that"
             )));
         }
-        let old = self.loaded_key(entry.key_root)?;
+        // Nobody is to be asked in vain.
+        self.loaded_key(entry.key_root)?;
         let source = match keysource {
             Some(text) => text.parse::<KeySource>()?,
             None if entry.key_root == entry.id => self.keysource(entry)?,
@@ -223,33 +312,49 @@ impl Imported {
         };
         let material = material(&source, &name, true, asker)?;
         let (wrapping, new) = new_wrapping(&material)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        if now.key_root != entry.key_root {
+            return Err(changed_meanwhile(&name));
+        }
+        let mut changes = self.rewrapped(&now, &wrapping, &new)?;
+        for change in changes.iter_mut().filter(|change| change.id == now.id) {
+            change.props = vec![("keysource".to_owned(), Some(source.to_string()))];
+        }
+        self.pool.replace_keyrings(&changes, origin)?;
+        self.keys.lock().insert(entry.id, new);
+        Ok(())
+    }
+
+    /// The keyrings of a dataset and of those below that have their key from the same key root, for
+    /// a new wrapping key, whose slots the dataset gets. Snapshots have no keyrings of their own.
+    fn rewrapped(
+        &self,
+        entry: &Entry,
+        wrapping: &Wrapping,
+        new: &WrappingKey,
+    ) -> Result<Vec<NewKeyring>> {
+        let old = self.loaded_key(entry.key_root)?;
         let mut changes = Vec::new();
         for below in self.heads_below(entry)? {
             if below.key_root != entry.key_root {
                 continue;
             }
-            let is_root = below.id == entry.id;
-            let wrapping = match is_root {
+            let wrapping = match below.id == entry.id {
                 true => wrapping.clone(),
                 false => Wrapping::Inherited { id: *new.id() },
             };
             let keyring = self
                 .keyring(&below)?
-                .rewrap(&old, wrapping, &new, &SystemRandom)?;
-            let props = match is_root {
-                true => vec![("keysource".to_owned(), Some(source.to_string()))],
-                false => Vec::new(),
-            };
+                .rewrap(&old, wrapping, new, &SystemRandom)?;
             changes.push(NewKeyring {
                 id: below.id,
                 keyring: keyring.encode(),
                 key_root: entry.id,
-                props,
+                props: Vec::new(),
             });
         }
-        self.pool.replace_keyrings(&changes, origin)?;
-        self.keys.lock().insert(entry.id, new);
-        Ok(())
+        Ok(changes)
     }
 
     /// Every dataset, without snapshots.
@@ -265,5 +370,26 @@ impl Imported {
             .map(|listed| listed.entry)
             .filter(|entry| !entry.is_snapshot())
             .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyring_is_the_one_of_its_dataset() {
+        let material = KeyMaterial::Key(keys::Key::random(&SystemRandom).unwrap());
+        let (wrapping, key) = new_wrapping(&material).unwrap();
+        let suite = Suite::Aes256Gcm;
+        let (generation, _) =
+            Generation::create(&key, 7, 1, 1, suite, now_secs(), &SystemRandom).unwrap();
+        let bytes = Keyring::new(7, wrapping, vec![generation])
+            .unwrap()
+            .encode();
+        keyring_of(&bytes, 7, suite.id()).unwrap();
+        let damaged = |result| matches!(result, Err(keys::Error::Damaged(_)));
+        assert!(damaged(keyring_of(&bytes, 8, suite.id())));
+        assert!(damaged(keyring_of(&bytes, 7, Suite::Aes128Gcm.id())));
     }
 }

@@ -9,14 +9,20 @@ mod datasets;
 mod failure;
 mod imported;
 mod inspect;
+mod keycommands;
 mod keyholder;
+mod listen;
 mod mounts;
+mod plan;
 mod pools;
 mod properties;
 mod query;
 mod run;
 mod server;
+mod shutdown;
 mod state;
+#[cfg(test)]
+mod tests;
 mod users;
 pub mod wire;
 

@@ -15,6 +15,7 @@ use crate::properties::{self, Mountpoint};
 use crate::state::Daemon;
 
 /// How to mount.
+#[derive(Clone)]
 pub(crate) struct HowToMount {
     /// Where, instead of where the property says.
     pub(crate) dir: Option<PathBuf>,
@@ -35,15 +36,21 @@ impl Daemon {
     ) -> Result<Arc<Files>> {
         let keys = imported.data_keys(entry)?;
         let mut settings = properties::settings(&imported.pool, entry)?;
-        settings.read_only |= how.read_only;
-        Ok(Files::open(
+        let read_only = settings.read_only || how.read_only;
+        // Opening finishes what is unfinished: the first directory, files that were unlinked while
+        // open. Nobody else can change anything yet.
+        settings.read_only = false;
+        let files = Files::open(
             &self.engine,
             &imported.pool,
             entry.id,
             keys,
             settings,
             &how.owner,
-        )?)
+        )?;
+        settings.read_only = read_only;
+        files.set_settings(settings);
+        Ok(files)
     }
 
     /// Mounts a dataset or snapshot, and says where.
@@ -54,6 +61,7 @@ impl Daemon {
         how: &HowToMount,
     ) -> Result<PathBuf> {
         let name = imported.pool.name_of(entry.id)?;
+        imported.clean_up(entry.id);
         if let Some(state) = imported.mounts.lock().get(&entry.id) {
             return Err(Failure::new(
                 FailureKind::Busy,
@@ -89,6 +97,7 @@ impl Daemon {
             dir: dir.clone(),
             read_only,
             by_property: how.dir.is_none(),
+            overlay: how.overlay,
         };
         let mut mounts = imported.mounts.lock();
         watch(imported, entry.id, &state);
@@ -170,26 +179,24 @@ impl Daemon {
     }
 }
 
-/// The number of the next mount.
-static SERIAL: AtomicU64 = AtomicU64::new(0);
-
-/// Cleans up when someone else unmounts.
-fn watch(imported: &Arc<Imported>, id: u64, state: &MountState) {
-    let weak = Arc::downgrade(imported);
-    let serial = state.serial;
-    state.mount.on_end(move |_| {
-        let Some(imported) = weak.upgrade() else {
-            return;
-        };
-        // Not on the thread that tells of it: that is still part of the mount.
-        let cleanup = move || {
-            let mut mounts = imported.mounts.lock();
-            // If we unmounted it, it may be mounted again by now.
-            let is_this = mounts.get(&id).is_some_and(|state| state.serial == serial);
-            let state = if is_this { mounts.remove(&id) } else { None };
-            drop(mounts);
-            if let Some(state) = state {
-                close(state);
+    /// Cleans up when someone else unmounts.
+    fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
+        let weak = Arc::downgrade(imported);
+        mount.on_end(move |_| {
+            let Some(imported) = weak.upgrade() else {
+                return;
+            };
+            // Not on the thread that tells of it: that is still part of the mount.
+            let cleanup = move || {
+                if let Ok(_admin) = imported.lock() {
+                    imported.clean_up(id);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new()
+                .name("unmounted".into())
+                .spawn(cleanup)
+            {
+                tracing::error!(%error, "nobody could clean up after a mount");
             }
         };
         if let Err(error) = std::thread::Builder::new()
@@ -222,11 +229,28 @@ fn close(state: MountState) {
 }
 
 impl Imported {
-    /// Unmounts a dataset or snapshot, if it is mounted.
+    /// Lets go of what someone else has unmounted. It may have been mounted again since.
+    fn clean_up(&self, id: u64) {
+        let mut mounts = self.mounts.lock();
+        let is_gone = mounts
+            .get(&id)
+            .is_some_and(|state| !state.mount.is_mounted());
+        let state = if is_gone { mounts.remove(&id) } else { None };
+        drop(mounts);
+        if let Some(state) = state {
+            close(state);
+        }
+    }
+
+    /// Unmounts a dataset or snapshot, if it is mounted; with `force` also if it is in use.
     pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
         let state = self.mounts.lock().remove(&id);
         let Some(state) = state else { return Ok(()) };
-        if let Err(error) = state.mount.unmount(force) {
+        let unmounted = match state.mount.unmount(false) {
+            Err(_) if force => state.mount.unmount(true),
+            result => result,
+        };
+        if let Err(error) = unmounted {
             let name = self.pool.name_of(id).unwrap_or_default();
             let failure = Failure::from(error).context(format_args!("cannot unmount '{name}'"));
             self.mounts.lock().insert(id, state);
@@ -236,30 +260,22 @@ impl Imported {
         Ok(())
     }
 
-    /// Unmounts those of these datasets that are mounted, the deepest first, and adds them to
-    /// `done` as they were, to be mounted again.
-    fn unmount_each(&self, ids: &[u64], force: bool, done: &mut Vec<Unmounted>) -> Result<()> {
-        let mut mounted: Vec<(PathBuf, u64, bool, bool)> = {
-            let mounts = self.mounts.lock();
-            ids.iter()
-                .filter_map(|id| {
-                    let state = mounts.get(id)?;
-                    Some((state.dir.clone(), *id, state.read_only, state.by_property))
-                })
-                .collect()
-        };
-        mounted.sort();
-        for (dir, id, read_only, by_property) in mounted.into_iter().rev() {
-            self.unmount(id, force)?;
-            let was = Unmounted {
+    /// How these datasets are mounted, those that are.
+    fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<Unmounted> {
+        let mounts = self.mounts.lock();
+        let found = ids
+            .iter()
+            .filter_map(|id| mounts.get(id).map(|state| (*id, state)));
+        found
+            .map(|(id, state)| Unmounted {
+                imported: Arc::clone(self),
                 id,
-                dir,
-                by_property,
-                read_only,
-            };
-            done.insert(0, was);
-        }
-        Ok(())
+                dir: state.dir.clone(),
+                by_property: state.by_property,
+                read_only: state.read_only,
+                overlay: state.overlay,
+            })
+            .collect()
     }
 
     /// Every dataset and snapshot that is mounted.
@@ -316,15 +332,35 @@ impl Imported {
     }
 }
 
-/// Something that was mounted.
+/// Datasets of a pool.
+pub(crate) type InPool<'a> = (&'a Arc<Imported>, Vec<u64>);
+
+/// Those of these datasets that are mounted, parents first.
+fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
+    let mut mounted: Vec<Unmounted> = wanted
+        .iter()
+        .flat_map(|(imported, ids)| imported.mounted(ids))
+        .collect();
+    mounted.sort_by(|a, b| a.dir.cmp(&b.dir));
+    mounted
+}
+
+/// Something that was mounted, and how.
 pub(crate) struct Unmounted {
+    imported: Arc<Imported>,
     pub(crate) id: u64,
     dir: PathBuf,
     by_property: bool,
     read_only: bool,
+    overlay: bool,
 }
 
 impl Unmounted {
+    /// The pool that it is of.
+    pub(crate) fn pool_name(&self) -> String {
+        self.imported.pool.name()
+    }
+
     /// Removes the directory, if it was the dataset's own and nothing is in it.
     pub(crate) fn remove_dir(&self) {
         if self.by_property {
@@ -334,44 +370,65 @@ impl Unmounted {
 }
 
 impl Daemon {
-    /// Unmounts those of these datasets that are mounted, the deepest first, and returns them as
-    /// they were, to be mounted again. Where one is in use, all stay mounted.
+    /// Unmounts those of these datasets that are mounted, and returns them as they were, to be
+    /// mounted again. If one cannot be unmounted, all stay as they are.
     pub(crate) fn unmount_all(
         self: &Arc<Self>,
         imported: &Arc<Imported>,
         ids: &[u64],
         force: bool,
     ) -> Result<Vec<Unmounted>> {
-        let mut done = Vec::new();
-        let Err(failure) = imported.unmount_each(ids, force, &mut done) else {
-            return Ok(done);
-        };
-        if let Err(failure) = self.mount_again(imported, done) {
-            tracing::warn!(reason = failure.message, "not everything is mounted again");
-        }
-        Err(failure)
+        self.unmount_from(&[(imported, ids.to_vec())], force)
     }
 
-    /// Mounts again what was unmounted for something else to be done.
-    pub(crate) fn mount_again(
+    /// As [`Daemon::unmount_all`], of several pools: the directories of one may be in another.
+    pub(crate) fn unmount_from(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
-        unmounted: Vec<Unmounted>,
-    ) -> Result<()> {
+        wanted: &[InPool<'_>],
+        force: bool,
+    ) -> Result<Vec<Unmounted>> {
+        let mut mounted = all_mounted(wanted);
+        let mut done = Vec::new();
+        while let Some(next) = mounted.pop() {
+            if let Err(failure) = next.imported.unmount(next.id, force) {
+                for failure in self.mount_again(done) {
+                    tracing::error!(reason = failure.message, "could not be mounted again");
+                }
+                return Err(failure);
+            }
+            done.insert(0, next);
+        }
+        Ok(done)
+    }
+
+    /// Unmounts what can be, the deepest first, and says what cannot.
+    pub(crate) fn unmount_what_can(&self, wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
+        let mounted = all_mounted(wanted);
+        mounted
+            .iter()
+            .rev()
+            .filter_map(|next| next.imported.unmount(next.id, force).err())
+            .collect()
+    }
+
+    /// Mounts again what was unmounted for something else to be done, parents first, as it was.
+    /// Returns what went wrong, but goes on.
+    pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<Unmounted>) -> Vec<Failure> {
+        let mut failures = Vec::new();
         for was in unmounted {
-            let Ok(entry) = imported.pool.entry(was.id) else {
+            // What was destroyed meanwhile stays away.
+            let Ok(entry) = was.imported.pool.entry(was.id) else {
                 continue;
             };
             let how = HowToMount {
                 dir: (!was.by_property).then_some(was.dir),
                 read_only: was.read_only,
-                // It may have been before.
-                overlay: true,
+                overlay: was.overlay,
                 owner: Caller::default(),
             };
-            self.mount(imported, &entry, &how)?;
+            failures.extend(self.mount(&was.imported, &entry, &how).err());
         }
-        Ok(())
+        failures
     }
 
     /// Mounts those of these datasets that mount by themselves and are not mounted, parents first.

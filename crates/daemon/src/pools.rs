@@ -13,6 +13,7 @@ use crate::api::{Failure, FailureKind, ImportablePool, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, now_secs};
+use crate::plan::Plan;
 use crate::server::Context;
 use crate::state::{Daemon, System, already_imported, new_guid};
 use crate::users::host_name;
@@ -59,7 +60,12 @@ impl Daemon {
         if new.devices.is_empty() {
             return Err(Failure::usage("a pool needs at least one file or disk"));
         }
-        let (top, key) = self.plan_dataset(None, &new.name, &new.props, context.asker)?;
+        let plan = Plan::new(0, &new.name, &new.props, context.asker)?;
+        // Someone else may have been faster while a key was asked for.
+        if self.pool(&new.name).is_ok() {
+            return Err(already_imported(&new.name));
+        }
+        let (top, key) = plan.carry_out(None, &new.name)?;
         let made = MadeFiles::default();
         let devices = open_devices(&new, &made)?;
         let options = CreateOptions {
@@ -84,8 +90,9 @@ impl Daemon {
         if let Some(key) = key {
             imported.keys.lock().insert(entry.id, key);
         }
-        self.add(Arc::clone(&imported))?;
+        self.take_in(&imported)?;
         if !new.no_mount {
+            let _admin = imported.lock()?;
             let failures = self.mount_automatic(&imported, &[entry], context.caller());
             context.tell(failures);
         }
@@ -167,6 +174,12 @@ impl Daemon {
         if self.pool(name).is_ok() {
             return Err(already_imported(name));
         }
+        if import.read_only && import.new_name.is_some() {
+            return Err(Failure::usage(
+                "a name is written to the devices; import the pool without readonly=on, or \
+                 under the name it has",
+            ));
+        }
         refuse_other_host(superblock, import)?;
         let access = if import.read_only {
             Access::ReadOnly
@@ -184,7 +197,7 @@ impl Daemon {
             }
         }
         let imported = Imported::new(pool, &self.alarm);
-        self.add(Arc::clone(&imported))?;
+        self.take_in(&imported)?;
         let entries = imported.all_heads()?;
         if import.load_keys {
             let mut nobody = Unattended::default();
@@ -199,20 +212,33 @@ impl Daemon {
                 .for_each(|notice| context.asker.notice(notice));
         }
         if !import.no_mount {
+            let _admin = imported.lock()?;
+            let entries = imported.all_heads()?;
             let failures = self.mount_automatic(&imported, &entries, Caller::default());
             context.tell(failures);
         }
         Ok(imported.pool.name())
     }
 
+    /// Adds a pool to those that are imported; if that cannot be, exports it again.
+    fn take_in(&self, imported: &Arc<Imported>) -> Result<()> {
+        let added = self.add(Arc::clone(imported));
+        if added.is_err() {
+            let mut admin = imported.lock()?;
+            imported.export(&mut admin)?;
+        }
+        added
+    }
+
     /// Imports again what was imported when the daemon last ran.
     pub(crate) fn import_remembered(self: &Arc<Self>) {
-        for (name, search) in self.remembered() {
+        let remembered = self.recall();
+        for (name, search) in remembered.pools {
             let import = ImportPool {
                 search,
                 pool: Some(name.clone()),
                 new_name: None,
-                read_only: false,
+                read_only: remembered.read_only.contains(&name),
                 force: false,
                 no_mount: false,
                 load_keys: true,
@@ -222,11 +248,8 @@ impl Daemon {
             match self.import_pools(&import, &mut context) {
                 Ok(_) => tracing::info!(pool = name, "imported"),
                 Err(failure) => {
-                    tracing::error!(
-                        pool = name,
-                        reason = failure.message,
-                        "could not be imported"
-                    );
+                    let reason = failure.message;
+                    tracing::error!(pool = name, reason, "could not be imported");
                 }
             }
         }
@@ -238,39 +261,59 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let imported = self.pool(name)?;
-        let _admin = imported.admin.lock();
-        self.unmount_all(&imported, &imported.mounted_ids(), force)?;
-        if !imported.pool.is_read_only() && imported.pool.suspended().is_none() {
-            imported.pool.record(&context.origin())?;
+        let imported = match self.pool(name) {
+            Ok(imported) => imported,
+            // One that could not be imported at the start is not to be tried again.
+            Err(_) if self.remove(name) => return Ok(()),
+            Err(failure) => return Err(failure),
+        };
+        let mut admin = imported.lock()?;
+        let unmounted = self.unmount_all(&imported, &imported.mounted_ids(), force)?;
+        let is_writable = !imported.pool.is_read_only() && imported.pool.suspended().is_none();
+        let recorded = match is_writable {
+            true => imported.pool.record(&context.origin()),
+            false => Ok(()),
+        };
+        let exported = match recorded {
+            Err(error) if imported.pool.suspended().is_none() => Err(error.into()),
+            _ => imported.export(&mut admin),
+        };
+        match exported {
+            Ok(()) => {
+                self.remove(name);
+            }
+            Err(_) => context.tell(self.mount_again(unmounted)),
         }
-        imported.dismiss_keeper();
-        imported.keys.lock().clear();
-        let exported = imported.pool.export();
-        self.remove(name);
-        match imported.pool.suspended() {
-            // Nothing can be written any more; what was synced is there.
-            Some(_) => Ok(()),
-            None => Ok(exported?),
-        }
+        exported
     }
 
-    pub(crate) fn destroy_pool(self: &Arc<Self>, name: &str, force: bool) -> Result<()> {
+    pub(crate) fn destroy_pool(
+        self: &Arc<Self>,
+        name: &str,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let imported = self.pool(name)?;
-        let _admin = imported.admin.lock();
-        self.unmount_all(&imported, &imported.mounted_ids(), force)?;
+        let mut admin = imported.lock()?;
+        let unmounted = self.unmount_all(&imported, &imported.mounted_ids(), force)?;
         imported.dismiss_keeper();
+        let destroyed = imported.pool.destroy();
+        if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
+            imported.hire_keeper();
+            context.tell(self.mount_again(unmounted));
+            return Ok(destroyed?);
+        }
         imported.keys.lock().clear();
-        imported.pool.destroy()?;
+        admin.let_go();
         self.remove(name);
-        Ok(())
+        Ok(destroyed?)
     }
 
     /// Pools by the devices found in some places; in the usual ones if none is named.
     fn candidates(&self, search: &[PathBuf]) -> Result<Vec<Candidate>> {
         let mut paths = Vec::new();
         if search.is_empty() {
-            paths.extend(self.remembered().into_values().flatten());
+            paths.extend(self.remembered_devices());
             paths.extend(disks());
         }
         for place in search {

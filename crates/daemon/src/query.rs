@@ -250,7 +250,7 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "mounted" if is_snapshot => Value::None,
         "mounted" => yes_no(imported.mounts.lock().contains_key(&entry.id)),
         "keystatus" if entry.suite == 0 => Value::None,
-        "keystatus" => Value::Text(key_state(imported, entry.key_root).into()),
+        "keystatus" => Value::Text(key_state(imported, imported.key_root(entry)?).into()),
         "rekeydate" if entry.suite == 0 => Value::None,
         "rekeydate" => match imported.keyring(entry) {
             Ok(keyring) => Value::Time(keyring.newest().created()),
@@ -285,7 +285,7 @@ fn key_row(imported: &Imported, entry: &pool::Entry) -> Result<Option<KeyRow>> {
     if entry.suite == 0 {
         return Ok(None);
     }
-    let root = imported.pool.entry(entry.key_root)?;
+    let root = imported.pool.entry(imported.key_root(entry)?)?;
     Ok(Some(KeyRow {
         name: imported.pool.name_of(entry.id)?,
         key_root: imported.pool.name_of(root.id)?,

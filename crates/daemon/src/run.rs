@@ -1,20 +1,18 @@
 //! Starting the daemon, and its end.
 
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixListener;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-
-use crate::api::Failure;
+use crate::api::{Failure, FailureKind};
+use crate::client::TAKEN;
 use crate::failure::Result;
+use crate::listen::{Listening, listen};
 use crate::pools::ImportPool;
-use crate::server::{Context, Served, listen};
+use crate::server::{Context, Served};
 use crate::state::Daemon;
 
 /// How to run the daemon.
@@ -39,46 +37,73 @@ pub fn serve(options: ServeOptions) -> Result<()> {
         // Whoever started it reads one line: that it is ready, or why not.
         let line = match &result {
             Ok(_) => "ready".to_owned(),
+            Err(failure) if failure.kind == FailureKind::Exists => TAKEN.to_owned(),
             Err(failure) => failure.message.replace('\n', " "),
         };
         let _ = writeln!(std::io::stdout(), "{line}");
         leave_terminal();
     }
-    let (daemon, listener, end) = result?;
-    let own = identity(&options.socket);
-    daemon.import_remembered();
-    import_named(&daemon, &options.import);
-    accept(&daemon, &listener, &end);
-    // Another daemon may have put its own there.
-    if own.is_some() && identity(&options.socket) == own {
-        let _ = std::fs::remove_file(&options.socket);
-    }
+    let started = result?;
+    started.daemon.import_remembered();
+    import_named(&started.daemon, &options.import);
+    accept(&started);
     Ok(())
 }
 
-/// Which file a path leads to.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
+/// A daemon that listens.
+struct Started {
+    daemon: Arc<Daemon>,
+    listening: Listening,
+    stops: Stops,
 }
 
-fn start(options: &ServeOptions) -> Result<(Arc<Daemon>, UnixListener, Arc<End>)> {
-    let state_dir = options.state_dir.clone().unwrap_or_else(default_state_dir);
+fn start(options: &ServeOptions) -> Result<Started> {
+    let state_dir = match &options.state_dir {
+        Some(dir) => dir.clone(),
+        None => default_state_dir(
+            rustix::process::geteuid().is_root(),
+            std::env::var_os("XDG_STATE_HOME"),
+            std::env::var_os("HOME"),
+        )?,
+    };
+    let listening = listen(&options.socket)?;
     start_log(options.detached, &state_dir)?;
     if options.detached {
         let _ = rustix::process::setsid();
     }
     keys::harden_process()?;
-    let listener = listen(&options.socket)?;
+    test_ciphers()?;
     // The first random number takes long; it is not to be the first command's.
     let warm = std::thread::Builder::new().name("warm-up".into());
     let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
     let hardware = cipher::hardware();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
-    let end = Arc::new(End::new()?);
-    stop_on_signals(&end)?;
-    let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes);
-    Ok((daemon, listener, end))
+    let stops = Stops::new()?;
+    stop_on_signals(&stops)?;
+    Ok(Started {
+        daemon: Daemon::new(&options.socket, &state_dir, options.cache_bytes),
+        listening,
+        stops,
+    })
+}
+
+/// Refuses to work with ciphers that do not compute what they must.
+fn test_ciphers() -> Result<()> {
+    let begin = Instant::now();
+    let failed: Vec<&str> = cipher::selftest()
+        .iter()
+        .filter(|test| !test.ok)
+        .map(|test| test.algorithm)
+        .collect();
+    tracing::debug!(took = ?begin.elapsed(), "the ciphers are tested");
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::other(format!(
+            "the self-test of {} failed: the processor or this program is faulty, and nothing \
+             may be encrypted with it",
+            failed.join(", ")
+        ))),
+    }
 }
 
 fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
@@ -101,97 +126,101 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
     }
 }
 
-/// That the daemon is to end. It wakes the thread that listens, whatever became of the socket's file.
-struct End {
-    /// By a signal, which does not wait for what is in use.
-    signalled: AtomicBool,
-    /// By a command, which has shut the pools down.
-    stopped: AtomicBool,
-    wakeup: OwnedFd,
-}
-
-impl End {
-    fn new() -> Result<End> {
-        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
-        Ok(End {
-            signalled: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
-            wakeup,
-        })
-    }
-
-    fn tell(&self, how: &AtomicBool) {
-        how.store(true, Ordering::Release);
-        // Fails only if it was told so often that it is awake anyway.
-        let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
-    }
-}
-
-fn accept(daemon: &Arc<Daemon>, listener: &UnixListener, end: &Arc<End>) {
+/// Serves commands until the daemon is to end.
+fn accept(started: &Started) {
     loop {
-        let mut wait = [
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::new(&end.wakeup, PollFlags::IN),
-        ];
-        match poll(&mut wait, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => {
-                tracing::error!(%error, "commands cannot be waited for");
-                end.signalled.store(true, Ordering::Release);
+        match started.stops.wait(&started.listening.listener) {
+            Next::Connection => {}
+            Next::Signal => return started.daemon.shut_down_by_force(),
+            Next::Stopped => return,
+        }
+        let Ok((stream, _)) = started.listening.listener.accept() else {
+            continue;
+        };
+        let daemon = Arc::clone(&started.daemon);
+        let stops = started.stops.clone();
+        let serve = move || {
+            if daemon.serve_one(stream) == Served::Stop {
+                stops.tell(STOPPED);
             }
-        }
-        let may_accept = wait[0].revents().contains(PollFlags::IN);
-        if end.signalled.load(Ordering::Acquire) {
-            if let Err(failure) = daemon.shut_down(true) {
-                tracing::error!(
-                    reason = failure.message,
-                    "not everything could be unmounted"
-                );
-            }
-            return;
-        }
-        if end.stopped.load(Ordering::Acquire) {
-            return;
-        }
-        if may_accept {
-            serve_next(daemon, listener, end);
+        };
+        if let Err(error) = std::thread::Builder::new()
+            .name("command".into())
+            .spawn(serve)
+        {
+            tracing::error!(%error, "a command could not be served");
         }
     }
 }
 
-fn serve_next(daemon: &Arc<Daemon>, listener: &UnixListener, end: &Arc<End>) {
-    let Ok((stream, _)) = listener.accept() else {
-        return;
-    };
-    let daemon = Arc::clone(daemon);
-    let end = Arc::clone(end);
-    let serve = move || {
-        if daemon.serve_one(stream) == Served::Stop {
-            end.tell(&end.stopped);
+/// Tells the thread that listens to end.
+#[derive(Clone)]
+struct Stops(Arc<(UnixStream, UnixStream)>);
+
+const STOPPED: u8 = 0;
+const SIGNALLED: u8 = 1;
+
+/// What the thread that listens is to do.
+enum Next {
+    Connection,
+    /// Unmount everything and end.
+    Signal,
+    /// End; everything is unmounted.
+    Stopped,
+}
+
+impl Stops {
+    fn new() -> Result<Stops> {
+        let pair = UnixStream::pair()
+            .map_err(|error| Failure::other(format!("the daemon cannot wait: {error}")))?;
+        Ok(Stops(Arc::new(pair)))
+    }
+
+    fn tell(&self, why: u8) {
+        // It fails only if nobody waits any more.
+        let _ = (&self.0.0).write_all(&[why]);
+    }
+
+    /// Waits for a connection, or for being told to end.
+    fn wait(&self, listener: &UnixListener) -> Next {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let told = &self.0.1;
+        loop {
+            let mut fds = [
+                PollFd::new(told, PollFlags::IN),
+                PollFd::new(listener, PollFlags::IN),
+            ];
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            if !fds[0].revents().is_empty() {
+                let mut why = [STOPPED];
+                let _ = (&*told).read_exact(&mut why);
+                return match why {
+                    [SIGNALLED] => Next::Signal,
+                    _ => Next::Stopped,
+                };
+            }
+            if !fds[1].revents().is_empty() {
+                return Next::Connection;
+            }
         }
-    };
-    if let Err(error) = std::thread::Builder::new()
-        .name("command".into())
-        .spawn(serve)
-    {
-        tracing::error!(%error, "a command could not be served");
     }
 }
 
 /// Has SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
-fn stop_on_signals(end: &Arc<End>) -> Result<()> {
-    let end = Arc::clone(end);
+fn stop_on_signals(stops: &Stops) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGHUP,
     ])
     .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
+    let stops = stops.clone();
     let watch = move || {
         for signal in signals.forever() {
             tracing::info!(signal, "told to stop");
-            end.tell(&end.signalled);
+            stops.tell(SIGNALLED);
         }
     };
     std::thread::Builder::new()
@@ -201,17 +230,25 @@ fn stop_on_signals(end: &Arc<End>) -> Result<()> {
     Ok(())
 }
 
-/// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state
-/// directory for others.
-fn default_state_dir() -> PathBuf {
-    if let Some(base) = std::env::var_os("XDG_STATE_HOME").filter(|base| !base.is_empty()) {
-        return Path::new(&base).join("strongroom");
+/// `/var/lib/strongroom` for root, else the user's state directory.
+fn default_state_dir(
+    is_root: bool,
+    state_home: Option<OsString>,
+    home: Option<OsString>,
+) -> Result<PathBuf> {
+    if is_root {
+        return Ok("/var/lib/strongroom".into());
     }
-    if rustix::process::geteuid().is_root() {
-        return "/var/lib/strongroom".into();
-    }
-    let base = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    base.unwrap_or_else(|| "/tmp".into()).join("strongroom")
+    let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
+    let home = || absolute(Path::new(&home?).join(".local/state"));
+    let base = state_home
+        .and_then(|dir| absolute(dir.into()))
+        .or_else(home);
+    base.map(|base| base.join("strongroom")).ok_or_else(|| {
+        Failure::usage(
+            "there is no HOME to remember pools in; say where: strongroom daemon --state-dir DIR",
+        )
+    })
 }
 
 /// Logs to the terminal, or detached to `daemon.log` in the state directory.
@@ -255,5 +292,47 @@ fn leave_terminal() {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ciphers_of_this_machine_work() {
+        test_ciphers().unwrap();
+    }
+
+    #[test]
+    fn the_list_of_pools_is_never_where_others_can_write() {
+        let dir = |root, state: Option<&str>, home: Option<&str>| {
+            default_state_dir(root, state.map(Into::into), home.map(Into::into))
+        };
+        let is = |found: Result<PathBuf>, path: &str| found.unwrap() == Path::new(path);
+        assert!(is(dir(true, None, None), "/var/lib/strongroom"));
+        assert!(is(dir(false, Some("/s"), Some("/h")), "/s/strongroom"));
+        assert!(is(
+            dir(false, Some("relative"), Some("/h")),
+            "/h/.local/state/strongroom"
+        ));
+        for home in [None, Some("")] {
+            let failure = dir(false, None, home).unwrap_err();
+            assert!(failure.message.contains("--state-dir"));
+        }
+    }
+
+    #[test]
+    fn whoever_listens_can_be_told_to_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let stops = Stops::new().unwrap();
+        let _connection = UnixStream::connect(&socket).unwrap();
+        assert!(matches!(stops.wait(&listener), Next::Connection));
+        // Also without the socket, and before any connection that waits.
+        std::fs::remove_file(&socket).unwrap();
+        stops.tell(SIGNALLED);
+        assert!(matches!(stops.wait(&listener), Next::Signal));
     }
 }

@@ -1,19 +1,17 @@
 //! Serving commands: one connection, one command, one thread.
 
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use keys::{KeySource, Location, Secret};
-use pool::{Entry, Origin};
+use keys::Secret;
+use pool::Origin;
 use vfs::Caller;
 
 use crate::api::{
     API_VERSION, Answer, Ask, Command, DaemonReport, Failure, FailureKind, Reply, Request,
 };
 use crate::failure::Result;
-use crate::imported::Imported;
+use crate::keycommands::unloaded_roots;
 use crate::keyholder::Asker;
 use crate::mounts::HowToMount;
 use crate::pools::{ImportPool, NewPool};
@@ -85,51 +83,6 @@ impl Asker for Remote<'_> {
     }
 }
 
-/// Listens where commands look for the daemon.
-pub(crate) fn listen(socket: &Path) -> Result<UnixListener> {
-    let failed = |what: &str, error: std::io::Error| {
-        Failure::other(format!("cannot {what} {}: {error}", socket.display()))
-    };
-    if let Some(dir) = socket.parent() {
-        make_private_dir(dir).map_err(|error| failed("make the directory of", error))?;
-    }
-    match UnixListener::bind(socket) {
-        Ok(listener) => private(socket, listener),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(socket).is_ok() {
-                return Err(Failure::new(
-                    FailureKind::Busy,
-                    format!("a daemon runs already at {}", socket.display()),
-                ));
-            }
-            // Its owner was killed.
-            std::fs::remove_file(socket).map_err(|error| failed("replace", error))?;
-            let listener =
-                UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
-            private(socket, listener)
-        }
-        Err(error) => Err(failed("listen at", error)),
-    }
-}
-
-fn make_private_dir(dir: &Path) -> std::io::Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    std::fs::create_dir_all(dir)?;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
-}
-
-fn private(socket: &Path, listener: UnixListener) -> Result<UnixListener> {
-    let mode = std::fs::Permissions::from_mode(0o600);
-    // A caller that has gone again must not keep the others waiting.
-    listener
-        .set_nonblocking(true)
-        .and_then(|()| std::fs::set_permissions(socket, mode))
-        .map_err(|error| Failure::other(format!("cannot protect {}: {error}", socket.display())))?;
-    Ok(listener)
-}
-
 impl Daemon {
     /// Serves one connection.
     pub(crate) fn serve_one(self: &Arc<Self>, mut stream: UnixStream) -> Served {
@@ -166,7 +119,7 @@ impl Daemon {
             asker: &mut remote,
         };
         if let Command::DaemonStop = request.command {
-            self.shut_down(false)?;
+            self.shut_down()?;
             return Ok(Outcome::Stop);
         }
         self.run(request.command, &mut context).map(Outcome::Reply)
@@ -217,7 +170,9 @@ impl Daemon {
             Command::PoolExport { pool, force } => {
                 self.export_pool(&pool, force, context).map(done)
             }
-            Command::PoolDestroy { pool, force } => self.destroy_pool(&pool, force).map(done),
+            Command::PoolDestroy { pool, force } => {
+                self.destroy_pool(&pool, force, context).map(done)
+            }
             Command::PoolStatus { pools } => self.status(&pools).map(Reply::Pools),
             Command::PoolScrub { pool, stop } => self.scrub(&pool, stop, context).map(done),
             Command::PoolHistory { pool, internal } => {
@@ -299,7 +254,9 @@ impl Daemon {
                 ..
             } => self.mount_all(load_keys, context).map(done),
             Command::Mounts => self.mount_list().map(Reply::Mounts),
-            Command::Unmount { target, force } => self.unmount(target.as_deref(), force).map(done),
+            Command::Unmount { target, force } => {
+                self.unmount(target.as_deref(), force, context).map(done)
+            }
             Command::KeyLoad {
                 names,
                 recursive,
@@ -312,10 +269,9 @@ impl Daemon {
                 names,
                 recursive,
                 force,
-            } => self.key_unload(&names, recursive, force).map(done),
+            } => self.key_unload(&names, recursive, force, context).map(done),
             Command::KeyChange { name, keysource } => {
                 let (imported, entry) = self.find(&name)?;
-                let _admin = imported.admin.lock();
                 let origin = context.origin();
                 imported
                     .change_key(&entry, keysource.as_deref(), &origin, context.asker)
@@ -337,7 +293,7 @@ impl Daemon {
 
     fn scrub(&self, pool: &str, stop: bool, context: &mut Context<'_>) -> Result<()> {
         let imported = self.pool(pool)?;
-        let _admin = imported.admin.lock();
+        let _admin = imported.lock()?;
         imported.pool.record(&context.origin())?;
         if stop {
             imported.pool.scrub_stop()?;
@@ -356,131 +312,30 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let (imported, entry) = self.find(name)?;
-        let _admin = imported.admin.lock();
-        if load_keys && entry.suite != 0 && imported.wrapping_key(entry.key_root)?.is_none() {
-            let root = imported.pool.entry(entry.key_root)?;
-            imported.load_key(&root, None, false, context.asker)?;
+        if load_keys && entry.suite != 0 {
+            imported.ensure_key(imported.key_root(&entry)?, context.asker)?;
         }
+        let _admin = imported.lock()?;
+        let entry = imported.again(&entry, name)?;
         self.mount(&imported, &entry, how).map(|_| ())
     }
 
     fn mount_all(self: &Arc<Self>, load_keys: bool, context: &mut Context<'_>) -> Result<()> {
         let mut failures = Vec::new();
         for imported in self.pools() {
-            let _admin = imported.admin.lock();
-            let entries = imported.all_heads()?;
             if load_keys {
-                for root in unloaded_roots(&imported, &entries) {
-                    failures.extend(imported.load_key(&root, None, false, context.asker).err());
+                for root in unloaded_roots(&imported)? {
+                    failures.extend(imported.ensure_key(root, context.asker).err());
                 }
             }
+            // One that was exported meanwhile has nothing to mount.
+            let Ok(_admin) = imported.lock() else {
+                continue;
+            };
+            let entries = imported.all_heads()?;
             failures.extend(self.mount_automatic(&imported, &entries, context.caller()));
         }
         first_of(failures, context)
-    }
-
-    fn key_load(
-        &self,
-        names: &[String],
-        recursive: bool,
-        location: Option<&str>,
-        dry_run: bool,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let mut failures = Vec::new();
-        for (imported, entries) in self.key_targets(names, recursive)? {
-            let _admin = imported.admin.lock();
-            for entry in &entries {
-                let mut load = || {
-                    let root = key_root(&imported, entry, names)?;
-                    let Some(root) = root else { return Ok(()) };
-                    let is_loaded = imported.keys.lock().contains_key(&root.id);
-                    if is_loaded && !dry_run && names.is_empty() {
-                        return Ok(());
-                    }
-                    let source = location
-                        .map(|text| other_source(&imported, &root, text))
-                        .transpose()?;
-                    imported.load_key(&root, source.as_ref(), dry_run, context.asker)
-                };
-                failures.extend(load().err());
-            }
-        }
-        first_of(failures, context)
-    }
-
-    fn key_unload(self: &Arc<Self>, names: &[String], recursive: bool, force: bool) -> Result<()> {
-        for (imported, entries) in self.key_targets(names, recursive)? {
-            let _admin = imported.admin.lock();
-            for entry in &entries {
-                let Some(root) = key_root(&imported, entry, names)? else {
-                    continue;
-                };
-                if !imported.keys.lock().contains_key(&root.id) {
-                    if names.is_empty() || recursive {
-                        continue;
-                    }
-                    let name = imported.pool.name_of(root.id)?;
-                    return Err(Failure::new(
-                        FailureKind::NoKey,
-                        format!("the key of '{name}' is not loaded"),
-                    ));
-                }
-                self.unload_key(&imported, &root, force)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets a key. With `force`, what is mounted with it is unmounted first.
-    fn unload_key(
-        self: &Arc<Self>,
-        imported: &Arc<Imported>,
-        root: &Entry,
-        force: bool,
-    ) -> Result<()> {
-        let mut users = Vec::new();
-        for id in imported.mounted_ids() {
-            if imported.pool.entry(id)?.key_root == root.id {
-                users.push(id);
-            }
-        }
-        if let Some(user) = users.first().filter(|_| !force) {
-            let (root, user) = (
-                imported.pool.name_of(root.id)?,
-                imported.pool.name_of(*user)?,
-            );
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "the key of '{root}' is in use: '{user}' is mounted; unmount it, or use -f"
-                ),
-            ));
-        }
-        self.unmount_all(imported, &users, force)?;
-        imported.keys.lock().remove(&root.id);
-        Ok(())
-    }
-
-    /// The datasets whose keys a command is about, by pool; all if it names none.
-    fn key_targets(&self, names: &[String], recursive: bool) -> Result<Vec<KeyTargets>> {
-        if names.is_empty() {
-            let all = self.pools().into_iter().map(|imported| {
-                let entries = imported.all_heads()?;
-                Ok((imported, entries))
-            });
-            return all.collect();
-        }
-        let named = names.iter().map(|name| {
-            let (imported, entry) = self.find(name)?;
-            let entries = if recursive {
-                imported.heads_below(&entry)?
-            } else {
-                vec![entry]
-            };
-            Ok((imported, entries))
-        });
-        named.collect()
     }
 
     fn report(&self) -> DaemonReport {
@@ -498,52 +353,8 @@ impl Daemon {
     }
 }
 
-/// The key root that a command means by a dataset: itself. Where a dataset was named that inherits
-/// its key, that is an error; where it was not, it is passed over.
-fn key_root(
-    imported: &Imported,
-    entry: &Arc<Entry>,
-    names: &[String],
-) -> Result<Option<Arc<Entry>>> {
-    if entry.suite != 0 && entry.key_root == entry.id {
-        return Ok(Some(Arc::clone(entry)));
-    }
-    let name = imported.pool.name_of(entry.id)?;
-    if !names.contains(&name) {
-        return Ok(None);
-    }
-    if entry.suite == 0 {
-        return Err(Failure::other(format!("'{name}' is not encrypted")));
-    }
-    let root = imported.pool.name_of(entry.key_root)?;
-    Err(Failure::other(format!(
-        "'{name}' has its key from '{root}'; load or unload that"
-    )))
-}
-
-fn unloaded_roots(imported: &Imported, entries: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
-    let keys = imported.keys.lock();
-    entries
-        .iter()
-        .filter(|entry| {
-            entry.suite != 0 && entry.key_root == entry.id && !keys.contains_key(&entry.id)
-        })
-        .cloned()
-        .collect()
-}
-
-/// A key source with the same format and another location.
-fn other_source(imported: &Imported, root: &Entry, location: &str) -> Result<KeySource> {
-    let own = imported.keysource(root)?;
-    let text = format!("{},{location}", own.format());
-    let source: KeySource = text.parse()?;
-    match source.location() {
-        Location::Prompt | Location::File(_) => Ok(source),
-    }
-}
-
 /// The first failure is the command's; the others are told.
-fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()> {
+pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()> {
     if failures.is_empty() {
         return Ok(());
     }
@@ -551,9 +362,6 @@ fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()>
     context.tell(failures);
     Err(first)
 }
-
-/// Datasets of one pool whose keys a command is about.
-type KeyTargets = (Arc<Imported>, Vec<Arc<Entry>>);
 
 enum Outcome {
     Reply(Reply),

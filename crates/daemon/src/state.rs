@@ -1,6 +1,6 @@
 //! What the daemon owns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,18 @@ pub(crate) struct Daemon {
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) socket: PathBuf,
     state_dir: PathBuf,
-    pools: Mutex<BTreeMap<String, Arc<Imported>>>,
+    pools: Mutex<Pools>,
+}
+
+/// The pools that this daemon has, and those it is to have at its next start.
+#[derive(Default)]
+struct Pools {
+    imported: BTreeMap<String, Arc<Imported>>,
+    /// Not imported now, for no reason that anybody asked for: they could not be imported at the
+    /// start, or were exported for the daemon to end.
+    absent: Remembered,
+    /// Whether the daemon is ending, so that none may be added.
+    stopping: bool,
 }
 
 /// Time and chance from the system.
@@ -60,10 +71,30 @@ pub(crate) fn new_guid() -> u64 {
 }
 
 /// Pools that were imported and not exported, for the next start.
-#[derive(Default, Serialize, Deserialize)]
-struct Remembered {
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Remembered {
     /// The devices of each pool, by its name.
-    pools: BTreeMap<String, Vec<PathBuf>>,
+    pub(crate) pools: BTreeMap<String, Vec<PathBuf>>,
+    /// Those of them that are not to be written to.
+    #[serde(default)]
+    pub(crate) read_only: BTreeSet<String>,
+}
+
+impl Remembered {
+    fn insert(&mut self, imported: &Imported) {
+        let name = imported.pool.name();
+        let devices = imported.pool.devices();
+        let paths = devices.into_iter().map(|device| device.path.into());
+        self.pools.insert(name.clone(), paths.collect());
+        if imported.pool.is_read_only() {
+            self.read_only.insert(name);
+        }
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        self.read_only.remove(name);
+        self.pools.remove(name).is_some()
+    }
 }
 
 impl Daemon {
@@ -95,12 +126,12 @@ impl Daemon {
 
     /// The imported pools, by name.
     pub(crate) fn pools(&self) -> Vec<Arc<Imported>> {
-        self.pools.lock().values().cloned().collect()
+        self.pools.lock().imported.values().cloned().collect()
     }
 
     /// An imported pool.
     pub(crate) fn pool(&self, name: &str) -> Result<Arc<Imported>> {
-        self.pools.lock().get(name).cloned().ok_or_else(|| {
+        self.pools.lock().imported.get(name).cloned().ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 format!("there is no imported pool '{name}'; 'strongroom pool import' shows those that could be"),
@@ -125,48 +156,75 @@ impl Daemon {
     pub(crate) fn add(&self, imported: Arc<Imported>) -> Result<()> {
         let name = imported.pool.name();
         let mut pools = self.pools.lock();
-        if pools.contains_key(&name) {
+        if pools.stopping {
+            return Err(Failure::new(FailureKind::Busy, "the daemon is ending"));
+        }
+        if pools.imported.contains_key(&name) {
             return Err(already_imported(&name));
         }
-        pools.insert(name, imported);
-        drop(pools);
-        self.remember();
+        pools.absent.remove(&name);
+        pools.imported.insert(name, imported);
+        self.remember(&pools);
         Ok(())
     }
 
-    /// Lets a pool go.
-    pub(crate) fn remove(&self, name: &str) {
-        self.pools.lock().remove(name);
-        self.remember();
+    /// Lets a pool go, for good. False if there is none of that name, neither here nor remembered.
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        let mut pools = self.pools.lock();
+        let was_imported = pools.imported.remove(name).is_some();
+        let was_absent = pools.absent.remove(name);
+        self.remember(&pools);
+        was_imported || was_absent
+    }
+
+    /// Lets a pool go, until the next start.
+    pub(crate) fn set_aside(&self, imported: &Imported) {
+        let mut pools = self.pools.lock();
+        pools.imported.remove(&imported.pool.name());
+        pools.absent.insert(imported);
+        self.remember(&pools);
+    }
+
+    /// Whether no more pools are taken in.
+    pub(crate) fn set_stopping(&self, stopping: bool) {
+        self.pools.lock().stopping = stopping;
     }
 
     fn memory(&self) -> PathBuf {
         self.state_dir.join("pools.json")
     }
 
-    /// The devices of pools that were imported when the daemon last ran.
-    pub(crate) fn remembered(&self) -> BTreeMap<String, Vec<PathBuf>> {
+    /// Reads which pools there were when the daemon last ran. They stay remembered until they are
+    /// imported and exported again, also if they cannot be imported now.
+    pub(crate) fn recall(&self) -> Remembered {
         let text = std::fs::read_to_string(self.memory()).unwrap_or_default();
-        let remembered: Remembered = serde_json::from_str(&text).unwrap_or_default();
-        remembered.pools
+        let remembered: Remembered = serde_json::from_str(&text).unwrap_or_else(|error| {
+            if !text.is_empty() {
+                let file = self.memory();
+                tracing::error!(%error, file = %file.display(), "the list of pools cannot be read");
+            }
+            Remembered::default()
+        });
+        self.pools.lock().absent = remembered.clone();
+        remembered
     }
 
-    fn remember(&self) {
-        let pools = self.pools.lock();
-        let pools = pools
-            .iter()
-            .map(|(name, imported)| {
-                let devices = imported.pool.devices();
-                (
-                    name.clone(),
-                    devices
-                        .into_iter()
-                        .map(|device| device.path.into())
-                        .collect(),
-                )
-            })
-            .collect();
-        if let Err(error) = self.write_memory(&Remembered { pools }) {
+    /// The devices of pools that are remembered.
+    pub(crate) fn remembered_devices(&self) -> Vec<PathBuf> {
+        let remembered = Daemon::to_remember(&self.pools.lock());
+        remembered.pools.into_values().flatten().collect()
+    }
+
+    fn to_remember(pools: &Pools) -> Remembered {
+        let mut remembered = pools.absent.clone();
+        for imported in pools.imported.values() {
+            remembered.insert(imported);
+        }
+        remembered
+    }
+
+    fn remember(&self, pools: &Pools) {
+        if let Err(error) = self.write_memory(&Daemon::to_remember(pools)) {
             tracing::warn!(%error, "the list of imported pools could not be written");
         }
     }
@@ -177,42 +235,6 @@ impl Daemon {
         let text = serde_json::to_string_pretty(remembered)?;
         std::fs::write(&new, text)?;
         std::fs::rename(new, self.memory())
-    }
-
-    /// Unmounts everything and commits it. Pools stay marked as this host's, as after a crash but
-    /// with nothing lost, and are imported again at the next start.
-    pub(crate) fn shut_down(self: &Arc<Self>, force: bool) -> Result<()> {
-        let pools = self.pools();
-        let mut admin = Vec::new();
-        for imported in &pools {
-            match imported.admin.try_lock_for(PATIENCE) {
-                Some(guard) => admin.push(guard),
-                // It may wait for somebody who has gone, at a prompt.
-                None if force => tracing::warn!(
-                    pool = imported.pool.name(),
-                    "a command is cut short by the end of the daemon"
-                ),
-                None => {
-                    let name = imported.pool.name();
-                    return Err(Failure::new(
-                        FailureKind::Busy,
-                        format!("another command is under way for pool '{name}'"),
-                    ));
-                }
-            }
-        }
-        // While anything is in use the daemon goes on, and looks after every pool.
-        for imported in &pools {
-            self.unmount_all(imported, &imported.mounted_ids(), force)?;
-        }
-        for imported in &pools {
-            imported.dismiss_keeper();
-            if !imported.pool.is_read_only() {
-                imported.pool.commit()?;
-            }
-        }
-        self.pools.lock().clear();
-        Ok(())
     }
 }
 

@@ -277,7 +277,7 @@ EXAMPLES
     strongroom set compression=zstd-3 tank/home
 
   Two, of two datasets:
-    strongroom set atime=off readonly=on tank/home/ann tank/home/bob
+    strongroom set atime=off recordsize=1M tank/home/ann tank/home/bob
 
 EXIT CODES
   2 for a property that is not known or cannot be set, or a value that is not allowed; 3 if there

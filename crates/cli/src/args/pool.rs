@@ -94,8 +94,9 @@ EXAMPLES
   Everything that is found, with keys that are in files:
     strongroom pool import -a -l
 
-  One pool, under another name, changing nothing on its devices:
-    strongroom pool import -d /mnt/rescue -o readonly=on tank rescued
+  One pool, under another name; one without changing anything on its devices:
+    strongroom pool import -d /mnt/rescue tank rescued
+    strongroom pool import -d /mnt/rescue -o readonly=on tank
 
 JSON
   [{\"name\", \"guid\", \"state\", \"host\", \"active\", \"devices\": [...]}, ...] for what can be

@@ -1,0 +1,166 @@
+//! The place where the daemon listens: one daemon has it, and nobody else can pose as it.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::api::{Failure, FailureKind};
+use crate::client::fallback_dir;
+use crate::failure::Result;
+
+/// A socket, and the lock that says whose it is.
+pub(crate) struct Listening {
+    pub(crate) listener: UnixListener,
+    socket: PathBuf,
+    /// Held until the process ends. The file stays: removing it would let two have it.
+    _lock: File,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Listens where commands look for the daemon.
+pub(crate) fn listen(socket: &Path) -> Result<Listening> {
+    let failed = |what: &str, error: std::io::Error| {
+        Failure::other(format!("cannot {what} {}: {error}", socket.display()))
+    };
+    if let Some(dir) = socket.parent() {
+        make_private_dir(dir).map_err(|error| failed("make the directory of", error))?;
+        if dir == fallback_dir() {
+            check_private(dir)?;
+        }
+    }
+    let lock = lock(socket)?;
+    // A daemon of a version without the lock.
+    if UnixStream::connect(socket).is_ok() {
+        return Err(taken(socket));
+    }
+    // Whoever left it there was killed: it would have had the lock.
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("replace", error));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
+    std::fs::set_permissions(socket, Permissions::from_mode(0o600))
+        .map_err(|error| failed("protect", error))?;
+    Ok(Listening {
+        listener,
+        socket: socket.to_owned(),
+        _lock: lock,
+    })
+}
+
+/// Takes the lock beside a socket, if no other daemon has it.
+fn lock(socket: &Path) -> Result<File> {
+    let mut path = OsString::from(socket);
+    path.push(".lock");
+    let failed = |error: Errno| {
+        let path = Path::new(&path).display();
+        Failure::other(format!("cannot lock {path}: {error}"))
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file =
+        rustix::fs::open(Path::new(&path), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file.into()),
+        Err(Errno::WOULDBLOCK) => Err(taken(socket)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn taken(socket: &Path) -> Failure {
+    Failure::new(
+        FailureKind::Exists,
+        format!("a daemon already listens at {}", socket.display()),
+    )
+}
+
+fn make_private_dir(dir: &Path) -> std::io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Refuses a directory in which somebody else could put another socket in the place of ours.
+fn check_private(dir: &Path) -> Result<()> {
+    let refused = |what: &str| {
+        Err(Failure::new(
+            FailureKind::Permission,
+            format!(
+                "{} {what}; say where else to listen: --socket PATH",
+                dir.display()
+            ),
+        ))
+    };
+    let found = std::fs::symlink_metadata(dir)
+        .map_err(|error| Failure::other(format!("{}: {error}", dir.display())))?;
+    let own = rustix::process::geteuid().as_raw();
+    if !found.is_dir() {
+        return refused("is not a directory of its own");
+    }
+    if found.uid() != own && found.uid() != 0 {
+        return refused("belongs to someone else");
+    }
+    if found.mode() & 0o022 != 0 {
+        return refused("can be written by others");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_daemon_has_a_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("deep/socket");
+        let first = listen(&socket).unwrap();
+        assert_eq!(
+            std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(
+            listen(&socket).err().map(|failure| failure.kind),
+            Some(FailureKind::Exists)
+        );
+        drop(first);
+        assert!(!socket.exists());
+        listen(&socket).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("socket");
+        drop(UnixListener::bind(&socket).unwrap());
+        let listening = listen(&socket).unwrap();
+        UnixStream::connect(&socket).unwrap();
+        drop(listening);
+    }
+
+    #[test]
+    fn directories_of_others_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        make_private_dir(&own).unwrap();
+        check_private(&own).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert!(check_private(&link).is_err());
+        std::fs::set_permissions(&own, Permissions::from_mode(0o770)).unwrap();
+        assert!(check_private(&own).is_err());
+        assert!(check_private(&dir.path().join("absent")).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! The end of the daemon.
+
+use std::sync::Arc;
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::imported::{Admin, Imported};
+use crate::mounts::{InPool, Unmounted};
+use crate::state::Daemon;
+
+impl Daemon {
+    /// Unmounts everything and exports all pools, to be imported again at the next start. If
+    /// something is in use, all stays as it is.
+    pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
+        self.set_stopping(true);
+        let result = self.leave_all(false);
+        if result.is_err() {
+            self.set_stopping(false);
+        }
+        result
+    }
+
+    /// As [`Daemon::shut_down`], but also what is in use is unmounted, and one pool that cannot be
+    /// exported does not keep the others.
+    pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
+        self.set_stopping(true);
+        if let Err(failure) = self.leave_all(true) {
+            tracing::error!(reason = failure.message, "not everything could be exported");
+        }
+    }
+
+    fn leave_all(self: &Arc<Self>, force: bool) -> Result<()> {
+        let pools = self.pools();
+        // One that was exported meanwhile has left already.
+        let mut held: Vec<(&Arc<Imported>, Admin<'_>)> = pools
+            .iter()
+            .filter_map(|imported| Some((imported, imported.lock().ok()?)))
+            .collect();
+        let wanted: Vec<InPool<'_>> = held
+            .iter()
+            .map(|(imported, _)| (*imported, imported.mounted_ids()))
+            .collect();
+        let unmounted = match force {
+            false => self.unmount_from(&wanted, false)?,
+            true => {
+                log(self.unmount_what_can(&wanted, true));
+                Vec::new()
+            }
+        };
+        let mut failures = Vec::new();
+        for (imported, admin) in &mut held {
+            match imported.export(admin) {
+                Ok(()) => self.set_aside(imported),
+                Err(failure) => failures.push(failure.context(imported.pool.name())),
+            }
+        }
+        // What is left is what could not be exported.
+        let is_left = |was: &Unmounted| self.pool(&was.pool_name()).is_ok();
+        log(self.mount_again(unmounted.into_iter().filter(is_left).collect()));
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(failures.remove(0)),
+        }
+    }
+}
+
+fn log(failures: Vec<Failure>) {
+    for failure in failures {
+        tracing::error!(reason = failure.message, "while the daemon ends");
+    }
+}

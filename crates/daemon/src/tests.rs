@@ -1,0 +1,270 @@
+//! The daemon in one process, without mounts.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use keys::Secret;
+use pool::PoolState;
+
+use crate::api::{Ask, FailureKind, Props};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keyholder::Asker;
+use crate::pools::{ImportPool, NewPool, Unattended};
+use crate::server::Context;
+use crate::state::Daemon;
+
+const CACHE: u64 = 16 << 20;
+const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+fn daemon(dir: &Path) -> Arc<Daemon> {
+    Daemon::new(&dir.join("socket"), &dir.join("state"), CACHE)
+}
+
+/// Does something as a command that asks nobody.
+fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut nobody = Unattended::default();
+    work(&mut Context::internal("test", &mut nobody))
+}
+
+fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
+    let new = NewPool {
+        name: name.into(),
+        devices: vec![dir.join(name)],
+        size: Some(64 << 20),
+        force: false,
+        props: vec![("mountpoint".into(), "none".into())],
+        no_mount: true,
+    };
+    command(|context| daemon.create_pool(new, context)).unwrap();
+    daemon.pool(name).unwrap()
+}
+
+fn encrypted(keysource: &str) -> Props {
+    vec![
+        ("encryption".into(), "on".into()),
+        ("keysource".into(), keysource.into()),
+    ]
+}
+
+/// The keysource of a new key file.
+fn key_file(dir: &Path, name: &str) -> String {
+    let path = dir.join(name);
+    let key = keys::keygen(keys::Format::Raw, &cipher::SystemRandom).unwrap();
+    keys::write_key_file(&path, &key).unwrap();
+    format!("raw,file://{}", path.display())
+}
+
+fn create(daemon: &Arc<Daemon>, name: &str, props: &Props) {
+    command(|context| daemon.create(name, props, false, true, context)).unwrap();
+}
+
+/// Someone who has been asked, and has not answered yet.
+struct Slow {
+    asked: Sender<()>,
+    answer: Receiver<()>,
+}
+
+impl Asker for Slow {
+    fn ask(&mut self, _: Ask) -> Result<Option<Secret>> {
+        self.asked.send(()).unwrap();
+        self.answer.recv().unwrap();
+        Ok(Some(Secret::from_slice(KEY.as_bytes())?))
+    }
+
+    fn notice(&mut self, _: String) {}
+}
+
+/// Has a command ask, does something before the answer comes, and returns what became of the command.
+fn while_asked<T: Send>(
+    work: impl FnOnce(&mut Context<'_>) -> T + Send,
+    meanwhile: impl FnOnce(),
+) -> T {
+    let (asked, was_asked) = channel();
+    let (answer, answers) = channel();
+    thread::scope(|scope| {
+        let command = scope.spawn(|| {
+            let mut slow = Slow {
+                asked,
+                answer: answers,
+            };
+            work(&mut Context::internal("test", &mut slow))
+        });
+        was_asked.recv().unwrap();
+        let begin = Instant::now();
+        meanwhile();
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        answer.send(()).unwrap();
+        command.join().unwrap()
+    })
+}
+
+#[test]
+fn snapshots_follow_the_key_of_their_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    let imported = create_pool(&daemon, dir.path(), "tank");
+    create(
+        &daemon,
+        "tank/top",
+        &encrypted(&key_file(dir.path(), "one")),
+    );
+    create(&daemon, "tank/top/below", &Vec::new());
+    let names = ["tank/top/below@before".to_owned()];
+    command(|context| daemon.snapshot(&names, false, context)).unwrap();
+    let entry = |name: &str| daemon.find(name).unwrap().1;
+    let below = entry("tank/top/below");
+    let top = entry("tank/top");
+    assert_eq!(below.key_root, top.id);
+    let source = key_file(dir.path(), "two");
+    command(|context| imported.change_key(&below, Some(&source), &context.origin(), context.asker))
+        .unwrap();
+
+    // The old key is not needed, and the new one is.
+    let snapshot = entry("tank/top/below@before");
+    assert_eq!(imported.key_root(&snapshot).unwrap(), below.id);
+    let unload = |name: &str| {
+        command(|context| daemon.key_unload(&[name.into()], false, false, context)).unwrap();
+    };
+    unload("tank/top");
+    assert!(imported.data_keys(&snapshot).unwrap().is_some());
+    let status = |name: &str| daemon.key_status(&[name.into()]).unwrap().remove(0);
+    assert_eq!(
+        status("tank/top/below@before").key_root,
+        "tank/top/below".to_owned()
+    );
+    assert_eq!(status("tank/top/below@before").status, "available");
+    unload("tank/top/below");
+    assert_eq!(status("tank/top/below@before").status, "unavailable");
+    let failure = imported.data_keys(&snapshot).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NoKey);
+}
+
+#[test]
+fn a_question_without_an_answer_blocks_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    let imported = create_pool(&daemon, dir.path(), "tank");
+    let prompt = encrypted("hex,prompt");
+    let made = while_asked(
+        |context| daemon.create("tank/asked", &prompt, false, true, context),
+        || create(&daemon, "tank/other", &Vec::new()),
+    );
+    made.unwrap();
+    // What was assumed is looked at again.
+    let made = while_asked(
+        |context| daemon.create("tank/twice", &prompt, false, true, context),
+        || create(&daemon, "tank/twice", &Vec::new()),
+    );
+    assert_eq!(made.unwrap_err().kind, FailureKind::Exists);
+    let unload = ["tank/asked".to_owned()];
+    command(|context| daemon.key_unload(&unload, false, false, context)).unwrap();
+    let source = key_file(dir.path(), "new");
+    let entry = imported.pool.find("tank/asked").unwrap();
+    let loaded = while_asked(
+        |context| imported.load_key(&entry, None, false, context.asker),
+        || {
+            command(|context| {
+                daemon
+                    .destroy("tank/asked", true, false, false, context)
+                    .map(drop)
+            })
+            .unwrap()
+        },
+    );
+    assert_eq!(loaded.unwrap_err().kind, FailureKind::NotFound);
+    create(&daemon, "tank/asked", &encrypted(&source));
+    let entry = imported.pool.find("tank/asked").unwrap();
+    let changed = while_asked(
+        |context| {
+            let origin = context.origin();
+            imported.change_key(&entry, Some("hex,prompt"), &origin, context.asker)
+        },
+        || daemon.shut_down().unwrap(),
+    );
+    assert_eq!(changed.unwrap_err().kind, FailureKind::NotFound);
+}
+
+#[test]
+fn pools_come_back_after_the_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = daemon(dir.path());
+    let tank = create_pool(&first, dir.path(), "tank");
+    create_pool(&first, dir.path(), "vault");
+    first.shut_down_by_force();
+    assert!(first.pools().is_empty());
+    assert_eq!(tank.pool.superblock().state, PoolState::Exported);
+    drop((tank, first));
+
+    // One that is not there for a while is not forgotten.
+    std::fs::rename(dir.path().join("vault"), dir.path().join("away")).unwrap();
+    let second = daemon(dir.path());
+    second.import_remembered();
+    assert_eq!(names(&second), ["tank"]);
+    command(|context| second.export_pool("tank", false, context)).unwrap();
+    drop(second);
+    std::fs::rename(dir.path().join("away"), dir.path().join("vault")).unwrap();
+    let third = daemon(dir.path());
+    third.import_remembered();
+    assert_eq!(names(&third), ["vault"]);
+}
+
+#[test]
+fn what_was_not_to_be_written_comes_back_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = daemon(dir.path());
+    create_pool(&first, dir.path(), "tank");
+    command(|context| first.export_pool("tank", false, context)).unwrap();
+    let import = ImportPool {
+        search: vec![dir.path().join("tank")],
+        pool: None,
+        new_name: None,
+        read_only: true,
+        force: false,
+        no_mount: true,
+        load_keys: false,
+    };
+    command(|context| first.import_pools(&import, context)).unwrap();
+    first.shut_down().unwrap();
+    drop(first);
+    let second = daemon(dir.path());
+    second.import_remembered();
+    assert!(second.pool("tank").unwrap().pool.is_read_only());
+}
+
+#[test]
+fn a_pool_that_cannot_be_exported_stays_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = daemon(dir.path());
+    let busy = create_pool(&first, dir.path(), "busy");
+    create_pool(&first, dir.path(), "idle");
+    let open = busy.pool.open_dataset(busy.pool.top().unwrap().id).unwrap();
+    let exported = command(|context| first.export_pool("busy", false, context));
+    assert_eq!(exported.unwrap_err().kind, FailureKind::Busy);
+    assert_eq!(names(&first), ["busy", "idle"]);
+    assert!(busy.has_keeper());
+    let destroyed = command(|context| first.destroy_pool("busy", false, context));
+    assert_eq!(destroyed.unwrap_err().kind, FailureKind::Busy);
+    assert!(busy.has_keeper());
+
+    // The other one has left properly, and is not forgotten.
+    assert_eq!(first.shut_down().unwrap_err().kind, FailureKind::Busy);
+    assert_eq!(names(&first), ["busy"]);
+    assert!(busy.has_keeper());
+    create(&first, "busy/more", &Vec::new());
+    drop(open);
+    first.shut_down().unwrap();
+    assert!(!busy.has_keeper());
+    drop((busy, first));
+    let second = daemon(dir.path());
+    second.import_remembered();
+    assert_eq!(names(&second), ["busy", "idle"]);
+}
+
+fn names(daemon: &Daemon) -> Vec<String> {
+    let pools = daemon.pools();
+    pools.iter().map(|imported| imported.pool.name()).collect()
+}
