@@ -27,6 +27,11 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let imported = self.pool_of(name)?;
+        if name.contains('@') {
+            return Err(Failure::usage(format!(
+                "'{name}' is a snapshot's name; snapshots are made with 'snapshot'"
+            )));
+        }
         let is_there = || match imported.pool.find(name).is_ok() {
             false => Ok(false),
             true if parents => Ok(true),

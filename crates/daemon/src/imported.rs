@@ -46,8 +46,6 @@ impl Admin<'_> {
 
 /// Something that is mounted.
 pub(crate) struct MountState {
-    /// Tells it from an earlier mount of the same dataset.
-    pub(crate) serial: u64,
     pub(crate) mount: fuse::Mount,
     pub(crate) files: Arc<Files>,
     /// With its snapshots, unless it is one.

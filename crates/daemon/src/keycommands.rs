@@ -88,6 +88,16 @@ impl Daemon {
                 users.push(id);
             }
         }
+        if let Some(user) = users.first().filter(|_| !force) {
+            let pool = &imported.pool;
+            let (root, user) = (pool.name_of(root.id)?, pool.name_of(*user)?);
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the key of '{root}' is in use: '{user}' is mounted; unmount it, or use -f"
+                ),
+            ));
+        }
         self.unmount_all(imported, &users, force)?;
         imported.keys.lock().remove(&root.id);
         Ok(())

@@ -1,7 +1,6 @@
 //! Mounting and unmounting.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use dataset::{Files, Mounted};
@@ -88,9 +87,9 @@ impl Daemon {
             ..fuse::Options::default()
         };
         let mount = fuse::Mount::new(fs, &dir, &options)?;
+        self.watch(imported, entry.id, &mount);
         tracing::info!(dataset = name, dir = %dir.display(), "mounted");
         let state = MountState {
-            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             mount,
             files,
             mounted,
@@ -99,9 +98,7 @@ impl Daemon {
             by_property: how.dir.is_none(),
             overlay: how.overlay,
         };
-        let mut mounts = imported.mounts.lock();
-        watch(imported, entry.id, &state);
-        mounts.insert(entry.id, state);
+        imported.mounts.lock().insert(entry.id, state);
         Ok(dir)
     }
 
@@ -177,7 +174,6 @@ impl Daemon {
         }
         Ok(dir)
     }
-}
 
     /// Cleans up when someone else unmounts.
     fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
@@ -198,14 +194,8 @@ impl Daemon {
             {
                 tracing::error!(%error, "nobody could clean up after a mount");
             }
-        };
-        if let Err(error) = std::thread::Builder::new()
-            .name("unmounted".into())
-            .spawn(cleanup)
-        {
-            tracing::error!(%error, "nobody could clean up after a mount");
-        }
-    });
+        });
+    }
 }
 
 /// Makes what was mounted durable, and lets it go.

@@ -218,7 +218,7 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
     .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
     let stops = stops.clone();
     let watch = move || {
-        for signal in signals.forever() {
+        if let Some(signal) = signals.forever().next() {
             tracing::info!(signal, "told to stop");
             stops.tell(SIGNALLED);
         }
@@ -230,20 +230,19 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
     Ok(())
 }
 
-/// `/var/lib/strongroom` for root, else the user's state directory.
+/// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state
+/// directory for others.
 fn default_state_dir(
     is_root: bool,
     state_home: Option<OsString>,
     home: Option<OsString>,
 ) -> Result<PathBuf> {
-    if is_root {
-        return Ok("/var/lib/strongroom".into());
-    }
     let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
-    let home = || absolute(Path::new(&home?).join(".local/state"));
-    let base = state_home
-        .and_then(|dir| absolute(dir.into()))
-        .or_else(home);
+    let own = || match is_root {
+        true => Some("/var/lib".into()),
+        false => absolute(Path::new(&home?).join(".local/state")),
+    };
+    let base = state_home.and_then(|dir| absolute(dir.into())).or_else(own);
     base.map(|base| base.join("strongroom")).ok_or_else(|| {
         Failure::usage(
             "there is no HOME to remember pools in; say where: strongroom daemon --state-dir DIR",

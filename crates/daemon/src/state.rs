@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use cipher::SystemRandom;
 use dataset::{Clock, Engine, EngineOptions};
@@ -16,9 +15,6 @@ use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
-
-/// The end of the daemon waits so long for commands that are under way.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The daemon.
 pub(crate) struct Daemon {
