@@ -9,15 +9,17 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::ops::ControlFlow;
 
+use store::UNIT;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::array::walk::{self, Visit};
 use crate::deadlist;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, RecordPtr, checksum, coverage};
+use crate::layout::{Place, RecordPtr, checksum, coverage};
 use crate::open::ArrayKind;
 use crate::pool::Pool;
+use crate::scatter::{Run, map_run};
 
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;
@@ -359,30 +361,61 @@ impl Step<'_> {
     /// Reads every copy, and rewrites the bad ones from a whole one, if the pointer is still
     /// `current`. False if there is none.
     fn examine(&mut self, ptr: &RecordPtr, current: &dyn Fn() -> Result<bool>) -> Result<bool> {
-        let store = &self.pool.shared.disk.store;
+        if ptr.place.is_scattered() && !self.examine_map(&ptr.place, current)? {
+            return Ok(false);
+        }
+        let disk = &self.pool.shared.disk;
         let size = ptr.place.disk_size() as usize;
         let mut good: Option<Vec<u8>> = None;
         let mut bad = Vec::new();
-        for addr in ptr.place.copies() {
+        for copy in ptr.place.copy_numbers() {
             let mut buf = vec![0; size];
-            let read = store.read(addr.segment(), addr.offset(), &mut buf);
-            self.status.examined += size as u64;
-            self.left = self.left.saturating_sub(size as u64);
-            if read.is_ok() && checksum(&buf) == ptr.place.checksum {
+            let read = disk.read_copy(&ptr.place, copy, &mut buf);
+            self.count(size);
+            if read && checksum(&buf) == ptr.place.checksum {
                 good = Some(buf);
             } else {
-                bad.push(addr);
+                bad.push(copy);
             }
         }
         let Some(good) = good else { return Ok(false) };
-        for addr in bad {
-            self.mend(&addr, &good, current)?;
+        for copy in bad {
+            let runs = disk.runs(&ptr.place, copy)?;
+            self.mend(&runs, &good, current)?;
         }
         Ok(true)
     }
 
-    /// Rewrites a copy with the bytes that it should have.
-    fn mend(&mut self, addr: &Addr, good: &[u8], current: &dyn Fn() -> Result<bool>) -> Result<()> {
+    /// Reads every copy of a scatter map, and mends it likewise.
+    fn examine_map(&mut self, place: &Place, current: &dyn Fn() -> Result<bool>) -> Result<bool> {
+        let mut good = None;
+        let mut bad = Vec::new();
+        for addr in place.copies() {
+            self.count(UNIT as usize);
+            match self.pool.shared.disk.read_map(place, &addr) {
+                Some((_, bytes)) => good = Some(bytes),
+                None => bad.push(addr),
+            }
+        }
+        let Some(good) = good else { return Ok(false) };
+        for addr in bad {
+            self.mend(&[map_run(&addr)], &good, current)?;
+        }
+        Ok(true)
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.status.examined += bytes as u64;
+        self.left = self.left.saturating_sub(bytes as u64);
+    }
+
+    /// Rewrites a copy, which lies at `runs`, with the bytes that it should have.
+    fn mend(
+        &mut self,
+        runs: &[Run],
+        good: &[u8],
+        current: &dyn Fn() -> Result<bool>,
+    ) -> Result<()> {
         let shared = &self.pool.shared;
         if shared.read_only {
             return Ok(());
@@ -390,8 +423,11 @@ impl Step<'_> {
         // What is in the tree of the last commit stays where it is until the next one is done.
         let _committing = shared.lock_commits();
         if current()? {
-            let store = &shared.disk.store;
-            store.write(addr.segment(), addr.offset(), &[IoSlice::new(good)])?;
+            for run in runs {
+                let bytes = &good[run.bytes.clone()];
+                let store = &shared.disk.store;
+                store.write(run.segment, run.offset, &[IoSlice::new(bytes)])?;
+            }
             self.status.repaired += 1;
         }
         Ok(())
