@@ -82,7 +82,7 @@ impl DeviceStore {
             members.push(Member::new(device, label, geometry));
         }
         for member in &members {
-            member.erase_headers()?;
+            member.empty_headers()?;
         }
         Ok(DeviceStore {
             pool_guid: options.pool_guid,
@@ -342,6 +342,9 @@ impl Store for DeviceStore {
     }
 
     fn erase(&self) -> Result<()> {
-        self.members.iter().try_for_each(Member::erase_headers)
+        // Every device, also behind one that fails: a key is gone only where all copies are.
+        let outcomes: Vec<Result<()>> =
+            self.members.iter().map(Member::overwrite_headers).collect();
+        outcomes.into_iter().collect()
     }
 }

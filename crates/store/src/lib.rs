@@ -106,6 +106,7 @@ pub trait Store: Send + Sync {
     /// Whether a key block holds nothing but zeros on every device.
     fn key_block_is_blank(&self, index: u32) -> Result<bool>;
 
-    /// Makes the devices ones that belong to no pool, and their key areas empty.
+    /// Makes the devices ones that belong to no pool: labels, superblocks and key areas are written
+    /// over with zeros, in every copy on every device.
     fn erase(&self) -> Result<()>;
 }
