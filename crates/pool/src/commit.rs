@@ -23,12 +23,15 @@ use crate::pool::Shared;
 use crate::reap;
 use crate::room;
 use crate::root::FEATURE_SCATTERED;
-use crate::space::{Class, ENTRIES_PER_PAGE, Extent, SegmentEntry};
+use crate::space::{Class, ENTRIES_PER_PAGE, Extent, Reservation, ReserveFor, SegmentEntry};
 use crate::state::State;
 use crate::wire::pad;
 
 /// The pool's own records and all nodes are kept twice.
 pub(crate) const META_COPIES: usize = 2;
+
+/// What an entry takes besides long texts: its record, and nodes of the dataset table.
+const ENTRY_ROOM: u64 = 32 << 10;
 
 /// A commit under way.
 pub struct Commit<'a> {
@@ -36,6 +39,8 @@ pub struct Commit<'a> {
     pub(crate) txg: u64,
     batch: Batch,
     tally: Mutex<Tally>,
+    /// Key blocks that the task has written, which nothing durable names yet.
+    key_blocks: Mutex<Vec<u32>>,
 }
 
 /// What a commit has allocated and freed so far.
@@ -59,6 +64,7 @@ impl<'a> Commit<'a> {
             txg,
             batch: Batch::default(),
             tally: Mutex::default(),
+            key_blocks: Mutex::default(),
         }
     }
 
@@ -183,6 +189,22 @@ impl<'a> Commit<'a> {
         tally.freed.truncate(mark.freed);
         let allocated = tally.allocated[mark.allocated..].to_vec();
         tally.freed.extend(allocated);
+    }
+
+    /// Remembers a key block that is about to be written.
+    pub(crate) fn note_key_block(&self, block: u32) {
+        self.key_blocks.lock().push(block);
+    }
+
+    /// The key blocks of a task that failed.
+    pub(crate) fn take_key_blocks(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.key_blocks.lock())
+    }
+
+    /// Sets room aside for new entries of the dataset table, with so many bytes of texts in all.
+    pub(crate) fn room_for_entries(&self, count: usize, texts: usize) -> Result<Reservation> {
+        let bytes = count as u64 * ENTRY_ROOM + META_COPIES as u64 * texts as u64;
+        self.shared.space.reserve(bytes, ReserveFor::Freeing)
     }
 
     /// Has every key holder put its changes into the arrays, and works these into new nodes.
@@ -349,7 +371,7 @@ impl Synced {
     pub(crate) fn enter(&self, state: &mut State) -> Result<()> {
         let entry = state.edit(self.dataset.id)?;
         entry.roots = self.roots;
-        entry.sequence += 1;
+        entry.sequence = entry.sequence.max(entry.sequence_past) + 1;
         self.delta.enter(entry);
         let input = SealInput {
             guid: entry.guid,

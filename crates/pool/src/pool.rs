@@ -225,6 +225,12 @@ fn run_task<R>(
     task(commit, state).inspect_err(|_| {
         *state = before;
         commit.undo_since(&mark);
+        // The keys that it wrote are nobody's. The list survives a power cut.
+        let strays = commit.take_key_blocks();
+        if !strays.is_empty() {
+            state.config.wipe.extend(strays);
+            state.config_dirty = true;
+        }
     })
 }
 
@@ -342,8 +348,10 @@ impl Pool {
     }
 
     fn check_idle(&self) -> Result<()> {
-        let open = self.shared.open.lock();
-        let busy = open.values().find_map(Weak::upgrade);
+        let busy = {
+            let open = self.shared.open.lock();
+            open.values().find_map(Weak::upgrade)
+        };
         match busy {
             None => Ok(()),
             Some(dataset) => {
