@@ -5,7 +5,8 @@
 //! commit; what it finds damaged it looks up again, since a commit may have freed and reused it
 //! meanwhile. Its position is part of the configuration record, so that it goes on after an import.
 
-use std::collections::BTreeSet;
+mod own;
+
 use std::io::IoSlice;
 use std::ops::ControlFlow;
 
@@ -14,7 +15,6 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::array::walk::{self, Visit};
-use crate::deadlist;
 use crate::error::{Error, Result};
 use crate::layout::{Place, RecordPtr, checksum, coverage};
 use crate::open::ArrayKind;
@@ -230,6 +230,7 @@ impl Step<'_> {
     /// True at the end of the pool.
     fn run(&mut self) -> Result<bool> {
         if self.status.position == Position::default() {
+            self.headers()?;
             self.pool_arrays()?;
             self.go_to(1, 0, 0);
         }
@@ -431,58 +432,6 @@ impl Step<'_> {
             self.status.repaired += 1;
         }
         Ok(())
-    }
-
-    /// The pool's own records are few: all in one step.
-    fn pool_arrays(&mut self) -> Result<()> {
-        let shared = &self.pool.shared;
-        let committing = shared.lock_commits();
-        let (root, deadlists) = {
-            let state = shared.state.read();
-            let lists: BTreeSet<u64> = state.all().map(|entry| entry.id).collect();
-            let lists: Vec<RecordPtr> = lists
-                .iter()
-                .filter_map(|id| state.get(*id))
-                .map(|entry| entry.deadlist)
-                .collect();
-            (state.root.clone(), lists)
-        };
-        let mut pointers = vec![root.config];
-        for array in [
-            root.datasets,
-            root.table,
-            root.bitmaps,
-            root.history,
-            root.reap,
-        ] {
-            self.collect(&array, &mut pointers);
-        }
-        for list in deadlists {
-            self.collect(&list, &mut pointers);
-            for (_, sublist) in deadlist::sublists(&shared.disk, &list).unwrap_or_default() {
-                self.collect(&sublist.root, &mut pointers);
-            }
-        }
-        let txg = self.pool.committed_txg();
-        drop(committing);
-        for ptr in pointers {
-            let unchanged = || Ok(self.pool.committed_txg() == txg);
-            if !self.examine(&ptr, &unchanged)? && unchanged()? {
-                self.report(0, None, 0, ptr.level());
-            }
-        }
-        Ok(())
-    }
-
-    fn collect(&mut self, root: &RecordPtr, pointers: &mut Vec<RecordPtr>) {
-        let visited = walk::visit_all(&self.pool.shared.disk, root, &mut |visit| {
-            let (Visit::Record(_, ptr) | Visit::Node(ptr)) = visit;
-            pointers.push(*ptr);
-            Ok(())
-        });
-        if visited.is_err() {
-            self.report(0, None, 0, root.level());
-        }
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use block::BlockDevice;
 
 use crate::geometry::{Geometry, choose};
+use crate::headers::Headers;
 use crate::layout::{BLOCK, FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::{Member, contents, read_label};
-use crate::{Error, MemberInfo, Result, SegmentId, Store};
+use crate::{Error, HeaderCheck, MemberInfo, Result, SegmentId, Store};
 
 /// What a new pool is to be.
 #[derive(Clone, Debug)]
@@ -339,6 +340,24 @@ impl Store for DeviceStore {
             }
         }
         Ok(true)
+    }
+
+    fn check_headers(&self, txg: u64, key_blocks: &[u32], mend: bool) -> Result<HeaderCheck> {
+        let mut headers = Headers {
+            members: &self.members,
+            pool_guid: self.pool_guid,
+            mend,
+            found: HeaderCheck::default(),
+        };
+        headers.labels()?;
+        headers.superblock(txg)?;
+        for index in key_blocks {
+            self.check_key_block(*index)?;
+            headers.key_block(*index)?;
+        }
+        let found = headers.found;
+        self.flush()?;
+        Ok(found)
     }
 
     fn erase(&self) -> Result<()> {
