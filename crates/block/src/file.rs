@@ -25,6 +25,9 @@ pub struct FileDevice {
     size: u64,
     sectors: SectorSizes,
     access: Access,
+    /// What making a hole fails with.
+    #[cfg(test)]
+    refuses_holes: std::sync::Mutex<Option<rustix::io::Errno>>,
 }
 
 impl FileDevice {
@@ -69,7 +72,8 @@ impl FileDevice {
             .mode(0o600)
             .open(path)
             .map_err(open_error)?;
-        if let Err(source) = file.set_len(size) {
+        let done = file.set_len(size).and_then(|()| file.sync_all());
+        if let Err(source) = done.and_then(|()| sync_parent(path)) {
             let _ = std::fs::remove_file(path);
             return Err(open_error(source));
         }
@@ -114,6 +118,8 @@ impl FileDevice {
             size,
             sectors,
             access,
+            #[cfg(test)]
+            refuses_holes: std::sync::Mutex::default(),
         })
     }
 
@@ -145,6 +151,15 @@ impl FileDevice {
             }),
         }
     }
+}
+
+/// Makes the name of a new file durable.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(parent)?.sync_all()
 }
 
 fn describe(kind: std::fs::FileType) -> &'static str {
@@ -204,27 +219,55 @@ impl BlockDevice for FileDevice {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.punch("discard", offset, len)
+        self.check_writable()?;
+        check_range(self, offset, len)?;
+        match self.punch(offset, len) {
+            Err(error) if !is_unsupported(&error) => {
+                Err(self.io_error("discard", offset, len)(error))
+            }
+            // It keeps what it held: that is as good as anything.
+            _ => Ok(()),
+        }
     }
 
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
-        self.punch("zero", offset, len)
+        self.check_writable()?;
+        check_range(self, offset, len)?;
+        match self.punch(offset, len) {
+            Err(error) if is_unsupported(&error) => self.overwrite(offset, len),
+            result => result.map_err(self.io_error("zero", offset, len)),
+        }
     }
 }
 
 impl FileDevice {
     /// A hole reads as zeros, on files and (by the kernel's promise) on disks.
-    fn punch(&self, operation: &'static str, offset: u64, len: u64) -> Result<()> {
-        self.check_writable()?;
-        check_range(self, offset, len)?;
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         if len == 0 {
             return Ok(());
         }
+        #[cfg(test)]
+        if let Some(refusal) = *self.refuses_holes.lock().expect("no test panics with it") {
+            return Err(refusal.into());
+        }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(&self.file, flags, offset, len)
-            .map_err(io::Error::from)
-            .map_err(self.io_error(operation, offset, len))
+        Ok(rustix::fs::fallocate(&self.file, flags, offset, len)?)
     }
+}
+
+/// Whether a file system or disk cannot make holes, rather than having failed to.
+fn is_unsupported(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let refusals = [
+        Errno::OPNOTSUPP,
+        Errno::NODEV,
+        Errno::NOSYS,
+        Errno::INVAL,
+        Errno::PERM,
+    ];
+    refusals
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn write_all_vectored(file: &File, mut offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<()> {
@@ -296,6 +339,44 @@ mod tests {
             device.read_at(10, &mut back).unwrap();
             assert_eq!(&back, b"abcdefg\0");
         }
+    }
+
+    #[test]
+    fn zeroing_works_where_holes_do_not() {
+        use rustix::io::Errno;
+        for refusal in [Errno::OPNOTSUPP, Errno::NODEV, Errno::NOSPC] {
+            let (_dir, device) = temp(3 << 20);
+            device.write_at(0, &[IoSlice::new(&[7; 3 << 20])]).unwrap();
+            *device.refuses_holes.lock().unwrap() = Some(refusal);
+            let zeroed = device.zero(100, 2 << 20);
+            let discarded = device.discard(0, 4096);
+            if refusal == Errno::NOSPC {
+                assert!(zeroed.unwrap_err().is_no_space());
+                assert!(discarded.is_err(), "a failure is not taken for a refusal");
+                continue;
+            }
+            zeroed.unwrap();
+            discarded.unwrap();
+            let mut back = vec![1; 3 << 20];
+            device.read_at(0, &mut back).unwrap();
+            let end = 100 + (2 << 20);
+            assert!(back[..100].iter().chain(&back[end..]).all(|b| *b == 7));
+            assert!(back[100..end].iter().all(|b| *b == 0));
+            assert!(device.zero(3 << 20, 1).is_err(), "out of range");
+        }
+    }
+
+    #[test]
+    fn overwriting_does_not_make_holes() {
+        use std::os::unix::fs::MetadataExt;
+        let (_dir, device) = temp(1 << 20);
+        device.write_at(0, &[IoSlice::new(&[7; 1 << 20])]).unwrap();
+        device.overwrite(0, 1 << 20).unwrap();
+        device.flush().unwrap();
+        assert!(device.file.metadata().unwrap().blocks() * 512 >= 1 << 20);
+        let mut back = vec![1; 1 << 20];
+        device.read_at(0, &mut back).unwrap();
+        assert!(back.iter().all(|b| *b == 0));
     }
 
     #[test]

@@ -54,8 +54,14 @@ pub trait BlockDevice: Send + Sync {
     /// Says that a range is no longer needed. It reads as anything afterwards.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Makes a range read as zeros.
+    /// Makes a range read as zeros. What it held may stay on the medium.
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.overwrite(offset, len)
+    }
+
+    /// Writes zeros over a range, so that what it held is gone as far as the device overwrites what
+    /// is written. Durable, as any write, after the next flush.
+    fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
         const CHUNK: usize = 1 << 20;
         let zeros = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];
         let mut done = 0;

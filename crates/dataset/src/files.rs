@@ -23,8 +23,8 @@ use crate::layout::{AttrValue, attr_key};
 use crate::seal::{Compression, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 
-/// What a page takes of the pool at most: two copies, and the nodes above it.
-const PAGE_ROOM: u64 = (2 * PAGE + 6 * 4096) as u64;
+/// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
+const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 /// One operation changes about this many pages.
 pub(crate) const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 
@@ -313,6 +313,7 @@ impl Files {
             return Ok(room);
         }
         self.pool.commit()?;
+        // What frees something must not wait for itself.
         if why == ReserveFor::Writing {
             self.reap_dead()?;
             self.pool.commit()?;

@@ -1,6 +1,7 @@
 //! Small writes of a commit, put together into large ones.
 
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,7 +9,7 @@ use store::{SegmentId, Store, UNIT};
 use zerocopy::IntoBytes;
 
 use crate::error::Result;
-use crate::layout::{Addr, Node};
+use crate::layout::Node;
 
 /// A batch is written when it holds this many bytes.
 const BATCH_MAX: usize = 4 << 20;
@@ -18,6 +19,7 @@ const BATCH_MAX: usize = 4 << 20;
 pub(crate) enum Piece {
     Node(Arc<Node>),
     Bytes(Arc<Vec<u8>>),
+    Part(Arc<Vec<u8>>, Range<usize>),
 }
 
 impl Piece {
@@ -29,6 +31,18 @@ impl Piece {
         match self {
             Piece::Node(node) => node.as_bytes(),
             Piece::Bytes(bytes) => bytes,
+            Piece::Part(bytes, range) => &bytes[range.clone()],
+        }
+    }
+
+    /// Some of its bytes.
+    pub(crate) fn part(&self, range: Range<usize>) -> Piece {
+        match self {
+            Piece::Bytes(bytes) => Piece::Part(Arc::clone(bytes), range),
+            // Nodes are one unit long and never divided.
+            Piece::Node(_) | Piece::Part(..) => {
+                Piece::Bytes(Arc::new(self.bytes()[range].to_vec()))
+            }
         }
     }
 }
@@ -46,16 +60,18 @@ struct Waiting {
 }
 
 impl Batch {
-    /// Adds a piece for each copy of a record. True if that filled the batch, and all of it is
-    /// written.
-    pub(crate) fn add(&self, store: &dyn Store, addrs: &[Addr], piece: &Piece) -> Result<bool> {
+    /// Adds pieces and where they go. True if that filled the batch, and all of it is written.
+    pub(crate) fn add(
+        &self,
+        store: &dyn Store,
+        pieces: Vec<(SegmentId, u32, Piece)>,
+    ) -> Result<bool> {
         let mut waiting = self.waiting.lock();
-        for addr in addrs.iter().filter(|addr| !addr.is_empty()) {
-            waiting.bytes += piece.bytes().len();
-            waiting
-                .pieces
-                .push((addr.segment(), addr.offset(), piece.clone()));
-        }
+        waiting.bytes += pieces
+            .iter()
+            .map(|(_, _, piece)| piece.len())
+            .sum::<usize>();
+        waiting.pieces.extend(pieces);
         if waiting.bytes < BATCH_MAX {
             return Ok(false);
         }

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::layout::{Place, RecordPtr};
 use crate::pool::Pool;
 use crate::reap::Reap;
-use crate::space::{Bitmap, Extent};
+use crate::space::Bitmap;
 
 /// Findings beyond this many are only counted.
 const FINDINGS_MAX: usize = 1000;
@@ -114,7 +114,16 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn claim(&mut self, what: &str, place: &Place) {
-        for extent in Extent::of_place(place) {
+        let extents = match self.pool.shared.disk.extents(place) {
+            Ok(extents) => extents,
+            Err(error) => {
+                return self.report.find(Finding::Unreadable {
+                    what: what.into(),
+                    why: error.to_string(),
+                });
+            }
+        };
+        for extent in extents {
             self.report.bytes += u64::from(extent.units) * u64::from(UNIT);
             let units = self.units;
             let map = self

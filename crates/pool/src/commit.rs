@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use store::UNIT;
+use store::SegmentId;
 use zerocopy::IntoBytes;
 
 use crate::array::Overlay;
@@ -17,16 +17,21 @@ use crate::batch::{Batch, Piece};
 use crate::deadlist::DeadEntry;
 use crate::error::Result;
 use crate::history;
-use crate::layout::{Addr, Identity, Node, Place, RecordPtr, checksum};
+use crate::layout::{Identity, Node, Place, RecordPtr, checksum};
 use crate::open::{ArrayKind, OpenDataset, Placed, SealInput};
 use crate::pool::Shared;
 use crate::reap;
-use crate::space::{Class, ENTRIES_PER_PAGE, Extent, SegmentEntry};
+use crate::room;
+use crate::root::FEATURE_SCATTERED;
+use crate::space::{Class, ENTRIES_PER_PAGE, Extent, Reservation, ReserveFor, SegmentEntry};
 use crate::state::State;
 use crate::wire::pad;
 
 /// The pool's own records and all nodes are kept twice.
 pub(crate) const META_COPIES: usize = 2;
+
+/// What an entry takes besides long texts: its record, and nodes of the dataset table.
+const ENTRY_ROOM: u64 = 32 << 10;
 
 /// A commit under way.
 pub struct Commit<'a> {
@@ -34,6 +39,8 @@ pub struct Commit<'a> {
     pub(crate) txg: u64,
     batch: Batch,
     tally: Mutex<Tally>,
+    /// Key blocks that the task has written, which nothing durable names yet.
+    key_blocks: Mutex<Vec<u32>>,
 }
 
 /// What a commit has allocated and freed so far.
@@ -57,6 +64,7 @@ impl<'a> Commit<'a> {
             txg,
             batch: Batch::default(),
             tally: Mutex::default(),
+            key_blocks: Mutex::default(),
         }
     }
 
@@ -75,7 +83,11 @@ impl<'a> Commit<'a> {
         bytes: Vec<u8>,
     ) -> Result<()> {
         let placed = dataset.allocate(array, identity, &bytes)?;
-        self.write_later(&placed.addrs(), &Piece::Bytes(Arc::new(bytes)))?;
+        self.shared
+            .disk
+            .hold_unwritten_map(&placed.place(), placed.allotted());
+        let writes = placed.allotted().writes(&Piece::Bytes(Arc::new(bytes)));
+        self.write_later(writes)?;
         self.put_placed(dataset, array, slot, placed);
         Ok(())
     }
@@ -100,7 +112,8 @@ impl<'a> Commit<'a> {
 
     /// Frees a place once the commit is durable.
     pub(crate) fn free(&self, place: &Place) {
-        self.tally.lock().freed.extend(Extent::of_place(place));
+        let extents = self.shared.disk.extents_to_free(place);
+        self.tally.lock().freed.extend(extents);
     }
 
     /// Writes one of the pool's own records, padded to whole units.
@@ -127,19 +140,21 @@ impl<'a> Commit<'a> {
         identity: Identity,
         piece: Piece,
     ) -> Result<RecordPtr> {
-        let addr = self.shared.allocate(class, piece.len(), META_COPIES)?;
-        let place = Place::new(addr, self.txg, sum);
+        let allotted = room::allot(self.shared, class, piece.len(), META_COPIES)?;
+        let place = allotted.place(self.txg, sum);
         if class != Class::System {
-            self.tally.lock().allocated.extend(Extent::of_place(&place));
+            self.tally.lock().allocated.extend(allotted.extents());
         }
-        self.shared.disk.hold_unwritten(sum, piece.clone());
-        self.write_later(&addr, &piece)?;
+        let disk = &self.shared.disk;
+        disk.hold_unwritten_map(&place, &allotted);
+        disk.hold_unwritten(sum, piece.clone());
+        self.write_later(allotted.writes(&piece))?;
         Ok(RecordPtr { place, identity })
     }
 
-    fn write_later(&self, addr: &[Addr; 2], piece: &Piece) -> Result<()> {
+    fn write_later(&self, writes: Vec<(SegmentId, u32, Piece)>) -> Result<()> {
         let disk = &self.shared.disk;
-        if self.batch.add(disk.store.as_ref(), addr, piece)? {
+        if self.batch.add(disk.store.as_ref(), writes)? {
             disk.release_unwritten();
         }
         Ok(())
@@ -174,6 +189,22 @@ impl<'a> Commit<'a> {
         tally.freed.truncate(mark.freed);
         let allocated = tally.allocated[mark.allocated..].to_vec();
         tally.freed.extend(allocated);
+    }
+
+    /// Remembers a key block that is about to be written.
+    pub(crate) fn note_key_block(&self, block: u32) {
+        self.key_blocks.lock().push(block);
+    }
+
+    /// The key blocks of a task that failed.
+    pub(crate) fn take_key_blocks(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.key_blocks.lock())
+    }
+
+    /// Sets room aside for new entries of the dataset table, with so many bytes of texts in all.
+    pub(crate) fn room_for_entries(&self, count: usize, texts: usize) -> Result<Reservation> {
+        let bytes = count as u64 * ENTRY_ROOM + META_COPIES as u64 * texts as u64;
+        self.shared.space.reserve(bytes, ReserveFor::Freeing)
     }
 
     /// Has every key holder put its changes into the arrays, and works these into new nodes.
@@ -285,6 +316,9 @@ impl<'a> Commit<'a> {
         let root = &mut state.root;
         root.bitmaps = self.update_pool_array(Class::System, &root.bitmaps, &bitmaps)?;
         root.table = self.update_pool_array(Class::System, &root.table, &table)?;
+        if self.shared.has_scattered() {
+            root.features_required |= FEATURE_SCATTERED;
+        }
         Ok(())
     }
 
@@ -310,6 +344,7 @@ impl<'a> Commit<'a> {
         let store = &self.shared.disk.store;
         self.batch.write(store.as_ref())?;
         self.shared.disk.release_unwritten();
+        self.shared.disk.release_unwritten_maps();
         store.flush()?;
         store.write_superblock(self.txg, state.root.as_bytes())?;
         Ok(store.flush()?)
@@ -336,7 +371,7 @@ impl Synced {
     pub(crate) fn enter(&self, state: &mut State) -> Result<()> {
         let entry = state.edit(self.dataset.id)?;
         entry.roots = self.roots;
-        entry.sequence = entry.sequence.saturating_add(1);
+        entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
         self.delta.enter(entry);
         let input = SealInput {
             guid: entry.guid,
@@ -421,7 +456,7 @@ impl Target for PoolTarget<'_> {
     fn killed(&mut self, ptr: &RecordPtr) -> Result<()> {
         if self.class == Class::System {
             let mut tally = self.commit.tally.lock();
-            tally.system_freed.extend(Extent::of_place(&ptr.place));
+            tally.system_freed.extend(Extent::of_whole(&ptr.place));
         } else {
             self.commit.free(&ptr.place);
         }
@@ -431,27 +466,4 @@ impl Target for PoolTarget<'_> {
     fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
         self.commit.place_node(self.class, node, level)
     }
-}
-
-/// The addresses of `copies` copies of `len` bytes, in different segments where there is a choice.
-pub(crate) fn allocate(
-    shared: &Shared,
-    class: Class,
-    len: usize,
-    copies: usize,
-) -> Result<[Addr; 2]> {
-    let units = (len as u32).div_ceil(UNIT);
-    let mut addr = [Addr::default(); 2];
-    let first = shared.space.allocate(class, units, None)?;
-    addr[0] = first.addr();
-    if copies > 1 {
-        match shared.space.allocate(class, units, Some(first.segment)) {
-            Ok(second) => addr[1] = second.addr(),
-            Err(error) => {
-                shared.space.release([first]);
-                return Err(error);
-            }
-        }
-    }
-    Ok(addr)
 }

@@ -16,7 +16,7 @@ use crate::array::{Overlay, walk};
 use crate::commit::Commit;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, Place, RecordPtr, SLOT_LIMIT};
+use crate::layout::{Addr, Place, RecordPtr, SLOT_LIMIT, ScatterMark};
 use crate::space::Class;
 use crate::state::State;
 use crate::wire::Writer;
@@ -27,7 +27,9 @@ use crate::wire::Writer;
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
     birth: U64,
-    reserved: U64,
+    /// As in the place: 1 if the record lies in pieces, and the mark of their map.
+    scattered: u8,
+    scatter_mark: ScatterMark,
 }
 
 const _: () = assert!(size_of::<DeadEntry>() == 48);
@@ -40,13 +42,15 @@ impl DeadEntry {
         DeadEntry {
             addr: ptr.place.addr,
             birth: ptr.place.birth().into(),
-            reserved: 0.into(),
+            scattered: u8::from(ptr.place.is_scattered()),
+            scatter_mark: ptr.place.scatter_mark().unwrap_or_default(),
         }
     }
 
     /// Where it is.
     pub(crate) fn place(&self) -> Place {
-        Place::new(self.addr, self.birth.get(), [0; 16])
+        let mark = (self.scattered == 1).then_some(self.scatter_mark);
+        Place::new(self.addr, self.birth.get(), [0; 16]).with_scatter_mark(mark)
     }
 
     fn bytes(&self) -> u64 {

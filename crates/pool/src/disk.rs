@@ -14,7 +14,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::batch::Piece;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, Node, RecordPtr, checksum};
+use crate::layout::{Addr, Node, Place, RecordPtr, ScatterMark, checksum};
+use crate::scatter::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
+use crate::space::Extent;
 
 /// The nodes and records of a store.
 pub(crate) struct Disk {
@@ -24,7 +26,17 @@ pub(crate) struct Disk {
     nodes: Cache<[u8; 16], Arc<Node>>,
     /// What a commit has placed and not written yet, by checksum.
     unwritten: RwLock<HashMap<[u8; 16], Piece>>,
+    maps: Cache<MapKey, Arc<Scatter>>,
+    /// Maps that the commit under way has placed.
+    unwritten_maps: RwLock<HashMap<MapKey, Arc<Scatter>>>,
+    pub(crate) bounds: Bounds,
 }
+
+/// Names a scatter map: its mark, and where its first copy is.
+type MapKey = (ScatterMark, Addr);
+
+/// Scatter maps kept in memory.
+const CACHED_MAPS: usize = 4096;
 
 impl Disk {
     /// Reads from `store`, keeping up to `cached_nodes` nodes in memory.
@@ -32,9 +44,12 @@ impl Disk {
         let segments: u64 = store.groups().iter().map(|n| u64::from(*n)).sum();
         Disk {
             units: segments * u64::from(store.segment_size() / store::UNIT),
+            bounds: Bounds::of(store.as_ref()),
             store,
             nodes: Cache::new(cached_nodes),
             unwritten: RwLock::default(),
+            maps: Cache::new(CACHED_MAPS),
+            unwritten_maps: RwLock::default(),
         }
     }
 
@@ -48,15 +63,97 @@ impl Disk {
         self.unwritten.write().clear();
     }
 
+    /// Makes the scatter map of a record readable before it is written, if it has one.
+    pub(crate) fn hold_unwritten_map(&self, place: &Place, allotted: &Allotted) {
+        if let (Some(mark), Some(scatter)) = (place.scatter_mark(), allotted.scatter()) {
+            let key = (mark, place.addr[0]);
+            self.unwritten_maps.write().insert(key, Arc::clone(scatter));
+        }
+    }
+
+    /// All maps held so far are written.
+    pub(crate) fn release_unwritten_maps(&self) {
+        self.unwritten_maps.write().clear();
+    }
+
+    /// The scatter map of a place that has one, from whichever copy is whole.
+    pub(crate) fn scatter(&self, place: &Place) -> Result<Arc<Scatter>> {
+        let damaged = || Error::damaged("a scatter map", &place.addr[0]);
+        let mark = place.scatter_mark().ok_or_else(damaged)?;
+        let key = (mark, place.addr[0]);
+        let unwritten = self.unwritten_maps.read().get(&key).cloned();
+        if let Some(scatter) = unwritten.or_else(|| self.maps.get(&key)) {
+            return Ok(scatter);
+        }
+        let found = place.copies().find_map(|addr| self.read_map(place, &addr));
+        let (scatter, _) = found.ok_or_else(damaged)?;
+        self.maps.insert(key, Arc::clone(&scatter));
+        Ok(scatter)
+    }
+
+    /// One copy of a scatter map from the device, and its bytes, if it is whole.
+    pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Scatter>, Vec<u8>)> {
+        let mut bytes = vec![0; store::UNIT as usize];
+        self.store
+            .read(addr.segment(), addr.offset(), &mut bytes)
+            .ok()?;
+        let scatter = Scatter::decode(&bytes, place, &self.bounds)?;
+        Some((Arc::new(scatter), bytes))
+    }
+
+    /// Every unit of a record or node: of all copies, their pieces, and their maps.
+    pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
+        if !place.is_scattered() {
+            return Ok(Extent::of_whole(place).collect());
+        }
+        let scatter = self.scatter(place)?;
+        let copies = place.addr.iter().filter(|addr| !addr.is_empty());
+        Ok(all_extents(copies, &scatter))
+    }
+
+    /// What of a record or node can be freed. Where no copy of its map is whole nobody knows its
+    /// pieces, and they are lost until the pool is made anew.
+    pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
+        self.extents(place).unwrap_or_else(|error| {
+            let bytes = place.allocated();
+            tracing::error!(%error, bytes, "a scatter map is lost; the space of its record is not freed");
+            place.copies().map(|addr| map_extent(&addr)).collect()
+        })
+    }
+
+    /// Where the bytes of one copy of a record or node lie.
+    pub(crate) fn runs(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
+        if place.is_scattered() {
+            return Ok(self.scatter(place)?.runs(copy));
+        }
+        let addr = &place.addr[copy];
+        Ok(vec![Run {
+            segment: addr.segment(),
+            offset: addr.offset(),
+            bytes: 0..addr.size() as usize,
+        }])
+    }
+
+    /// Reads one copy of a record or node from the device.
+    pub(crate) fn read_copy(&self, place: &Place, copy: usize, buf: &mut [u8]) -> bool {
+        let Ok(runs) = self.runs(place, copy) else {
+            return false;
+        };
+        runs.into_iter().all(|run| {
+            let piece = buf.get_mut(run.bytes);
+            piece.is_some_and(|piece| self.store.read(run.segment, run.offset, piece).is_ok())
+        })
+    }
+
     /// Reads one copy of a record or node, from the commit under way if it is not written yet.
-    fn read(&self, ptr: &RecordPtr, addr: &Addr, buf: &mut [u8]) -> bool {
+    fn read(&self, ptr: &RecordPtr, copy: usize, buf: &mut [u8]) -> bool {
         if let Some(piece) = self.unwritten.read().get(&ptr.place.checksum)
             && piece.bytes().len() == buf.len()
         {
             buf.copy_from_slice(piece.bytes());
             return true;
         }
-        self.store.read(addr.segment(), addr.offset(), buf).is_ok()
+        self.read_copy(&ptr.place, copy, buf)
     }
 
     /// The node at `ptr`, which must be `level` levels above the records.
@@ -76,15 +173,14 @@ impl Disk {
         let mut node = Arc::new(Node::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
         let read = |bytes: &mut [u8]| {
-            ptr.place
-                .copies()
-                .any(|addr| self.read(ptr, &addr, bytes) && checksum(bytes) == ptr.place.checksum)
+            let mut copies = ptr.place.copy_numbers();
+            copies.any(|copy| self.read(ptr, copy, bytes) && checksum(bytes) == ptr.place.checksum)
         };
         if !read(bytes) {
-            return Err(Error::damaged("a node", ptr));
+            return Err(Error::damaged("a node", &ptr.place.addr[0]));
         }
         if node.identity(level) != ptr.identity {
-            return Err(Error::damaged("a node's identity", ptr));
+            return Err(Error::damaged("a node's identity", &ptr.place.addr[0]));
         }
         if !children_are_consistent(&node, level) {
             return Err(Error::inconsistent(
@@ -115,12 +211,12 @@ impl Disk {
             ));
         }
         buf.resize(ptr.place.disk_size() as usize, 0);
-        for addr in ptr.place.copies() {
-            if self.read(ptr, &addr, buf) && accept(buf) {
+        for copy in ptr.place.copy_numbers() {
+            if self.read(ptr, copy, buf) && accept(buf) {
                 return Ok(());
             }
         }
-        Err(Error::damaged("a record", ptr))
+        Err(Error::damaged("a record", &ptr.place.addr[0]))
     }
 
     /// Reads a record whose checksum is all there is to verify it.

@@ -63,8 +63,11 @@ pub struct Entry {
     pub keyring: Option<KeyringRef>,
     /// The roots of its arrays, by [`crate::ArrayKind`].
     pub roots: [RecordPtr; 2],
-    /// Counts the seals.
+    /// Counts the seals. After a rollback it is the snapshot's again, until the next seal.
     pub sequence: u64,
+    /// The highest count that a rollback took away: the next seal's is above it, so that no two
+    /// states of a dataset share one.
+    pub sequence_past: u64,
     /// Made by the key holder over the identities of the roots.
     pub seal: [u8; 32],
     /// The snapshot before it, 0 if there is none.
@@ -121,7 +124,7 @@ impl Entry {
             self.referenced,
             self.used,
             self.logical,
-            0,
+            self.sequence_past,
         ];
         let fixed = Fixed {
             numbers: numbers.map(u64::to_le_bytes),
@@ -176,6 +179,7 @@ impl Entry {
             referenced: n()?,
             used: n()?,
             logical: n()?,
+            sequence_past: n()?,
             seal: fixed.seal,
             roots: fixed.roots,
             deadlist: fixed.deadlist,
@@ -251,6 +255,7 @@ mod tests {
             referenced: 18,
             used: 19,
             logical: 20,
+            sequence_past: 21,
             props: BTreeMap::from([("compression".into(), "zstd-3".into())]),
         }
     }

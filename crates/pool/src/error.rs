@@ -1,6 +1,6 @@
 //! What can go wrong with a pool.
 
-use crate::layout::RecordPtr;
+use crate::layout::Addr;
 
 /// The result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -117,9 +117,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Damage at a pointer.
-    pub(crate) fn damaged(what: &'static str, ptr: &RecordPtr) -> Error {
-        let addr = &ptr.place.addr[0];
+    /// Damage of something whose first copy is at `addr`.
+    pub(crate) fn damaged(what: &'static str, addr: &Addr) -> Error {
         Error::Damaged {
             what,
             group: addr.segment().group(),

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use store::Store;
 use store::layout::PAYLOAD_MAX;
 
+use crate::commit::Commit;
 use crate::entry::KeyringRef;
 use crate::error::{Error, Result};
 use crate::layout::checksum;
@@ -25,11 +26,12 @@ const BLOCKS_MAX: usize = 1024;
 
 /// Writes a keyring into free blocks, and says which.
 pub(crate) fn write(
-    store: &dyn Store,
+    commit: &Commit<'_>,
     state: &State,
     guid: u64,
     keyring: &[u8],
 ) -> Result<KeyringRef> {
+    let store = commit.shared.disk.store.as_ref();
     let parts: Vec<&[u8]> = keyring.chunks(PART).collect();
     let used = used(state);
     let blocks: Vec<u32> = (0..store.key_blocks())
@@ -45,6 +47,7 @@ pub(crate) fn write(
         let mut w = Writer::default();
         w.u64(guid).u32(index as u32).u32(parts.len() as u32);
         w.bytes.extend_from_slice(part);
+        commit.note_key_block(*block);
         store.write_key_block(*block, &w.bytes)?;
     }
     Ok(KeyringRef {

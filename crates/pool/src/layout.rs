@@ -72,8 +72,14 @@ pub struct Place {
     birth: U64,
     /// BLAKE3 of the bytes on disk, cut to 128 bits.
     pub checksum: [u8; 16],
-    reserved: [u8; 8],
+    /// 1: the record lies in pieces, and the addresses are those of its scatter map. Else 0.
+    scattered: u8,
+    /// The beginning of the map's checksum; zeros if there is none.
+    scatter_mark: ScatterMark,
 }
+
+/// What a place keeps of the checksum of its scatter map.
+pub(crate) type ScatterMark = [u8; 7];
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -119,8 +125,26 @@ impl Place {
             addr,
             birth: birth.into(),
             checksum,
-            reserved: [0; 8],
+            scattered: 0,
+            scatter_mark: [0; 7],
         }
+    }
+
+    /// The same place, with its pieces listed in a map that has this mark.
+    pub(crate) fn with_scatter_mark(mut self, mark: Option<ScatterMark>) -> Place {
+        self.scattered = u8::from(mark.is_some());
+        self.scatter_mark = mark.unwrap_or_default();
+        self
+    }
+
+    /// The mark of its scatter map, if it has one.
+    pub(crate) fn scatter_mark(&self) -> Option<ScatterMark> {
+        (self.scattered == 1).then_some(self.scatter_mark)
+    }
+
+    /// Whether the record lies in pieces.
+    pub fn is_scattered(&self) -> bool {
+        self.scattered == 1
     }
 
     /// The transaction group in which the record was put here.
@@ -133,14 +157,31 @@ impl Place {
         self.addr.into_iter().filter(|addr| !addr.is_empty())
     }
 
+    /// Which copies there are.
+    pub(crate) fn copy_numbers(&self) -> impl Iterator<Item = usize> {
+        (0..self.addr.len()).filter(|copy| !self.addr[*copy].is_empty())
+    }
+
     /// Bytes of one copy.
     pub fn disk_size(&self) -> u32 {
         self.addr[0].size()
     }
 
-    /// Bytes of all copies.
+    /// Bytes of all copies, with their scatter maps.
     pub fn allocated(&self) -> u64 {
-        self.copies().map(|addr| u64::from(addr.size())).sum()
+        let map = if self.is_scattered() { store::UNIT } else { 0 };
+        self.copies()
+            .map(|addr| u64::from(addr.size()) + u64::from(map))
+            .sum()
+    }
+
+    /// Whether what it says of a scatter map can be: only records of two units and more have one.
+    fn scatter_is_consistent(&self, level: u8) -> bool {
+        match self.scattered {
+            0 => self.scatter_mark == [0; 7],
+            1 => level == 0 && self.disk_size() > store::UNIT,
+            _ => false,
+        }
     }
 }
 
@@ -222,6 +263,7 @@ impl RecordPtr {
             && size.is_multiple_of(store::UNIT)
             && size <= RECORD_MAX
             && (second.is_empty() || second.size() == size)
+            && self.place.scatter_is_consistent(self.level())
             && self
                 .place
                 .copies()
@@ -310,6 +352,12 @@ mod tests {
         expected.extend([3, 0, 0, 0, 1, 2, 0, 0, 0, 0x20, 0, 0]);
         expected.extend([0; 12]);
         assert_eq!(pointer().as_bytes(), expected);
+        let mut scattered = pointer();
+        scattered.place = scattered.place.with_scatter_mark(Some([0x77; 7]));
+        expected[56..64].copy_from_slice(&[1, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77]);
+        assert_eq!(scattered.as_bytes(), expected);
+        assert!(scattered.is_consistent());
+        assert_eq!(scattered.place.allocated(), 2 * (0x2000 + 0x1000));
     }
 
     #[test]
@@ -351,13 +399,19 @@ mod tests {
     #[test]
     fn pointers_that_cannot_be_are_noticed() {
         assert!(pointer().is_consistent());
-        let cases: [fn(&mut RecordPtr); 6] = [
+        let cases: [fn(&mut RecordPtr); 9] = [
             |p| p.identity.level = 1,
             |p| p.identity.level = 200,
             |p| p.place.addr[0].size = 100.into(),
             |p| p.place.addr[0].size = 0x8000_0000.into(),
             |p| p.place.addr[1].size = 0x1000.into(),
             |p| p.place.addr[0].offset = 5.into(),
+            |p| p.place.scattered = 2,
+            |p| p.place.scatter_mark[6] = 1,
+            |p| {
+                p.place.scattered = 1;
+                p.place.addr.iter_mut().for_each(|a| a.size = 0x1000.into());
+            },
         ];
         for (i, case) in cases.iter().enumerate() {
             let mut bad = pointer();

@@ -48,7 +48,6 @@ fn insert(
     parent: u64,
     name: &str,
 ) -> Result<u64> {
-    let store = commit.shared.disk.store.as_ref();
     let id = state.new_id();
     let key_root = match (new.suite, new.is_key_root) {
         (0, _) => 0,
@@ -61,7 +60,7 @@ fn insert(
                 name: name.into(),
                 reason,
             })?;
-            Some(keyarea::write(store, state, new.guid, &keyring)?)
+            Some(keyarea::write(commit, state, new.guid, &keyring)?)
         }
         None => None,
     };
@@ -79,6 +78,7 @@ fn insert(
         keyring,
         roots: [RecordPtr::EMPTY; 2],
         sequence: 0,
+        sequence_past: 0,
         seal: [0; 32],
         prev_snap: 0,
         prev_snap_txg: 0,
@@ -144,6 +144,7 @@ impl Pool {
                     reason: "there is no key above it to inherit".into(),
                 });
             }
+            let _room = commit.room_for_entries(1, text_bytes(&new.props))?;
             let id = insert(commit, state, new, parent, &last)?;
             log(commit, state, origin, None);
             Ok(Arc::clone(state.entry(id)?))
@@ -167,15 +168,7 @@ impl Pool {
             };
             check_move(state, &entry, from, parent)?;
             state.rename(entry.id, parent, &last)?;
-            for moved in state.subtree(entry.id) {
-                let name = state.name_of(&moved);
-                if name.len() > NAME_MAX {
-                    return Err(Error::BadName {
-                        name,
-                        reason: "it is longer than 255 bytes",
-                    });
-                }
-            }
+            check_name_lengths(state, entry.id)?;
             log(commit, state, origin, None);
             Ok(())
         })
@@ -186,6 +179,7 @@ impl Pool {
         check_pool_name(name)?;
         self.shared.commit_with(|commit, state| {
             state.root.set_name(name);
+            check_name_lengths(state, state.top()?.id)?;
             log(commit, state, origin, None);
             Ok(())
         })
@@ -251,6 +245,8 @@ impl Pool {
                 };
             }
             check_props(name, &entry.props)?;
+            let texts = text_bytes(&entry.props);
+            let _room = commit.room_for_entries(1, texts)?;
             log(commit, state, origin, None);
             Ok(())
         })
@@ -260,10 +256,9 @@ impl Pool {
     /// come from. The blocks of the old keyrings are overwritten before this returns.
     pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
         self.shared.commit_with(|commit, state| {
-            let store = commit.shared.disk.store.as_ref();
             for change in changes {
                 let guid = state.entry(change.id)?.guid;
-                let new = keyarea::write(store, state, guid, &change.keyring)?;
+                let new = keyarea::write(commit, state, guid, &change.keyring)?;
                 let entry = state.edit(change.id)?;
                 entry.key_root = change.key_root;
                 for (key, value) in &change.props {
@@ -327,11 +322,13 @@ pub struct NewKeyring {
     pub props: Vec<(String, Option<String>)>,
 }
 
+fn text_bytes(props: &BTreeMap<String, String>) -> usize {
+    let texts = props.iter();
+    texts.map(|(key, value)| key.len() + value.len() + 4).sum()
+}
+
 fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
-    let bytes: usize = props
-        .iter()
-        .map(|(key, value)| key.len() + value.len() + 4)
-        .sum();
+    let bytes = text_bytes(props);
     let longest = props
         .iter()
         .map(|(key, value)| key.len().max(value.len()))
@@ -366,6 +363,22 @@ fn free_name(state: &State, name: &str) -> Result<(u64, String)> {
         return Err(bad("only a file system can have datasets below it"));
     }
     Ok((parent.id, last.to_owned()))
+}
+
+/// Refuses a new name that makes one below it too long, of datasets or their snapshots.
+fn check_name_lengths(state: &State, id: u64) -> Result<()> {
+    for entry in state.subtree(id) {
+        for entry in state.snapshots(&entry).iter().chain([&entry]) {
+            let name = state.name_of(entry);
+            if name.len() > NAME_MAX {
+                return Err(Error::BadName {
+                    name,
+                    reason: "it is longer than 255 bytes",
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a move below itself, and one away from the key that unwraps its keys.

@@ -9,9 +9,11 @@ use crate::array::{Overlay, walk};
 use crate::commit::Commit;
 use crate::entry::Entry;
 use crate::error::Result;
-use crate::layout::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
+use crate::layout::{Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
 use crate::pool::{Hold, Shared};
-use crate::space::{Class, Extent};
+use crate::room::{self, NODE_BYTES};
+use crate::scatter::Allotted;
+use crate::space::{Class, Reservation};
 
 /// The two arrays of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ impl ArrayKind {
     }
 
     /// Metadata is kept twice: little of it, and much lost with it.
-    fn copies(self) -> usize {
+    pub(crate) fn copies(self) -> usize {
         match self {
             ArrayKind::Pages => 2,
             ArrayKind::Data => 1,
@@ -74,21 +76,28 @@ pub trait Participant: Send + Sync {
 #[must_use]
 pub struct Placed {
     shared: Arc<Shared>,
-    place: Option<Place>,
+    allotted: Allotted,
+    checksum: [u8; 16],
     identity: Identity,
+    is_used: bool,
 }
 
 impl Placed {
-    pub(crate) fn addrs(&self) -> [Addr; 2] {
-        self.place.map_or([Addr::default(); 2], |place| place.addr)
+    pub(crate) fn allotted(&self) -> &Allotted {
+        &self.allotted
+    }
+
+    /// Where it is. When it was born is not known yet.
+    pub(crate) fn place(&self) -> Place {
+        self.allotted.place(0, self.checksum)
     }
 
     pub(crate) fn into_ptr(mut self, txg: u64) -> RecordPtr {
-        let place = self.place.take().expect("taken once");
-        let place = Place::new(place.addr, txg, place.checksum);
-        self.shared.space.count_allocated(txg, &place);
+        self.is_used = true;
+        let extents = self.allotted.extents();
+        self.shared.space.count_allocated(txg, extents);
         RecordPtr {
-            place,
+            place: self.allotted.place(txg, self.checksum),
             identity: self.identity,
         }
     }
@@ -96,8 +105,8 @@ impl Placed {
 
 impl Drop for Placed {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.shared.space.release(Extent::of_place(&place));
+        if !self.is_used {
+            self.shared.space.release(self.allotted.extents());
         }
     }
 }
@@ -119,6 +128,9 @@ struct ArrayState {
     syncing: Arc<Overlay>,
     /// and by the one that is open.
     open: Overlay,
+    /// Set aside for the nodes that these two will be written into.
+    syncing_room: Reservation,
+    open_room: Reservation,
 }
 
 impl OpenDataset {
@@ -128,14 +140,17 @@ impl OpenDataset {
                 root,
                 syncing: Arc::default(),
                 open: Overlay::default(),
+                syncing_room: shared.space.nothing(),
+                open_room: shared.space.nothing(),
             })
         };
+        let arrays = entry.roots.map(array);
         OpenDataset {
             shared,
             id: entry.id,
             guid: entry.guid,
             writable,
-            arrays: entry.roots.map(array),
+            arrays,
             participant: Mutex::new(None),
         }
     }
@@ -162,6 +177,11 @@ impl OpenDataset {
 
     pub(crate) fn participant(&self) -> Option<Arc<dyn Participant>> {
         self.participant.lock().as_ref()?.upgrade()
+    }
+
+    /// How many levels of nodes an array has.
+    pub(crate) fn height(&self, array: ArrayKind) -> u8 {
+        self.array(array).read().root.level()
     }
 
     /// The record in a slot, or the empty pointer.
@@ -253,14 +273,13 @@ impl OpenDataset {
     /// Finds a place for a record and writes it there. `bytes` are whole units.
     pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
         let placed = self.allocate(array, identity, bytes)?;
-        for addr in placed.place.iter().flat_map(Place::copies) {
-            let written =
-                self.shared
-                    .disk
-                    .store
-                    .write(addr.segment(), addr.offset(), &[IoSlice::new(bytes)]);
-            written.map_err(|error| self.shared.suspend(error.into()))?;
-        }
+        let store = &self.shared.disk.store;
+        placed
+            .allotted
+            .each_write(bytes, &mut |segment, offset, bytes| {
+                store.write(segment, offset, &[IoSlice::new(bytes)])
+            })
+            .map_err(|error| self.shared.suspend(error.into()))?;
         Ok(placed)
     }
 
@@ -271,13 +290,13 @@ impl OpenDataset {
         identity: Identity,
         bytes: &[u8],
     ) -> Result<Placed> {
-        let addr = self
-            .shared
-            .allocate(array.class(), bytes.len(), array.copies())?;
+        let allotted = room::allot(&self.shared, array.class(), bytes.len(), array.copies())?;
         Ok(Placed {
             shared: Arc::clone(&self.shared),
-            place: Some(Place::new(addr, 0, checksum(bytes))),
+            allotted,
+            checksum: checksum(bytes),
             identity,
+            is_used: false,
         })
     }
 
@@ -301,7 +320,7 @@ impl OpenDataset {
         assert!(self.writable && slot < SLOT_LIMIT);
         hold.mark_dirty();
         let new = new(hold.txg());
-        let replaced = self.array(array).write().open.put(slot, new);
+        let replaced = self.array(array).write().put_open(slot, new);
         self.forget(hold.txg(), replaced);
         new
     }
@@ -318,6 +337,8 @@ impl OpenDataset {
             let mut state = array.write();
             debug_assert!(state.syncing.is_empty());
             state.syncing = Arc::new(std::mem::take(&mut state.open));
+            let room = self.shared.space.nothing();
+            state.syncing_room = std::mem::replace(&mut state.open_room, room);
         }
         if let Some(participant) = self.participant() {
             participant.freeze(txg);
@@ -352,6 +373,7 @@ impl OpenDataset {
             let mut state = array.write();
             state.root = *root;
             state.syncing = Arc::default();
+            state.syncing_room.shrink(0);
         }
     }
 }
@@ -369,6 +391,13 @@ impl Drop for OpenDataset {
 }
 
 impl ArrayState {
+    /// Puts a record into a slot in the open group, and sets room aside for the nodes above it.
+    fn put_open(&mut self, slot: u64, ptr: RecordPtr) -> Option<RecordPtr> {
+        let nodes = self.open.new_nodes(slot, self.root.level());
+        self.open_room.grow(nodes * NODE_BYTES);
+        self.open.put(slot, ptr)
+    }
+
     fn changed(&self, slot: u64) -> Option<RecordPtr> {
         self.open.get(slot).or_else(|| self.syncing.get(slot))
     }

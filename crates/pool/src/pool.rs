@@ -7,20 +7,20 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use store::Store;
 
-use crate::commit::{self, Commit};
+use crate::commit::Commit;
 use crate::config::{Config, ConfigDevice};
 use crate::deadlist;
 use crate::disk::Disk;
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::keyarea;
-use crate::layout::{Addr, Place, RecordPtr};
+use crate::layout::{Place, RecordPtr};
 use crate::lifecycle;
 use crate::names::check_pool_name;
 use crate::open::OpenDataset;
 use crate::reap;
 use crate::root::{PoolRoot, PoolState};
-use crate::space::{Class, Extent, Space};
+use crate::space::{Extent, Space};
 use crate::state::State;
 
 /// Nodes kept in memory: 64 MiB of them.
@@ -51,7 +51,9 @@ pub(crate) struct Shared {
     committed: Mutex<u64>,
     commit_done: Condvar,
     /// What the two transaction groups under way replaced among their own records, by parity.
-    freed: [Mutex<Vec<Extent>>; 2],
+    freed: [Mutex<Vec<Place>>; 2],
+    /// Whether records lie in pieces.
+    scattered: AtomicBool,
     suspended: Mutex<Option<String>>,
 }
 
@@ -97,15 +99,18 @@ impl Shared {
         self.check_suspended()
     }
 
-    pub(crate) fn allocate(&self, class: Class, len: usize, copies: usize) -> Result<[Addr; 2]> {
-        commit::allocate(self, class, len, copies)
+    /// Remembers that a record lies in pieces: the commit that first has one says so in the root.
+    pub(crate) fn note_scattered(&self) {
+        self.scattered.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_scattered(&self) -> bool {
+        self.scattered.load(Ordering::Acquire)
     }
 
     /// Frees, with its own commit, a place that the transaction group no longer wants.
     pub(crate) fn free_later(&self, txg: u64, place: &Place) {
-        self.freed[(txg % 2) as usize]
-            .lock()
-            .extend(Extent::of_place(place));
+        self.freed[(txg % 2) as usize].lock().push(*place);
     }
 
     /// Frees records of the open transaction group that will never be in a tree.
@@ -118,7 +123,9 @@ impl Shared {
     }
 
     pub(crate) fn take_freed(&self, txg: u64) -> Vec<Extent> {
-        std::mem::take(&mut self.freed[(txg % 2) as usize].lock())
+        let places = std::mem::take(&mut *self.freed[(txg % 2) as usize].lock());
+        let extents = places.iter().map(|place| self.disk.extents_to_free(place));
+        extents.flatten().collect()
     }
 
     /// Commits the open transaction group, with what `task` does to the state. A task that fails
@@ -221,6 +228,12 @@ fn run_task<R>(
     task(commit, state).inspect_err(|_| {
         *state = before;
         commit.undo_since(&mark);
+        // The keys that it wrote are nobody's. The list survives a power cut.
+        let strays = commit.take_key_blocks();
+        if !strays.is_empty() {
+            state.config.wipe.extend(strays);
+            state.config_dirty = true;
+        }
     })
 }
 
@@ -283,6 +296,7 @@ impl Pool {
                 committed: Mutex::new(txg),
                 commit_done: Condvar::new(),
                 freed: Default::default(),
+                scattered: AtomicBool::new(false),
                 suspended: Mutex::default(),
             }),
         }
@@ -337,8 +351,10 @@ impl Pool {
     }
 
     fn check_idle(&self) -> Result<()> {
-        let open = self.shared.open.lock();
-        let busy = open.values().find_map(Weak::upgrade);
+        let busy = {
+            let open = self.shared.open.lock();
+            open.values().find_map(Weak::upgrade)
+        };
         match busy {
             None => Ok(()),
             Some(dataset) => {

@@ -6,8 +6,11 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use crate::error::{Error, Result};
 use crate::layout::{RecordPtr, SLOT_LIMIT};
 
-/// Features without which the pool cannot be opened. None so far.
-pub(crate) const FEATURES_REQUIRED: u64 = 0;
+/// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
+pub(crate) const FEATURE_SCATTERED: u64 = 1;
+
+/// The features that a pool may require and this program knows.
+pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED;
 
 /// What became of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,6 @@ impl PoolRoot {
     /// The root of an empty pool.
     pub(crate) fn new(name: &str, groups: u32, created: u64) -> PoolRoot {
         let mut root = PoolRoot::new_zeroed();
-        root.features_required = FEATURES_REQUIRED.into();
         root.created = created.into();
         root.groups = groups.into();
         root.next_id = 1.into();
@@ -84,7 +86,7 @@ impl PoolRoot {
     pub(crate) fn decode(payload: &[u8]) -> Result<PoolRoot> {
         let bad = |detail: &str| Error::inconsistent("superblock", detail);
         let (root, _) = PoolRoot::read_from_prefix(payload).map_err(|_| bad("it is cut short"))?;
-        let unknown = root.features_required.get() & !FEATURES_REQUIRED;
+        let unknown = root.features_required.get() & !FEATURES_KNOWN;
         if unknown != 0 {
             return Err(Error::UnknownFeatures { bits: unknown });
         }
@@ -172,7 +174,9 @@ mod tests {
         let root = PoolRoot::new("tank", 2, 5);
         assert!(PoolRoot::decode(&root.as_bytes()[1..]).is_err());
         let mut unknown = root.clone();
-        unknown.features_required = 4.into();
+        unknown.features_required = FEATURE_SCATTERED.into();
+        assert!(PoolRoot::decode(unknown.as_bytes()).is_ok());
+        unknown.features_required = (4 | FEATURE_SCATTERED).into();
         assert!(matches!(
             PoolRoot::decode(unknown.as_bytes()),
             Err(Error::UnknownFeatures { bits: 4 })

@@ -5,19 +5,21 @@
 //! commit; what it finds damaged it looks up again, since a commit may have freed and reused it
 //! meanwhile. Its position is part of the configuration record, so that it goes on after an import.
 
-use std::collections::BTreeSet;
+mod own;
+
 use std::io::IoSlice;
 use std::ops::ControlFlow;
 
+use store::UNIT;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::array::walk::{self, Visit};
-use crate::deadlist;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, RecordPtr, checksum, coverage};
+use crate::layout::{Place, RecordPtr, checksum, coverage};
 use crate::open::ArrayKind;
 use crate::pool::Pool;
+use crate::scatter::{Run, map_run};
 
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;
@@ -228,6 +230,7 @@ impl Step<'_> {
     /// True at the end of the pool.
     fn run(&mut self) -> Result<bool> {
         if self.status.position == Position::default() {
+            self.headers()?;
             self.pool_arrays()?;
             self.go_to(1, 0, 0);
         }
@@ -359,30 +362,61 @@ impl Step<'_> {
     /// Reads every copy, and rewrites the bad ones from a whole one, if the pointer is still
     /// `current`. False if there is none.
     fn examine(&mut self, ptr: &RecordPtr, current: &dyn Fn() -> Result<bool>) -> Result<bool> {
-        let store = &self.pool.shared.disk.store;
+        if ptr.place.is_scattered() && !self.examine_map(&ptr.place, current)? {
+            return Ok(false);
+        }
+        let disk = &self.pool.shared.disk;
         let size = ptr.place.disk_size() as usize;
         let mut good: Option<Vec<u8>> = None;
         let mut bad = Vec::new();
-        for addr in ptr.place.copies() {
+        for copy in ptr.place.copy_numbers() {
             let mut buf = vec![0; size];
-            let read = store.read(addr.segment(), addr.offset(), &mut buf);
-            self.status.examined = self.status.examined.saturating_add(size as u64);
-            self.left = self.left.saturating_sub(size as u64);
-            if read.is_ok() && checksum(&buf) == ptr.place.checksum {
+            let read = disk.read_copy(&ptr.place, copy, &mut buf);
+            self.count(size);
+            if read && checksum(&buf) == ptr.place.checksum {
                 good = Some(buf);
             } else {
-                bad.push(addr);
+                bad.push(copy);
             }
         }
         let Some(good) = good else { return Ok(false) };
-        for addr in bad {
-            self.mend(&addr, &good, current)?;
+        for copy in bad {
+            let runs = disk.runs(&ptr.place, copy)?;
+            self.mend(&runs, &good, current)?;
         }
         Ok(true)
     }
 
-    /// Rewrites a copy with the bytes that it should have.
-    fn mend(&mut self, addr: &Addr, good: &[u8], current: &dyn Fn() -> Result<bool>) -> Result<()> {
+    /// Reads every copy of a scatter map, and mends it likewise.
+    fn examine_map(&mut self, place: &Place, current: &dyn Fn() -> Result<bool>) -> Result<bool> {
+        let mut good = None;
+        let mut bad = Vec::new();
+        for addr in place.copies() {
+            self.count(UNIT as usize);
+            match self.pool.shared.disk.read_map(place, &addr) {
+                Some((_, bytes)) => good = Some(bytes),
+                None => bad.push(addr),
+            }
+        }
+        let Some(good) = good else { return Ok(false) };
+        for addr in bad {
+            self.mend(&[map_run(&addr)], &good, current)?;
+        }
+        Ok(true)
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.status.examined = self.status.examined.saturating_add(bytes as u64);
+        self.left = self.left.saturating_sub(bytes as u64);
+    }
+
+    /// Rewrites a copy, which lies at `runs`, with the bytes that it should have.
+    fn mend(
+        &mut self,
+        runs: &[Run],
+        good: &[u8],
+        current: &dyn Fn() -> Result<bool>,
+    ) -> Result<()> {
         let shared = &self.pool.shared;
         if shared.read_only {
             return Ok(());
@@ -390,63 +424,14 @@ impl Step<'_> {
         // What is in the tree of the last commit stays where it is until the next one is done.
         let _committing = shared.lock_commits();
         if current()? {
-            let store = &shared.disk.store;
-            store.write(addr.segment(), addr.offset(), &[IoSlice::new(good)])?;
+            for run in runs {
+                let bytes = &good[run.bytes.clone()];
+                let store = &shared.disk.store;
+                store.write(run.segment, run.offset, &[IoSlice::new(bytes)])?;
+            }
             self.status.repaired = self.status.repaired.saturating_add(1);
         }
         Ok(())
-    }
-
-    /// The pool's own records are few: all in one step.
-    fn pool_arrays(&mut self) -> Result<()> {
-        let shared = &self.pool.shared;
-        let committing = shared.lock_commits();
-        let (root, deadlists) = {
-            let state = shared.state.read();
-            let lists: BTreeSet<u64> = state.all().map(|entry| entry.id).collect();
-            let lists: Vec<RecordPtr> = lists
-                .iter()
-                .filter_map(|id| state.get(*id))
-                .map(|entry| entry.deadlist)
-                .collect();
-            (state.root.clone(), lists)
-        };
-        let mut pointers = vec![root.config];
-        for array in [
-            root.datasets,
-            root.table,
-            root.bitmaps,
-            root.history,
-            root.reap,
-        ] {
-            self.collect(&array, &mut pointers);
-        }
-        for list in deadlists {
-            self.collect(&list, &mut pointers);
-            for (_, sublist) in deadlist::sublists(&shared.disk, &list).unwrap_or_default() {
-                self.collect(&sublist.root, &mut pointers);
-            }
-        }
-        let txg = self.pool.committed_txg();
-        drop(committing);
-        for ptr in pointers {
-            let unchanged = || Ok(self.pool.committed_txg() == txg);
-            if !self.examine(&ptr, &unchanged)? && unchanged()? {
-                self.report(0, None, 0, ptr.level());
-            }
-        }
-        Ok(())
-    }
-
-    fn collect(&mut self, root: &RecordPtr, pointers: &mut Vec<RecordPtr>) {
-        let visited = walk::visit_all(&self.pool.shared.disk, root, &mut |visit| {
-            let (Visit::Record(_, ptr) | Visit::Node(ptr)) = visit;
-            pointers.push(*ptr);
-            Ok(())
-        });
-        if visited.is_err() {
-            self.report(0, None, 0, root.level());
-        }
     }
 }
 

@@ -47,6 +47,7 @@ impl Pool {
                     wanted.push((head.id, snapshot.to_owned(), name));
                 }
             }
+            let _room = commit.room_for_entries(wanted.len(), 0)?;
             for (head, snapshot, _) in &wanted {
                 create(commit, state, *head, snapshot)?;
             }
@@ -163,6 +164,7 @@ fn create(commit: &Commit<'_>, state: &mut State, head: u64, name: &str) -> Resu
         keyring: None,
         next: head.id,
         used: 0,
+        sequence_past: 0,
         props: Default::default(),
         ..head.clone()
     };
@@ -237,6 +239,8 @@ fn roll_back(commit: &Commit<'_>, state: &mut State, head: u64, target: &Entry) 
     head.roots = target.roots;
     head.referenced = target.referenced;
     head.logical = target.logical;
+    // The snapshot's seal is over its own sequence; the next seal gets one that no state has had.
+    head.sequence_past = old.sequence.max(old.sequence_past);
     head.sequence = target.sequence;
     head.seal = target.seal;
     head.deadlist = RecordPtr::EMPTY;

@@ -320,3 +320,89 @@ fn pools_that_cannot_be_opened_say_why() {
     let gone = open_on(&devices).err().unwrap().to_string();
     assert!(gone.contains("holds no Strongroom pool"), "{gone}");
 }
+
+#[test]
+fn a_command_that_fails_leaves_no_stray_keys() {
+    let (devices, pool) = pool();
+    let on_device = |mark: &[u8]| devices[0].to_bytes().windows(mark.len()).any(|w| w == mark);
+    let ids = ["tank/a", "tank/b"].map(|name| {
+        let new = keyed(name.len() as u64 + 60, b"the first keyring", true);
+        let new = pool::NewDataset {
+            guid: name.as_bytes()[5].into(),
+            ..new
+        };
+        pool.create_dataset(name, new, &origin()).unwrap().id
+    });
+    let mark = b"the second keyring, long enough to be found";
+    let change = |id, keyring: Vec<u8>| NewKeyring {
+        id,
+        keyring,
+        key_root: id,
+        props: Vec::new(),
+    };
+    // The second does not fit any more.
+    let changes = [
+        change(ids[0], mark.to_vec()),
+        change(ids[1], vec![1; 4000 * 40]),
+    ];
+    let error = pool.replace_keyrings(&changes, &origin()).unwrap_err();
+    assert!(matches!(error, Error::KeyAreaFull { .. }), "{error}");
+    assert!(!on_device(mark), "it is gone when the command returns");
+    for id in ids {
+        assert_eq!(pool.keyring(id).unwrap(), b"the first keyring");
+    }
+    pool.export().unwrap();
+    drop(pool);
+    let pool = open_on(&devices).unwrap();
+    assert_eq!(pool.keyring(ids[1]).unwrap(), b"the first keyring");
+}
+
+#[test]
+fn no_new_name_above_makes_one_too_long() {
+    let (_devices, pool) = pool();
+    create(&pool, "tank/d").unwrap();
+    let snapshot = format!("tank/d@{}", "s".repeat(200));
+    pool.snapshot(&[snapshot], false, &origin()).unwrap();
+    let too_long = "p".repeat(100);
+    let error = pool.rename_pool(&too_long, &origin()).unwrap_err();
+    assert!(matches!(error, Error::BadName { .. }), "{error}");
+    assert_eq!(pool.name(), "tank");
+    let error = pool
+        .rename("tank/d", &format!("tank/{too_long}"), &origin())
+        .unwrap_err();
+    assert!(matches!(error, Error::BadName { .. }), "{error}");
+    assert!(pool.find("tank/d").is_ok());
+    pool.rename_pool("longer", &origin()).unwrap();
+    assert!(pool.find("longer/d").is_ok());
+}
+
+#[test]
+fn no_two_states_share_a_sequence() {
+    let (devices, pool) = pool();
+    let mut seen = std::collections::BTreeSet::new();
+    for round in 0..3 {
+        let dataset = pool.open_dataset(1).unwrap();
+        for slot in 0..4 {
+            put(&pool, &dataset, pool::ArrayKind::Data, slot, round).unwrap();
+            pool.commit().unwrap();
+            let sequence = pool.entry(1).unwrap().sequence;
+            assert!(seen.insert(sequence), "{sequence} again");
+            if round + slot == 0 {
+                pool.snapshot(&["tank@s".into()], false, &origin()).unwrap();
+            }
+        }
+        drop(dataset);
+        pool.rollback("tank@s", false, &origin()).unwrap();
+        assert_eq!(pool.entry(1).unwrap().sequence, 1, "what its seal is over");
+        if round == 0 {
+            // A second rollback in a row forgets nothing.
+            pool.rollback("tank@s", false, &origin()).unwrap();
+        }
+    }
+    drop(pool);
+    let pool = open_on(&devices).unwrap();
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, pool::ArrayKind::Data, 0, 9).unwrap();
+    pool.commit().unwrap();
+    assert!(pool.entry(1).unwrap().sequence > *seen.last().unwrap());
+}

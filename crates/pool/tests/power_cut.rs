@@ -19,8 +19,17 @@ struct Timeline {
 fn record(seed: u64, devices: usize, steps: usize) -> Timeline {
     let clock = FaultClock::new();
     let devices = fault_devices(devices, &clock);
-    let mut workload = Workload::new(create_on(&devices), seed);
-    for device in &devices {
+    let workload = Workload::new(create_on(&devices), seed);
+    follow(workload, &devices, &clock, steps)
+}
+
+fn follow(
+    mut workload: Workload,
+    devices: &[Arc<FaultDevice>],
+    clock: &FaultClock,
+    steps: usize,
+) -> Timeline {
+    for device in devices {
         device.take_journal();
     }
     let mut durable = vec![(clock.now(), workload.model.clone())];
@@ -93,6 +102,25 @@ fn with_many_fates_of_unflushed_writes() {
         let first = timeline.durable[0].0;
         for _ in 0..60 {
             let cut = first + dice.below(timeline.end - first + 1);
+            timeline.check(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+        }
+    }
+}
+
+#[test]
+fn among_scattered_records() {
+    for seed in seeds(20, 2) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(1, &clock);
+        let workload = Workload::on_fragments(create_on(&devices), seed);
+        let timeline = follow(workload, &devices, &clock, 14);
+        let mut dice = Dice(seed);
+        let first = timeline.durable[0].0;
+        for cut in first..=timeline.end {
+            // Each record is many writes; most of the cuts between them are alike.
+            if dice.below(1 + (timeline.end - first) / 120) > 0 {
+                continue;
+            }
             timeline.check(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
         }
     }

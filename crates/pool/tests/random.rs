@@ -2,13 +2,19 @@
 
 mod common;
 
-use block::fault::FaultClock;
+use std::sync::Arc;
+
+use block::fault::{FaultClock, FaultDevice};
 use common::model::*;
 use common::*;
 
 fn run(seed: u64, devices: usize, steps: usize) {
     let devices = fault_devices(devices, &FaultClock::new());
-    let mut workload = Workload::new(create_on(&devices), seed);
+    let workload = Workload::new(create_on(&devices), seed);
+    drive(workload, &devices, seed, steps);
+}
+
+fn drive(mut workload: Workload, devices: &[Arc<FaultDevice>], seed: u64, steps: usize) {
     for step in 0..steps {
         workload.step();
         if step % 50 == 49 {
@@ -23,7 +29,7 @@ fn run(seed: u64, devices: usize, steps: usize) {
     pool.export().unwrap();
     drop(pool);
 
-    let pool = open_on(&devices).unwrap();
+    let pool = open_on(devices).unwrap();
     assert_eq!(
         read_pool(&pool),
         normal(model),
@@ -74,5 +80,14 @@ fn one_device() {
 fn three_devices() {
     for seed in seeds(100, 8) {
         run(seed, 3, 300);
+    }
+}
+
+#[test]
+fn fragmented() {
+    for seed in seeds(200, 4) {
+        let devices = fault_devices(1 + seed as usize % 2, &FaultClock::new());
+        let workload = Workload::on_fragments(create_on(&devices), seed);
+        drive(workload, &devices, seed, 150);
     }
 }

@@ -144,3 +144,73 @@ fn a_scrub_goes_on_after_an_import_and_beside_writers() {
     assert!(!pool.scrub_step(8 << 10).unwrap());
     assert_eq!(pool.scrub_status().phase, ScrubPhase::Stopped);
 }
+
+#[test]
+fn headers_are_mended_from_their_other_copies() {
+    let devices = fault_devices(2, &FaultClock::new());
+    let pool = create_on(&devices);
+    let keyring = || -> pool::MakeKeyring { Box::new(|_| Ok(vec![9; 100])) };
+    let new = pool::NewDataset {
+        suite: 1,
+        keyring: Some(keyring()),
+        is_key_root: true,
+        ..new_dataset(77)
+    };
+    let id = pool.create_dataset("tank/k", new, &origin()).unwrap().id;
+    pool.scrub_start().unwrap();
+    let end = DEVICE_SIZE as u64;
+    let slot = pool.superblock().txg % 32;
+    // The front label of one, the back label of the other, a superblock, a key block.
+    devices[0].flip(70, 1);
+    devices[1].flip(end - 1, 1);
+    devices[1].flip((1 + slot) * 4096 + 50, 1);
+    devices[0].flip(33 * 4096 + 40, 1);
+    assert!(pool.scrub_step(u64::MAX).is_ok());
+    while pool.scrub_step(u64::MAX).unwrap() {}
+    let status = pool.scrub_status();
+    assert_eq!((status.errors, status.repaired), (0, 4), "{status:?}");
+    let status = scrub(&pool);
+    assert_eq!((status.errors, status.repaired), (0, 0));
+
+    // No copy of the key block is left.
+    for device in &devices {
+        device.flip(33 * 4096 + 40, 1);
+        device.flip(end - 65 * 4096 + 32 * 4096 + 40, 1);
+    }
+    assert!(pool.keyring(id).is_err());
+    let status = scrub(&pool);
+    assert_eq!((status.errors, status.repaired), (1, 0));
+}
+
+#[test]
+fn damage_of_the_pools_own_records_is_found_beside_commits() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    for n in 0..3 {
+        let name = format!("tank/d{n}");
+        pool.create_dataset(&name, new_dataset(100 + n), &origin())
+            .unwrap();
+    }
+    pool.scrub_start().unwrap();
+    // Both copies of a node that no commit below replaces. In memory it is whole.
+    let table = pool.superblock().datasets;
+    devices[0].flip(at(&table, 0) + 9, 1);
+    devices[0].flip(at(&table, 1) + 9, 1);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                pool.record(&origin()).unwrap();
+            }
+        });
+        let first = pool.committed_txg();
+        while pool.committed_txg() < first + 20 {
+            std::thread::yield_now();
+        }
+        while pool.scrub_step(1 << 20).unwrap() {}
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let status = pool.scrub_status();
+    assert_eq!((status.errors, status.repaired), (1, 0), "{status:?}");
+    assert_eq!((status.damage[0].dataset, status.damage[0].level), (0, 1));
+}

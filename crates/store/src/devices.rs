@@ -7,9 +7,10 @@ use std::sync::Arc;
 use block::BlockDevice;
 
 use crate::geometry::{Geometry, choose};
+use crate::headers::Headers;
 use crate::layout::{BLOCK, FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::{Member, contents, read_label};
-use crate::{Error, MemberInfo, Result, SegmentId, Store};
+use crate::{Error, HeaderCheck, MemberInfo, Result, SegmentId, Store};
 
 /// What a new pool is to be.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ impl DeviceStore {
             members.push(Member::new(device, label, geometry));
         }
         for member in &members {
-            member.erase_headers()?;
+            member.empty_headers()?;
         }
         Ok(DeviceStore {
             pool_guid: options.pool_guid,
@@ -341,7 +342,28 @@ impl Store for DeviceStore {
         Ok(true)
     }
 
+    fn check_headers(&self, txg: u64, key_blocks: &[u32], mend: bool) -> Result<HeaderCheck> {
+        let mut headers = Headers {
+            members: &self.members,
+            pool_guid: self.pool_guid,
+            mend,
+            found: HeaderCheck::default(),
+        };
+        headers.labels()?;
+        headers.superblock(txg)?;
+        for index in key_blocks {
+            self.check_key_block(*index)?;
+            headers.key_block(*index)?;
+        }
+        let found = headers.found;
+        self.flush()?;
+        Ok(found)
+    }
+
     fn erase(&self) -> Result<()> {
-        self.members.iter().try_for_each(Member::erase_headers)
+        // Every device, also behind one that fails: a key is gone only where all copies are.
+        let outcomes: Vec<Result<()>> =
+            self.members.iter().map(Member::overwrite_headers).collect();
+        outcomes.into_iter().collect()
     }
 }

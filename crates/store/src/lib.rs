@@ -10,6 +10,7 @@
 mod devices;
 mod error;
 mod geometry;
+mod headers;
 pub mod layout;
 mod member;
 
@@ -53,6 +54,17 @@ pub struct MemberInfo {
     pub group: u16,
     /// Bytes that the pool uses of it.
     pub size: u64,
+}
+
+/// What was found in the headers of a pool's devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderCheck {
+    /// Bytes read.
+    pub examined: u64,
+    /// Copies rewritten.
+    pub repaired: u64,
+    /// Blocks of which no copy is whole.
+    pub lost: u64,
 }
 
 /// The places of a pool. Every backend passes the same conformance suite, `tests/conformance.rs`.
@@ -106,6 +118,12 @@ pub trait Store: Send + Sync {
     /// Whether a key block holds nothing but zeros on every device.
     fn key_block_is_blank(&self, index: u32) -> Result<bool>;
 
-    /// Makes the devices ones that belong to no pool, and their key areas empty.
+    /// Reads, in every copy on every device, the labels, the superblock of `txg`, and the key blocks
+    /// named, and with `mend` rewrites bad ones from a whole one. Nothing else may write to the
+    /// headers meanwhile.
+    fn check_headers(&self, txg: u64, key_blocks: &[u32], mend: bool) -> Result<HeaderCheck>;
+
+    /// Makes the devices ones that belong to no pool: labels, superblocks and key areas are written
+    /// over with zeros, in every copy on every device.
     fn erase(&self) -> Result<()>;
 }

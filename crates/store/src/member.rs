@@ -55,11 +55,23 @@ impl Member {
     }
 
     /// Empties both headers and flushes, so that nothing of an earlier pool is found in them.
-    pub(crate) fn erase_headers(&self) -> Result<()> {
+    pub(crate) fn empty_headers(&self) -> Result<()> {
         let size = self.geometry.header_size;
         self.device.zero(0, size)?;
         self.device.zero(self.geometry.device_size - size, size)?;
         Ok(self.device.flush()?)
+    }
+
+    /// Writes zeros over both headers, labels, superblocks and keys, and flushes. A front header that
+    /// fails does not keep the back one.
+    pub(crate) fn overwrite_headers(&self) -> Result<()> {
+        let size = self.geometry.header_size;
+        let front = self.device.overwrite(0, size);
+        let back = self
+            .device
+            .overwrite(self.geometry.device_size - size, size);
+        let flushed = self.device.flush();
+        Ok(front.and(back).and(flushed)?)
     }
 
     /// Writes both labels, one after the other, so that one is whole at any moment.

@@ -296,3 +296,60 @@ fn erased_devices_belong_to_no_pool() {
         ));
     });
 }
+
+/// What a device that refuses to make holes is asked to do.
+struct NoHoles(block::MemoryDevice);
+
+impl block::BlockDevice for NoHoles {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn sector_sizes(&self) -> block::SectorSizes {
+        self.0.sector_sizes()
+    }
+    fn name(&self) -> String {
+        "no holes".into()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        self.0.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, pieces: &[std::io::IoSlice<'_>]) -> block::Result<()> {
+        self.0.write_at(offset, pieces)
+    }
+    fn flush(&self) -> block::Result<()> {
+        self.0.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.0.discard(offset, len)
+    }
+    /// Claims success and does nothing, as a medium may that only notes what is unused.
+    fn zero(&self, _: u64, _: u64) -> block::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn erasing_writes_over_every_copy() {
+    let devices: Vec<_> = (0..2)
+        .map(|_| std::sync::Arc::new(NoHoles(block::MemoryDevice::new(12 << 20))))
+        .collect();
+    let options = store::CreateOptions {
+        pool_guid: 1,
+        device_guids: vec![2, 3],
+        created: 1,
+        force: false,
+    };
+    let dynamic = devices
+        .iter()
+        .map(|d| std::sync::Arc::clone(d) as std::sync::Arc<dyn block::BlockDevice>);
+    let store = store::DeviceStore::create(dynamic.collect(), &options).unwrap();
+    store.write_superblock(1, b"superblock").unwrap();
+    store.write_key_block(0, b"a wrapped key").unwrap();
+    store.write_key_block(31, b"a wrapped key").unwrap();
+    store.commit_labels().unwrap();
+    store.erase().unwrap();
+    for device in &devices {
+        let bytes = device.0.to_bytes();
+        assert!(bytes.iter().all(|byte| *byte == 0));
+    }
+}

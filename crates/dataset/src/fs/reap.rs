@@ -5,7 +5,7 @@
 //! of dead slots. The list is worked off in pieces, each in a transaction group of its own, and goes
 //! on after a crash where it was.
 
-use pool::{ArrayKind, ReserveFor};
+use pool::{ArrayKind, Reservation, ReserveFor};
 use vfs::{Ino, Kind};
 
 use crate::error::Result;
@@ -145,6 +145,7 @@ impl Files {
                     }
                 }
             }
+            let _room = self.room_to_empty(&mut full, &mut next)?;
             self.change_and(
                 ReserveFor::Freeing,
                 |w| {
@@ -164,6 +165,25 @@ impl Files {
             at = next;
         }
         Ok(())
+    }
+}
+
+impl Files {
+    /// Sets room aside for the nodes above slots that are to be emptied. Where there is not enough,
+    /// fewer slots are emptied at once, and `next` comes before the others.
+    fn room_to_empty(&self, slots: &mut Vec<u64>, next: &mut u64) -> Result<Reservation> {
+        loop {
+            let bytes = self.open.punch_room(ArrayKind::Data, slots);
+            match self.pool.reserve(bytes, ReserveFor::Freeing) {
+                Ok(room) => return Ok(room),
+                Err(_) if slots.len() > 1 => {
+                    *next = slots.split_off(slots.len() / 2)[0];
+                    // What the slots before these have set aside is free after a commit.
+                    self.pool.commit()?;
+                }
+                Err(_) => return self.reserve(bytes, ReserveFor::Freeing),
+            }
+        }
     }
 }
 

@@ -20,9 +20,6 @@ use crate::tree::{Step, View, Writer};
 /// Records are as long as whole units of this.
 pub(crate) const UNIT: u64 = 4096;
 
-/// What a record takes of the pool besides its bytes: nodes.
-const NODE_ROOM: u64 = 4 * UNIT;
-
 /// The largest file.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 
@@ -108,7 +105,7 @@ impl Files {
             let mut parts = self.plan(inode, attr, offset, data)?;
             let mut room = Vec::new();
             for part in &parts {
-                room.push(self.reserve(part.len as u64 + NODE_ROOM, ReserveFor::Writing)?);
+                room.push(self.record_room(part.len, ReserveFor::Writing)?);
             }
             if self.put_parts(inode, write, &mut parts, &mut room)? {
                 let complete: Vec<u64> = parts
@@ -367,7 +364,7 @@ impl Files {
 
     /// Room for one record of this length.
     pub(crate) fn record_room(&self, len: usize, why: ReserveFor) -> Result<Reservation> {
-        self.reserve(len as u64 + NODE_ROOM, why)
+        self.reserve(self.open.record_room(ArrayKind::Data, len), why)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::layout::{FANOUT, RecordPtr};
+use crate::room::nodes_above;
 
 /// Changed slots of one lowest node.
 #[derive(Clone)]
@@ -60,6 +61,16 @@ impl Overlay {
         edits.mask |= 1 << index;
         edits.slots[index] = ptr;
         before
+    }
+
+    /// How many nodes of an array of `height` levels have to be written anew for a change of this
+    /// slot, besides those for the changes that are here already.
+    pub(crate) fn new_nodes(&self, slot: u64, height: u8) -> u64 {
+        let leaf = slot / FANOUT as u64;
+        let before = self.nodes.range(..=leaf).next_back();
+        let after = self.nodes.range(leaf..).next();
+        let neighbours: Vec<u64> = before.into_iter().chain(after).map(|(n, _)| *n).collect();
+        nodes_above(leaf, height, &neighbours)
     }
 
     /// The first slot in the range that the group changed, and what it holds now.

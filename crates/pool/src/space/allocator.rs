@@ -88,6 +88,12 @@ impl Reservation {
         self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
         self.bytes -= excess;
     }
+
+    /// Sets more aside, without asking whether there is room.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.space.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
 }
 
 impl Drop for Reservation {
@@ -225,7 +231,13 @@ impl Space {
             places.push(ptr.place);
             Ok(())
         })?;
-        for extent in places.iter().flat_map(Extent::of_place) {
+        if places.iter().any(Place::is_scattered) {
+            return Err(Error::inconsistent(
+                "segment table",
+                "a record of it lies in pieces",
+            ));
+        }
+        for extent in places.iter().flat_map(Extent::of_whole) {
             let map = self.map(inner, extent.segment)?;
             if !map.taken.set(extent.start, extent.units) {
                 return Err(Error::inconsistent(
@@ -446,8 +458,8 @@ impl Space {
     }
 
     /// Counts an allocation to a transaction group.
-    pub(crate) fn count_allocated(&self, txg: u64, place: &Place) {
-        self.inner.lock().allocated[(txg % 2) as usize].extend(Extent::of_place(place));
+    pub(crate) fn count_allocated(&self, txg: u64, extents: Vec<Extent>) {
+        self.inner.lock().allocated[(txg % 2) as usize].extend(extents);
     }
 
     /// Works a transaction group's allocations, `more` of its commit, and its frees into the bitmaps,
@@ -554,6 +566,14 @@ impl Space {
             return Err(Error::NoSpace);
         }
         Ok(reservation)
+    }
+
+    /// A reservation of nothing, to grow.
+    pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
+        Reservation {
+            space: Arc::clone(self),
+            bytes: 0,
+        }
     }
 
     /// Bytes for records, in all.

@@ -58,8 +58,8 @@ impl Extent {
         }
     }
 
-    /// The units of every copy of a record.
-    pub(crate) fn of_place(place: &Place) -> impl Iterator<Item = Extent> {
+    /// The units of every copy of a record or node that does not lie in pieces.
+    pub(crate) fn of_whole(place: &Place) -> impl Iterator<Item = Extent> {
         place.copies().map(|addr| Extent::of(&addr))
     }
 }

@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice};
-use pool::{ArrayKind, DatasetKind, Env, Identity, NewDataset, OpenDataset, Origin, Pool, Result};
+use pool::{
+    ArrayKind, DatasetKind, Env, Identity, NewDataset, OpenDataset, Origin, Pool, ReserveFor,
+    Result,
+};
 use store::{CreateOptions, DeviceStore, Store};
 
 pub const DEVICE_SIZE: usize = 12 << 20;
@@ -124,9 +127,17 @@ pub fn open_images(images: Vec<Vec<u8>>) -> Result<Pool> {
     )
 }
 
-/// A record whose contents are told by its number.
+/// The number of a record of so many units.
+pub fn sized(number: u64, units: u64) -> u64 {
+    units << 32 | number
+}
+
+/// A record whose contents are told by its number, and its length, unless that was chosen.
 pub fn contents(number: u64) -> Vec<u8> {
-    let units = 1 + number % 5;
+    let units = match number >> 32 {
+        0 => 1 + number % 5,
+        units => units,
+    };
     (0..units * 4096)
         .map(|i| (number.wrapping_mul(31).wrapping_add(i / 7)) as u8)
         .collect()
@@ -149,6 +160,55 @@ pub fn put(
     let hold = pool.enter()?;
     dataset.put(&hold, array, slot, placed);
     Ok(())
+}
+
+/// Writes a record if there is room for it, committing once to make some.
+pub fn put_reserved(
+    pool: &Pool,
+    dataset: &OpenDataset,
+    array: ArrayKind,
+    slot: u64,
+    number: u64,
+) -> Result<()> {
+    let bytes = dataset.record_room(array, contents(number).len());
+    let room = pool.reserve(bytes, ReserveFor::Writing);
+    let _room = match room {
+        Err(pool::Error::NoSpace) => {
+            pool.commit().unwrap();
+            pool.reserve(bytes, ReserveFor::Writing)?
+        }
+        room => room?,
+    };
+    put(pool, dataset, array, slot, number).unwrap();
+    Ok(())
+}
+
+/// Where the records lie that [`fragment`] leaves.
+pub const FILLER: u64 = 1 << 20;
+
+/// Fills a pool with records of one unit and takes every second away, so that there is no long run
+/// of free units, and returns what is left.
+pub fn fragment(pool: &Pool, dataset: &OpenDataset) -> BTreeMap<u64, u64> {
+    let mut left = BTreeMap::new();
+    for n in 0.. {
+        let (slot, number) = (FILLER + n, sized(n, 1));
+        // Into the room that is kept for frees, so that little of the pool is in long runs.
+        let bytes = dataset.record_room(ArrayKind::Data, 4096);
+        let Ok(_room) = pool.reserve(bytes, ReserveFor::Freeing) else {
+            break;
+        };
+        put(pool, dataset, ArrayKind::Data, slot, number).unwrap();
+        left.insert(slot, number);
+    }
+    pool.commit().unwrap();
+    left.retain(|slot, _| {
+        if slot % 2 == 1 {
+            punch(pool, dataset, ArrayKind::Data, *slot).unwrap();
+        }
+        slot % 2 == 0
+    });
+    pool.commit().unwrap();
+    left
 }
 
 pub fn punch(pool: &Pool, dataset: &OpenDataset, array: ArrayKind, slot: u64) -> Result<()> {

@@ -24,6 +24,8 @@ pub struct Workload {
     pub model: Model,
     open: BTreeMap<String, Arc<OpenDataset>>,
     numbers: u64,
+    /// Records have up to this many units; 0: as their numbers say.
+    units_max: u64,
 }
 
 impl Workload {
@@ -34,11 +36,22 @@ impl Workload {
             model: Model::default(),
             open: BTreeMap::new(),
             numbers: 0,
+            units_max: 0,
         };
         workload
             .model
             .datasets
             .insert("tank".into(), Arrays::default());
+        workload
+    }
+
+    /// A workload of longer records on a pool that is nearly full and has no long free runs.
+    pub fn on_fragments(pool: Pool, seed: u64) -> Workload {
+        let mut workload = Workload::new(pool, seed);
+        workload.units_max = 60;
+        let dataset = workload.open("tank");
+        let left = fragment(&workload.pool, &dataset);
+        workload.model.datasets.get_mut("tank").unwrap()[ArrayKind::Data as usize] = left;
         workload
     }
 
@@ -94,8 +107,12 @@ impl Workload {
     fn put(&mut self, name: &str) -> bool {
         let dataset = self.open(name);
         for _ in 0..=self.dice.below(6) {
-            let (array, slot, number) = (self.array(), self.slot(), self.number());
-            let Ok(_room) = self.pool.reserve(256 << 10, ReserveFor::Writing) else {
+            let (array, slot, mut number) = (self.array(), self.slot(), self.number());
+            if self.units_max > 0 {
+                number = sized(number, 1 + self.dice.below(self.units_max));
+            }
+            let bytes = dataset.record_room(array, contents(number).len());
+            let Ok(_room) = self.pool.reserve(bytes, ReserveFor::Writing) else {
                 return false;
             };
             put(&self.pool, &dataset, array, slot, number).unwrap();

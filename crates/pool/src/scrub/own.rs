@@ -1,0 +1,149 @@
+//! Scrub of what is the pool's own: its records, and the headers of its devices.
+
+use store::{HeaderCheck, Store};
+
+use super::Step;
+use crate::array::walk::{self, Visit};
+use crate::deadlist;
+use crate::error::Result;
+use crate::layout::RecordPtr;
+use crate::pool::Pool;
+
+/// One of the pool's own arrays, or its configuration.
+#[derive(Clone, Copy, Debug)]
+enum Own {
+    Config,
+    Datasets,
+    Table,
+    Bitmaps,
+    History,
+    Reap,
+    /// The deadlist of a dataset or snapshot,
+    Deadlist(u64),
+    /// and the list in it for a snapshot.
+    Sublist(u64, u64),
+}
+
+const ARRAYS: [Own; 5] = [
+    Own::Datasets,
+    Own::Table,
+    Own::Bitmaps,
+    Own::History,
+    Own::Reap,
+];
+
+impl Own {
+    /// Its root as the last commit left it; `None` if it is gone.
+    fn root(self, pool: &Pool) -> Result<Option<RecordPtr>> {
+        let state = pool.shared.state.read();
+        let root = &state.root;
+        Ok(match self {
+            Own::Config => Some(root.config),
+            Own::Datasets => Some(root.datasets),
+            Own::Table => Some(root.table),
+            Own::Bitmaps => Some(root.bitmaps),
+            Own::History => Some(root.history),
+            Own::Reap => Some(root.reap),
+            Own::Deadlist(id) => state.get(id).map(|entry| entry.deadlist),
+            Own::Sublist(id, snapshot) => match state.get(id).map(|entry| entry.deadlist) {
+                Some(list) => {
+                    drop(state);
+                    Some(deadlist::sublist(&pool.shared.disk, &list, snapshot)?.root)
+                }
+                None => None,
+            },
+        })
+    }
+
+    /// Whether it still has this record or node where `slot` is.
+    fn has(self, pool: &Pool, slot: u64, ptr: &RecordPtr) -> Result<bool> {
+        match self.root(pool)? {
+            None => Ok(false),
+            Some(root) if root == *ptr => Ok(true),
+            Some(root) => walk::contains(&pool.shared.disk, &root, slot, ptr),
+        }
+    }
+}
+
+impl Step<'_> {
+    /// The pool's own records are few: all in one step.
+    pub(super) fn pool_arrays(&mut self) -> Result<()> {
+        let pool = self.pool;
+        let mut found = Vec::new();
+        {
+            let _committing = pool.shared.lock_commits();
+            let ids: Vec<u64> = pool.shared.state.read().all().map(|e| e.id).collect();
+            let config = pool.shared.state.read().root.config;
+            found.push((Own::Config, 0, config));
+            for own in ARRAYS {
+                self.collect(own, &mut found)?;
+            }
+            for id in ids {
+                self.collect(Own::Deadlist(id), &mut found)?;
+                let list = Own::Deadlist(id).root(pool)?;
+                let list = list.unwrap_or(RecordPtr::EMPTY);
+                let sublists = deadlist::sublists(&pool.shared.disk, &list);
+                for (snapshot, _) in sublists.unwrap_or_default() {
+                    self.collect(Own::Sublist(id, snapshot), &mut found)?;
+                }
+            }
+        }
+        for (own, slot, ptr) in found {
+            // A commit may have freed it meanwhile. What cannot be looked up is damaged itself.
+            let current = || own.has(pool, slot, &ptr).unwrap_or(true);
+            let mendable = || Ok(own.has(pool, slot, &ptr).unwrap_or(false));
+            if !self.examine(&ptr, &mendable)? && current() {
+                self.report(0, None, slot, ptr.level());
+            }
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, own: Own, found: &mut Vec<(Own, u64, RecordPtr)>) -> Result<()> {
+        let Some(root) = own.root(self.pool)? else {
+            return Ok(());
+        };
+        let mut last = 0;
+        let visited = walk::visit_all(&self.pool.shared.disk, &root, &mut |visit| {
+            let ptr = match visit {
+                Visit::Record(slot, ptr) => {
+                    last = slot;
+                    ptr
+                }
+                // It is above the record before.
+                Visit::Node(ptr) => ptr,
+            };
+            found.push((own, last, *ptr));
+            Ok(())
+        });
+        if visited.is_err() {
+            self.report(0, None, 0, root.level());
+        }
+        Ok(())
+    }
+
+    /// Labels, the newest superblock, and the key blocks in use, in every copy on every device.
+    pub(super) fn headers(&mut self) -> Result<()> {
+        let shared = &self.pool.shared;
+        let _committing = shared.lock_commits();
+        let (txg, blocks) = {
+            let state = shared.state.read();
+            let keyrings = state.all().filter_map(|entry| entry.keyring.as_ref());
+            let blocks: Vec<u32> = keyrings.flat_map(|k| k.blocks.iter().copied()).collect();
+            (self.pool.committed_txg(), blocks)
+        };
+        let store: &dyn Store = shared.disk.store.as_ref();
+        let HeaderCheck {
+            examined,
+            repaired,
+            lost,
+        } = store.check_headers(txg, &blocks, !shared.read_only)?;
+        drop(_committing);
+        self.count(examined as usize);
+        self.status.repaired += repaired;
+        for _ in 0..lost {
+            self.report(0, None, 0, 0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! Checking the blocks of the headers, and mending them from each other.
+
+use std::io::IoSlice;
+
+use crate::geometry::{COPIES, Copy};
+use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame};
+use crate::member::Member;
+use crate::{HeaderCheck, Result};
+
+type Block = [u8; BLOCK];
+
+/// A check of headers under way.
+pub(crate) struct Headers<'a> {
+    pub(crate) members: &'a [Member],
+    pub(crate) pool_guid: u64,
+    pub(crate) mend: bool,
+    pub(crate) found: HeaderCheck,
+}
+
+impl Headers<'_> {
+    /// Each device knows its label since it was opened.
+    pub(crate) fn labels(&mut self) -> Result<()> {
+        for member in self.members {
+            for copy in COPIES {
+                let at = member.geometry.label(copy);
+                let is_whole = |block: &Block| Label::decode(block) == Ok(member.label);
+                if !self.read(member, at).is_some_and(|block| is_whole(&block)) {
+                    self.rewrite(member, at, &member.label.encode())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn superblock(&mut self, txg: u64) -> Result<()> {
+        let slot = (txg % u64::from(RING_SLOTS)) as u32;
+        let guid = self.pool_guid;
+        self.frames(
+            &|member, copy| member.geometry.superblock(copy, slot),
+            &|block| matches!(decode_frame(SUPERBLOCK_MAGIC, guid, block), Ok((t, _)) if t == txg),
+        )
+    }
+
+    pub(crate) fn key_block(&mut self, index: u32) -> Result<()> {
+        let guid = self.pool_guid;
+        self.frames(
+            &|member, copy| member.geometry.key_block(copy, index),
+            &|block| decode_frame(KEY_BLOCK_MAGIC, guid, block).is_ok(),
+        )
+    }
+
+    /// A block that is the same in every header.
+    fn frames(
+        &mut self,
+        place: &dyn Fn(&Member, Copy) -> u64,
+        is_whole: &dyn Fn(&Block) -> bool,
+    ) -> Result<()> {
+        let mut good = None;
+        let mut bad = Vec::new();
+        for member in self.members {
+            for copy in COPIES {
+                let at = place(member, copy);
+                match self.read(member, at).filter(|block| is_whole(block)) {
+                    Some(block) => good = Some(block),
+                    None => bad.push((member, at)),
+                }
+            }
+        }
+        let Some(good) = good else {
+            self.found.lost += 1;
+            return Ok(());
+        };
+        for (member, at) in bad {
+            self.rewrite(member, at, &good)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, member: &Member, at: u64) -> Option<Box<Block>> {
+        let mut block = Box::new([0; BLOCK]);
+        self.found.examined += BLOCK as u64;
+        member.read(at, &mut block[..]).ok().map(|()| block)
+    }
+
+    fn rewrite(&mut self, member: &Member, at: u64, block: &Block) -> Result<()> {
+        if self.mend {
+            member.write(at, &[IoSlice::new(block)])?;
+            self.found.repaired += 1;
+        }
+        Ok(())
+    }
+}
