@@ -119,6 +119,18 @@ pub(crate) fn log(
     state.history_waiting.push(line);
 }
 
+/// Writes an internal line: what happened to which dataset.
+pub(crate) fn log_internal(
+    commit: &Commit<'_>,
+    state: &mut State,
+    origin: &Origin,
+    what: &str,
+    entry: &Entry,
+) {
+    let line = format!("{what} {} (id {})", state.name_of(entry), entry.id);
+    log(commit, state, origin, Some(line));
+}
+
 impl Pool {
     /// Writes a line into the history.
     pub fn record(&self, origin: &Origin) -> Result<()> {
@@ -147,7 +159,12 @@ impl Pool {
             let _room = commit.room_for_entries(1, text_bytes(&new.props))?;
             let id = insert(commit, state, new, parent, &last)?;
             log(commit, state, origin, None);
-            Ok(Arc::clone(state.entry(id)?))
+            let entry = Arc::clone(state.entry(id)?);
+            log_internal(commit, state, origin, "create", &entry);
+            if entry.keyring.is_some() {
+                log_internal(commit, state, origin, "keyring created", &entry);
+            }
+            Ok(entry)
         })
     }
 
@@ -202,14 +219,15 @@ impl Pool {
             let doomed = all_doomed(state, name, recursive)?;
             self.check_closed(state, &doomed)?;
             let names = doomed.iter().map(|entry| state.name_of(entry)).collect();
+            log(commit, state, origin, None);
             for entry in &doomed {
+                log_internal(commit, state, origin, "destroy", entry);
                 if entry.is_snapshot() {
                     snapshot::destroy(commit, state, entry.id)?;
                 } else {
                     destroy_head(commit, state, entry.id)?;
                 }
             }
-            log(commit, state, origin, None);
             Ok(names)
         })
     }
@@ -256,6 +274,7 @@ impl Pool {
     /// come from. The blocks of the old keyrings are overwritten before this returns.
     pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
         self.shared.commit_with(|commit, state| {
+            log(commit, state, origin, None);
             for change in changes {
                 let guid = state.entry(change.id)?.guid;
                 let new = keyarea::write(commit, state, guid, &change.keyring)?;
@@ -269,8 +288,9 @@ impl Pool {
                 }
                 let old = entry.keyring.replace(new);
                 keyarea::discard(state, old);
+                let entry = Arc::clone(state.entry(change.id)?);
+                log_internal(commit, state, origin, "keyring rewrapped", &entry);
             }
-            log(commit, state, origin, None);
             Ok(())
         })
     }

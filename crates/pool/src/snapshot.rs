@@ -7,7 +7,7 @@ use crate::deadlist;
 use crate::entry::{DatasetKind, Entry};
 use crate::error::{Error, Result};
 use crate::layout::RecordPtr;
-use crate::lifecycle::{Origin, log};
+use crate::lifecycle::{Origin, log, log_internal};
 use crate::names::DatasetName;
 use crate::pool::Pool;
 use crate::reap::{self, Reap, ReapJob};
@@ -48,10 +48,12 @@ impl Pool {
                 }
             }
             let _room = commit.room_for_entries(wanted.len(), 0)?;
-            for (head, snapshot, _) in &wanted {
-                create(commit, state, *head, snapshot)?;
-            }
             log(commit, state, origin, None);
+            for (head, snapshot, name) in &wanted {
+                create(commit, state, *head, snapshot)?;
+                let made = Arc::clone(state.find(name)?);
+                log_internal(commit, state, origin, "snapshot", &made);
+            }
             Ok(wanted.into_iter().map(|(_, _, name)| name).collect())
         })
     }
@@ -89,11 +91,13 @@ impl Pool {
             let mut concerned = later.clone();
             concerned.push(Arc::clone(&head));
             self.check_closed(state, &concerned)?;
+            log(commit, state, origin, None);
             for snapshot in &later {
+                log_internal(commit, state, origin, "destroy", snapshot);
                 destroy(commit, state, snapshot.id)?;
             }
             roll_back(commit, state, head.id, &target)?;
-            log(commit, state, origin, None);
+            log_internal(commit, state, origin, "rollback to", &target);
             Ok(())
         })
     }
