@@ -30,7 +30,7 @@ JSON
   Without an argument: [{\"name\", \"dir\", \"read_only\"}, ...]
 
 EXIT CODES
-  3 if there is no such dataset; 4 if it is mounted already, or the directory is not empty and
+  3 if there is no such dataset; 5 if it is mounted already, or the directory is not empty and
   -O is not given; 7 if the key is wrong; 8 if it is not loaded. With -a, the first failure is
   the one that counts, and the others are mounted all the same.")]
 pub(crate) struct Mount {
