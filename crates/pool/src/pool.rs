@@ -198,11 +198,13 @@ impl Shared {
             participant.synced(txg);
         }
         let bitmaps = state.root.bitmaps;
-        self.space.committed(bitmaps, commit.into_freed());
+        let freed = commit.into_freed();
+        self.space.committed(bitmaps, &freed);
         keyarea::wipe(self.disk.store.as_ref(), &mut state)?;
         drop(state);
         *self.committed.lock() = txg;
         self.commit_done.notify_all();
+        self.space.discard_after(&freed);
         Ok(outcome)
     }
 

@@ -266,7 +266,7 @@ fn a_crash_leaves_no_stray_keys() {
                 image,
                 &FaultClock::new(),
             ));
-            let pool = open_on(&[device.clone()]).unwrap();
+            let pool = open_on(std::slice::from_ref(&device)).unwrap();
             let found = pool.keyring(entry.id).unwrap();
             let other = if found == old { &new } else { &old };
             assert!(found == old || found == new);
