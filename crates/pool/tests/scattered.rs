@@ -256,3 +256,31 @@ fn freed_space_goes_back_to_the_host() {
     assert_clean(&pool);
     assert_eq!(scrub(&pool).errors, 0);
 }
+
+#[test]
+fn emptying_far_slots_sets_room_aside_for_every_node() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    let slots: Vec<u64> = (0..60).map(|n| n * 1024 + 5).collect();
+    for slot in &slots {
+        put(&pool, &dataset, DATA, *slot, sized(1, 1)).unwrap();
+        // Something stays in each node.
+        put(&pool, &dataset, DATA, slot + 1, sized(2, 1)).unwrap();
+    }
+    pool.commit().unwrap();
+    let wanted = dataset.punch_room(DATA, &slots);
+    assert!(wanted >= 2 * 60 * 2 * 4096, "two nodes for each: {wanted}");
+    let before = pool.space().available;
+    for slot in &slots {
+        punch(&pool, &dataset, DATA, *slot).unwrap();
+    }
+    assert_eq!(before - pool.space().available, wanted);
+    let written = devices[0].written();
+    pool.commit().unwrap();
+    let written = devices[0].written() - written;
+    assert!(written >= wanted, "{written} of {wanted}");
+    assert!(written < wanted + (256 << 10), "{written} of {wanted}");
+    assert_eq!(pool.suspended(), None);
+    assert!(pool.space().available >= before, "all of it is given back");
+}
