@@ -131,6 +131,10 @@ impl Workload {
         let dataset = self.open(name);
         for slot in slots {
             if self.dice.below(3) == 0 {
+                let bytes = dataset.punch_room(array, &[slot]);
+                let Ok(_room) = self.pool.reserve(bytes, ReserveFor::Freeing) else {
+                    return false;
+                };
                 punch(&self.pool, &dataset, array, slot).unwrap();
                 self.model.datasets.get_mut(name).unwrap()[array as usize].remove(&slot);
             }
