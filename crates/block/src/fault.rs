@@ -178,6 +178,7 @@ struct State {
     journal: Journal,
     faults: Vec<Fault>,
     written: u64,
+    discarded: u64,
 }
 
 /// A device in memory that records what is done to it and fails on demand.
@@ -206,6 +207,7 @@ impl FaultDevice {
                 },
                 faults: Vec::new(),
                 written: 0,
+                discarded: 0,
             }),
         }
     }
@@ -233,6 +235,11 @@ impl FaultDevice {
     /// How many bytes were written in all.
     pub fn written(&self) -> u64 {
         self.lock().written
+    }
+
+    /// How many bytes were discarded in all.
+    pub fn discarded(&self) -> u64 {
+        self.lock().discarded
     }
 
     /// Takes the journal, leaving one that starts here.
@@ -351,8 +358,20 @@ impl BlockDevice for FaultDevice {
         Ok(())
     }
 
+    /// What it held is overwritten with noise, so that whoever still needs it notices.
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        check_range(self, offset, len)
+        check_range(self, offset, len)?;
+        let mut state = self.lock();
+        if self.is_dead(&state.faults) {
+            return Err(self.error("discard", offset, len, io::ErrorKind::Other));
+        }
+        let event = self.clock.tick();
+        let data = vec![0xdd; len as usize];
+        put(&mut state.current, offset, &data);
+        state.discarded += len;
+        let event = (event, Event::Write { offset, data });
+        state.journal.events.push(event);
+        Ok(())
     }
 }
 

@@ -1,6 +1,5 @@
 //! An open dataset: its two arrays as they are now, and what its key holder must do in a commit.
 
-use std::io::IoSlice;
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
@@ -273,12 +272,9 @@ impl OpenDataset {
     /// Finds a place for a record and writes it there. `bytes` are whole units.
     pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
         let placed = self.allocate(array, identity, bytes)?;
-        let store = &self.shared.disk.store;
         placed
             .allotted
-            .each_write(bytes, &mut |segment, offset, bytes| {
-                store.write(segment, offset, &[IoSlice::new(bytes)])
-            })
+            .write_to(self.shared.disk.store.as_ref(), bytes)
             .map_err(|error| self.shared.suspend(error.into()))?;
         Ok(placed)
     }

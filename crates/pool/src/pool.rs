@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use store::Store;
 
 use crate::commit::Commit;
@@ -191,6 +191,8 @@ impl Shared {
         state.root.time = self.env.now().into();
         commit.sync_state(&mut state)?;
         commit.sync_space(&mut state, first)?;
+        // The rest waits for devices. The state is what it will be, and may be read meanwhile.
+        let state = RwLockWriteGuard::downgrade(state);
         commit.finish(&state)?;
 
         // Durable. Everyone may see it, and what it freed may be used again.
@@ -201,11 +203,13 @@ impl Shared {
             participant.synced(txg);
         }
         let bitmaps = state.root.bitmaps;
-        self.space.committed(bitmaps, commit.into_freed());
-        keyarea::wipe(self.disk.store.as_ref(), &mut state)?;
+        let freed = commit.into_freed();
+        self.space.committed(bitmaps, &freed);
         drop(state);
+        keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write())?;
         *self.committed.lock() = txg;
         self.commit_done.notify_all();
+        self.space.discard_after(&freed);
         Ok(outcome)
     }
 

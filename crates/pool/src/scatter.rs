@@ -7,6 +7,7 @@
 //! checksum of its bytes, do not depend on where its pieces are.
 
 use std::collections::BTreeSet;
+use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -255,23 +256,21 @@ impl Allotted {
         }
     }
 
-    /// Shows what is to be written where, without copying it.
-    pub(crate) fn each_write<E>(
-        &self,
-        record: &[u8],
-        write: &mut dyn FnMut(SegmentId, u32, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Writes every copy, with its map.
+    pub(crate) fn write_to(&self, store: &dyn Store, record: &[u8]) -> store::Result<()> {
         for (copy, addr) in self.addr.iter().enumerate() {
             if addr.is_empty() {
                 continue;
             }
+            let at = (addr.segment(), addr.offset());
             let Some((scatter, map)) = &self.scatter else {
-                write(addr.segment(), addr.offset(), record)?;
+                store.write(at.0, at.1, &[IoSlice::new(record)])?;
                 continue;
             };
-            write(addr.segment(), addr.offset(), map)?;
+            store.write(at.0, at.1, &[IoSlice::new(map)])?;
             for run in scatter.runs(copy) {
-                write(run.segment, run.offset, &record[run.bytes])?;
+                let bytes = IoSlice::new(&record[run.bytes]);
+                store.write(run.segment, run.offset, &[bytes])?;
             }
         }
         Ok(())

@@ -3,8 +3,11 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::fault::{Fault, FaultClock};
+use block::BlockDevice;
+use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
 use pool::{ArrayKind, Error};
 
@@ -139,4 +142,68 @@ fn segment_size(_: &pool::Pool) -> u64 {
 /// A label, 32 superblocks and 32 key blocks, to the next 64 KiB.
 fn header_size(_: &pool::Pool) -> u64 {
     (65 * 4096_u64).next_multiple_of(64 << 10)
+}
+
+/// A device whose flushes wait while they are held.
+struct SlowFlush {
+    inner: Arc<FaultDevice>,
+    is_held: AtomicBool,
+    waits: AtomicBool,
+}
+
+impl BlockDevice for SlowFlush {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+    fn sector_sizes(&self) -> block::SectorSizes {
+        self.inner.sector_sizes()
+    }
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        self.inner.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, pieces: &[std::io::IoSlice<'_>]) -> block::Result<()> {
+        self.inner.write_at(offset, pieces)
+    }
+    fn flush(&self) -> block::Result<()> {
+        while self.is_held.load(Ordering::SeqCst) {
+            self.waits.store(true, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.inner.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.inner.discard(offset, len)
+    }
+}
+
+#[test]
+fn the_dataset_table_can_be_read_while_a_commit_waits_for_the_device() {
+    let devices = fault_devices(1, &FaultClock::new());
+    drop(create_on(&devices));
+    let slow = Arc::new(SlowFlush {
+        inner: Arc::clone(&devices[0]),
+        is_held: AtomicBool::new(false),
+        waits: AtomicBool::new(false),
+    });
+    let pool = open_devices(vec![Arc::clone(&slow) as Arc<dyn BlockDevice>]).unwrap();
+    slow.is_held.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pool.snapshot(&["tank@s".into()], false, &origin()).unwrap());
+        while !slow.waits.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let (done, seen) = std::sync::mpsc::channel();
+        let pool = &pool;
+        scope.spawn(move || {
+            let listed = pool.list(1).unwrap().len();
+            let _ = done.send((listed, pool.space().total));
+        });
+        let seen = seen.recv_timeout(std::time::Duration::from_secs(10));
+        slow.is_held.store(false, Ordering::SeqCst);
+        assert!(seen.is_ok(), "the reader waited for the device");
+    });
+    assert_eq!(pool.list(1).unwrap().len(), 2);
 }

@@ -225,3 +225,62 @@ fn a_room_that_is_dropped_gives_its_pieces_back() {
     let room = dataset.record_room(DATA, 200 * 4096);
     assert!(pool.reserve(room, ReserveFor::Writing).is_ok());
 }
+
+#[test]
+fn freed_space_goes_back_to_the_host() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    for slot in 0..64 {
+        put_reserved(&pool, &dataset, DATA, slot, sized(slot, 16)).unwrap();
+    }
+    pool.commit().unwrap();
+    let kept = BTreeMap::from([(63, sized(63, 16))]);
+    for slot in 0..63 {
+        punch(&pool, &dataset, DATA, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    assert_eq!(
+        devices[0].discarded(),
+        0,
+        "the superblock before reaches it"
+    );
+    let free = pool.space().free;
+    pool.record(&origin()).unwrap();
+    assert!(devices[0].discarded() >= 63 * 16 * 4096);
+    assert!(pool.space().free + (64 << 10) >= free);
+    assert_eq!(read_all(&dataset, DATA).unwrap(), kept);
+    assert_clean(&pool);
+    drop((dataset, pool));
+    let pool = open_on(&devices).unwrap();
+    assert_clean(&pool);
+    assert_eq!(scrub(&pool).errors, 0);
+}
+
+#[test]
+fn emptying_far_slots_sets_room_aside_for_every_node() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    let slots: Vec<u64> = (0..60).map(|n| n * 1024 + 5).collect();
+    for slot in &slots {
+        put(&pool, &dataset, DATA, *slot, sized(1, 1)).unwrap();
+        // Something stays in each node.
+        put(&pool, &dataset, DATA, slot + 1, sized(2, 1)).unwrap();
+    }
+    pool.commit().unwrap();
+    let wanted = dataset.punch_room(DATA, &slots);
+    assert!(wanted >= 2 * 60 * 2 * 4096, "two nodes for each: {wanted}");
+    let before = pool.space().available;
+    for slot in &slots {
+        punch(&pool, &dataset, DATA, *slot).unwrap();
+    }
+    assert_eq!(before - pool.space().available, wanted);
+    let written = devices[0].written();
+    pool.commit().unwrap();
+    let written = devices[0].written() - written;
+    assert!(written >= wanted, "{written} of {wanted}");
+    assert!(written < wanted + (256 << 10), "{written} of {wanted}");
+    assert_eq!(pool.suspended(), None);
+    assert!(pool.space().available >= before, "all of it is given back");
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use store::{SegmentId, UNIT};
@@ -24,15 +24,17 @@ const MAPS_KEPT: usize = 2048;
 
 /// The allocator of a pool.
 pub(crate) struct Space {
-    disk: Arc<Disk>,
+    pub(super) disk: Arc<Disk>,
     units_per_segment: u32,
     numbering: Numbering,
     total_units: u64,
-    reserved: AtomicU64,
-    inner: Mutex<Inner>,
+    pub(super) reserved: AtomicU64,
+    pub(super) inner: Mutex<Inner>,
+    /// What the last commit freed, in long runs.
+    pub(super) to_discard: Mutex<Vec<Extent>>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     groups: Vec<Vec<Summary>>,
     maps: HashMap<SegmentId, Map>,
     cursors: HashMap<(Class, u16), Cursor>,
@@ -44,8 +46,8 @@ struct Inner {
     allocated: [Vec<Extent>; 2],
 }
 
-struct Map {
-    taken: Bitmap,
+pub(super) struct Map {
+    pub(super) taken: Bitmap,
     on_disk: Bitmap,
 }
 
@@ -60,45 +62,9 @@ struct Stripe {
     left: u32,
 }
 
-/// Why space is wanted: frees may use what ordinary writes must leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReserveFor {
-    /// Something new.
-    Writing,
-    /// Something that gives back more than it takes.
-    Freeing,
-}
-
-/// Bytes set aside until they are allocated or no longer wanted.
-#[must_use]
-pub struct Reservation {
-    space: Arc<Space>,
-    bytes: u64,
-}
-
-impl Reservation {
-    /// How many bytes are set aside.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Gives back all but `bytes`.
-    pub fn shrink(&mut self, bytes: u64) {
-        let excess = self.bytes.saturating_sub(bytes);
-        self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
-        self.bytes -= excess;
-    }
-
-    /// Sets more aside, without asking whether there is room.
-    pub(crate) fn grow(&mut self, bytes: u64) {
-        self.space.reserved.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+impl Inner {
+    pub(super) fn class_of(&self, id: SegmentId) -> Option<Class> {
+        self.groups[id.group() as usize][id.index() as usize].class
     }
 }
 
@@ -155,6 +121,7 @@ impl Space {
             numbering,
             total_units,
             reserved: AtomicU64::new(0),
+            to_discard: Mutex::default(),
             inner: Mutex::new(Inner {
                 groups,
                 maps: HashMap::new(),
@@ -259,7 +226,7 @@ impl Space {
     }
 
     /// The bitmaps of a segment, read if they are not in memory.
-    fn map<'a>(&self, inner: &'a mut Inner, id: SegmentId) -> Result<&'a mut Map> {
+    pub(super) fn map<'a>(&self, inner: &'a mut Inner, id: SegmentId) -> Result<&'a mut Map> {
         let number = self
             .numbering
             .number(id)
@@ -419,7 +386,14 @@ impl Space {
         }
     }
 
-    fn take(&self, inner: &mut Inner, class: Class, id: SegmentId, start: u32, units: u32) {
+    pub(super) fn take(
+        &self,
+        inner: &mut Inner,
+        class: Class,
+        id: SegmentId,
+        start: u32,
+        units: u32,
+    ) {
         let map = inner.maps.get_mut(&id).expect("searched just now");
         assert!(map.taken.set(start, units), "the run is free");
         let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
@@ -500,7 +474,7 @@ impl Space {
     fn changed(&self, inner: &Inner, id: SegmentId) -> Changed {
         let map = &inner.maps[&id];
         let used = map.on_disk.count();
-        let class = inner.groups[id.group() as usize][id.index() as usize].class;
+        let class = inner.class_of(id);
         Changed {
             number: self.numbering.number(id).expect("it has a map"),
             entry: match class {
@@ -516,7 +490,7 @@ impl Space {
         let inner = self.inner.lock();
         let system = |number: &u64| {
             let id = self.numbering.segment(*number);
-            inner.groups[id.group() as usize][id.index() as usize].class == Some(Class::System)
+            inner.class_of(id) == Some(Class::System)
         };
         (0..self.numbering.total())
             .filter(system)
@@ -529,8 +503,8 @@ impl Space {
     }
 
     /// A commit is durable: its bitmaps are the ones on disk, and what it freed is free.
-    pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: Vec<Extent>) {
-        self.release(freed);
+    pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: &[Extent]) {
+        self.release(freed.iter().copied());
         let mut inner = self.inner.lock();
         inner.bitmaps = bitmaps;
         if inner.maps.len() > MAPS_KEPT {
@@ -550,32 +524,6 @@ impl Space {
         }
     }
 
-    /// Sets bytes aside, or says that there is no room for them.
-    pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        let free = self.free_bytes();
-        let keep = match why {
-            ReserveFor::Writing => self.slop_bytes(),
-            ReserveFor::Freeing => self.slop_bytes() / 2,
-        };
-        let before = self.reserved.fetch_add(bytes, Ordering::Relaxed);
-        let reservation = Reservation {
-            space: Arc::clone(self),
-            bytes,
-        };
-        if before.saturating_add(bytes).saturating_add(keep) > free {
-            return Err(Error::NoSpace);
-        }
-        Ok(reservation)
-    }
-
-    /// A reservation of nothing, to grow.
-    pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
-        Reservation {
-            space: Arc::clone(self),
-            bytes: 0,
-        }
-    }
-
     /// Bytes for records, in all.
     pub(crate) fn total_bytes(&self) -> u64 {
         let system = self.system_segments_wanted() * u64::from(self.units_per_segment);
@@ -587,25 +535,13 @@ impl Space {
         self.inner.lock().free_units * u64::from(UNIT)
     }
 
-    /// Bytes that an ordinary write may still use.
-    pub(crate) fn available_bytes(&self) -> u64 {
-        self.free_bytes()
-            .saturating_sub(self.slop_bytes() + self.reserved.load(Ordering::Relaxed))
-    }
-
-    /// What is kept free, so that deleting and committing always have room.
-    fn slop_bytes(&self) -> u64 {
-        let total = self.total_bytes();
-        (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
-    }
-
     /// The bitmap on disk of every segment that is not the system's, for checking.
     pub(crate) fn bitmaps_on_disk(&self) -> Result<Vec<(SegmentId, Bitmap)>> {
         let mut inner = self.inner.lock();
         let mut all = Vec::new();
         for number in 0..self.numbering.total() {
             let id = self.numbering.segment(number);
-            let class = inner.groups[id.group() as usize][id.index() as usize].class;
+            let class = inner.class_of(id);
             if class != Some(Class::System) {
                 all.push((id, self.map(&mut inner, id)?.on_disk.clone()));
             }

@@ -74,6 +74,11 @@ impl Bitmap {
         true
     }
 
+    /// Whether a run exists and none of it is taken.
+    pub(crate) fn is_free(&self, start: u32, len: u32) -> bool {
+        self.is_run(start, len, false)
+    }
+
     fn is_run(&self, start: u32, len: u32, taken: bool) -> bool {
         let exists = start.checked_add(len).is_some_and(|end| end <= self.units);
         if !exists {

@@ -12,12 +12,14 @@
 
 mod allocator;
 mod bitmap;
+mod discard;
 mod picker;
+mod reserve;
 mod table;
 
 pub(crate) use allocator::Space;
-pub use allocator::{Reservation, ReserveFor};
 pub(crate) use bitmap::Bitmap;
+pub use reserve::{Reservation, ReserveFor};
 pub(crate) use table::{ENTRIES_PER_PAGE, SegmentEntry};
 
 use store::{SegmentId, UNIT};

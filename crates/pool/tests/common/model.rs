@@ -131,6 +131,10 @@ impl Workload {
         let dataset = self.open(name);
         for slot in slots {
             if self.dice.below(3) == 0 {
+                let bytes = dataset.punch_room(array, &[slot]);
+                let Ok(_room) = self.pool.reserve(bytes, ReserveFor::Freeing) else {
+                    return false;
+                };
                 punch(&self.pool, &dataset, array, slot).unwrap();
                 self.model.datasets.get_mut(name).unwrap()[array as usize].remove(&slot);
             }
@@ -144,9 +148,10 @@ impl Workload {
         if name.len() > 60 {
             return false;
         }
-        self.pool
-            .create_dataset(&name, new_dataset(1000 + number), &origin())
-            .unwrap();
+        let new = new_dataset(1000 + number);
+        if !has_room(self.pool.create_dataset(&name, new, &origin())) {
+            return true;
+        }
         self.model.datasets.insert(name, Arrays::default());
         true
     }
@@ -154,9 +159,10 @@ impl Workload {
     fn snapshot(&mut self, name: &str) -> bool {
         let snapshot = format!("s{}", self.number());
         let recursive = self.dice.below(4) == 0;
-        self.pool
-            .snapshot(&[format!("{name}@{snapshot}")], recursive, &origin())
-            .unwrap();
+        let names = [format!("{name}@{snapshot}")];
+        if !has_room(self.pool.snapshot(&names, recursive, &origin())) {
+            return true;
+        }
         let below = format!("{name}/");
         let concerned: Vec<String> = self
             .model
@@ -253,6 +259,15 @@ impl Workload {
     /// Closes what is open, so that the pool can be exported or dropped.
     pub fn close(self) -> (Pool, Model) {
         (self.pool, self.model)
+    }
+}
+
+/// False if a command was refused for want of room; the group is committed all the same.
+fn has_room<T>(result: pool::Result<T>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(pool::Error::NoSpace) => false,
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -1,0 +1,117 @@
+//! Giving freed space back to the host.
+//!
+//! What a commit freed is discarded after the commit that follows it: then the two newest superblocks
+//! do not reach it, and an older one is taken only if neither is whole. By then some of it is in use
+//! again. So a run is discarded only if all of it is still free, and is taken meanwhile, with room set
+//! aside as for a write, so that nobody misses it.
+
+use std::sync::Arc;
+
+use store::UNIT;
+
+use super::{Class, Extent, ReserveFor, Space};
+use crate::error::Result;
+
+/// Shorter runs are not worth a call.
+const UNITS_MIN: u32 = (64 << 10) / UNIT;
+
+/// One commit discards at most this many runs. The rest stays as it is.
+const RUNS_MAX: usize = 1024;
+
+impl Space {
+    /// A commit is durable. Discards what the one before it freed, and notes what this one did.
+    pub(crate) fn discard_after(self: &Arc<Space>, freed: &[Extent]) {
+        let due = {
+            let mut waiting = self.to_discard.lock();
+            std::mem::replace(&mut *waiting, long_runs(freed))
+        };
+        for run in due.into_iter().take(RUNS_MAX) {
+            if let Err(error) = self.discard(run) {
+                // Nothing is lost by it.
+                tracing::debug!(%error, ?run, "freed space was not given back to the host");
+            }
+        }
+    }
+
+    fn discard(self: &Arc<Space>, run: Extent) -> Result<()> {
+        let bytes = u64::from(run.units) * u64::from(UNIT);
+        let Ok(_room) = self.reserve(bytes, ReserveFor::Writing) else {
+            return Ok(());
+        };
+        if !self.take_if_free(run)? {
+            return Ok(());
+        }
+        let addr = run.addr();
+        let done = self
+            .disk
+            .store
+            .discard(addr.segment(), addr.offset(), addr.size());
+        self.release([run]);
+        Ok(done?)
+    }
+
+    fn take_if_free(&self, run: Extent) -> Result<bool> {
+        let mut inner = self.inner.lock();
+        if !self
+            .map(&mut inner, run.segment)?
+            .taken
+            .is_free(run.start, run.units)
+        {
+            return Ok(false);
+        }
+        let class = inner.class_of(run.segment);
+        if class == Some(Class::System) {
+            return Ok(false);
+        }
+        self.take(
+            &mut inner,
+            class.unwrap_or(Class::Data),
+            run.segment,
+            run.start,
+            run.units,
+        );
+        Ok(true)
+    }
+}
+
+/// The runs of at least 64 KiB that extents form together.
+fn long_runs(extents: &[Extent]) -> Vec<Extent> {
+    let mut sorted = extents.to_vec();
+    sorted.sort_unstable_by_key(|extent| (extent.segment, extent.start));
+    let mut runs: Vec<Extent> = Vec::new();
+    for extent in sorted {
+        match runs.last_mut() {
+            Some(last)
+                if last.segment == extent.segment && last.start + last.units == extent.start =>
+            {
+                last.units += extent.units;
+            }
+            _ => runs.push(extent),
+        }
+    }
+    runs.retain(|run| run.units >= UNITS_MIN);
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::SegmentId;
+
+    #[test]
+    fn neighbours_form_runs_and_short_ones_are_left() {
+        let extent = |index, start, units| Extent {
+            segment: SegmentId::new(0, index),
+            start,
+            units,
+        };
+        let freed = [
+            extent(1, 8, 8),
+            extent(1, 0, 8),
+            extent(1, 17, 15),
+            extent(2, 16, 16),
+            extent(0, 0, 1),
+        ];
+        assert_eq!(long_runs(&freed), [extent(1, 0, 16), extent(2, 16, 16)]);
+    }
+}

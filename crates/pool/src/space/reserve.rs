@@ -1,0 +1,89 @@
+//! Setting room aside before it is used, so that no commit finds the pool full.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Space;
+use crate::error::{Error, Result};
+
+/// Why space is wanted: frees may use what ordinary writes must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveFor {
+    /// Something new.
+    Writing,
+    /// Something that gives back more than it takes.
+    Freeing,
+}
+
+/// Bytes set aside until they are allocated or no longer wanted.
+#[must_use]
+pub struct Reservation {
+    space: Arc<Space>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How many bytes are set aside.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink(&mut self, bytes: u64) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
+        self.bytes -= excess;
+    }
+
+    /// Sets more aside, without asking whether there is room.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.space.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Space {
+    /// Sets bytes aside, or says that there is no room for them.
+    pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        let free = self.free_bytes();
+        let keep = match why {
+            ReserveFor::Writing => self.slop_bytes(),
+            ReserveFor::Freeing => self.slop_bytes() / 2,
+        };
+        let before = self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        let reservation = Reservation {
+            space: Arc::clone(self),
+            bytes,
+        };
+        if before.saturating_add(bytes).saturating_add(keep) > free {
+            return Err(Error::NoSpace);
+        }
+        Ok(reservation)
+    }
+
+    /// A reservation of nothing, to grow.
+    pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
+        Reservation {
+            space: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that an ordinary write may still use.
+    pub(crate) fn available_bytes(&self) -> u64 {
+        self.free_bytes()
+            .saturating_sub(self.slop_bytes() + self.reserved.load(Ordering::Relaxed))
+    }
+
+    /// What is kept free, so that deleting and committing always have room.
+    fn slop_bytes(&self) -> u64 {
+        let total = self.total_bytes();
+        (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
+    }
+}
