@@ -59,16 +59,22 @@ fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> usize {
     unreachable!()
 }
 
-fn remove(files: &Files, prefix: &str, every: usize) {
+/// Removes every so many files. With a snapshot that keeps them, there may be no room even for that.
+fn remove(files: &Files, prefix: &str, every: usize) -> bool {
     for (name, _) in model::list(files, ROOT) {
         let text = String::from_utf8(name.clone()).unwrap();
         let number = text
             .strip_prefix(prefix)
             .and_then(|n| n.parse::<usize>().ok());
         if number.is_some_and(|n| n % every == 0) {
-            files.unlink(ROOT, &name).unwrap();
+            match files.unlink(ROOT, &name) {
+                Ok(()) => {}
+                Err(Error::NoSpace) => return false,
+                Err(error) => panic!("{text}: {error:?}"),
+            }
         }
     }
+    true
 }
 
 fn free(files: &Files) -> u64 {
@@ -85,7 +91,7 @@ fn a_full_pool_says_so_and_deleting_makes_room() {
     assert!(free(&files) < 4 << 20);
     // Full again and again, and never for good.
     for round in 0..4 {
-        remove(&files, "a", 1);
+        assert!(remove(&files, "a", 1));
         let again = fill(&files, &mut dice, "a", 1 << 20);
         assert!(
             again + 1 >= first,
@@ -102,18 +108,18 @@ fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
     let (device, pool, files) = new_pool(48 << 20);
     let mut dice = Dice(2);
     let count = fill(&files, &mut dice, "a", 256 << 10);
-    remove(&files, "a", 8);
+    assert!(remove(&files, "a", 8));
     files.sync_all().unwrap();
     pool.commit().unwrap();
     pool.snapshot(&["tank@kept".into()], false, &origin())
         .unwrap();
     fill(&files, &mut dice, "b", 4096);
     // Nothing of this gives room back, and it has to go on until nothing is left or say why.
-    remove(&files, "a", 1);
-    remove(&files, "b", 1);
+    assert!(remove(&files, "a", 1));
+    assert!(remove(&files, "b", 1));
     fill(&files, &mut dice, "c", 100_000);
     for round in 0..3 {
-        remove(&files, "c", 1);
+        assert!(remove(&files, "c", 1));
         fill(&files, &mut dice, "c", 8192 << round);
         assert_eq!(pool.suspended(), None);
     }
@@ -126,11 +132,49 @@ fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
     drop(pool);
     let pool = open_pool(device).unwrap();
     let files = open_files(&pool, SUITE, Settings::default(), 0);
-    remove(&files, "c", 1);
+    assert!(remove(&files, "c", 1));
     let again = fill(&files, &mut dice, "d", 256 << 10);
     assert!(again + 4 >= count, "{again} files, at first {count}");
     files.close().unwrap();
     assert_clean(&pool);
+}
+
+#[test]
+fn large_files_find_room_between_small_ones() {
+    for seed in seeds(500, 3) {
+        let (device, pool, files) = new_pool(40 << 20);
+        let mut dice = Dice(seed);
+        let small = fill(&files, &mut dice, "small", 4096);
+        assert!(remove(&files, "small", 2));
+        files.sync_all().unwrap();
+        // There is hardly a run of two units left, and half of the room.
+        let large = fill(&files, &mut dice, "large", 1 << 20);
+        assert!(large > 8, "seed {seed}: {large} files among {small}");
+        pool.snapshot(&["tank@kept".into()], false, &origin())
+            .unwrap();
+        for round in 0..6 {
+            remove(&files, "large", 2 + round);
+            remove(&files, "small", 3 + round);
+            fill(&files, &mut dice, "more", 8192 << round);
+            remove(&files, "more", 2);
+            assert_eq!(pool.suspended(), None, "seed {seed}");
+        }
+        files.close().unwrap();
+        assert_clean(&pool);
+        drop((files, pool));
+        let pool = open_pool(device).unwrap();
+        pool.scrub_start().unwrap();
+        while pool.scrub_step(1 << 20).unwrap() {}
+        assert_eq!(pool.scrub_status().errors, 0);
+        let files = open_files(&pool, SUITE, Settings::default(), 0);
+        pool.destroy_dataset("tank@kept", false, &origin()).unwrap();
+        for all in ["small", "large", "more"] {
+            assert!(remove(&files, all, 1), "seed {seed}");
+        }
+        files.close().unwrap();
+        assert_clean(&pool);
+        assert_eq!(pool.suspended(), None, "seed {seed}");
+    }
 }
 
 #[test]
