@@ -56,7 +56,10 @@ impl Daemon {
         made.push(create_one(&imported, name, plan, context)?);
         if !no_mount {
             let failures = self.mount_automatic(&imported, &made, context.caller());
-            context.tell(failures);
+            let created = |failure: Failure| {
+                failure.context(format_args!("'{name}' was created, but not mounted"))
+            };
+            first_of(failures.into_iter().map(created).collect(), context)?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, now_secs};
 use crate::plan::Plan;
-use crate::server::Context;
+use crate::server::{Context, first_of};
 use crate::state::{Daemon, System, already_imported, new_guid};
 use crate::users::host_name;
 
@@ -94,7 +94,10 @@ impl Daemon {
         if !new.no_mount {
             let _admin = imported.lock()?;
             let failures = self.mount_automatic(&imported, &[entry], context.caller());
-            context.tell(failures);
+            let created = |failure: Failure| {
+                failure.context(format_args!("'{}' was created, but not mounted", new.name))
+            };
+            first_of(failures.into_iter().map(created).collect(), context)?;
         }
         Ok(())
     }
