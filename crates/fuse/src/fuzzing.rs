@@ -49,6 +49,8 @@ pub fn message(opcode: u32, nodeid: u64, body: &[u8]) -> Vec<u8> {
 /// A page of a listing takes what fits, whatever its limit.
 pub fn listing(limit: usize, plus: bool, names: &[&[u8]]) {
     let mut out = Vec::new();
+    let entry = |_: &vfs::Attr| abi::EntryOut::default();
+    let plus = plus.then_some(&entry as &dyn Fn(&vfs::Attr) -> abi::EntryOut);
     let mut page = Page::new(&mut out, limit, plus);
     for name in names {
         let entry = vfs::DirEntry {

@@ -117,6 +117,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         }),
         roots: [RecordPtr::EMPTY; 2],
         sequence: 11,
+        sequence_past: 0,
         seal: [12; 32],
         prev_snap: 0,
         prev_snap_txg: 0,
