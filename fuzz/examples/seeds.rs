@@ -32,7 +32,7 @@ fn main() {
             &[&[*kind], bytes],
         );
     }
-    let script: Vec<u8> = (0..32).map(|i| i * 37).collect();
+    let script: Vec<u8> = (0..32u8).map(|i| i.wrapping_mul(37)).collect();
     for (i, bytes) in dataset::fuzzing::page_samples().iter().enumerate() {
         put(
             "dataset_page",

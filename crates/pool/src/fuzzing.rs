@@ -1,18 +1,20 @@
 //! The decoders of a pool's own records, for `fuzz/`.
 
+use store::{SegmentId, UNIT};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::config::Config;
 use crate::deadlist;
 use crate::entry::Entry;
-use crate::layout::{Node, RecordPtr};
+use crate::layout::{Addr, Node, Place, RecordPtr};
 use crate::reap::ReapJob;
 use crate::root::PoolRoot;
-use crate::space::{Bitmap, SegmentEntry};
+use crate::scatter::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
+use crate::space::{Bitmap, Extent, SegmentEntry};
 use crate::{DatasetName, check_pool_name, history};
 
 /// How many decoders [`decode`] knows.
-pub const DECODERS: u8 = 11;
+pub const DECODERS: u8 = 12;
 
 /// Decodes `bytes` as one kind of record, and uses what comes out.
 pub fn decode(kind: u8, bytes: &[u8]) {
@@ -56,6 +58,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
                 let _ = SegmentEntry::read_from_bytes(chunk);
             }
         }
+        11 => scatter_map(bytes),
         _ => {
             if let Ok(name) = std::str::from_utf8(bytes) {
                 let _ = (DatasetName::parse(name), check_pool_name(name));
@@ -74,6 +77,27 @@ fn node(bytes: &[u8]) {
     }
     for level in [1, 12, 255] {
         let _ = node.identity(level);
+    }
+}
+
+/// A map with these contents and a checksum that fits, of a record of as many units as it says.
+fn scatter_map(bytes: &[u8]) {
+    let mut map = bytes.to_vec();
+    map.resize(MAP_LEN - CHECKSUM, 0);
+    let units = u32::from(map[8]).max(1);
+    let sum = blake3::hash(&map);
+    map.extend_from_slice(sum.as_bytes());
+    let addr = [0, 1].map(|index| Addr::new(SegmentId::new(0, index), 0, units * UNIT));
+    let place = Place::new(addr, 1, [0; 16]).with_scatter_mark(Some(mark_of(&map)));
+    let bounds = Bounds {
+        groups: vec![8, 8],
+        units: 256,
+    };
+    if let Some(scatter) = Scatter::decode(&map, &place, &bounds) {
+        for copy in 0..2 {
+            let len: usize = scatter.runs(copy).iter().map(|run| run.bytes.len()).sum();
+            assert_eq!(len, place.disk_size() as usize);
+        }
     }
 }
 
@@ -130,6 +154,23 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         logical: 20,
         props: [("compression".into(), "zstd-3".into())].into(),
     };
+    let piece = |index, start, units| Extent {
+        segment: SegmentId::new(0, index),
+        start,
+        units,
+    };
+    let scatter = Scatter {
+        copies: [
+            vec![piece(2, 4, 2), piece(3, 9, 1)],
+            vec![piece(4, 1, 1), piece(4, 8, 2)],
+        ],
+    };
+    let bounds = Bounds {
+        groups: vec![8, 8],
+        units: 256,
+    };
+    let mut scatter_map = scatter.encode(&bounds).expect("few pieces");
+    scatter_map.truncate(64);
     let line = history::HistoryLine {
         time: 1,
         txg: 2,
@@ -157,5 +198,6 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (8, bitmap),
         (9, SegmentEntry::new(2, 9).as_bytes().to_vec()),
         (10, b"tank/home/ann@monday".to_vec()),
+        (11, scatter_map),
     ]
 }

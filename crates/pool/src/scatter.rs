@@ -19,8 +19,8 @@ use crate::space::Extent;
 use crate::wire::{Reader, Writer};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SR-SCATT");
-const MAP_LEN: usize = UNIT as usize;
-const CHECKSUM: usize = 32;
+pub(crate) const MAP_LEN: usize = UNIT as usize;
+pub(crate) const CHECKSUM: usize = 32;
 /// A piece is 8 bytes; before the pieces lie the magic and three numbers.
 const PIECE: usize = 8;
 const HEAD: usize = 16;
@@ -36,8 +36,8 @@ const PIECE_UNITS: u32 = 256;
 /// What exists: how many segments each group has, and units each segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    groups: Vec<u32>,
-    units: u32,
+    pub(crate) groups: Vec<u32>,
+    pub(crate) units: u32,
 }
 
 impl Bounds {
