@@ -36,9 +36,13 @@ impl Buffer {
     /// Waits for a request.
     pub(crate) fn read(&mut self, device: BorrowedFd<'_>) -> io::Result<&[u8]> {
         let room = &mut self.bytes[self.start..];
+        let mut again = true;
         loop {
             match io::read(device, &mut *room) {
                 Ok(len) => return Ok(&room[..len]),
+                // Also what a request gets that is being read while the last user unmounts; if the
+                // connection was cut indeed, the answer stays the same.
+                Err(Errno::CONNABORTED) if again => again = false,
                 // The request was taken back while it was being read.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                 Err(error) => return Err(error),

@@ -65,7 +65,6 @@ fn accumulated_over_ten_thousand() {
 }
 
 #[test]
-#[ignore = "takes half a minute without optimisation"]
 fn accumulated_over_a_million() {
     assert_eq!(
         accumulated(1_000_000),
