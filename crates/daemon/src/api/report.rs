@@ -1,0 +1,313 @@
+//! What commands return: rows of lists, and reports.
+
+use serde::{Deserialize, Serialize};
+
+/// A dataset or snapshot with properties, in the order in which they were asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DatasetRow {
+    /// Its whole name.
+    pub name: String,
+    /// `filesystem` or `snapshot`.
+    pub kind: String,
+    /// Its properties.
+    pub props: Vec<PropertyRow>,
+}
+
+/// A property.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PropertyRow {
+    /// Its name.
+    pub property: String,
+    /// Its value.
+    pub value: Value,
+    /// Where that comes from.
+    pub source: Source,
+}
+
+/// A value, before it is made readable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Value {
+    /// It does not apply.
+    None,
+    /// A word.
+    Text(String),
+    /// A size.
+    Bytes(u64),
+    /// A count or a number.
+    Number(u64),
+    /// A ratio, in hundredths.
+    Ratio(u64),
+    /// A part of a whole, in hundredths.
+    Percent(u64),
+    /// Seconds since 1970.
+    Time(u64),
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// It is counted or fixed.
+    None,
+    /// Nobody set it.
+    Default,
+    /// It was set here.
+    Local,
+    /// It was set on a dataset above.
+    Inherited(String),
+    /// It was given to the command that mounted it.
+    Temporary,
+}
+
+/// A pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolReport {
+    /// Its name.
+    pub name: String,
+    /// Its guid.
+    pub guid: u64,
+    /// `ONLINE`, `DEGRADED` or `SUSPENDED`.
+    pub health: String,
+    /// What is wrong, if something is.
+    pub trouble: Option<String>,
+    /// What to do about it.
+    pub action: Option<String>,
+    /// Bytes for records.
+    pub size: u64,
+    /// Of these, taken.
+    pub allocated: u64,
+    /// Of these, free.
+    pub free: u64,
+    /// Whether something destroyed still has to be given back.
+    pub freeing: bool,
+    /// Whether it was imported read-only.
+    pub read_only: bool,
+    /// The last transaction group that is durable.
+    pub txg: u64,
+    /// Its devices.
+    pub devices: Vec<DeviceRow>,
+    /// The scrub.
+    pub scrub: ScrubRow,
+    /// What is damaged, by name where that is known.
+    pub damage: Vec<String>,
+}
+
+/// A device of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeviceRow {
+    /// Its path.
+    pub path: String,
+    /// Its guid.
+    pub guid: u64,
+    /// Bytes.
+    pub size: u64,
+    /// `ONLINE`
+    pub state: String,
+}
+
+/// How far a scrub is, or how the last one ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScrubRow {
+    /// `none`, `running`, `finished` or `stopped`.
+    pub state: String,
+    /// Seconds since 1970.
+    pub started: u64,
+    /// Seconds since 1970.
+    pub ended: u64,
+    /// Bytes read.
+    pub examined: u64,
+    /// Bytes there were to read when it began.
+    pub total: u64,
+    /// Copies that were mended.
+    pub repaired: u64,
+    /// Records and nodes that could not be.
+    pub errors: u64,
+}
+
+/// A pool that is not imported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ImportablePool {
+    /// Its name, if a superblock could be read.
+    pub name: String,
+    /// Its guid.
+    pub guid: u64,
+    /// `ONLINE`, or why it cannot be imported.
+    pub state: String,
+    /// The host that has it, or had it last.
+    pub host: String,
+    /// Whether that host did not export it.
+    pub active: bool,
+    /// The devices that were found.
+    pub devices: Vec<String>,
+}
+
+/// Something that is mounted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MountRow {
+    /// The dataset or snapshot.
+    pub name: String,
+    /// Where.
+    pub dir: String,
+    /// Whether it refuses changes.
+    pub read_only: bool,
+}
+
+/// A line of the history.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HistoryRow {
+    /// Seconds since 1970.
+    pub time: u64,
+    /// The transaction group.
+    pub txg: u64,
+    /// Whether the pool did it by itself.
+    pub internal: bool,
+    /// `user on host`
+    pub who: String,
+    /// What.
+    pub text: String,
+}
+
+/// The key of a dataset.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyRow {
+    /// The dataset.
+    pub name: String,
+    /// The dataset whose key unwraps it.
+    pub key_root: String,
+    /// `available` or `unavailable`.
+    pub status: String,
+    /// Where the key comes from.
+    pub keysource: String,
+}
+
+/// The structures of a pool.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Inspection {
+    /// The pool's name and guid.
+    pub pool: String,
+    /// Its guid.
+    pub guid: u64,
+    /// Superblocks, the newest first.
+    pub superblocks: Vec<SuperblockRow>,
+    /// Datasets and snapshots.
+    pub datasets: Vec<InspectedDataset>,
+    /// Bytes for records, and free.
+    pub total: u64,
+    /// Bytes free.
+    pub free: u64,
+    /// The check, if one was asked for.
+    pub check: Option<CheckRow>,
+}
+
+/// A superblock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SuperblockRow {
+    /// Its transaction group.
+    pub txg: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// What became of the pool.
+    pub state: String,
+    /// The host.
+    pub host: String,
+}
+
+/// What is known of a dataset without its key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InspectedDataset {
+    /// Its name.
+    pub name: String,
+    /// Its id in the pool.
+    pub id: u64,
+    /// Its guid.
+    pub guid: u64,
+    /// Its family.
+    pub family: u64,
+    /// The transaction group that made it.
+    pub created_txg: u64,
+    /// The suite of its records.
+    pub suite: String,
+    /// Bytes that it reaches.
+    pub referenced: u64,
+    /// Bytes in its deadlist.
+    pub dead: u64,
+    /// How many times it was sealed.
+    pub sequence: u64,
+    /// The seal, in hexadecimal.
+    pub seal: String,
+    /// The roots of its arrays.
+    pub roots: Vec<PointerRow>,
+    /// The keyring: generation by generation.
+    pub keychain: Vec<KeychainRow>,
+    /// What is wrong with the keyring, if it cannot be read.
+    pub keychain_error: Option<String>,
+    /// Some of its records, if asked for.
+    pub records: Vec<PointerRow>,
+}
+
+/// A generation of a keyring.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeychainRow {
+    /// Its number.
+    pub generation: u32,
+    /// The transaction group that made it.
+    pub txg: u64,
+    /// Bytes of its wrapped keys.
+    pub wrapped_len: u64,
+}
+
+/// A record pointer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PointerRow {
+    /// `pages` or `data`, and the slot where it is a record.
+    pub what: String,
+    /// Levels above the records.
+    pub level: u8,
+    /// `group/segment:offset` of each copy.
+    pub places: Vec<String>,
+    /// Bytes on disk of one copy.
+    pub disk_size: u32,
+    /// Bytes before compression.
+    pub logical_size: u32,
+    /// When it was written.
+    pub birth: u64,
+    /// The generation of the keyring.
+    pub generation: u32,
+    /// The checksum, in hexadecimal.
+    pub checksum: String,
+    /// Nonce and tag of a record, or hash of a node, in hexadecimal.
+    pub identity: String,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckRow {
+    /// Datasets and snapshots visited.
+    pub datasets: u64,
+    /// Records visited.
+    pub records: u64,
+    /// Nodes visited.
+    pub nodes: u64,
+    /// Bytes accounted for.
+    pub bytes: u64,
+    /// What is wrong, the first of it.
+    pub findings: Vec<String>,
+    /// How many things are wrong.
+    pub count: u64,
+}
+
+/// The daemon.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DaemonReport {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its socket.
+    pub socket: String,
+    /// The processor features that its ciphers use.
+    pub hardware: String,
+    /// Imported pools.
+    pub pools: Vec<String>,
+}
