@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::BlockDevice;
+use parking_lot::Mutex;
 
 use crate::geometry::{COPIES, Geometry};
 use crate::layout::{
@@ -20,7 +21,10 @@ pub(crate) struct Member {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) label: Label,
     pub(crate) geometry: Geometry,
+    /// Whether something that was written may not be flushed yet.
     dirty: AtomicBool,
+    /// Held while the device flushes: who finds nothing dirty must not overtake it.
+    flushing: Mutex<()>,
 }
 
 impl Member {
@@ -31,6 +35,7 @@ impl Member {
             label,
             geometry,
             dirty: AtomicBool::new(false),
+            flushing: Mutex::new(()),
         }
     }
 
@@ -176,21 +181,25 @@ impl Member {
     }
 
     pub(crate) fn write(&self, at: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let written = self.device.write_at(at, pieces);
+        // Only now: a flush that began before the end of the write need not cover it.
         self.dirty.store(true, Ordering::Release);
-        Ok(self.device.write_at(at, pieces)?)
+        Ok(written?)
     }
 
     pub(crate) fn discard(&self, at: u64, len: u64) -> Result<()> {
         Ok(self.device.discard(at, len)?)
     }
 
+    /// Whether [`Member::flush`] would have to wait for the device.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty.load(Ordering::Acquire)
+        self.dirty.load(Ordering::Acquire) || self.flushing.is_locked()
     }
 
-    /// Flushes what was written since the last flush. After a failure the device counts as dirty
+    /// Flushes what was written since the last flush, also if someone else flushes it. After a failure the device counts as dirty
     /// still: what the kernel holds of it is unknown.
     pub(crate) fn flush(&self) -> Result<()> {
+        let _flushing = self.flushing.lock();
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
