@@ -12,10 +12,12 @@ mod error;
 pub mod fault;
 mod file;
 mod memory;
+mod metered;
 
 pub use error::{Error, Result};
 pub use file::{Access, FileDevice};
 pub use memory::MemoryDevice;
+pub use metered::{DeviceMeter, Metered};
 
 use std::io::IoSlice;
 

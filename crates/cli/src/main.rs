@@ -57,7 +57,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn print(text: &str) -> io::Result<()> {
+/// Prints a text, whole.
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(printable(text).as_bytes())?;
     out.flush()

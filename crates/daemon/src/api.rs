@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use report::{
-    CheckRow, DaemonReport, DatasetRow, DeviceRow, HistoryRow, ImportablePool, InspectedDataset,
-    Inspection, KeyRow, KeychainRow, MountRow, PointerRow, PoolReport, PropertyRow, ScrubRow,
-    Source, SuperblockRow, Value,
+    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, HistoryRow, ImportablePool,
+    InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow, PoolIo,
+    PoolReport, PropertyRow, ScrubRow, Source, SuperblockRow, Value,
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
@@ -89,6 +89,11 @@ pub enum Command {
     },
     /// The state of pools; of all if none is named.
     PoolStatus {
+        /// Their names.
+        pools: Vec<String>,
+    },
+    /// What the devices of pools did; of all pools if none is named.
+    PoolIo {
         /// Their names.
         pools: Vec<String>,
     },
@@ -366,6 +371,8 @@ pub enum Reply {
     Datasets(Vec<DatasetRow>),
     /// Pools.
     Pools(Vec<PoolReport>),
+    /// What devices did.
+    Io(Vec<PoolIo>),
     /// Pools that could be imported.
     Importable(Vec<ImportablePool>),
     /// What is mounted.

@@ -14,6 +14,7 @@ use pool::Pool;
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
+use crate::metrics::files::FilesMeter;
 
 /// A transaction group stays open no longer than this.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -50,6 +51,8 @@ pub(crate) struct MountState {
     pub(crate) files: Arc<Files>,
     /// With its snapshots, unless it is one.
     pub(crate) mounted: Option<Arc<Mounted>>,
+    /// What was asked of it.
+    pub(crate) meter: Arc<FilesMeter>,
     pub(crate) dir: PathBuf,
     pub(crate) read_only: bool,
     /// Whether `dir` is where the property says, rather than where the command did.

@@ -12,6 +12,7 @@ mod inspect;
 mod keycommands;
 mod keyholder;
 mod listen;
+mod metrics;
 mod mounts;
 mod plan;
 mod pools;

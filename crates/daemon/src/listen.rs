@@ -13,17 +13,21 @@ use crate::api::{Failure, FailureKind};
 use crate::client::fallback_dir;
 use crate::failure::Result;
 
-/// A socket, and the lock that says whose it is.
+/// A socket for commands and one for metrics, and the lock that says whose they are.
 pub(crate) struct Listening {
     pub(crate) listener: UnixListener,
-    socket: PathBuf,
+    /// For metrics; `None` once someone took it.
+    pub(crate) metrics: Option<UnixListener>,
+    sockets: [PathBuf; 2],
     /// Held until the process ends. The file stays: removing it would let two have it.
     _lock: File,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.socket);
+        for socket in &self.sockets {
+            let _ = std::fs::remove_file(socket);
+        }
     }
 }
 
@@ -43,6 +47,33 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     if UnixStream::connect(socket).is_ok() {
         return Err(taken(socket));
     }
+    let metrics = metrics_socket(socket);
+    Ok(Listening {
+        listener: bind(socket)?,
+        metrics: Some(bind(&metrics)?),
+        sockets: [socket.to_owned(), metrics],
+        _lock: lock,
+    })
+}
+
+/// Where metrics are served: `metrics.sock` beside `socket`. A socket for commands that has another
+/// name gives it to that for metrics, since there may be several in one directory.
+pub(crate) fn metrics_socket(socket: &Path) -> PathBuf {
+    let name = socket.file_name().unwrap_or_default();
+    let mut metrics = OsString::new();
+    if name != "socket" {
+        metrics.push(name);
+        metrics.push(".");
+    }
+    metrics.push("metrics.sock");
+    socket.with_file_name(metrics)
+}
+
+/// Listens at a path that is ours.
+fn bind(socket: &Path) -> Result<UnixListener> {
+    let failed = |what: &str, error: std::io::Error| {
+        Failure::other(format!("cannot {what} {}: {error}", socket.display()))
+    };
     // Whoever left it there was killed: it would have had the lock.
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -53,11 +84,7 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     let listener = UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
     std::fs::set_permissions(socket, Permissions::from_mode(0o600))
         .map_err(|error| failed("protect", error))?;
-    Ok(Listening {
-        listener,
-        socket: socket.to_owned(),
-        _lock: lock,
-    })
+    Ok(listener)
 }
 
 /// Takes the lock beside a socket, if no other daemon has it.
@@ -135,8 +162,10 @@ mod tests {
             listen(&socket).err().map(|failure| failure.kind),
             Some(FailureKind::Exists)
         );
+        let metrics = dir.path().join("deep/metrics.sock");
+        UnixStream::connect(&metrics).unwrap();
         drop(first);
-        assert!(!socket.exists());
+        assert!(!socket.exists() && !metrics.exists());
         listen(&socket).unwrap();
     }
 
@@ -148,6 +177,13 @@ mod tests {
         let listening = listen(&socket).unwrap();
         UnixStream::connect(&socket).unwrap();
         drop(listening);
+    }
+
+    #[test]
+    fn metrics_are_beside_commands() {
+        let beside = |path: &str| metrics_socket(Path::new(path));
+        assert_eq!(beside("/run/a/socket"), Path::new("/run/a/metrics.sock"));
+        assert_eq!(beside("/tmp/two"), Path::new("/tmp/two.metrics.sock"));
     }
 
     #[test]

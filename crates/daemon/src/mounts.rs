@@ -10,6 +10,7 @@ use vfs::Caller;
 use crate::api::{Failure, FailureKind, MountRow};
 use crate::failure::Result;
 use crate::imported::{Imported, MountState};
+use crate::metrics::files::{FilesMeter, MeteredFiles};
 use crate::properties::{self, Mountpoint};
 use crate::state::Daemon;
 
@@ -86,6 +87,8 @@ impl Daemon {
             allow_other: is_root,
             ..fuse::Options::default()
         };
+        let meter = Arc::new(FilesMeter::default());
+        let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
         let mount = fuse::Mount::new(fs, &dir, &options)?;
         self.watch(imported, entry.id, &mount);
         tracing::info!(dataset = name, dir = %dir.display(), "mounted");
@@ -93,6 +96,7 @@ impl Daemon {
             mount,
             files,
             mounted,
+            meter,
             dir: dir.clone(),
             read_only,
             by_property: how.dir.is_none(),

@@ -13,6 +13,7 @@ use crate::api::{Failure, FailureKind, ImportablePool, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, now_secs};
+use crate::metrics::devices;
 use crate::plan::Plan;
 use crate::server::{Context, first_of};
 use crate::state::{Daemon, System, already_imported, new_guid};
@@ -404,7 +405,7 @@ fn read_candidate(guid: u64, paths: Vec<PathBuf>) -> Candidate {
 pub(crate) fn open_store(paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
     let devices = paths
         .iter()
-        .map(|path| Ok(Arc::new(FileDevice::open(path, access)?) as Arc<dyn BlockDevice>))
+        .map(|path| Ok(devices::open(path, access)?))
         .collect::<Result<Vec<_>>>()?;
     DeviceStore::open(devices).map_err(|error| {
         let is_missing = matches!(error, store::Error::MissingDevices { .. });
@@ -510,7 +511,7 @@ impl Drop for MadeFiles {
 }
 
 fn open_devices(new: &NewPool, made: &MadeFiles) -> Result<Vec<Arc<dyn BlockDevice>>> {
-    let mut devices: Vec<Arc<dyn BlockDevice>> = Vec::new();
+    let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
     for path in &new.devices {
         let device = match new.size {
             Some(size) => {
@@ -534,7 +535,7 @@ fn open_devices(new: &NewPool, made: &MadeFiles) -> Result<Vec<Arc<dyn BlockDevi
                 }
             })?,
         };
-        devices.push(Arc::new(device));
+        opened.push(devices::metered(device));
     }
-    Ok(devices)
+    Ok(opened)
 }

@@ -98,14 +98,16 @@ impl Daemon {
     }
 
     pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
-        let pools = match names {
-            [] => self.pools(),
-            names => names
-                .iter()
-                .map(|name| self.pool(name))
-                .collect::<Result<_>>()?,
-        };
+        let pools = self.pools_named(names)?;
         pools.iter().map(|imported| report(imported)).collect()
+    }
+
+    /// These pools; all if none is named.
+    pub(crate) fn pools_named(&self, names: &[String]) -> Result<Vec<Arc<Imported>>> {
+        match names {
+            [] => Ok(self.pools()),
+            names => names.iter().map(|name| self.pool(name)).collect(),
+        }
     }
 
     pub(crate) fn history(&self, name: &str, internal: bool) -> Result<Vec<HistoryRow>> {
@@ -294,7 +296,8 @@ fn key_row(imported: &Imported, entry: &pool::Entry) -> Result<Option<KeyRow>> {
     }))
 }
 
-fn report(imported: &Imported) -> Result<PoolReport> {
+/// What there is to say of a pool.
+pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
     let pool = &imported.pool;
     let space = pool.space();
     let scrub = pool.scrub_status();

@@ -11,6 +11,7 @@ use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
 use crate::failure::Result;
 use crate::listen::{Listening, listen};
+use crate::metrics;
 use crate::pools::ImportPool;
 use crate::server::{Context, Served};
 use crate::state::Daemon;
@@ -66,7 +67,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
             std::env::var_os("HOME"),
         )?,
     };
-    let listening = listen(&options.socket)?;
+    let mut listening = listen(&options.socket)?;
     start_log(options.detached, &state_dir)?;
     if options.detached {
         let _ = rustix::process::setsid();
@@ -80,8 +81,12 @@ fn start(options: &ServeOptions) -> Result<Started> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
     let stops = Stops::new()?;
     stop_on_signals(&stops)?;
+    let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes);
+    if let Some(listener) = listening.metrics.take() {
+        metrics::serve(&daemon, listener)?;
+    }
     Ok(Started {
-        daemon: Daemon::new(&options.socket, &state_dir, options.cache_bytes),
+        daemon,
         listening,
         stops,
     })

@@ -174,6 +174,7 @@ impl Daemon {
                 self.destroy_pool(&pool, force, context).map(done)
             }
             Command::PoolStatus { pools } => self.status(&pools).map(Reply::Pools),
+            Command::PoolIo { pools } => self.pool_io(&pools).map(Reply::Io),
             Command::PoolScrub { pool, stop } => self.scrub(&pool, stop, context).map(done),
             Command::PoolHistory { pool, internal } => {
                 self.history(&pool, internal).map(Reply::History)

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use cipher::SystemRandom;
 use dataset::{Clock, Engine, EngineOptions};
@@ -52,6 +53,11 @@ impl Clock for System {
 impl Env for System {
     fn now(&self) -> u64 {
         now_secs()
+    }
+
+    fn elapsed(&self) -> Duration {
+        static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGIN.elapsed()
     }
 
     fn guid(&self) -> u64 {

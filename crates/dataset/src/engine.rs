@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cipher::Random;
+use meter::CacheTotals;
 use vfs::Time;
 
 use crate::io::cache::RecordCache;
@@ -60,6 +61,16 @@ impl Engine {
             dirty: AtomicU64::new(0),
             wake: Box::new(wake),
         })
+    }
+
+    /// The record cache of all datasets, for metrics.
+    pub fn record_cache(&self) -> CacheTotals {
+        self.cache.totals()
+    }
+
+    /// Bytes that are written and not yet in a pool, of all datasets.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed)
     }
 
     /// Counts bytes that became dirty.

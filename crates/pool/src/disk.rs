@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meter::{CacheTotals, Lookups};
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use store::Store;
@@ -24,6 +25,7 @@ pub(crate) struct Disk {
     /// How many units there are: no array has more nodes and records than this.
     pub(crate) units: u64,
     nodes: Cache<[u8; 16], Arc<Node>>,
+    node_lookups: Lookups,
     /// What a commit has placed and not written yet, by checksum.
     unwritten: RwLock<HashMap<[u8; 16], Piece>>,
     maps: Cache<MapKey, Arc<Scatter>>,
@@ -47,6 +49,7 @@ impl Disk {
             bounds: Bounds::of(store.as_ref()),
             store,
             nodes: Cache::new(cached_nodes),
+            node_lookups: Lookups::default(),
             unwritten: RwLock::default(),
             maps: Cache::new(CACHED_MAPS),
             unwritten_maps: RwLock::default(),
@@ -164,7 +167,8 @@ impl Disk {
                 "a pointer has the wrong level",
             ));
         }
-        if let Some(node) = self.nodes.get(&ptr.place.checksum) {
+        let cached = self.nodes.get(&ptr.place.checksum);
+        if let Some(node) = self.node_lookups.count(cached) {
             // Equal bytes at another level would be another node.
             if node.identity(level) == ptr.identity {
                 return Ok(node);
@@ -190,6 +194,13 @@ impl Disk {
         }
         self.nodes.insert(ptr.place.checksum, Arc::clone(&node));
         Ok(node)
+    }
+
+    /// What the cache of nodes holds, and how often that was what was wanted.
+    pub(crate) fn node_cache(&self) -> CacheTotals {
+        let bytes = |nodes: u64| nodes * size_of::<Node>() as u64;
+        let (held, capacity) = (self.nodes.weight(), self.nodes.capacity());
+        self.node_lookups.totals(bytes(held), bytes(capacity))
     }
 
     /// Keeps a node that is likely to be read soon.

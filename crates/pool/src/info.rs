@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use meter::{CacheTotals, Times};
+
 use crate::array::walk;
 use crate::deadlist;
 use crate::entry::Entry;
@@ -256,6 +258,16 @@ impl Pool {
         let _committing = self.shared.lock_commits();
         let root = self.shared.state.read().root.history;
         history::read(&self.shared.disk, &root)
+    }
+
+    /// How long commits took since the import.
+    pub fn commits(&self) -> Times {
+        self.shared.commits.totals()
+    }
+
+    /// The cache of nodes, for metrics.
+    pub fn node_cache(&self) -> CacheTotals {
+        self.shared.disk.node_cache()
     }
 
     /// Why the pool takes no changes, if a device failed.

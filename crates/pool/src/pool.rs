@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use meter::Histogram;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use store::Store;
 
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     /// Whether records lie in pieces.
     scattered: AtomicBool,
     suspended: Mutex<Option<String>>,
+    /// How long commits took.
+    pub(crate) commits: Histogram,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -152,10 +155,13 @@ impl Shared {
             .values()
             .filter_map(Weak::upgrade)
             .collect();
+        let begin = self.env.elapsed();
         let txg = self.close_group(&open);
         let commit = Commit::new(self, txg);
-        self.make_durable(commit, first, &open, task)
-            .unwrap_or_else(|error| Err(self.suspend(error)))
+        let outcome = self.make_durable(commit, first, &open, task);
+        self.commits
+            .record(self.env.elapsed().saturating_sub(begin));
+        outcome.unwrap_or_else(|error| Err(self.suspend(error)))
     }
 
     /// Closes the open transaction group and opens the next.
@@ -302,6 +308,7 @@ impl Pool {
                 freed: Default::default(),
                 scattered: AtomicBool::new(false),
                 suspended: Mutex::default(),
+                commits: Histogram::default(),
             }),
         }
     }

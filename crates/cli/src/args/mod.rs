@@ -23,8 +23,8 @@ pub(crate) use dataset::{
 pub(crate) use key::{Key, KeyFormat, KeyStatus, Keygen};
 pub(crate) use mount::{Mount, Unmount};
 pub(crate) use pool::{
-    Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
-    PoolScrub, PoolStatus,
+    Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
+    PoolList, PoolScrub, PoolStatus,
 };
 pub(crate) use service::{Completion, Daemon, DaemonCommand, Inspect, Manual, Shell};
 pub(crate) use values::property;

@@ -26,6 +26,7 @@ pub(crate) enum Pool {
     Export(PoolExport),
     List(PoolList),
     Status(PoolStatus),
+    Iostat(PoolIostat),
     Scrub(PoolScrub),
     History(PoolHistory),
     Destroy(PoolDestroy),
@@ -177,6 +178,9 @@ EXAMPLES
   For a script: no header, tabs, exact numbers:
     strongroom pool list -H -p -o name,free tank
 
+  Again every five seconds:
+    strongroom pool list 5
+
 JSON
   [{\"name\", \"guid\", \"health\", \"size\", \"allocated\", \"free\", ...}, ...], as for `pool status`.
 
@@ -197,9 +201,9 @@ pub(crate) struct PoolList {
         default_value = "name,size,alloc,free,cap,health"
     )]
     pub(crate) columns: Vec<PoolColumn>,
-    /// Pools; all if none is named
-    #[arg(value_name = "POOL")]
-    pub(crate) pools: Vec<String>,
+    /// Pools, all if none is named; then every how many seconds, and how often
+    #[arg(value_name = "POOL|INTERVAL|COUNT")]
+    pub(crate) words: Vec<String>,
 }
 
 /// A column of `pool list`.
@@ -233,6 +237,9 @@ EXAMPLES
   One, with the names of what is damaged:
     strongroom pool status -v tank
 
+  How a scrub gets on, every ten seconds:
+    strongroom pool status tank 10
+
 JSON
   [{\"name\", \"guid\", \"health\", \"trouble\", \"action\", \"size\", \"allocated\", \"free\",
     \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\", \"state\"}, ...],
@@ -245,9 +252,49 @@ pub(crate) struct PoolStatus {
     /// Name what is damaged
     #[arg(short)]
     pub(crate) verbose: bool,
-    /// Pools; all if none is named
-    #[arg(value_name = "POOL")]
-    pub(crate) pools: Vec<String>,
+    /// Pools, all if none is named; then every how many seconds, and how often
+    #[arg(value_name = "POOL|INTERVAL|COUNT")]
+    pub(crate) words: Vec<String>,
+}
+
+/// Show what pools read and write
+///
+/// The first line is the average since the devices were opened; with an interval, each later one is
+/// what happened since the one before. READS, WRITES, RBYTES and WBYTES are of one second. With -l,
+/// RWAIT, WWAIT and FWAIT are how long a read, a write and a flush took, as an average. It counts what
+/// the pool asks of its devices, metadata and all copies included.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All pools, every second, until it is interrupted:
+    strongroom pool iostat 1
+
+  The devices of one, with times, three times:
+    strongroom pool iostat -v -l tank 5 3
+
+JSON
+  [{\"name\", \"allocated\", \"free\", \"devices\": [{\"path\", \"elapsed\",
+    \"read\": {\"operations\", \"bytes\", \"errors\", \"nanos\"}, \"write\", \"flush\", \"discard\"},
+    ...]}, ...], counted since the array before; \"elapsed\" and \"nanos\" are nanoseconds.
+
+EXIT CODES
+  3 if there is no such pool.")]
+pub(crate) struct PoolIostat {
+    /// Each device too
+    #[arg(short)]
+    pub(crate) verbose: bool,
+    /// How long operations took
+    #[arg(short)]
+    pub(crate) latencies: bool,
+    /// No header, and a tab between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+    /// Exact numbers; times in nanoseconds
+    #[arg(short)]
+    pub(crate) parsable: bool,
+    /// Pools, all if none is named; then every how many seconds, and how often
+    #[arg(value_name = "POOL|INTERVAL|COUNT")]
+    pub(crate) words: Vec<String>,
 }
 
 /// Read and check everything in a pool, and mend what can be mended

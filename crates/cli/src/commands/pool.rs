@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
 
-use super::{Outcome, Result, call_quiet, scrub, status};
+use super::{Outcome, Result, call_quiet, iostat, repeat, scrub, status};
 use crate::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
 };
@@ -21,6 +21,7 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Export(args) => export(args, session),
         Pool::List(args) => list(args, session),
         Pool::Status(args) => status::run(args, session),
+        Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
         Pool::History(args) => history(args, session),
         Pool::Destroy(args) => destroy(args, session),
@@ -132,13 +133,20 @@ fn export(args: PoolExport, session: &mut Session) -> Result {
 }
 
 fn list(args: PoolList, session: &mut Session) -> Result {
-    let command = Command::PoolStatus { pools: args.pools };
-    let pools = answer!(session.call(command)?, Pools)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&pools)));
-    }
+    let (pools, again) = repeat::split(args.words.clone())?;
+    repeat::run(again, |_| {
+        let pools = pools.clone();
+        let pools = answer!(session.call(Command::PoolStatus { pools })?, Pools)?;
+        Ok(match session.json {
+            true => json::show(&pools),
+            false => listed(&pools, &args),
+        })
+    })
+}
+
+fn listed(pools: &[PoolReport], args: &PoolList) -> String {
     if pools.is_empty() && !args.script {
-        return Ok(Outcome::text("no pools available\n"));
+        return "no pools available\n".into();
     }
     let heads: Vec<Column> = args.columns.iter().map(|column| head(*column)).collect();
     let cells = |pool: &PoolReport| -> Vec<String> {
@@ -148,7 +156,7 @@ fn list(args: PoolList, session: &mut Session) -> Result {
             .collect()
     };
     let rows: Vec<Vec<String>> = pools.iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    table::show(&heads, &rows, args.script)
 }
 
 fn head(column: PoolColumn) -> Column {

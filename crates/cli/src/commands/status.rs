@@ -5,28 +5,36 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use daemon::api::{Command, PoolReport, ScrubRow};
 
-use super::{Outcome, Result};
+use super::{Result, repeat};
 use crate::args::PoolStatus;
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, text, time};
 
 pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
-    let command = Command::PoolStatus { pools: args.pools };
-    let pools = answer!(session.call(command)?, Pools)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&pools)));
-    }
+    let (pools, again) = repeat::split(args.words)?;
+    repeat::run(again, |made| {
+        let pools = pools.clone();
+        let pools = answer!(session.call(Command::PoolStatus { pools })?, Pools)?;
+        if session.json {
+            return Ok(json::show(&pools));
+        }
+        let between = if made == 0 { "" } else { "\n" };
+        Ok(between.to_owned() + &reports(&pools, args.verbose))
+    })
+}
+
+fn reports(pools: &[PoolReport], verbose: bool) -> String {
     if pools.is_empty() {
-        return Ok(Outcome::text("no pools available\n"));
+        return "no pools available\n".into();
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |time| time.as_secs());
     let reports: Vec<String> = pools
         .iter()
-        .map(|pool| report(pool, args.verbose, now))
+        .map(|pool| report(pool, verbose, now))
         .collect();
-    Ok(Outcome::text(reports.join("\n")))
+    reports.join("\n")
 }
 
 /// One pool, at a time in seconds since 1970.

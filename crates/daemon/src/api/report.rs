@@ -106,6 +106,49 @@ pub struct DeviceRow {
     pub state: String,
 }
 
+/// What a pool's devices did since they were opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolIo {
+    /// Its name.
+    pub name: String,
+    /// Bytes that are taken.
+    pub allocated: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Its devices.
+    pub devices: Vec<DeviceIo>,
+}
+
+/// What a device did since it was opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeviceIo {
+    /// Its path.
+    pub path: String,
+    /// Nanoseconds since it was opened.
+    pub elapsed: u64,
+    /// Reads.
+    pub read: Io,
+    /// Writes.
+    pub write: Io,
+    /// Flushes.
+    pub flush: Io,
+    /// Discards.
+    pub discard: Io,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Io {
+    /// How many.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How long they took together, in nanoseconds.
+    pub nanos: u64,
+}
+
 /// How far a scrub is, or how the last one ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScrubRow {

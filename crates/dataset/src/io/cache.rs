@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use meter::{CacheTotals, Lookups};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -26,6 +27,7 @@ impl Weighter<Key, Arc<Buffer>> for ByBytes {
 /// The record cache of all datasets.
 pub(crate) struct RecordCache {
     entries: Cache<Key, Arc<Buffer>, ByBytes>,
+    lookups: Lookups,
 }
 
 impl RecordCache {
@@ -34,11 +36,18 @@ impl RecordCache {
         let records = (bytes / (128 << 10)).max(64) as usize;
         RecordCache {
             entries: Cache::with_weighter(records, bytes, ByBytes),
+            lookups: Lookups::default(),
         }
     }
 
     pub(crate) fn get(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
-        self.entries.get(&(dataset, *checksum))
+        self.lookups.count(self.entries.get(&(dataset, *checksum)))
+    }
+
+    /// What it holds, and how often that was what was wanted.
+    pub(crate) fn totals(&self) -> CacheTotals {
+        self.lookups
+            .totals(self.entries.weight(), self.entries.capacity())
     }
 
     pub(crate) fn insert(&self, dataset: u64, checksum: &[u8; 16], buffer: Arc<Buffer>) {

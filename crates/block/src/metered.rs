@@ -1,0 +1,124 @@
+//! A device around another that counts what is done to it.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Instant;
+
+use meter::Operation;
+
+use crate::{BlockDevice, Result, SectorSizes, total};
+
+/// What was done to a device.
+#[derive(Debug, Default)]
+pub struct DeviceMeter {
+    /// Reads, and bytes read.
+    pub read: Operation,
+    /// Writes, zeroing and overwriting among them, and bytes written.
+    pub write: Operation,
+    /// Flushes.
+    pub flush: Operation,
+    /// Discards, and bytes that were discarded.
+    pub discard: Operation,
+}
+
+/// A device whose operations are counted.
+pub struct Metered<D> {
+    device: D,
+    meter: Arc<DeviceMeter>,
+}
+
+impl<D: BlockDevice> Metered<D> {
+    /// Counts in `meter` what is done to `device` through this.
+    pub fn new(device: D, meter: Arc<DeviceMeter>) -> Metered<D> {
+        Metered { device, meter }
+    }
+}
+
+fn counted<T>(operation: &Operation, bytes: u64, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    let begin = Instant::now();
+    let result = act();
+    match &result {
+        Ok(_) => operation.done(begin.elapsed(), bytes),
+        Err(_) => operation.failed(begin.elapsed()),
+    }
+    result
+}
+
+impl<D: BlockDevice> BlockDevice for Metered<D> {
+    fn size(&self) -> u64 {
+        self.device.size()
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        self.device.sector_sizes()
+    }
+
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let len = buf.len() as u64;
+        counted(&self.meter.read, len, || self.device.read_at(offset, buf))
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let write = || self.device.write_at(offset, pieces);
+        counted(&self.meter.write, total(pieces), write)
+    }
+
+    fn flush(&self) -> Result<()> {
+        counted(&self.meter.flush, 0, || self.device.flush())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let discard = || self.device.discard(offset, len);
+        counted(&self.meter.discard, len, discard)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        counted(&self.meter.write, len, || self.device.zero(offset, len))
+    }
+
+    fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
+        let overwrite = || self.device.overwrite(offset, len);
+        counted(&self.meter.write, len, overwrite)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::{Fault, FaultClock, FaultDevice};
+
+    #[test]
+    fn what_is_done_and_what_fails_is_counted() {
+        let device = FaultDevice::new(1 << 20, &FaultClock::new());
+        device.inject(Fault::BadBytes {
+            offset: 8192,
+            len: 1,
+        });
+        let meter = Arc::new(DeviceMeter::default());
+        let device = Metered::new(device, Arc::clone(&meter));
+        let mut buf = [0; 4096];
+        device.read_at(0, &mut buf).unwrap();
+        device.read_at(8192, &mut buf).unwrap_err();
+        let pieces = [IoSlice::new(&[1; 512]), IoSlice::new(&[2; 512])];
+        device.write_at(0, &pieces).unwrap();
+        device.overwrite(0, 3 << 10).unwrap();
+        device.zero(0, 1 << 10).unwrap();
+        device.flush().unwrap();
+        device.discard(4096, 8192).unwrap();
+
+        let counts = |operation: &Operation| {
+            let totals = operation.totals();
+            (totals.times.count(), totals.bytes, totals.errors)
+        };
+        assert_eq!(counts(&meter.read), (2, 4096, 1));
+        assert_eq!(counts(&meter.write), (3, 5 << 10, 0));
+        assert_eq!(counts(&meter.flush), (1, 0, 0));
+        assert_eq!(counts(&meter.discard), (1, 8192, 0));
+        assert_eq!(device.size(), 1 << 20);
+        assert_eq!(device.name(), "fault device");
+    }
+}

@@ -1,0 +1,244 @@
+//! `pool iostat`: what pools ask of their devices.
+
+use daemon::api::{Command, DeviceIo, Io, PoolIo};
+
+use super::{Result, repeat};
+use crate::args::PoolIostat;
+use crate::session::{Session, answer};
+use crate::show::table::{self, Column};
+use crate::show::{json, size};
+
+const SECOND: u64 = 1_000_000_000;
+
+pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
+    let (pools, again) = repeat::split(std::mem::take(&mut args.words))?;
+    let mut before: Vec<PoolIo> = Vec::new();
+    repeat::run(again, |made| {
+        let pools = pools.clone();
+        let now = answer!(session.call(Command::PoolIo { pools })?, Io)?;
+        let since: Vec<PoolIo> = now.iter().map(|pool| pool_since(pool, &before)).collect();
+        before = now;
+        Ok(match session.json {
+            true => json::show(&since),
+            false => report(&since, &args, made),
+        })
+    })
+}
+
+/// What happened since an earlier look, if the pool was there then.
+fn pool_since(now: &PoolIo, before: &[PoolIo]) -> PoolIo {
+    let mut pool = now.clone();
+    if let Some(before) = before.iter().find(|pool| pool.name == now.name) {
+        for device in &mut pool.devices {
+            let earlier = before.devices.iter().find(|at| at.path == device.path);
+            // One that was opened anew counts from there.
+            if let Some(earlier) = earlier.filter(|at| at.elapsed <= device.elapsed) {
+                *device = device_since(device, earlier);
+            }
+        }
+    }
+    pool
+}
+
+fn device_since(now: &DeviceIo, before: &DeviceIo) -> DeviceIo {
+    DeviceIo {
+        path: now.path.clone(),
+        elapsed: now.elapsed - before.elapsed,
+        read: io_since(now.read, before.read),
+        write: io_since(now.write, before.write),
+        flush: io_since(now.flush, before.flush),
+        discard: io_since(now.discard, before.discard),
+    }
+}
+
+fn io_since(now: Io, before: Io) -> Io {
+    Io {
+        operations: now.operations.saturating_sub(before.operations),
+        bytes: now.bytes.saturating_sub(before.bytes),
+        errors: now.errors.saturating_sub(before.errors),
+        nanos: now.nanos.saturating_sub(before.nanos),
+    }
+}
+
+/// A table. What comes after the first is only its lines, unless these are several.
+fn report(pools: &[PoolIo], args: &PoolIostat, made: u64) -> String {
+    if pools.is_empty() && !args.script {
+        return "no pools available\n".into();
+    }
+    let mut rows = Vec::new();
+    for pool in pools {
+        rows.push(row(&pool.name, Some(pool), &pool.devices, args));
+        for device in pool.devices.iter().filter(|_| args.verbose) {
+            let name = format!("  {}", device.path);
+            rows.push(row(&name, None, std::slice::from_ref(device), args));
+        }
+    }
+    let table = table::show(&heads(args.latencies), &rows, args.script);
+    match (made, args.script) {
+        (0, _) | (_, true) => table,
+        _ if rows.len() == 1 => table
+            .lines()
+            .skip(1)
+            .map(|line| line.to_owned() + "\n")
+            .collect(),
+        _ => format!("\n{table}"),
+    }
+}
+
+/// As wide as any number below them, so that later lines stand below these too.
+fn heads(latencies: bool) -> Vec<Column> {
+    let numbers = ["ALLOC", " FREE", "READS", "WRITES", "RBYTES", "WBYTES"];
+    let times = ["RWAIT", "WWAIT", "FWAIT"];
+    let times = times.iter().filter(|_| latencies);
+    let all = numbers.iter().chain(times);
+    let right = all.map(|name| Column::right(*name));
+    std::iter::once(Column::left("NAME")).chain(right).collect()
+}
+
+/// One line, of devices together.
+fn row(name: &str, pool: Option<&PoolIo>, devices: &[DeviceIo], args: &PoolIostat) -> Vec<String> {
+    let exact = args.parsable;
+    let space = |value: Option<u64>| value.map_or("-".into(), |bytes| size::show(bytes, exact));
+    let rate = |value: fn(&DeviceIo) -> u64| devices.iter().map(|at| per_second(at, value)).sum();
+    let mut cells = vec![
+        name.to_owned(),
+        space(pool.map(|pool| pool.allocated)),
+        space(pool.map(|pool| pool.free)),
+        count(rate(|at| at.read.operations), exact),
+        count(rate(|at| at.write.operations), exact),
+        size::show(rate(|at| at.read.bytes), exact),
+        size::show(rate(|at| at.write.bytes), exact),
+    ];
+    if args.latencies {
+        let kinds: [fn(&DeviceIo) -> Io; 3] = [|at| at.read, |at| at.write, |at| at.flush];
+        cells.extend(kinds.map(|kind| wait(devices.iter().map(kind), exact)));
+    }
+    cells
+}
+
+/// Rounded, but something is never nothing.
+fn per_second(device: &DeviceIo, value: fn(&DeviceIo) -> u64) -> u64 {
+    let (value, elapsed) = (u128::from(value(device)), u128::from(device.elapsed.max(1)));
+    let rate = (value * u128::from(SECOND) + elapsed / 2) / elapsed;
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// `950`, `31.4K`
+fn count(number: u64, exact: bool) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        _ if exact => number.to_string(),
+        10_000..1_000_000 => format!("{:.1}K", number as f64 / 1e3),
+        _ => format!("{:.1}M", number as f64 / 1e6),
+    }
+}
+
+/// How long one took as an average: `85us`, `1.2ms`, `3.4s`.
+fn wait(kinds: impl Iterator<Item = Io>, exact: bool) -> String {
+    let (operations, nanos) = kinds.fold((0, 0), |(operations, nanos), io| {
+        (operations + io.operations, nanos + io.nanos)
+    });
+    let Some(each) = u64::checked_div(nanos, operations) else {
+        return "-".into();
+    };
+    match each {
+        _ if exact => each.to_string(),
+        0..1_000 => format!("{each}ns"),
+        1_000..1_000_000 => format!("{}us", each / 1_000),
+        1_000_000..SECOND => format!("{:.1}ms", each as f64 / 1e6),
+        _ => format!("{:.1}s", each as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io(operations: u64, bytes: u64, nanos: u64) -> Io {
+        Io {
+            operations,
+            bytes,
+            errors: 0,
+            nanos,
+        }
+    }
+
+    fn device(path: &str, seconds: u64, times: u64) -> DeviceIo {
+        DeviceIo {
+            path: path.into(),
+            elapsed: seconds * SECOND,
+            read: io(20 * times, 4096 * 20 * times, 20 * times * 85_000),
+            write: io(5 * times, times << 20, 5 * times * 1_234_567),
+            flush: Io::default(),
+            discard: Io::default(),
+        }
+    }
+
+    fn pool(seconds: u64, times: u64) -> PoolIo {
+        PoolIo {
+            name: "tank".into(),
+            allocated: 1 << 30,
+            free: 3 << 30,
+            devices: vec![
+                device("/dev/sdb", seconds, times),
+                device("/dev/sdc", seconds, times),
+            ],
+        }
+    }
+
+    fn args(verbose: bool, script: bool) -> PoolIostat {
+        PoolIostat {
+            verbose,
+            latencies: true,
+            script,
+            parsable: script,
+            words: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rates_are_of_one_second() {
+        let pools = [pool(10, 10)];
+        let text = report(&pools, &args(true, false), 0);
+        assert_eq!(
+            text,
+            "\
+NAME        ALLOC   FREE  READS  WRITES  RBYTES  WBYTES  RWAIT  WWAIT  FWAIT
+tank           1G     3G     40      10    160K      2M   85us  1.2ms      -
+  /dev/sdb      -      -     20       5     80K      1M   85us  1.2ms      -
+  /dev/sdc      -      -     20       5     80K      1M   85us  1.2ms      -
+"
+        );
+        let script = report(&pools, &args(false, true), 3);
+        assert_eq!(
+            script,
+            "tank\t1073741824\t3221225472\t40\t10\t163840\t2097152\t85000\t1234567\t-\n"
+        );
+    }
+
+    #[test]
+    fn later_reports_are_of_what_happened_since() {
+        let since = pool_since(&pool(15, 30), &[pool(10, 10)]);
+        assert_eq!(since.devices[0].elapsed, 5 * SECOND);
+        assert_eq!(since.devices[0].read.operations, 400);
+        let text = report(&[since], &args(false, false), 1);
+        assert_eq!(
+            text,
+            "tank     1G     3G    160      40    640K      8M   85us  1.2ms      -\n"
+        );
+        // Imported anew since: what it did since then.
+        let since = pool_since(&pool(2, 1), &[pool(10, 10)]);
+        assert_eq!(since.devices[0].read.operations, 20);
+    }
+
+    #[test]
+    fn large_counts_are_short() {
+        assert_eq!(count(9_999, false), "9999");
+        assert_eq!(count(31_449, false), "31.4K");
+        assert_eq!(count(2_560_000, false), "2.6M");
+        assert_eq!(count(2_560_000, true), "2560000");
+        assert_eq!(wait([io(0, 0, 0)].into_iter(), true), "-");
+        assert_eq!(wait([io(2, 0, 900)].into_iter(), false), "450ns");
+        assert_eq!(wait([io(1, 0, 3 * SECOND)].into_iter(), false), "3.0s");
+    }
+}

@@ -1,0 +1,214 @@
+//! Counting what happens, for metrics.
+//!
+//! Threads add with relaxed atomic additions and never wait; whoever reads gets numbers that may be
+//! a few events apart from each other. Nothing here knows time: durations are measured by whoever
+//! counts.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Bounded buckets of a [`Histogram`]; one more takes what is longer.
+pub const BUCKETS: usize = 25;
+
+/// The first bucket ends at two to this power, in nanoseconds; each next one at twice as much.
+const FIRST_BITS: u32 = 10;
+
+/// Where a bucket ends, in nanoseconds: 1,024 of the first, 17 seconds of the last.
+pub const fn bucket_end(bucket: usize) -> u64 {
+    1 << (FIRST_BITS + bucket as u32)
+}
+
+/// How long something took, by powers of two.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [AtomicU64; BUCKETS + 1],
+    nanos: AtomicU64,
+}
+
+impl Histogram {
+    /// Counts one.
+    pub fn record(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bits = u64::BITS - (nanos >> FIRST_BITS).leading_zeros();
+        let bucket = (bits as usize).min(BUCKETS);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// What was counted up to now.
+    pub fn totals(&self) -> Times {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Times {
+            buckets: self.buckets.each_ref().map(load),
+            nanos: load(&self.nanos),
+        }
+    }
+}
+
+/// What a [`Histogram`] has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How many in each bucket; the last has no end.
+    pub buckets: [u64; BUCKETS + 1],
+    /// All of them together, in nanoseconds.
+    pub nanos: u64,
+}
+
+impl Times {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// One kind of operation: how many, how large, how long, and how many failed. It has cache lines of
+/// its own, so that counting one kind does not slow down counting another.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Operation {
+    times: Histogram,
+    bytes: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Operation {
+    /// Counts one that was done.
+    pub fn done(&self, took: Duration, bytes: u64) {
+        self.times.record(took);
+        if bytes > 0 {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one that failed.
+    pub fn failed(&self, took: Duration) {
+        self.times.record(took);
+        self.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was counted up to now.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            times: self.times.totals(),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What an [`Operation`] has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How long they took, also those that failed.
+    pub times: Times,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// How many failed.
+    pub errors: u64,
+}
+
+/// How often what was looked for in a cache was there.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Lookups {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Lookups {
+    /// Counts what a cache answered, and passes it on.
+    pub fn count<T>(&self, found: Option<T>) -> Option<T> {
+        let counter = match found {
+            Some(_) => &self.hits,
+            None => &self.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// What was counted up to now, with the bytes that the cache holds and may hold.
+    pub fn totals(&self, bytes: u64, capacity: u64) -> CacheTotals {
+        CacheTotals {
+            bytes,
+            capacity,
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What a cache holds, and how often what was looked for was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheTotals {
+    /// Bytes that it holds.
+    pub bytes: u64,
+    /// Bytes that it may hold.
+    pub capacity: u64,
+    /// How often something was found.
+    pub hits: u64,
+    /// How often something was not.
+    pub misses: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_duration_has_its_bucket() {
+        let cases = [
+            (0, 0),
+            (1023, 0),
+            (1024, 1),
+            (2047, 1),
+            (2048, 2),
+            (bucket_end(BUCKETS - 1) - 1, BUCKETS - 1),
+            (bucket_end(BUCKETS - 1), BUCKETS),
+            (u64::MAX, BUCKETS),
+        ];
+        for (nanos, bucket) in cases {
+            let histogram = Histogram::default();
+            histogram.record(Duration::from_nanos(nanos));
+            let totals = histogram.totals();
+            assert_eq!(totals.buckets[bucket], 1, "{nanos}");
+            assert_eq!((totals.count(), totals.nanos), (1, nanos));
+        }
+        let longest = Histogram::default();
+        longest.record(Duration::MAX);
+        assert_eq!(longest.totals().buckets[BUCKETS], 1);
+    }
+
+    #[test]
+    fn lookups_are_told_apart() {
+        let lookups = Lookups::default();
+        assert_eq!(lookups.count(Some(1)), Some(1));
+        assert_eq!(lookups.count(Some(2)), Some(2));
+        assert_eq!(lookups.count(None::<u8>), None);
+        let totals = lookups.totals(5, 6);
+        assert_eq!((totals.hits, totals.misses), (2, 1));
+        assert_eq!((totals.bytes, totals.capacity), (5, 6));
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let operation = Operation::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for n in 0..1000 {
+                        match n % 10 {
+                            0 => operation.failed(Duration::from_nanos(1)),
+                            _ => operation.done(Duration::from_nanos(1), 3),
+                        }
+                    }
+                });
+            }
+        });
+        let totals = operation.totals();
+        assert_eq!(totals.times.count(), 4000);
+        assert_eq!(totals.times.nanos, 4000);
+        assert_eq!((totals.bytes, totals.errors), (3 * 3600, 400));
+    }
+}
