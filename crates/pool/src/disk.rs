@@ -2,7 +2,8 @@
 //!
 //! A node is used only if its bytes have the checksum, its children the identity, and each child the
 //! level that its pointer says. Whole nodes are cached by their checksum, so that a stale entry
-//! cannot be mistaken for another node that took its place.
+//! cannot be mistaken for another node that took its place, and with the identity that they were
+//! found to have: to hash a node again costs more than to find it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::batch::Piece;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, Node, Place, RecordPtr, ScatterMark, checksum};
+use crate::layout::{Addr, Identity, Node, Place, RecordPtr, ScatterMark, checksum};
 use crate::scatter::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
 use crate::space::Extent;
 
@@ -24,7 +25,7 @@ pub(crate) struct Disk {
     pub(crate) store: Arc<dyn Store>,
     /// How many units there are: no array has more nodes and records than this.
     pub(crate) units: u64,
-    nodes: Cache<[u8; 16], Arc<Node>>,
+    nodes: Cache<[u8; 16], KnownNode>,
     node_lookups: Lookups,
     /// What a commit has placed and not written yet, by checksum.
     unwritten: RwLock<HashMap<[u8; 16], Piece>>,
@@ -32,6 +33,13 @@ pub(crate) struct Disk {
     /// Maps that the commit under way has placed.
     unwritten_maps: RwLock<HashMap<MapKey, Arc<Scatter>>>,
     pub(crate) bounds: Bounds,
+}
+
+/// A node in memory, and its identity, which says its level too.
+#[derive(Clone)]
+struct KnownNode {
+    node: Arc<Node>,
+    identity: Identity,
 }
 
 /// Names a scatter map: its mark, and where its first copy is.
@@ -168,11 +176,11 @@ impl Disk {
             ));
         }
         let cached = self.nodes.get(&ptr.place.checksum);
-        if let Some(node) = self.node_lookups.count(cached) {
+        if let Some(known) = self.node_lookups.count(cached)
             // Equal bytes at another level would be another node.
-            if node.identity(level) == ptr.identity {
-                return Ok(node);
-            }
+            && known.identity == ptr.identity
+        {
+            return Ok(known.node);
         }
         let mut node = Arc::new(Node::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
@@ -192,7 +200,7 @@ impl Disk {
                 "a node has impossible children",
             ));
         }
-        self.nodes.insert(ptr.place.checksum, Arc::clone(&node));
+        self.remember(ptr, Arc::clone(&node));
         Ok(node)
     }
 
@@ -203,9 +211,11 @@ impl Disk {
         self.node_lookups.totals(bytes(held), bytes(capacity))
     }
 
-    /// Keeps a node that is likely to be read soon.
+    /// Keeps a node that is likely to be read soon, and that is what the pointer says.
     pub(crate) fn remember(&self, ptr: &RecordPtr, node: Arc<Node>) {
-        self.nodes.insert(ptr.place.checksum, node);
+        let identity = ptr.identity;
+        self.nodes
+            .insert(ptr.place.checksum, KnownNode { node, identity });
     }
 
     /// Reads the copies of a record into `buf` one after the other until `accept` takes one.
