@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 /// The plaintext of a record, or of its front part. Wiped when it is dropped.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
 }
@@ -13,13 +14,17 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// `len` zeros.
     pub(crate) fn zeroed(len: usize) -> Buffer {
-        Buffer {
-            bytes: vec![0; len],
-        }
+        let bytes = spare::take(len).unwrap_or_else(|| vec![0; len]);
+        Buffer { bytes }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// What it takes of memory, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Makes it at least `len` bytes long, with zeros.
@@ -37,11 +42,24 @@ impl Buffer {
         } else if len <= self.bytes.capacity() {
             self.bytes.resize(len, 0);
         } else {
-            let mut larger = Vec::with_capacity(len);
-            larger.extend_from_slice(&self.bytes);
-            larger.resize(len, 0);
-            *self = Buffer { bytes: larger };
+            // What grows in small steps is not to be copied at each.
+            let room = match self.bytes.len() {
+                0 => len,
+                _ => len.next_power_of_two(),
+            };
+            let mut larger = Buffer::zeroed(room);
+            larger.bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
+            larger.bytes.truncate(len);
+            *self = larger;
         }
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Buffer {
+        let mut copy = Buffer::zeroed(self.len());
+        copy.bytes.copy_from_slice(&self.bytes);
+        copy
     }
 }
 
@@ -50,6 +68,45 @@ impl Drop for Buffer {
         self.bytes.fill(0);
         // Or the compiler would see that nobody reads the zeros.
         std::hint::black_box(&self.bytes);
+        spare::give(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// Wiped memory of buffers that are gone, for those to come. Memory that is given back has to be got
+/// from the kernel again, page by page, which costs more than to encrypt what it is for.
+mod spare {
+    use super::Mutex;
+
+    /// Sizes that are kept are powers of two from here on.
+    const SIZE_MIN: usize = 64 << 10;
+    /// They are as many as record sizes up to 1 MiB.
+    const SIZES: usize = 5;
+    /// So much of each is kept, in bytes.
+    const KEPT: usize = 8 << 20;
+
+    static SPARE: [Mutex<Vec<Vec<u8>>>; SIZES] = [const { Mutex::new(Vec::new()) }; SIZES];
+
+    /// Where memory of a size is kept.
+    fn shelf(size: usize) -> Option<&'static Mutex<Vec<Vec<u8>>>> {
+        let is_kept = size.is_power_of_two() && size >= SIZE_MIN;
+        is_kept.then(|| SPARE.get((size / SIZE_MIN).ilog2() as usize))?
+    }
+
+    /// `len` zeros.
+    pub(super) fn take(len: usize) -> Option<Vec<u8>> {
+        shelf(len)?.lock().pop()
+    }
+
+    /// Keeps what has been wiped.
+    pub(super) fn give(mut wiped: Vec<u8>) {
+        let size = wiped.capacity();
+        if let Some(shelf) = shelf(size) {
+            wiped.resize(size, 0);
+            let mut shelf = shelf.lock();
+            if (shelf.len() + 1) * size <= KEPT {
+                shelf.push(wiped);
+            }
+        }
     }
 }
 
@@ -104,6 +161,19 @@ mod tests {
         assert_eq!(buffer.len(), 8);
         buffer.grow(100);
         assert_eq!(&buffer[..5], [7, 7, 7, 7, 0]);
+    }
+
+    #[test]
+    fn what_is_used_again_is_zero() {
+        const LEN: usize = 256 << 10;
+        for _ in 0..100 {
+            let mut buffer = Buffer::zeroed(LEN);
+            assert!(buffer.iter().all(|byte| *byte == 0));
+            buffer.fill(7);
+            let mut copy = buffer.clone();
+            assert!(buffer[..] == copy[..]);
+            copy.resize(LEN / 2 + 1);
+        }
     }
 
     #[test]

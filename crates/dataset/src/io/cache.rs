@@ -20,7 +20,7 @@ struct ByBytes;
 
 impl Weighter<Key, Arc<Buffer>> for ByBytes {
     fn weight(&self, _: &Key, buffer: &Arc<Buffer>) -> u64 {
-        buffer.len() as u64 + 128
+        buffer.memory() as u64 + 128
     }
 }
 
@@ -52,6 +52,17 @@ impl RecordCache {
 
     pub(crate) fn insert(&self, dataset: u64, checksum: &[u8; 16], buffer: Arc<Buffer>) {
         self.entries.insert((dataset, *checksum), buffer);
+    }
+
+    /// Takes an entry out, for someone who is about to change it.
+    pub(crate) fn take(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
+        let taken = self.entries.remove(&(dataset, *checksum));
+        self.lookups.count(taken).map(|(_, buffer)| buffer)
+    }
+
+    /// Forgets a record that is replaced.
+    pub(crate) fn forget(&self, dataset: u64, checksum: &[u8; 16]) {
+        self.entries.remove(&(dataset, *checksum));
     }
 
     /// Forgets everything of a dataset.

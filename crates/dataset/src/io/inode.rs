@@ -31,6 +31,10 @@ pub(crate) struct DirtyRecord {
     /// Where it will go.
     pub(crate) slot: u64,
     pub(crate) stage: Stage,
+    /// How far it was written from its beginning on, piece after piece; 0 if in another order.
+    pub(crate) run: usize,
+    /// Whether it is full, by such a run. Then it is not likely to be changed or read again soon.
+    pub(crate) is_streamed: bool,
     /// Room for it in the pool, until a transaction group takes it over.
     pub(crate) room: Option<Reservation>,
 }

@@ -37,7 +37,7 @@ struct FrozenRecord {
 }
 
 impl Files {
-    /// Has a complete record sealed while its writer goes on.
+    /// Has a record that was streamed sealed while its writer goes on.
     pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
         let job = Arc::new(SealJob::default());
         let (buffer, slot) = {
@@ -45,7 +45,7 @@ impl Files {
             let Some(dirty) = records.get_mut(&record) else {
                 return;
             };
-            if !matches!(dirty.stage, Stage::Dirty) {
+            if !matches!(dirty.stage, Stage::Dirty) || !dirty.is_streamed {
                 return;
             }
             dirty.stage = Stage::Sealing(Arc::clone(&job));
@@ -56,7 +56,7 @@ impl Files {
         let pending = self.pending.begin();
         self.engine.workers.run(move || {
             let outcome = files.seal_record(&buffer);
-            files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+            files.finish_early(&inode, record, slot, buffer.len(), &job, outcome);
             // Whoever waits for the job may want the dataset closed.
             drop(files);
             drop(pending);
@@ -85,7 +85,7 @@ impl Files {
         inode: &Inode,
         record: u64,
         slot: u64,
-        buffer: &Arc<Buffer>,
+        len: usize,
         job: &Arc<SealJob>,
         outcome: Result<Placed>,
     ) {
@@ -104,11 +104,10 @@ impl Files {
         };
         match (hold, outcome) {
             (Ok(hold), Ok(placed)) => {
-                let ptr = self.open.put(&hold, ArrayKind::Data, slot, placed);
+                self.open.put(&hold, ArrayKind::Data, slot, placed);
                 self.mark_changed(&hold);
-                self.cache_record(&ptr, buffer);
                 records.remove(&record);
-                self.engine.sub_dirty(buffer.len());
+                self.engine.sub_dirty(len);
             }
             // The commit tries again, and reports what is wrong.
             _ => dirty.stage = Stage::Dirty,
@@ -205,11 +204,13 @@ impl Files {
     /// A frozen record is in the pool: it leaves memory, unless it was changed again.
     fn settle_record(&self, frozen: &FrozenRecord) {
         let mut records = frozen.inode.records.lock();
-        let unchanged = records.get(&frozen.record).is_some_and(|dirty| {
+        let unchanged = records.get(&frozen.record).filter(|dirty| {
             matches!(dirty.stage, Stage::Syncing) && Arc::ptr_eq(&dirty.buffer, &frozen.buffer)
         });
-        if unchanged {
-            self.cache_record(&frozen.ptr.lock(), &frozen.buffer);
+        if let Some(dirty) = unchanged {
+            if !dirty.is_streamed {
+                self.cache_record(&frozen.ptr.lock(), &frozen.buffer);
+            }
             records.remove(&frozen.record);
             self.engine.sub_dirty(frozen.buffer.len());
         }

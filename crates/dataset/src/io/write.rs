@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, Hold, Reservation, ReserveFor};
+use pool::{ArrayKind, Hold, RecordPtr, Reservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
@@ -70,6 +70,7 @@ impl Files {
             ino,
             end,
             kill_suidgid,
+            record_size: attr.record_size.get() as usize,
         };
         if attr.has(FLAG_INLINE) && end.max(attr.size.get()) <= INLINE_MAX {
             return self.write_inline(&write, offset, data);
@@ -110,7 +111,7 @@ impl Files {
             if self.put_parts(inode, write, &mut parts, &mut room)? {
                 let complete: Vec<u64> = parts
                     .iter()
-                    .filter(|part| part.start + part.data.len() == attr.record_size.get() as usize)
+                    .filter(|part| part.start + part.data.len() == write.record_size)
                     .map(|part| part.record)
                     .collect();
                 drop(parts);
@@ -195,7 +196,7 @@ impl Files {
         if let Some(dirty) = inode.records.lock().get(&record) {
             return Ok(part(dirty.buffer.len(), Base::InMemory));
         }
-        let (old_len, slot) = self.stored_len(inode.ino, record)?;
+        let (old_len, stored) = self.stored(inode.ino, record)?;
         let covers_all = start == 0 && data.len() >= filled;
         let mut buffer = Buffer::default();
         if record == 0 && attr.has(FLAG_INLINE) {
@@ -204,10 +205,12 @@ impl Files {
             let inline = inline.unwrap_or_default();
             buffer.grow(needed.max(inline.len().next_multiple_of(UNIT as usize)));
             buffer[..inline.len()].copy_from_slice(&inline);
-        } else if let Some(slot) = slot.filter(|_| !covers_all && old_len > 0)
-            && let Some(stored) = self.stored_record(slot, false)?
-        {
-            buffer = stored.as_ref().clone();
+        } else if let Some((_, ptr)) = stored.filter(|_| covers_all) {
+            self.engine
+                .cache
+                .forget(self.open.guid(), &ptr.place.checksum);
+        } else if let Some((slot, ptr)) = stored {
+            buffer = self.record_to_change(slot, &ptr)?;
         }
         buffer.grow(needed.max(old_len));
         buffer[start..start + data.len()].copy_from_slice(data);
@@ -218,15 +221,26 @@ impl Files {
         })
     }
 
-    /// How long a record in the pool is, 0 for a hole, and the slot that it has or would have.
-    pub(crate) fn stored_len(&self, ino: Ino, record: u64) -> Result<(usize, Option<u64>)> {
+    /// How long a record in the pool is, 0 for a hole, and if it is none its slot and pointer.
+    fn stored(&self, ino: Ino, record: u64) -> Result<(usize, Option<(u64, RecordPtr)>)> {
         let extent = self.read_tree(|r| extents::find(r, ino, record))?;
         let Some(extent) = extent else {
             return Ok((0, None));
         };
         let slot = extent.slot_of(record);
         let ptr = self.open.get(ArrayKind::Data, slot)?;
-        Ok((ptr.identity.logical_size() as usize, Some(slot)))
+        let len = ptr.identity.logical_size() as usize;
+        Ok((len, (len > 0).then_some((slot, ptr))))
+    }
+
+    /// The plaintext of a record that is about to be replaced, and so leaves the cache.
+    fn record_to_change(&self, slot: u64, ptr: &RecordPtr) -> Result<Buffer> {
+        let checksum = &ptr.place.checksum;
+        if let Some(cached) = self.engine.cache.take(self.open.guid(), checksum) {
+            return Ok(Arc::unwrap_or_clone(cached));
+        }
+        let read = self.read_record(ArrayKind::Data, slot)?;
+        Ok(read.map_or_else(Buffer::default, |(_, buffer)| buffer))
     }
 
     /// Puts the parts into memory, in one transaction group with the file's attributes. False if a
@@ -273,7 +287,7 @@ impl Files {
             }
         };
         for ((part, slot), room) in parts.iter_mut().zip(slots).zip(room.drain(..)) {
-            self.put_part(&mut records, part, slot, room);
+            self.put_part(&mut records, part, slot, room, write.record_size);
         }
         drop(records);
         self.inodes
@@ -291,10 +305,17 @@ impl Files {
         part: &mut Part<'_>,
         slot: u64,
         room: Reservation,
+        record_size: usize,
     ) {
-        let before = records
+        let (before, run) = records
             .get(&part.record)
-            .map_or(0, |dirty| dirty.buffer.len());
+            .map_or((0, 0), |dirty| (dirty.buffer.len(), dirty.run));
+        let run = if part.start == run || part.start == 0 {
+            part.start + part.data.len()
+        } else {
+            0
+        };
+        let is_streamed = run == record_size;
         match std::mem::replace(&mut part.base, Base::InMemory) {
             Base::Ready(buffer) => {
                 debug_assert!(!buffer.is_empty());
@@ -302,6 +323,8 @@ impl Files {
                     buffer: Arc::new(buffer),
                     slot,
                     stage: Stage::Dirty,
+                    run,
+                    is_streamed,
                     room: Some(room),
                 };
                 records.insert(part.record, dirty);
@@ -316,6 +339,7 @@ impl Files {
                 buffer[part.start..part.start + part.data.len()].copy_from_slice(part.data);
                 dirty.slot = slot;
                 dirty.stage = Stage::Dirty;
+                (dirty.run, dirty.is_streamed) = (run, is_streamed);
                 dirty.room = Some(room);
             }
         }
@@ -339,6 +363,8 @@ impl Files {
             buffer,
             slot,
             stage: Stage::Dirty,
+            run: 0,
+            is_streamed: false,
             room: Some(room),
         };
         let before = inode.records.lock().insert(record, dirty);
@@ -380,6 +406,7 @@ struct Write {
     ino: Ino,
     end: u64,
     kill_suidgid: bool,
+    record_size: usize,
 }
 
 impl Write {
