@@ -196,21 +196,41 @@ impl Imported {
         if let Some(keeper) = self.keeper.lock().take()
             && keeper.join().is_err()
         {
-            tracing::error!(pool = self.pool.name(), "the pool's thread had died");
+            tracing::error!(
+                pool = self.pool.name(),
+                "the pool's thread had died; this is a defect of the program"
+            );
         }
     }
 }
 
 fn keep(imported: &Weak<Imported>, alarm: &Alarm) {
+    let Some(name) = imported.upgrade().map(|imported| imported.pool.name()) else {
+        return;
+    };
+    // What the layers below say is about this pool.
+    let _span = tracing::error_span!("keeper", pool = name).entered();
     let mut rung = 0;
+    let mut trouble = None;
     loop {
         let more = match imported.upgrade() {
             None => return,
             Some(imported) if imported.leaving.load(Ordering::Acquire) => return,
-            Some(imported) => imported.tend().unwrap_or_else(|error| {
-                tracing::error!(%error, pool = imported.pool.name(), "the pool needs attention");
-                false
-            }),
+            Some(imported) => match imported.tend() {
+                Ok(more) => {
+                    trouble = None;
+                    more
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    // It comes again every few seconds; it is said once.
+                    if trouble.as_ref() != Some(&error) {
+                        tracing::error!(error, "the pool needs attention: strongroom pool status");
+                    }
+                    trouble = Some(error);
+                    false
+                }
+            },
         };
         if !more {
             rung = alarm.wait(rung, COMMIT_INTERVAL);

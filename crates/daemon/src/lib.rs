@@ -14,6 +14,7 @@ mod keyholder;
 mod listen;
 mod metrics;
 mod mounts;
+mod notify;
 mod plan;
 mod pools;
 mod properties;

@@ -127,7 +127,12 @@ impl Daemon {
             daemon
                 .open_files(&imported, snapshot, &how)
                 .map_err(|failure| {
-                    tracing::error!(error = failure.message, "a snapshot could not be opened");
+                    let name = imported.pool.name_of(snapshot.id).unwrap_or_default();
+                    tracing::error!(
+                        reason = failure.message,
+                        snapshot = name,
+                        "could not be opened"
+                    );
                     vfs::Error::Io.into()
                 })
         });
@@ -196,7 +201,7 @@ impl Daemon {
                 .name("unmounted".into())
                 .spawn(cleanup)
             {
-                tracing::error!(%error, "nobody could clean up after a mount");
+                tracing::error!(%error, "nobody could clean up after a mount; to do so: strongroom unmount");
             }
         });
     }
@@ -217,7 +222,7 @@ fn close(state: MountState) {
     }
     drop(mounted);
     if let Err(error) = files.close() {
-        tracing::error!(%error, dataset = files.name(), "closing a dataset failed; what was not synced is lost");
+        tracing::error!(%error, dataset = files.name(), "closing a dataset failed; what was not synced is lost. 'strongroom pool status' says more");
     }
     tracing::info!(dataset = files.name(), dir = %dir.display(), "unmounted");
 }

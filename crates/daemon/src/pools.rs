@@ -253,7 +253,11 @@ impl Daemon {
                 Ok(_) => tracing::info!(pool = name, "imported"),
                 Err(failure) => {
                     let reason = failure.message;
-                    tracing::error!(pool = name, reason, "could not be imported");
+                    tracing::error!(
+                        pool = name,
+                        reason,
+                        "could not be imported; to try again: strongroom pool import"
+                    );
                 }
             }
         }

@@ -1,20 +1,22 @@
 //! Starting the daemon, and its end.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tracing_subscriber::EnvFilter;
+
 use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
 use crate::failure::Result;
 use crate::listen::{Listening, listen};
-use crate::metrics;
 use crate::pools::ImportPool;
 use crate::server::{Context, Served};
 use crate::state::Daemon;
+use crate::{metrics, notify};
 
 /// How to run the daemon.
 #[derive(Clone, Debug)]
@@ -47,6 +49,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
     let started = result?;
     started.daemon.import_remembered();
     import_named(&started.daemon, &options.import);
+    notify::tell(notify::READY);
     accept(&started);
     Ok(())
 }
@@ -127,7 +130,10 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
     let mut nobody = crate::pools::Unattended::default();
     let mut context = Context::internal("import at start", &mut nobody);
     if let Err(failure) = daemon.import_pools(&import, &mut context) {
-        tracing::error!(reason = failure.message, "a pool could not be imported");
+        tracing::error!(
+            reason = failure.message,
+            "a pool could not be imported; to try again: strongroom pool import -d PATH"
+        );
     }
 }
 
@@ -136,7 +142,10 @@ fn accept(started: &Started) {
     loop {
         match started.stops.wait(&started.listening.listener) {
             Next::Connection => {}
-            Next::Signal => return started.daemon.shut_down_by_force(),
+            Next::Signal => {
+                notify::tell(notify::STOPPING);
+                return started.daemon.shut_down_by_force();
+            }
             Next::Stopped => return,
         }
         let Ok((stream, _)) = started.listening.listener.accept() else {
@@ -255,34 +264,43 @@ fn default_state_dir(
     })
 }
 
-/// Logs to the terminal, or detached to `daemon.log` in the state directory.
+/// Logs to the terminal, or detached to `daemon.log` in the state directory, what `STRONGROOM_LOG`
+/// asks for.
 fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
-    use tracing_subscriber::EnvFilter;
-    let filter =
-        || EnvFilter::try_from_env("STRONGROOM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    if !detached {
-        let _ = tracing_subscriber::fmt()
-            .with_env_filter(filter())
-            .with_writer(std::io::stderr)
-            .try_init();
-        return Ok(());
-    }
-    let failed = |error| {
-        Failure::other(format!(
-            "the log in {} cannot be written: {error}",
-            state_dir.display()
-        ))
+    let (filter, wrong) = match std::env::var("STRONGROOM_LOG").map(|text| (text.parse(), text)) {
+        Ok((Ok(filter), _)) => (filter, None),
+        Ok((Err(_), text)) => (EnvFilter::new("info"), Some(text)),
+        Err(_) => (EnvFilter::new("info"), None),
     };
-    std::fs::create_dir_all(state_dir).map_err(failed)?;
+    let format = tracing_subscriber::fmt().with_env_filter(filter);
+    if detached {
+        let file = open_log(state_dir).map_err(|error| {
+            Failure::other(format!(
+                "the log in {} cannot be written: {error}",
+                state_dir.display()
+            ))
+        })?;
+        let file = std::sync::Mutex::new(file);
+        let _ = format.with_ansi(false).with_writer(file).try_init();
+    } else {
+        let is_terminal = std::io::stderr().is_terminal();
+        let format = format.with_ansi(is_terminal);
+        let _ = format.with_writer(std::io::stderr).try_init();
+    }
+    if let Some(filter) = wrong {
+        tracing::warn!(
+            filter,
+            "STRONGROOM_LOG is not understood, and 'info' taken in its place"
+        );
+    }
+    Ok(())
+}
+
+fn open_log(state_dir: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::create_dir_all(state_dir)?;
     let mut options = std::fs::OpenOptions::new();
     std::os::unix::fs::OpenOptionsExt::mode(options.create(true).append(true), 0o600);
-    let file = options.open(state_dir.join("daemon.log")).map_err(failed)?;
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter())
-        .with_ansi(false)
-        .with_writer(std::sync::Mutex::new(file))
-        .try_init();
-    Ok(())
+    options.open(state_dir.join("daemon.log"))
 }
 
 /// Lets go of what was inherited from whoever started the daemon.

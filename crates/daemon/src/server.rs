@@ -92,7 +92,10 @@ impl Daemon {
                 let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
                 return Served::Stop;
             }
-            Err(failure) => Answer::Failed(failure),
+            Err(failure) => {
+                tracing::info!(reason = failure.message, "a command failed");
+                Answer::Failed(failure)
+            }
         };
         if let Err(error) = wire::send(&mut stream, &answer) {
             tracing::debug!(%error, "a caller did not wait for its answer");

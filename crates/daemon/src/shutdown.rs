@@ -25,7 +25,10 @@ impl Daemon {
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
         self.set_stopping(true);
         if let Err(failure) = self.leave_all(true) {
-            tracing::error!(reason = failure.message, "not everything could be exported");
+            tracing::error!(
+                reason = failure.message,
+                "not everything could be exported; what was synced is there at the next import"
+            );
         }
     }
 

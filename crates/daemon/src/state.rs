@@ -203,7 +203,7 @@ impl Daemon {
         let remembered: Remembered = serde_json::from_str(&text).unwrap_or_else(|error| {
             if !text.is_empty() {
                 let file = self.memory();
-                tracing::error!(%error, file = %file.display(), "the list of pools cannot be read");
+                tracing::error!(%error, file = %file.display(), "the list of pools cannot be read; import them again: strongroom pool import");
             }
             Remembered::default()
         });
@@ -227,7 +227,11 @@ impl Daemon {
 
     fn remember(&self, pools: &Pools) {
         if let Err(error) = self.write_memory(&Daemon::to_remember(pools)) {
-            tracing::warn!(%error, "the list of imported pools could not be written");
+            let file = self.memory();
+            tracing::warn!(
+                %error, file = %file.display(),
+                "the list of imported pools could not be written; the next start imports older ones"
+            );
         }
     }
 

@@ -88,7 +88,7 @@ impl Mount {
         let (device, how) = mount(&path, options)?;
         let session = begin(device, fs, options).inspect_err(|_| {
             if let Err(error) = detach(&path, how) {
-                tracing::warn!(%error, "left mounted after a failed start");
+                tracing::warn!(%error, path = %path.display(), "left mounted after a failed start; umount -l takes it away");
             }
         })?;
         let id = id(&path);
@@ -211,7 +211,10 @@ impl Mount {
                 let _ = done.send(());
             });
         if started.is_ok() && wait.recv_timeout(WRITE_BACK).is_err() {
-            tracing::warn!("gathered writes are given up: the file system does not take them");
+            tracing::warn!(
+                path = %self.path.display(),
+                "what the kernel has gathered is given up: the file system does not take it"
+            );
         }
     }
 
@@ -228,7 +231,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if let Err(error) = self.unmount(false).or_else(|_| self.unmount(true)) {
-            tracing::error!(%error, "still mounted");
+            tracing::error!(%error, path = %self.path.display(), "still mounted; umount -l takes it away");
         }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Session {
     counts: [AtomicU64; OPS],
     state: Mutex<State>,
     ended: Condvar,
+    /// Says in the log which mount a line is about.
+    span: tracing::Span,
 }
 
 #[derive(Default)]
@@ -93,6 +95,7 @@ impl Session {
             counts: [const { AtomicU64::new(0) }; OPS],
             state: Mutex::default(),
             ended: Condvar::new(),
+            span: tracing::error_span!("mount", of = options.fs_name),
         });
         let device = Arc::new(device);
         let seat = |number| Seat {
@@ -130,9 +133,10 @@ impl Session {
         started: &mut usize,
         run: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
+        let span = self.span.clone();
         let handle = thread::Builder::new()
             .name(format!("fuse-{started}"))
-            .spawn(run)?;
+            .spawn(move || span.in_scope(run))?;
         self.state.lock().threads.push(handle);
         *started += 1;
         Ok(())
@@ -234,7 +238,7 @@ impl Session {
 
     fn finish(&self) {
         if catch_unwind(AssertUnwindSafe(|| self.fs.forget_all())).is_err() {
-            tracing::error!("panicked at the end of a session");
+            tracing::error!("panicked at the end of a session; this is a defect of the program");
         }
         let mut state = self.state.lock();
         let end = state.noticed.unwrap_or(End::Aborted);
@@ -270,7 +274,7 @@ impl Seat {
                         Os::NODEV => End::Unmounted,
                         Os::CONNABORTED => End::Aborted,
                         error => {
-                            tracing::error!(%error, "/dev/fuse failed; the file system is gone");
+                            tracing::error!(%error, "/dev/fuse failed; unmount the file system and mount it again");
                             End::Failed(error.raw_os_error())
                         }
                     };
@@ -360,7 +364,7 @@ impl Seat {
                 tracing::error!(
                     op = op::name(opcode),
                     ino = request.header.nodeid,
-                    "panicked"
+                    "panicked, and answered with an error; this is a defect of the program"
                 );
                 if !matches!(request.op, Op::Forget { .. } | Op::BatchForget(_)) {
                     replier.error(Errno::IO.0);

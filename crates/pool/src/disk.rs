@@ -127,7 +127,7 @@ impl Disk {
     pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
         self.extents(place).unwrap_or_else(|error| {
             let bytes = place.allocated();
-            tracing::error!(%error, bytes, "a scatter map is lost; the space of its record is not freed");
+            tracing::error!(%error, bytes, "a scatter map is lost; the space of its record is not given back while the pool lives");
             place.copies().map(|addr| map_extent(&addr)).collect()
         })
     }

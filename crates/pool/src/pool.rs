@@ -89,7 +89,12 @@ impl Shared {
     pub(crate) fn suspend(&self, error: Error) -> Error {
         let mut suspended = self.suspended.lock();
         if suspended.is_none() {
-            tracing::error!(%error, "the pool is suspended");
+            // Who commits may have it locked still.
+            let name = self.state.try_read().map(|state| state.root.name());
+            tracing::error!(
+                %error, pool = name,
+                "the pool is suspended; export it, mend the device and import it"
+            );
             *suspended = Some(error.to_string());
         }
         error

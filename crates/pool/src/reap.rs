@@ -160,7 +160,7 @@ pub(crate) fn step(commit: &Commit<'_>, state: &mut State) -> Result<()> {
                 // Without the node nobody can tell what hangs below it. Its space is lost, the rest
                 // of the pool is not.
                 commit.undo_since(&mark);
-                tracing::error!(%error, "destroying stopped at damage; the space below is not freed");
+                tracing::error!(%error, "destroying stopped at damage; the space below it is not given back while the pool lives");
             }
         }
     }

@@ -47,7 +47,13 @@ pub(crate) struct Inspect {
 ///
 /// The daemon owns imported pools, loaded keys and mounts. It starts by itself when a command needs it,
 /// so this is for a service manager, and for looking. Without a subcommand it runs in the foreground and
-/// logs to the standard error; a signal to terminate unmounts everything, exports the pools and ends it.
+/// logs to the standard error.
+///
+/// A signal to terminate (SIGTERM, SIGINT, SIGHUP) unmounts everything, also what is in use, makes it
+/// durable, exports the pools and ends it; the next start imports them again. STRONGROOM_LOG says what is
+/// logged: error, warn, info (if it is not set), debug, trace, or such for parts, as in
+/// `warn,daemon=debug`. There are no secrets in the log on any level. Metrics for Prometheus are at
+/// metrics.sock beside the socket for commands.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

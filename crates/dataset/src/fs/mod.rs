@@ -234,7 +234,7 @@ pub(crate) fn to_errno(error: Error) -> vfs::Error {
         Error::Pool(pool::Error::NoSpace) => vfs::Error::NoSpace,
         Error::Pool(pool::Error::ReadOnly) => vfs::Error::ReadOnly,
         other => {
-            tracing::error!(error = %other, "a file operation failed");
+            tracing::error!(error = %other, "a file operation failed; a scrub shows what is damaged");
             vfs::Error::Io
         }
     }

@@ -75,7 +75,7 @@ impl Files {
         self.sealer
             .seal(array, compression, plain, random)
             .map_err(|error| {
-                tracing::error!(%error, dataset = self.name(), "a record could not be sealed");
+                tracing::error!(%error, dataset = self.name(), "a record could not be sealed; what was not synced is lost");
                 vfs::Error::Io.into()
             })
     }
