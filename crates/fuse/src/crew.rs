@@ -97,6 +97,11 @@ impl Crew {
         }
     }
 
+    /// Whether only one worker waits for requests.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.waiting.load(Relaxed) == 1
+    }
+
     /// Begins a roll call. Whoever hears it has answered every request that it took before.
     pub(crate) fn call(&self) -> u64 {
         self.call.fetch_add(1, SeqCst) + 1

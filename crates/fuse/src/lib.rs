@@ -15,6 +15,7 @@ mod convert;
 mod crew;
 mod directory;
 mod error;
+mod follow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handshake;

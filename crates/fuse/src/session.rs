@@ -21,6 +21,7 @@ use crate::abi::{fopen, op};
 use crate::buffer::Buffer;
 use crate::crew::Crew;
 use crate::error::Error;
+use crate::follow::Follower;
 use crate::handshake::Agreed;
 use crate::options::Options;
 use crate::reply::{Replier, notify_inval_inode};
@@ -263,11 +264,12 @@ impl Seat {
         let crew = &self.session.crew;
         let mut buffer = buffer.unwrap_or_else(Buffer::new);
         let mut out = Vec::new();
+        let mut follower = Follower::default();
         crew.join(self.number);
         while crew.turn(self.number) {
             match buffer.read(self.device.as_fd()) {
                 Ok(bytes) => {
-                    self.handle(bytes, &mut out);
+                    self.handle(bytes, &mut out, &mut follower);
                 }
                 Err(error) => {
                     let end = match error {
@@ -307,7 +309,7 @@ impl Seat {
         }
     }
 
-    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>, follower: &mut Follower) {
         let session = &*self.session;
         let request = match Request::parse(bytes, session.agreed.setxattr_ext()) {
             Ok(request) => request,
@@ -326,6 +328,7 @@ impl Seat {
         if let Some(count) = session.counts.get(opcode as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+        follower.see(&request, session.crew.is_alone());
         out.clear();
         let server = Server {
             fs: &*session.fs,

@@ -1,0 +1,178 @@
+//! Keeping a worker on the processor of the program that it works for.
+//!
+//! A program that waits for each answer and the worker that gives it take turns. On one processor
+//! that is a switch of tasks; on two, each turn wakes the other processor, which takes much longer,
+//! in a virtual machine several times as long as a small request itself. The scheduler cannot know
+//! that the two only ever take turns, and puts them together or apart by chance. So a worker that has
+//! served one thread for a while, and nothing large, stays on that thread's processor, and looks from
+//! time to time where that is.
+//!
+//! This is a matter of speed only: what fails is left alone.
+
+use std::fs::File;
+use std::io::Read;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::request::{Op, Request};
+
+/// After so many requests of one thread in a row, and again after as many more, the worker looks
+/// where that thread is. To look costs about as much as to serve a request.
+const INTERVAL: u32 = 64;
+
+/// To read or write more than this is work for a processor of its own.
+const LARGE: usize = 32 << 10;
+
+/// One worker and whom it follows.
+#[derive(Default)]
+pub(crate) struct Follower {
+    /// The thread that asked last.
+    asker: u32,
+    /// How often it did in a row.
+    count: u32,
+    kept: Option<Kept>,
+}
+
+/// A worker that is kept somewhere.
+struct Kept {
+    processor: usize,
+    /// Where it was allowed to run before.
+    before: CpuSet,
+}
+
+impl Follower {
+    /// Sees a request that this worker is about to serve, and whether it is the only one at work.
+    pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool) {
+        if !is_alone || is_work(request) {
+            self.let_go();
+        } else {
+            self.note(request.header.pid);
+        }
+    }
+
+    /// `asker` is 0 if that is the kernel itself, or someone who cannot be seen from here.
+    fn note(&mut self, asker: u32) {
+        if asker == 0 {
+            // The kernel forgets inodes and closes files on behalf of whoever asks in between.
+            return;
+        }
+        if asker != self.asker {
+            self.let_go();
+            self.asker = asker;
+        }
+        self.count += 1;
+        if self.count >= INTERVAL {
+            self.count = 0;
+            if let Some(processor) = processor_of(asker) {
+                self.keep_at(processor);
+            }
+        }
+    }
+
+    fn keep_at(&mut self, processor: usize) {
+        let before = match &self.kept {
+            Some(kept) if kept.processor == processor => return,
+            Some(kept) => kept.before,
+            None => match sched_getaffinity(None) {
+                Ok(before) => before,
+                Err(_) => return,
+            },
+        };
+        if processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
+            return self.let_go();
+        }
+        let mut there = CpuSet::new();
+        there.set(processor);
+        if sched_setaffinity(None, &there).is_ok() {
+            self.kept = Some(Kept { processor, before });
+        }
+    }
+
+    /// The worker may run wherever it might before, until someone has asked often enough again.
+    fn let_go(&mut self) {
+        self.count = 0;
+        if let Some(kept) = self.kept.take() {
+            let _ = sched_setaffinity(None, &kept.before);
+        }
+    }
+}
+
+/// Whether a request takes so long that another processor may as well do it; or may start threads,
+/// which run where the thread may that starts them.
+fn is_work(request: &Request<'_>) -> bool {
+    match &request.op {
+        Op::Read { len, .. } => *len as usize > LARGE,
+        Op::Write { data, .. } => data.len() > LARGE,
+        Op::Fsync { .. } | Op::Syncfs | Op::CopyFileRange { .. } | Op::Fallocate(_) => true,
+        _ => false,
+    }
+}
+
+/// The processor that a thread has last run on.
+fn processor_of(thread: u32) -> Option<usize> {
+    let mut text = [0; 1024];
+    let mut file = File::open(format!("/proc/{thread}/stat")).ok()?;
+    let len = file.read(&mut text).ok()?;
+    processor_in(std::str::from_utf8(&text[..len]).ok()?)
+}
+
+/// It is field 39, and the name, which may contain anything, is field 2.
+fn processor_in(stat: &str) -> Option<usize> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn myself() -> u32 {
+        rustix::thread::gettid()
+            .as_raw_nonzero()
+            .get()
+            .cast_unsigned()
+    }
+
+    #[test]
+    fn follows_one_and_lets_go_for_another() {
+        let before = sched_getaffinity(None).unwrap();
+        let mut follower = Follower::default();
+        for _ in 0..INTERVAL - 1 {
+            follower.note(myself());
+            follower.note(0);
+        }
+        assert!(follower.kept.is_none());
+        follower.note(myself());
+        let there = sched_getaffinity(None).unwrap();
+        assert_eq!(there.count(), 1);
+        let kept = follower.kept.as_ref().unwrap();
+        assert!(there.is_set(kept.processor) && before.is_set(kept.processor));
+        follower.note(myself() + 1);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn goes_nowhere_it_might_not_go_before() {
+        let before = sched_getaffinity(None).unwrap();
+        let elsewhere = (0..CpuSet::MAX_CPU).find(|cpu| !before.is_set(*cpu));
+        let mut follower = Follower::default();
+        for processor in elsewhere.into_iter().chain([CpuSet::MAX_CPU]) {
+            follower.keep_at(processor);
+            assert!(follower.kept.is_none());
+        }
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn finds_the_processor_behind_any_name() {
+        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        for name in ["sh", "a) 1 (b", ") ) )"] {
+            let stat = format!("17 ({name}) {}", fields.join(" "));
+            assert_eq!(processor_in(&stat), Some(39));
+        }
+        assert_eq!(processor_in("17 (sh) S 1"), None);
+        assert_eq!(processor_in(""), None);
+        assert!(processor_of(myself()).is_some());
+        assert_eq!(processor_of(u32::MAX), None);
+    }
+}
