@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cipher::Suite;
-use dataset::{Atime, Compression, PrimaryCache, Settings};
+use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use pool::{Entry, Pool};
 
 use crate::api::{Failure, FailureKind, Source};
@@ -57,6 +57,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     }),
     property("primarycache", "all | metadata | none", "all", |v| {
         primary_cache(v).is_some()
+    }),
+    property("sync", "standard | always | disabled", "standard", |v| {
+        sync_mode(v).is_some()
     }),
     Definition {
         settable: Settable::AtCreation,
@@ -144,6 +147,15 @@ fn record_size(value: &str) -> Option<u32> {
     };
     let size = digits.parse::<u32>().ok()?.checked_mul(unit)?;
     (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
+}
+
+fn sync_mode(value: &str) -> Option<SyncMode> {
+    match value {
+        "standard" => Some(SyncMode::Standard),
+        "always" => Some(SyncMode::Always),
+        "disabled" => Some(SyncMode::Disabled),
+        _ => None,
+    }
 }
 
 fn primary_cache(value: &str) -> Option<PrimaryCache> {
@@ -264,6 +276,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         record_size: record_size(&value("recordsize")?).unwrap_or(defaults.record_size),
         primary_cache: primary_cache(&value("primarycache")?).unwrap_or(defaults.primary_cache),
         read_only: is_on(value("readonly")?),
+        sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
         atime,
     })
 }

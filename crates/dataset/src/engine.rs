@@ -73,12 +73,17 @@ impl Engine {
         self.dirty.load(Ordering::Relaxed)
     }
 
+    /// Says that a commit would be welcome.
+    pub(crate) fn wake(&self) {
+        (self.wake)();
+    }
+
     /// Counts bytes that became dirty.
     pub(crate) fn add_dirty(&self, bytes: usize) {
         let before = self.dirty.fetch_add(bytes as u64, Ordering::Relaxed);
         let after = before + bytes as u64;
         if before <= self.dirty_max / 2 && after > self.dirty_max / 2 {
-            (self.wake)();
+            self.wake();
         }
     }
 

@@ -20,6 +20,9 @@ use crate::io::inode::Inodes;
 use crate::io::sync::FrozenFiles;
 use crate::io::workers::Pending;
 use crate::layout::{AttrValue, attr_key};
+use crate::log::journal::Journal;
+use crate::log::write::LogWriter;
+use crate::log::{Scope, SyncMode};
 use crate::seal::{Compression, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 
@@ -65,6 +68,8 @@ pub struct Settings {
     pub primary_cache: PrimaryCache,
     /// Refuse changes.
     pub read_only: bool,
+    /// When changes are durable.
+    pub sync: SyncMode,
 }
 
 impl Default for Settings {
@@ -75,6 +80,7 @@ impl Default for Settings {
             atime: Atime::default(),
             primary_cache: PrimaryCache::default(),
             read_only: false,
+            sync: SyncMode::default(),
         }
     }
 }
@@ -97,6 +103,8 @@ pub struct Files {
     settings: RwLock<Settings>,
     /// The last transaction group that has a change of this dataset.
     last_change: AtomicU64,
+    pub(crate) journal: Journal,
+    pub(crate) log: LogWriter,
 }
 
 impl Files {
@@ -155,13 +163,18 @@ impl Files {
             pending: Pending::default(),
             settings: RwLock::new(settings),
             last_change: AtomicU64::new(0),
+            journal: Journal::default(),
+            log: LogWriter::default(),
         });
+        if files.open.is_writable() {
+            let participant: Weak<Files> = Arc::downgrade(&files);
+            files.open.attach(participant as Weak<dyn Participant>);
+        }
+        files.replay_log()?;
         if is_new {
             files.make_root(owner)?;
         }
         if files.open.is_writable() {
-            let participant: Weak<Files> = Arc::downgrade(&files);
-            files.open.attach(participant as Weak<dyn Participant>);
             // What cannot be removed now is still on the list the next time.
             if let Err(error) = files.reap_orphans() {
                 let dataset = files.name();
@@ -210,6 +223,7 @@ impl Files {
     pub fn close(&self) -> Result<()> {
         let result = self.sync_all();
         self.pending.wait();
+        self.give_up_log()?;
         self.pool.commit()?;
         result
     }
@@ -236,7 +250,17 @@ impl Files {
         why: ReserveFor,
         operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
     ) -> Result<T> {
-        self.change_and(why, operation, |_, value| value)
+        self.change_in(Scope::Names, why, operation, |_, value| value)
+    }
+
+    /// Changes what a file contains, as far as that is in the tree.
+    pub(crate) fn change_contents<T>(
+        &self,
+        ino: Ino,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<T> {
+        self.change_in(Scope::Contents(ino), why, operation, |_, value| value)
     }
 
     /// Changes the tree, and does something more in the same transaction group.
@@ -246,13 +270,25 @@ impl Files {
         operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
-        self.check_writable()?;
-        self.change_always(why, operation, then)
+        self.change_in(Scope::Names, why, operation, then)
     }
 
-    /// As [`Files::change_and`], also while the dataset's settings refuse changes.
+    /// As [`Files::change_and`], and says how the log learns of it.
+    pub(crate) fn change_in<T, R>(
+        &self,
+        scope: Scope,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
+        self.check_writable()?;
+        self.change_always(scope, why, operation, then)
+    }
+
+    /// As [`Files::change_in`], also while the dataset's settings refuse changes.
     pub(crate) fn change_always<T, R>(
         &self,
+        scope: Scope,
         why: ReserveFor,
         mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
@@ -260,7 +296,7 @@ impl Files {
         let room = self.reserve(OPERATION_ROOM, why)?;
         loop {
             let hold = self.pool.enter()?;
-            match self.try_change(&hold, &mut operation)? {
+            match self.try_change(&hold, scope, &mut operation)? {
                 Ok((value, dirtied)) => {
                     self.keep_room(room, dirtied);
                     return Ok(then(&hold, value));
@@ -277,9 +313,12 @@ impl Files {
     pub(crate) fn try_change<T>(
         &self,
         hold: &Hold<'_>,
+        scope: Scope,
         operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
     ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
-        Ok(match self.tree.try_write(hold.txg(), operation)? {
+        let txg = hold.txg();
+        let note = |header: &Header, edits: &_| self.journal.note(txg, scope, header, edits);
+        Ok(match self.tree.try_write(txg, operation, &note)? {
             Attempt::Done {
                 value,
                 changed,
@@ -312,6 +351,8 @@ impl Files {
         if let Ok(room) = self.pool.reserve(bytes, why) {
             return Ok(room);
         }
+        // Files come before the log, which can do without room.
+        self.give_up_log()?;
         self.pool.commit()?;
         // What frees something must not wait for itself.
         if why == ReserveFor::Writing {
@@ -440,11 +481,7 @@ fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result
     } else {
         entry.guid
     };
-    let seal = sealer.dataset_seal(&SealInput {
-        guid,
-        sequence: entry.sequence,
-        roots: entry.roots.map(|root| root.identity),
-    });
+    let seal = sealer.dataset_seal(&SealInput::of(entry, guid));
     if cipher::eq(&seal, &entry.seal) {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use crate::seal::{Compression, Sealer, fuzzing};
 use crate::tree::{CELL_MAX, PAGE, Page, PageKind};
 
 /// How many decoders [`value`] knows.
-pub const VALUES: u8 = 8;
+pub const VALUES: u8 = 9;
 
 /// Decodes a value of the tree, or the header, and uses what comes out.
 pub fn value(kind: u8, bytes: &[u8]) {
@@ -63,9 +63,10 @@ pub fn value(kind: u8, bytes: &[u8]) {
                 let _ = run.end();
             }
         }
-        _ => {
+        7 => {
             let _ = decode_dead(bytes);
         }
+        _ => crate::log::steps::decode_all(bytes),
     }
 }
 
@@ -204,6 +205,7 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
         (5, acl),
         (6, run.encode()),
         (7, vec![1; 16]),
+        (8, crate::log::steps::sample()),
     ]
 }
 

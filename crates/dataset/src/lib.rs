@@ -9,6 +9,7 @@ pub mod fuzzing;
 mod header;
 mod io;
 mod layout;
+mod log;
 mod measure;
 mod mounted;
 mod seal;
@@ -17,6 +18,7 @@ mod tree;
 pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
 pub use files::{Atime, Files, PrimaryCache, Settings};
+pub use log::SyncMode;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::layout::{Place, RecordPtr};
 use crate::pool::Pool;
 use crate::reap::Reap;
-use crate::space::Bitmap;
+use crate::space::{Bitmap, Extent};
 
 /// Findings beyond this many are only counted.
 const FINDINGS_MAX: usize = 1000;
@@ -123,6 +123,10 @@ impl Check<'_> {
                 });
             }
         };
+        self.claim_extents(what, extents);
+    }
+
+    fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = Extent>) {
         for extent in extents {
             self.report.bytes += u64::from(extent.units) * u64::from(UNIT);
             let units = self.units;
@@ -198,6 +202,7 @@ impl Check<'_> {
                 self.array(&name, root, (0, entry.prev_snap_txg), |_, _| Ok(()));
             }
             self.deadlist(&format!("the deadlist of {name}"), &entry.deadlist);
+            self.claim_extents(&format!("the log of {name}"), entry.log.extents());
         }
     }
 

@@ -22,7 +22,6 @@ use crate::open::{ArrayKind, OpenDataset, Placed, SealInput};
 use crate::pool::Shared;
 use crate::reap;
 use crate::room;
-use crate::root::FEATURE_SCATTERED;
 use crate::space::{Class, ENTRIES_PER_PAGE, Extent, Reservation, ReserveFor, SegmentEntry};
 use crate::state::State;
 use crate::wire::pad;
@@ -114,6 +113,16 @@ impl<'a> Commit<'a> {
     pub(crate) fn free(&self, place: &Place) {
         let extents = self.shared.disk.extents_to_free(place);
         self.tally.lock().freed.extend(extents);
+    }
+
+    /// Frees places that hold no records.
+    pub(crate) fn free_extents(&self, extents: impl IntoIterator<Item = Extent>) {
+        self.tally.lock().freed.extend(extents);
+    }
+
+    /// Counts a place that holds no record.
+    pub(crate) fn note_allocated(&self, extent: Extent) {
+        self.tally.lock().allocated.push(extent);
     }
 
     /// Writes one of the pool's own records, padded to whole units.
@@ -216,7 +225,7 @@ impl<'a> Commit<'a> {
             }
             let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
             let (data_root, data) = dataset.syncing(ArrayKind::Data);
-            if pages.is_empty() && data.is_empty() {
+            if pages.is_empty() && data.is_empty() && !dataset.log.lock().wants_commit() {
                 continue;
             }
             let prev_snap_txg = self.shared.state.read().entry(dataset.id)?.prev_snap_txg;
@@ -316,9 +325,7 @@ impl<'a> Commit<'a> {
         let root = &mut state.root;
         root.bitmaps = self.update_pool_array(Class::System, &root.bitmaps, &bitmaps)?;
         root.table = self.update_pool_array(Class::System, &root.table, &table)?;
-        if self.shared.has_scattered() {
-            root.features_required |= FEATURE_SCATTERED;
-        }
+        root.features_required |= self.shared.features();
         Ok(())
     }
 
@@ -368,16 +375,13 @@ pub(crate) struct Synced {
 
 impl Synced {
     /// Brings the dataset's entry up to date, with a new seal.
-    pub(crate) fn enter(&self, state: &mut State) -> Result<()> {
+    pub(crate) fn enter(&self, commit: &Commit<'_>, state: &mut State) -> Result<()> {
         let entry = state.edit(self.dataset.id)?;
         entry.roots = self.roots;
         entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
         self.delta.enter(entry);
-        let input = SealInput {
-            guid: entry.guid,
-            sequence: entry.sequence,
-            roots: self.roots.map(|root| root.identity),
-        };
+        self.dataset.log.lock().enter(commit, entry);
+        let input = SealInput::of(entry, entry.guid);
         if let Some(participant) = self.dataset.participant() {
             entry.seal = participant.seal(&input);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::layout::RecordPtr;
+use crate::log::{HeadRecord, LogHead};
 use crate::wire::{Reader, Writer};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"DSET");
@@ -89,6 +90,8 @@ pub struct Entry {
     pub used: u64,
     /// Bytes of its records before compression.
     pub logical: u64,
+    /// Where its log begins.
+    pub log: LogHead,
     /// Properties that are set here.
     pub props: BTreeMap<String, String>,
 }
@@ -101,7 +104,7 @@ struct Fixed {
     seal: [u8; 32],
     roots: [RecordPtr; 2],
     deadlist: RecordPtr,
-    reserved: [RecordPtr; 2],
+    log: HeadRecord,
 }
 
 impl Entry {
@@ -131,7 +134,7 @@ impl Entry {
             seal: self.seal,
             roots: self.roots,
             deadlist: self.deadlist,
-            reserved: [RecordPtr::EMPTY; 2],
+            log: self.log.to_record(),
         };
         let mut w = Writer::default();
         w.u32(MAGIC).u16(VERSION).u8(self.kind as u8).u8(self.suite);
@@ -183,6 +186,7 @@ impl Entry {
             seal: fixed.seal,
             roots: fixed.roots,
             deadlist: fixed.deadlist,
+            log: LogHead::from_record(&fixed.log)?,
             name: r.text()?,
             keyring: decode_keyring(&mut r)?,
             props: decode_props(&mut r)?,
@@ -256,6 +260,7 @@ mod tests {
             used: 19,
             logical: 20,
             sequence_past: 21,
+            log: crate::log::sample(),
             props: BTreeMap::from([("compression".into(), "zstd-3".into())]),
         }
     }

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::deadlist;
 use crate::entry::Entry;
 use crate::layout::{Addr, Node, Place, RecordPtr};
+use crate::log::LogHead;
 use crate::reap::ReapJob;
 use crate::root::PoolRoot;
 use crate::scatter::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
@@ -14,7 +15,7 @@ use crate::space::{Bitmap, Extent, SegmentEntry};
 use crate::{DatasetName, check_pool_name, history};
 
 /// How many decoders [`decode`] knows.
-pub const DECODERS: u8 = 12;
+pub const DECODERS: u8 = 13;
 
 /// Decodes `bytes` as one kind of record, and uses what comes out.
 pub fn decode(kind: u8, bytes: &[u8]) {
@@ -59,6 +60,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
             }
         }
         11 => scatter_map(bytes),
+        12 => crate::log::decode(bytes),
         _ => {
             if let Ok(name) = std::str::from_utf8(bytes) {
                 let _ = (DatasetName::parse(name), check_pool_name(name));
@@ -152,6 +154,13 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         referenced: 18,
         used: 19,
         logical: 20,
+        log: LogHead {
+            chain: 7,
+            sequence: 8,
+            base: 9,
+            offset: 4096,
+            chunks: vec![Addr::new(SegmentId::new(0, 5), 8192, 65536)],
+        },
         props: [("compression".into(), "zstd-3".into())].into(),
     };
     let piece = |index, start, units| Extent {
@@ -199,5 +208,6 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (9, SegmentEntry::new(2, 9).as_bytes().to_vec()),
         (10, b"tank/home/ann@monday".to_vec()),
         (11, scatter_map),
+        (12, crate::log::sample_entry()),
     ]
 }

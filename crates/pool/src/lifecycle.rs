@@ -89,6 +89,7 @@ fn insert(
         referenced: 0,
         used: 0,
         logical: 0,
+        log: Default::default(),
         props: new.props,
     });
     Ok(id)
@@ -481,6 +482,7 @@ fn destroy_head(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
         .into_iter()
         .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
     reap::enqueue(state, trees.into_iter().chain(lists));
+    commit.free_extents(entry.log.extents());
     keyarea::discard(state, entry.keyring.clone());
     Ok(())
 }

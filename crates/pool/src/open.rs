@@ -9,6 +9,7 @@ use crate::commit::Commit;
 use crate::entry::Entry;
 use crate::error::Result;
 use crate::layout::{Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
+use crate::log::Ring;
 use crate::pool::{Hold, Shared};
 use crate::room::{self, NODE_BYTES};
 use crate::scatter::Allotted;
@@ -53,6 +54,21 @@ pub struct SealInput {
     pub sequence: u64,
     /// The identities of the roots of both arrays.
     pub roots: [Identity; 2],
+    /// Where its log begins: chain, sequence and base of [`LogHead`](crate::LogHead); zeros if it has
+    /// none.
+    pub log: [u64; 3],
+}
+
+impl SealInput {
+    /// What the seal of an entry is made over. `guid` is the dataset's, also of a snapshot.
+    pub fn of(entry: &Entry, guid: u64) -> SealInput {
+        SealInput {
+            guid,
+            sequence: entry.sequence,
+            roots: entry.roots.map(|root| root.identity),
+            log: [entry.log.chain, entry.log.sequence, entry.log.base],
+        }
+    }
 }
 
 /// The side of an open dataset that holds its keys.
@@ -117,6 +133,7 @@ pub struct OpenDataset {
     guid: u64,
     writable: bool,
     arrays: [RwLock<ArrayState>; 2],
+    pub(crate) log: Mutex<Ring>,
     participant: Mutex<Option<Weak<dyn Participant>>>,
 }
 
@@ -150,6 +167,7 @@ impl OpenDataset {
             guid: entry.guid,
             writable,
             arrays,
+            log: Mutex::new(Ring::new(&entry.log)),
             participant: Mutex::new(None),
         }
     }
@@ -336,6 +354,7 @@ impl OpenDataset {
             let room = self.shared.space.nothing();
             state.syncing_room = std::mem::replace(&mut state.open_room, room);
         }
+        self.log.lock().freeze();
         if let Some(participant) = self.participant() {
             participant.freeze(txg);
         }
@@ -371,6 +390,7 @@ impl OpenDataset {
             state.syncing = Arc::default();
             state.syncing_room.shrink(0);
         }
+        self.log.lock().settle();
     }
 }
 

@@ -20,7 +20,7 @@ use crate::lifecycle;
 use crate::names::check_pool_name;
 use crate::open::OpenDataset;
 use crate::reap;
-use crate::root::{PoolRoot, PoolState};
+use crate::root::{FEATURE_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
 use crate::space::{Extent, Space};
 use crate::state::State;
 
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     freed: [Mutex<Vec<Place>>; 2],
     /// Whether records lie in pieces.
     scattered: AtomicBool,
+    /// Whether a dataset has a log.
+    logged: AtomicBool,
     suspended: Mutex<Option<String>>,
     /// How long commits took.
     pub(crate) commits: Histogram,
@@ -112,8 +114,18 @@ impl Shared {
         self.scattered.store(true, Ordering::Release);
     }
 
-    pub(crate) fn has_scattered(&self) -> bool {
-        self.scattered.load(Ordering::Acquire)
+    /// Remembers that a dataset has a log, for the root as well.
+    pub(crate) fn note_log(&self) {
+        self.logged.store(true, Ordering::Release);
+    }
+
+    /// The features that the pool requires from now on.
+    pub(crate) fn features(&self) -> u64 {
+        let feature = |is_used: &AtomicBool, bit| match is_used.load(Ordering::Acquire) {
+            true => bit,
+            false => 0,
+        };
+        feature(&self.scattered, FEATURE_SCATTERED) | feature(&self.logged, FEATURE_LOG)
     }
 
     /// Frees, with its own commit, a place that the transaction group no longer wants.
@@ -194,7 +206,7 @@ impl Shared {
         let mut state = self.state.write();
         state.txg = txg;
         for dataset in &synced {
-            dataset.enter(&mut state)?;
+            dataset.enter(&commit, &mut state)?;
             deadlist::append(&commit, &mut state, dataset.dataset.id, &dataset.delta.dead)?;
         }
         let outcome = run_task(&commit, &mut state, task);
@@ -312,6 +324,7 @@ impl Pool {
                 commit_done: Condvar::new(),
                 freed: Default::default(),
                 scattered: AtomicBool::new(false),
+                logged: AtomicBool::new(false),
                 suspended: Mutex::default(),
                 commits: Histogram::default(),
             }),

@@ -9,8 +9,11 @@ use crate::layout::{RecordPtr, SLOT_LIMIT};
 /// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
 pub(crate) const FEATURE_SCATTERED: u64 = 1;
 
+/// Datasets may have logs. Set with the first that has, and never taken back.
+pub(crate) const FEATURE_LOG: u64 = 4;
+
 /// The features that a pool may require and this program knows.
-pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED;
+pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED | FEATURE_LOG;
 
 /// What became of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,10 +179,10 @@ mod tests {
         let mut unknown = root.clone();
         unknown.features_required = FEATURE_SCATTERED.into();
         assert!(PoolRoot::decode(unknown.as_bytes()).is_ok());
-        unknown.features_required = (4 | FEATURE_SCATTERED).into();
+        unknown.features_required = (1 << 20 | FEATURE_SCATTERED).into();
         assert!(matches!(
             PoolRoot::decode(unknown.as_bytes()),
-            Err(Error::UnknownFeatures { bits: 4 })
+            Err(Error::UnknownFeatures { bits: 0x10_0000 })
         ));
         let mut state = root.clone();
         state.state = 9.into();

@@ -169,6 +169,7 @@ fn create(commit: &Commit<'_>, state: &mut State, head: u64, name: &str) -> Resu
         next: head.id,
         used: 0,
         sequence_past: 0,
+        log: head.log.without_chunks(),
         props: Default::default(),
         ..head.clone()
     };
@@ -247,6 +248,9 @@ fn roll_back(commit: &Commit<'_>, state: &mut State, head: u64, target: &Entry) 
     head.sequence_past = old.sequence.max(old.sequence_past);
     head.sequence = target.sequence;
     head.seal = target.seal;
+    // What was logged came after the snapshot.
+    commit.free_extents(old.log.extents());
+    head.log = target.log.clone();
     head.deadlist = RecordPtr::EMPTY;
     head.dead_bytes = 0;
     let min_birth = target.created_txg;

@@ -15,6 +15,7 @@ use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, INO_LIMIT, NameEntry, XattrValue,
     attr_key, inline_key, orphan_key, xattr_key,
 };
+use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// A symbolic link is no longer than this: what Linux takes.
@@ -125,10 +126,12 @@ impl Files {
             Ok(())
         };
         if self.open.is_writable() {
-            return self.change_always(ReserveFor::Writing, make, |_, ()| ());
+            return self.change_always(Scope::Unlogged, ReserveFor::Writing, make, |_, ()| ());
         }
         // A snapshot of a dataset that was never opened: empty, in memory only.
-        self.tree.try_write(0, &mut { make }).map(|_| ())
+        self.tree
+            .try_write(0, &mut { make }, &|_, _| {})
+            .map(|_| ())
     }
 
     /// Makes a node with a name, and looks it up.

@@ -20,6 +20,7 @@ use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, KeyKind, NameEntry, attr_key, decode_names, entry_key, inline_key,
     suffix_number,
 };
+use crate::log::SyncMode;
 use crate::tree::{View, Writer};
 
 /// A listing is read this many entries at a time.
@@ -244,6 +245,17 @@ fn posix<T>(result: Result<T>) -> vfs::Result<T> {
     result.map_err(to_errno)
 }
 
+impl Files {
+    /// The outcome of a change that concerns `ino`, once it is as durable as the dataset wants it.
+    fn changed<T>(&self, ino: Ino, result: Result<T>) -> vfs::Result<T> {
+        let value = posix(result)?;
+        if self.settings().sync == SyncMode::Always {
+            posix(self.sync_file(ino))?;
+        }
+        Ok(value)
+    }
+}
+
 impl FileSystem for Files {
     fn lookup(&self, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
         let attr = posix(self.lookup_name(parent, name))?;
@@ -264,7 +276,7 @@ impl FileSystem for Files {
     }
 
     fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> vfs::Result<Attr> {
-        posix(self.set_attr(ino, set))
+        self.changed(ino, self.set_attr(ino, set))
     }
 
     fn readlink(&self, ino: Ino) -> vfs::Result<Vec<u8>> {
@@ -286,11 +298,11 @@ impl FileSystem for Files {
         if matches!(node.kind, Kind::Directory | Kind::Symlink) {
             return Err(vfs::Error::Invalid);
         }
-        posix(self.make_node(caller, parent, name, node))
+        self.changed(parent, self.make_node(caller, parent, name, node))
     }
 
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> vfs::Result<Attr> {
-        posix(self.make_tmpfile(caller, parent, node))
+        self.changed(parent, self.make_tmpfile(caller, parent, node))
     }
 
     fn mkdir(
@@ -304,7 +316,7 @@ impl FileSystem for Files {
             kind: Kind::Directory,
             ..*node
         };
-        posix(self.make_node(caller, parent, name, &node))
+        self.changed(parent, self.make_node(caller, parent, name, &node))
     }
 
     fn symlink(
@@ -314,19 +326,19 @@ impl FileSystem for Files {
         name: &[u8],
         target: &[u8],
     ) -> vfs::Result<Attr> {
-        posix(self.make_symlink(caller, parent, name, target))
+        self.changed(parent, self.make_symlink(caller, parent, name, target))
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
-        posix(self.make_link(ino, parent, name))
+        self.changed(ino, self.make_link(ino, parent, name))
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        posix(self.remove_name(parent, name, false))
+        self.changed(parent, self.remove_name(parent, name, false))
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        posix(self.remove_name(parent, name, true))
+        self.changed(parent, self.remove_name(parent, name, true))
     }
 
     fn rename(
@@ -337,7 +349,10 @@ impl FileSystem for Files {
         new_name: &[u8],
         mode: RenameMode,
     ) -> vfs::Result<()> {
-        posix(self.rename_name(parent, name, new_parent, new_name, mode))
+        self.changed(
+            parent,
+            self.rename_name(parent, name, new_parent, new_name, mode),
+        )
     }
 
     fn read(&self, ino: Ino, offset: u64, len: u32) -> vfs::Result<ReadPieces> {
@@ -345,11 +360,11 @@ impl FileSystem for Files {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> vfs::Result<()> {
-        posix(self.write_file(ino, offset, data, kill_suidgid))
+        self.changed(ino, self.write_file(ino, offset, data, kill_suidgid))
     }
 
-    fn fsync(&self, _ino: Ino, _datasync: bool) -> vfs::Result<()> {
-        posix(self.sync_all())
+    fn fsync(&self, ino: Ino, _datasync: bool) -> vfs::Result<()> {
+        posix(self.sync_file(ino))
     }
 
     fn sync(&self) -> vfs::Result<()> {
@@ -357,7 +372,7 @@ impl FileSystem for Files {
     }
 
     fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> vfs::Result<()> {
-        posix(self.fallocate_file(ino, offset, len, mode))
+        self.changed(ino, self.fallocate_file(ino, offset, len, mode))
     }
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> vfs::Result<u64> {
@@ -372,7 +387,10 @@ impl FileSystem for Files {
         to_offset: u64,
         len: u64,
     ) -> vfs::Result<u64> {
-        posix(self.copy_file_range(from, from_offset, to, to_offset, len))
+        self.changed(
+            to,
+            self.copy_file_range(from, from_offset, to, to_offset, len),
+        )
     }
 
     fn readdir(
@@ -390,7 +408,7 @@ impl FileSystem for Files {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> vfs::Result<()> {
-        posix(self.set_xattr(ino, name, value, how))
+        self.changed(ino, self.set_xattr(ino, name, value, how))
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<Vec<u8>> {
@@ -402,6 +420,6 @@ impl FileSystem for Files {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<()> {
-        posix(self.remove_xattr(ino, name))
+        self.changed(ino, self.remove_xattr(ino, name))
     }
 }

@@ -16,6 +16,7 @@ use crate::layout::{
     FLAG_XATTR, KeyKind, XattrValue, attr_key, dataset_number, dead_key, inline_key, orphan_key,
     suffix, xattr_key,
 };
+use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// Slots that one transaction group empties at most, of one list entry.
@@ -146,7 +147,8 @@ impl Files {
                 }
             }
             let _room = self.room_to_empty(&mut full, &mut next)?;
-            self.change_and(
+            self.change_in(
+                Scope::Upkeep,
                 ReserveFor::Freeing,
                 |w| {
                     w.delete(dead_key(at));

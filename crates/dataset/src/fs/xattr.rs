@@ -13,6 +13,7 @@ use crate::layout::{
     FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, KeyKind, XATTR_INLINE_MAX, XattrValue, attr_key,
     suffix, xattr_key,
 };
+use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// Names are no longer than this, and values no longer than that: what Linux takes.
@@ -55,9 +56,14 @@ impl Files {
             self.put_xattr(w, ino, name, &XattrValue::Record { slot, len }, how)?;
             Ok(slot)
         };
-        self.change_and(ReserveFor::Writing, operation, |hold, slot| {
-            self.put_placed(hold, slot, placed.take());
-        })
+        self.change_in(
+            Scope::Unlogged,
+            ReserveFor::Writing,
+            operation,
+            |hold, slot| {
+                self.put_placed(hold, slot, placed.take());
+            },
+        )
     }
 
     fn put_placed(&self, hold: &Hold<'_>, slot: u64, placed: Option<Placed>) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, RecordPtr};
+use pool::{ArrayKind, RecordPtr, ReserveFor};
 use vfs::{Ino, Kind, ReadPieces, Seek};
 
 use super::buffer::{Buffer, piece, zeros};
@@ -10,7 +10,8 @@ use super::extents;
 use crate::error::Result;
 use crate::files::{Atime, Files, PrimaryCache, attr_of};
 use crate::layout::{AttrValue, FLAG_INLINE, attr_key, inline_key};
-use crate::tree::View;
+use crate::log::Scope;
+use crate::tree::{View, Writer};
 
 /// Access times older than this are renewed by a read in any case.
 const ATIME_MAX_AGE_SECS: i64 = 24 * 3600;
@@ -114,12 +115,13 @@ impl Files {
         if settings.atime == Atime::Relative && is_recent {
             return Ok(());
         }
-        let updated = self.change(pool::ReserveFor::Writing, |w| {
+        let touch = |w: &mut Writer<'_>| {
             let mut attr = attr_of(w, ino)?;
             attr.atime = now.into();
             w.put(attr_key(ino), zerocopy::IntoBytes::as_bytes(&attr).to_vec());
             Ok(())
-        });
+        };
+        let updated = self.change_in(Scope::Upkeep, ReserveFor::Writing, touch, |_, ()| ());
         match updated {
             // Reading goes on in a full pool.
             Err(crate::Error::Pool(pool::Error::NoSpace)) => Ok(()),

@@ -74,10 +74,12 @@ impl Files {
         let random = self.engine.random.as_ref();
         self.sealer
             .seal(array, compression, plain, random)
-            .map_err(|error| {
-                tracing::error!(%error, dataset = self.name(), "a record could not be sealed; what was not synced is lost");
-                vfs::Error::Io.into()
-            })
+            .map_err(|error| self.not_sealed(&error))
+    }
+
+    pub(crate) fn not_sealed(&self, error: &cipher::Error) -> crate::Error {
+        tracing::error!(%error, dataset = self.name(), "a record could not be sealed; what was not synced is lost");
+        vfs::Error::Io.into()
     }
 
     fn finish_early(
@@ -218,7 +220,10 @@ impl Files {
 }
 
 impl Participant for Files {
-    fn freeze(&self, _txg: u64) {
+    fn freeze(&self, txg: u64) {
+        if self.journal.freeze(txg) {
+            self.open.want_log(0, 0);
+        }
         let mut frozen = FrozenFiles::default();
         self.freeze_records(&mut frozen);
         let tree = self.tree.freeze();
@@ -246,7 +251,8 @@ impl Participant for Files {
         self.sealer.dataset_seal(input)
     }
 
-    fn synced(&self, _txg: u64) {
+    fn synced(&self, txg: u64) {
+        self.journal.committed(txg);
         let frozen = std::mem::take(&mut *self.frozen.lock());
         for record in &frozen.records {
             self.settle_record(record);

@@ -15,6 +15,7 @@ use super::write::{SIZE_MAX, UNIT, map_records};
 use crate::error::Result;
 use crate::files::{Files, attr_of};
 use crate::layout::{AttrValue, FLAG_INLINE, INLINE_MAX, attr_key, inline_key};
+use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// A change that takes records away, and puts others in the place of those that stay in part.
@@ -100,7 +101,7 @@ impl Files {
         if size > INLINE_MAX {
             return self.move_out(inode, attr, update);
         }
-        self.change(ReserveFor::Freeing, |w| {
+        self.change_contents(ino, ReserveFor::Freeing, |w| {
             let key = inline_key(ino);
             if let Some(mut contents) = w.get(&key)?.map(<[u8]>::to_vec)
                 && contents.len() as u64 > size
@@ -127,7 +128,7 @@ impl Files {
             update(attr);
         };
         if attr.size.get() == 0 || contents.is_empty() {
-            return self.change(ReserveFor::Writing, |w| {
+            return self.change_contents(ino, ReserveFor::Writing, |w| {
                 w.delete(inline_key(ino));
                 put_attr(w, ino, &update)
             });
@@ -187,7 +188,8 @@ impl Files {
             w.put(attr_key(ino), attr.as_bytes().to_vec());
             Ok(slots)
         };
-        self.change_and(ReserveFor::Freeing, operation, |hold, slots| {
+        let scope = Scope::Contents(ino);
+        self.change_in(scope, ReserveFor::Freeing, operation, |hold, slots| {
             self.drop_records(inode, from..to);
             for ((patch, slot), room) in cut.patches.into_iter().zip(slots).zip(rooms) {
                 self.put_record(
@@ -278,7 +280,7 @@ impl Files {
         }
         let update = touch_at(self);
         if attr.has(FLAG_INLINE) {
-            return self.change(ReserveFor::Freeing, |w| {
+            return self.change_contents(ino, ReserveFor::Freeing, |w| {
                 let key = inline_key(ino);
                 if let Some(mut contents) = w.get(&key)?.map(<[u8]>::to_vec) {
                     let len = contents.len();

@@ -15,6 +15,8 @@ use super::share::Runs;
 use crate::error::Result;
 use crate::files::{Files, attr_of};
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, INLINE_MAX, attr_key, extent_key, inline_key};
+use crate::log::Scope;
+use crate::log::journal::Range;
 use crate::tree::{Step, View, Writer};
 
 /// Records are as long as whole units of this.
@@ -34,6 +36,20 @@ struct Part<'a> {
     /// How long it is now; 0 for a hole.
     old_len: usize,
     base: Base,
+}
+
+impl Part<'_> {
+    /// What of the record the log has to say.
+    fn range(&self, txg: u64) -> Range {
+        Range {
+            txg,
+            record: self.record,
+            start: self.start,
+            end: self.start + self.data.len(),
+            // What the tree held of it is not in the pool's record either.
+            is_whole: self.old_len == 0 && matches!(self.base, Base::Ready(_)),
+        }
+    }
 }
 
 /// What a changed record is made from.
@@ -80,7 +96,7 @@ impl Files {
 
     fn write_inline(&self, write: &Write, offset: u64, data: &[u8]) -> Result<()> {
         let now = self.now();
-        self.change(ReserveFor::Writing, |w| {
+        self.change_contents(write.ino, ReserveFor::Writing, |w| {
             let key = inline_key(write.ino);
             let mut contents = w.get(&key)?.unwrap_or_default().to_vec();
             let start = offset as usize;
@@ -278,7 +294,8 @@ impl Files {
             if parts.iter().any(|part| vanished(&part)) {
                 return Ok(false);
             }
-            match self.try_change(&hold, &mut operation)? {
+            let scope = Scope::Contents(write.ino);
+            match self.try_change(&hold, scope, &mut operation)? {
                 Ok((slots, dirtied)) => break (hold, records, slots, dirtied),
                 Err((slot, evictions)) => {
                     drop((records, hold));
@@ -287,6 +304,7 @@ impl Files {
             }
         };
         for ((part, slot), room) in parts.iter_mut().zip(slots).zip(room.drain(..)) {
+            self.journal.note_range(inode.ino, part.range(hold.txg()));
             self.put_part(&mut records, part, slot, room, write.record_size);
         }
         drop(records);
@@ -351,7 +369,7 @@ impl Files {
     pub(crate) fn put_record(
         &self,
         inode: &Arc<Inode>,
-        _hold: &Hold<'_>,
+        hold: &Hold<'_>,
         record: u64,
         slot: u64,
         buffer: Arc<Buffer>,
@@ -359,6 +377,14 @@ impl Files {
     ) {
         debug_assert!(!buffer.is_empty());
         let len = buffer.len();
+        let range = Range {
+            txg: hold.txg(),
+            record,
+            start: 0,
+            end: len,
+            is_whole: true,
+        };
+        self.journal.note_range(inode.ino, range);
         let dirty = DirtyRecord {
             buffer,
             slot,

@@ -35,6 +35,24 @@ struct Keys {
     seal: Key,
 }
 
+/// What is sealed. The associated data names it, so that one kind is not taken for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Pages = ArrayKind::Pages as u8,
+    Data = ArrayKind::Data as u8,
+    Log = 2,
+}
+
+impl From<ArrayKind> for Kind {
+    fn from(array: ArrayKind) -> Kind {
+        match array {
+            ArrayKind::Pages => Kind::Pages,
+            ArrayKind::Data => Kind::Data,
+        }
+    }
+}
+
 /// A record as the pool stores it.
 pub(crate) struct Sealed {
     pub(crate) identity: Identity,
@@ -95,7 +113,7 @@ impl Sealer {
             None => (compression::NONE, plain),
         };
         let head = Head {
-            array,
+            kind: array.into(),
             compression: how,
             logical_size: plain.len() as u32,
         };
@@ -129,6 +147,31 @@ impl Sealer {
         Sealed { identity, bytes }
     }
 
+    /// Seals the payload of an entry of the log, as it is.
+    pub(crate) fn seal_log(&self, plain: &[u8], random: &dyn Random) -> cipher::Result<Sealed> {
+        let head = Head::of_log(plain.len());
+        match &self.keys {
+            Some(keys) => self.encrypt(keys, &head, plain, random),
+            None => Ok(self.vouch(&head, plain.to_vec())),
+        }
+    }
+
+    /// Opens the payload of an entry of the log.
+    pub(crate) fn open_log(
+        &self,
+        identity: &Identity,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, OpenError> {
+        let head = Head::of_log(sealed.len());
+        if identity.logical_size() != head.logical_size || identity.compression != compression::NONE
+        {
+            return Err(OpenError::Malformed);
+        }
+        let mut plain = vec![0; sealed.len()];
+        self.authenticate(&head, identity, sealed, &mut plain)?;
+        Ok(plain)
+    }
+
     /// Opens and decompresses a record.
     pub(crate) fn open(
         &self,
@@ -138,7 +181,7 @@ impl Sealer {
     ) -> Result<Buffer, OpenError> {
         let identity = &ptr.identity;
         let head = Head {
-            array,
+            kind: array.into(),
             compression: identity.compression,
             logical_size: identity.logical_size(),
         };
@@ -192,30 +235,42 @@ impl Sealer {
             return [0; 32];
         };
         use zerocopy::IntoBytes;
-        Mac::new(keys.seal.expose())
-            .update(b"strongroom dataset seal v1")
+        let mut mac = Mac::new(keys.seal.expose());
+        mac.update(b"strongroom dataset seal v1")
             .update(&input.guid.to_le_bytes())
             .update(&input.sequence.to_le_bytes())
             .update(input.roots[0].as_bytes())
-            .update(input.roots[1].as_bytes())
-            .finish()
+            .update(input.roots[1].as_bytes());
+        // Nothing where there is no log: such seals are as they were before there were any.
+        if input.log != [0; 3] {
+            mac.update(&input.log.map(u64::to_le_bytes).concat());
+        }
+        mac.finish()
     }
 }
 
 /// What a record is, as far as its sealer decides.
 struct Head {
-    array: ArrayKind,
+    kind: Kind,
     compression: u8,
     logical_size: u32,
 }
 
 impl Head {
+    fn of_log(len: usize) -> Head {
+        Head {
+            kind: Kind::Log,
+            compression: compression::NONE,
+            logical_size: len as u32,
+        }
+    }
+
     /// Everything that the seal binds and the payload does not say.
     fn aad(&self, family: u64, suite: u8, generation: u32) -> [u8; 32] {
         let mut aad = [0; 32];
         aad[0..2].copy_from_slice(&AAD_VERSION.to_le_bytes());
         aad[2] = suite;
-        aad[3] = self.array as u8;
+        aad[3] = self.kind as u8;
         aad[4] = self.compression;
         aad[8..12].copy_from_slice(&generation.to_le_bytes());
         aad[12..16].copy_from_slice(&self.logical_size.to_le_bytes());
@@ -256,7 +311,7 @@ pub(crate) mod fuzzing {
         payload: &[u8],
     ) -> [u8; 16] {
         let head = Head {
-            array,
+            kind: array.into(),
             compression,
             logical_size,
         };

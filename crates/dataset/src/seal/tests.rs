@@ -164,6 +164,7 @@ fn the_dataset_seal_binds_all_its_input() {
             Identity::record([1; 24], [2; 16], 0, 0, 0, 0),
             RecordPtr::EMPTY.identity,
         ],
+        log: [0; 3],
     };
     let seal = sealer.dataset_seal(&input);
     assert_eq!(seal, sealer.dataset_seal(&input));
@@ -176,4 +177,37 @@ fn the_dataset_seal_binds_all_its_input() {
     other = input;
     other.roots.swap(0, 1);
     assert_ne!(seal, sealer.dataset_seal(&other));
+    for n in 0..3 {
+        other = input;
+        other.log[n] = 4;
+        assert_ne!(seal, sealer.dataset_seal(&other));
+    }
+}
+
+#[test]
+fn the_log_is_sealed_apart_from_records() {
+    for suite in [Some(Suite::Xaes256Gcm), None] {
+        let sealer = sealer(suite, 5);
+        let random = SeededRandom::new(1);
+        let plain = vec![7; 4096];
+        let sealed = sealer.seal_log(&plain, &random).unwrap();
+        let opened = sealer.open_log(&sealed.identity, &sealed.bytes);
+        assert_eq!(opened.as_deref(), Ok(&plain[..]));
+
+        let mut bad = sealed.bytes.clone();
+        bad[100] ^= 1;
+        let opened = sealer.open_log(&sealed.identity, &bad);
+        assert_eq!(opened, Err(OpenError::Unauthentic));
+        let opened = sealer.open_log(&sealed.identity, &sealed.bytes[..2048]);
+        assert_eq!(opened, Err(OpenError::Malformed));
+
+        let record = sealer.seal(ArrayKind::Data, Compression::Off, &plain, &random);
+        let record = record.unwrap();
+        let opened = sealer.open_log(&record.identity, &record.bytes);
+        assert_eq!(opened, Err(OpenError::Unauthentic));
+        let mut ptr = RecordPtr::EMPTY;
+        ptr.identity = sealed.identity;
+        let opened = sealer.open(ArrayKind::Data, &ptr, &sealed.bytes);
+        assert!(matches!(opened, Err(OpenError::Unauthentic)));
+    }
 }

@@ -148,11 +148,13 @@ impl Tree {
     }
 
     /// Runs one try of a changing operation. `Ok(Err(slot))` asks to [`Tree::fetch`] a page, outside
-    /// of the transaction group, and to try again. Also returns how many pages it made dirty.
+    /// of the transaction group, and to try again. Also returns how many pages it made dirty. `note`
+    /// is shown what is about to change, in the order of changes.
     pub(crate) fn try_write<T>(
         &self,
         txg: u64,
         operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
+        note: &dyn Fn(&Header, &Changes),
     ) -> Result<Attempt<T>> {
         let mut state = self.state.write();
         let mut writer = Writer {
@@ -175,6 +177,7 @@ impl Tree {
                 return miss(slot, state.evictions);
             }
         }
+        note(&header, &changes);
         let before = state.dirty.len();
         let changed = !changes.is_empty();
         if header != state.header {
@@ -456,7 +459,7 @@ pub(crate) struct Writer<'a> {
 }
 
 /// New values by key; `None` removes.
-type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 impl Writer<'_> {
     /// Sets a key.

@@ -42,7 +42,7 @@ impl Shelf {
                 operation(w);
                 Ok(())
             };
-            match tree.try_write(1, &mut operation).unwrap() {
+            match tree.try_write(1, &mut operation, &|_, _| {}).unwrap() {
                 Attempt::Done { .. } => return,
                 Attempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
             }
@@ -147,12 +147,16 @@ fn a_refused_operation_changes_nothing() {
     let shelf = Shelf::default();
     let tree = Tree::create(Header::new([0; 32]), 100);
     let before = tree.header();
-    let refused = tree.try_write(1, &mut |w| -> Step<()> {
-        w.header.next_ino += 1;
-        w.put(b"a".to_vec(), b"b".to_vec());
-        assert_eq!(w.get(b"a")?, Some(&b"b"[..]));
-        Err(vfs::Error::Exists.into())
-    });
+    let refused = tree.try_write(
+        1,
+        &mut |w| -> Step<()> {
+            w.header.next_ino += 1;
+            w.put(b"a".to_vec(), b"b".to_vec());
+            assert_eq!(w.get(b"a")?, Some(&b"b"[..]));
+            Err(vfs::Error::Exists.into())
+        },
+        &|_, _| panic!("nothing changes"),
+    );
     assert!(refused.is_err());
     assert_eq!(tree.header(), before);
     assert!(all(&tree, &shelf).is_empty());
@@ -199,35 +203,39 @@ fn an_operation_reads_its_own_changes() {
             shelf.write(&tree, |w| w.put(key(n), vec![0]));
             model.insert(key(n), vec![0]);
         }
-        let attempt = tree.try_write(1, &mut |w| {
-            for _ in 0..200 {
-                let n = dice(&mut state, 80);
-                if dice(&mut state, 2) == 0 {
-                    w.put(key(n), vec![1, n as u8]);
-                    model.insert(key(n), vec![1, n as u8]);
-                } else {
-                    w.delete(key(n));
-                    model.remove(&key(n));
+        let attempt = tree.try_write(
+            1,
+            &mut |w| {
+                for _ in 0..200 {
+                    let n = dice(&mut state, 80);
+                    if dice(&mut state, 2) == 0 {
+                        w.put(key(n), vec![1, n as u8]);
+                        model.insert(key(n), vec![1, n as u8]);
+                    } else {
+                        w.delete(key(n));
+                        model.remove(&key(n));
+                    }
+                    let probe = key(dice(&mut state, 80));
+                    assert_eq!(w.get(&probe)?, model.get(&probe).map(Vec::as_slice));
+                    let floor = model.range(..=probe.clone()).next_back();
+                    assert_eq!(w.floor(&probe)?, floor.map(|(k, v)| (&k[..], &v[..])));
+                    let limit = dice(&mut state, 8) as usize;
+                    let mut seen = Vec::new();
+                    w.scan(&probe, &mut |k, v| {
+                        seen.push((k.to_vec(), v.to_vec()));
+                        seen.len() <= limit
+                    })?;
+                    let expected: Vec<_> = model
+                        .range(probe..)
+                        .take(limit + 1)
+                        .map(|(k, v)| (k.clone(), v.clone()))
+                        .collect();
+                    assert_eq!(seen, expected);
                 }
-                let probe = key(dice(&mut state, 80));
-                assert_eq!(w.get(&probe)?, model.get(&probe).map(Vec::as_slice));
-                let floor = model.range(..=probe.clone()).next_back();
-                assert_eq!(w.floor(&probe)?, floor.map(|(k, v)| (&k[..], &v[..])));
-                let limit = dice(&mut state, 8) as usize;
-                let mut seen = Vec::new();
-                w.scan(&probe, &mut |k, v| {
-                    seen.push((k.to_vec(), v.to_vec()));
-                    seen.len() <= limit
-                })?;
-                let expected: Vec<_> = model
-                    .range(probe..)
-                    .take(limit + 1)
-                    .map(|(k, v)| (k.clone(), v.clone()))
-                    .collect();
-                assert_eq!(seen, expected);
-            }
-            Ok(())
-        });
+                Ok(())
+            },
+            &|_, _| {},
+        );
         assert!(matches!(attempt, Ok(Attempt::Done { .. })));
         assert_eq!(all(&tree, &shelf), model);
     }

@@ -9,7 +9,7 @@ use vfs::{
 
 use super::Dice;
 
-type Id = u64;
+pub type Id = u64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -266,7 +266,7 @@ impl Driver {
         }
     }
 
-    fn pick(&mut self, kind: Option<Kind>) -> Option<(Id, Vec<u8>)> {
+    pub fn pick(&mut self, kind: Option<Kind>) -> Option<(Id, Vec<u8>)> {
         let mut paths = Vec::new();
         collect(&self.model, 0, &mut Vec::new(), &mut paths);
         paths.retain(|(id, _)| kind.is_none_or(|kind| self.model.nodes[id].kind == kind));

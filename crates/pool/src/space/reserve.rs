@@ -67,6 +67,12 @@ impl Space {
         Ok(reservation)
     }
 
+    /// Bytes that are neither taken nor promised.
+    pub(crate) fn unreserved_bytes(&self) -> u64 {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        self.free_bytes().saturating_sub(reserved)
+    }
+
     /// A reservation of nothing, to grow.
     pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
         Reservation {

@@ -1,0 +1,164 @@
+//! Replaying the log of a dataset that was not closed.
+
+use std::sync::Arc;
+
+use pool::{LogEnd, LogHead, ReserveFor};
+
+use super::Scope;
+use super::steps::{Contents, Counters, Step, steps_of};
+use crate::error::Result;
+use crate::files::Files;
+use crate::io::buffer::Buffer;
+use crate::io::extents;
+use crate::layout::{INO_LIMIT, KeyKind};
+use crate::tree::View;
+
+/// Keys and their new values.
+type Changed<'a> = [(&'a [u8], Option<&'a [u8]>)];
+
+impl Files {
+    /// Applies what waits in the log, and commits it.
+    ///
+    /// # Errors
+    /// The pool has no room for it or failed. What is in the log stays there.
+    pub(crate) fn replay_log(&self) -> Result<()> {
+        let Some(head) = self.open.waiting_log() else {
+            return Ok(());
+        };
+        let dataset = self.name();
+        if !self.open.is_writable() {
+            tracing::warn!(
+                dataset,
+                "the log is not replayed while the pool is imported read-only: what was synced last is not seen"
+            );
+            return Ok(());
+        }
+        let mut applied = 0;
+        let mut log = self.open.read_log(&head);
+        let mut is_authentic = true;
+        for entry in log.by_ref() {
+            let payload = self.sealer.open_log(&entry.identity, &entry.payload);
+            let payload = payload.as_deref().unwrap_or_default();
+            is_authentic = self.replay_entry(&head, entry.sequence, payload, &mut applied)?;
+            if !is_authentic {
+                break;
+            }
+        }
+        let lost = match log.end() {
+            _ if !is_authentic => Some("someone has changed the log"),
+            LogEnd::Damaged { .. } => Some("the log is damaged"),
+            LogEnd::Whole { .. } => None,
+        };
+        if let Some(why) = lost {
+            tracing::error!(
+                dataset,
+                "{why}: some of what programs had synced last before the dataset went out of use is lost"
+            );
+        }
+        if applied > 0 {
+            tracing::info!(dataset, steps = applied, "the log is replayed");
+        }
+        self.open.log_replayed();
+        self.pool.enter()?.mark_dirty();
+        Ok(self.pool.commit()?)
+    }
+
+    /// False if the payload is not one of this log's at this place.
+    fn replay_entry(
+        &self,
+        head: &LogHead,
+        sequence: u64,
+        payload: &[u8],
+        applied: &mut u64,
+    ) -> Result<bool> {
+        let Some(mut steps) = steps_of(payload, head.chain, sequence) else {
+            return Ok(false);
+        };
+        while let Some(step) = steps.next() {
+            let Ok((txg, step)) = step else {
+                return Ok(false);
+            };
+            if txg <= head.base {
+                continue;
+            }
+            match step {
+                Step::Edits(counters, edits) => self.replay_edits(counters, &edits)?,
+                Step::Contents(contents) => self.replay_contents(&contents)?,
+            }
+            *applied += 1;
+        }
+        Ok(true)
+    }
+
+    fn replay_edits(&self, counters: Counters, edits: &Changed<'_>) -> Result<()> {
+        self.throttle()?;
+        // Records in memory know where they go, and would not learn of it.
+        if moves_slots(edits) && !self.inodes.dirty.lock().is_empty() {
+            self.pool.commit()?;
+        }
+        let apply = |w: &mut crate::tree::Writer<'_>| {
+            for (key, value) in edits {
+                if is_inode(key) {
+                    let was_there = w.get(key)?.is_some();
+                    let inodes = w.header.inodes + u64::from(value.is_some());
+                    w.header.inodes = inodes.saturating_sub(u64::from(was_there));
+                }
+                match value {
+                    Some(value) => w.put(key.to_vec(), value.to_vec()),
+                    None => w.delete(key.to_vec()),
+                }
+            }
+            // A clear dataset's log may say anything.
+            let next_ino = counters.next_ino.min(INO_LIMIT - 1);
+            let next_data = counters.next_data.min(pool::layout::SLOT_LIMIT - 1);
+            w.header.next_ino = w.header.next_ino.max(next_ino);
+            w.header.next_data = w.header.next_data.max(next_data);
+            Ok(())
+        };
+        self.change_always(Scope::Upkeep, ReserveFor::Freeing, apply, |_, ()| ())
+    }
+
+    fn replay_contents(&self, contents: &Contents<'_>) -> Result<()> {
+        self.throttle()?;
+        let inode = self.inodes.get(contents.ino);
+        let _io = inode.io.write();
+        let extent = self.read_tree(|r| extents::find(r, contents.ino, contents.record))?;
+        let Some(extent) = extent else {
+            // A replay that was cut short went on to a step that takes the record away.
+            return Ok(());
+        };
+        let slot = extent.slot_of(contents.record);
+        let buffer = self.replayed_record(contents)?;
+        let room = self.record_room(buffer.len(), ReserveFor::Freeing)?;
+        let hold = self.pool.enter()?;
+        self.mark_changed(&hold);
+        self.put_record(&inode, &hold, contents.record, slot, Arc::new(buffer), room);
+        Ok(())
+    }
+
+    /// A record with the contents in it.
+    fn replayed_record(&self, contents: &Contents<'_>) -> Result<Buffer> {
+        let mut buffer = Buffer::default();
+        if !contents.is_whole
+            && let Some(before) = self.record(contents.ino, contents.record, false)?
+        {
+            buffer = before.as_ref().clone();
+        }
+        let end = contents.start + contents.bytes.len();
+        buffer.grow(end.next_multiple_of(4096));
+        buffer[contents.start..end].copy_from_slice(contents.bytes);
+        Ok(buffer)
+    }
+}
+
+/// Whether edits may change which slots the records of files are in.
+fn moves_slots(edits: &Changed<'_>) -> bool {
+    let kinds = [KeyKind::Extent, KeyKind::Shared, KeyKind::Dead];
+    edits
+        .iter()
+        .any(|(key, _)| kinds.iter().any(|kind| key.get(8) == Some(&(*kind as u8))))
+}
+
+fn is_inode(key: &[u8]) -> bool {
+    key.len() == 9 && key[8] == KeyKind::Attr as u8
+}

@@ -1,0 +1,167 @@
+//! One entry of a log: a clear header, and the sealed payload behind it.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::layout::{Identity, RECORD_MAX};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SR-LOGEN");
+
+/// Bytes of the header of an entry; with its payload it is whole units.
+pub const LOG_HEADER: usize = 192;
+
+/// Bytes of the header that the checksum covers.
+const COVERED: usize = LOG_HEADER - 32;
+
+/// An entry is no longer than this.
+const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
+
+/// What is in the clear of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryHead {
+    /// The pool.
+    pub(crate) pool: u64,
+    /// The dataset.
+    pub(crate) dataset: u64,
+    /// The ring since it was set up.
+    pub(crate) chain: u64,
+    /// Its number in the chain.
+    pub(crate) sequence: u64,
+    /// Entries up to this one were durable when it was written.
+    pub(crate) flushed: u64,
+    /// Bytes with header and payload.
+    pub(crate) len: u32,
+    /// How the payload is sealed.
+    pub(crate) identity: Identity,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Bytes {
+    magic: U64,
+    pool: U64,
+    dataset: U64,
+    chain: U64,
+    sequence: U64,
+    flushed: U64,
+    len: U32,
+    reserved: [u8; 12],
+    identity: Identity,
+    reserved_behind: [u8; 32],
+    checksum: [u8; 32],
+}
+
+const _: () = assert!(size_of::<Bytes>() == LOG_HEADER);
+
+impl EntryHead {
+    /// The header as it goes before `payload`.
+    pub(crate) fn encode(&self, payload: &[u8]) -> [u8; LOG_HEADER] {
+        let mut bytes = Bytes {
+            magic: MAGIC.into(),
+            pool: self.pool.into(),
+            dataset: self.dataset.into(),
+            chain: self.chain.into(),
+            sequence: self.sequence.into(),
+            flushed: self.flushed.into(),
+            len: self.len.into(),
+            reserved: [0; 12],
+            identity: self.identity,
+            reserved_behind: [0; 32],
+            checksum: [0; 32],
+        };
+        bytes.checksum = sum(bytes.as_bytes(), payload);
+        zerocopy::transmute!(bytes)
+    }
+
+    /// Reads a header at the beginning of `bytes`. Its payload is not looked at.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<EntryHead> {
+        let (bytes, _) = Bytes::ref_from_prefix(bytes).ok()?;
+        let len = bytes.len.get() as usize;
+        let fits = len > LOG_HEADER && len <= ENTRY_MAX && len.is_multiple_of(store::UNIT as usize);
+        (bytes.magic.get() == MAGIC && fits).then(|| EntryHead {
+            pool: bytes.pool.get(),
+            dataset: bytes.dataset.get(),
+            chain: bytes.chain.get(),
+            sequence: bytes.sequence.get(),
+            flushed: bytes.flushed.get(),
+            len: bytes.len.get(),
+            identity: bytes.identity,
+        })
+    }
+}
+
+/// Whether a header and its payload are as they were written.
+pub(crate) fn is_whole(entry: &[u8]) -> bool {
+    match entry.split_at_checked(LOG_HEADER) {
+        Some((head, payload)) => sum(head, payload) == head[COVERED..],
+        None => false,
+    }
+}
+
+fn sum(head: &[u8], payload: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&head[..COVERED]).update(payload);
+    hasher.finalize().into()
+}
+
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing {
+    use super::*;
+
+    /// An entry whose header may say anything.
+    pub(crate) fn decode(bytes: &[u8]) {
+        if let Some(head) = EntryHead::decode(bytes) {
+            let payload = &bytes[LOG_HEADER.min(bytes.len())..];
+            let mut entry = head.encode(payload).to_vec();
+            entry.extend_from_slice(payload);
+            assert!(is_whole(&entry));
+            assert_eq!(EntryHead::decode(&entry), Some(head));
+        }
+        let _ = is_whole(bytes);
+    }
+
+    pub(crate) fn sample_entry() -> Vec<u8> {
+        let head = EntryHead {
+            pool: 1,
+            dataset: 2,
+            chain: 3,
+            sequence: 4,
+            flushed: 3,
+            len: 4096,
+            identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
+        };
+        head.encode(&[9; 100]).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_round_trip_and_every_flipped_bit_is_noticed() {
+        let head = EntryHead {
+            pool: 1,
+            dataset: 2,
+            chain: 3,
+            sequence: 4,
+            flushed: 3,
+            len: 4096,
+            identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
+        };
+        let payload = [9; 4096 - LOG_HEADER];
+        let mut entry = head.encode(&payload).to_vec();
+        entry.extend(payload);
+        assert!(is_whole(&entry));
+        assert_eq!(EntryHead::decode(&entry), Some(head));
+        for bit in 0..entry.len() * 8 {
+            entry[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_whole(&entry), "{bit}");
+            entry[bit / 8] ^= 1 << (bit % 8);
+        }
+        for len in 0..LOG_HEADER {
+            assert_eq!(EntryHead::decode(&entry[..len]), None);
+            assert!(!is_whole(&entry[..len]));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The log of an open dataset, as its key holder uses it.
+
+use std::io::IoSlice;
+
+use super::entry::{EntryHead, LOG_HEADER};
+use super::{LogHead, LogReader};
+use crate::error::Result;
+use crate::layout::Identity;
+use crate::open::OpenDataset;
+
+impl OpenDataset {
+    /// The log that waits to be replayed, if there is one.
+    pub fn waiting_log(&self) -> Option<LogHead> {
+        self.log.lock().waiting()
+    }
+
+    /// The entries of the log that waits. They may be of transaction groups that the arrays have
+    /// already.
+    pub fn read_log<'a>(&'a self, head: &'a LogHead) -> LogReader<'a> {
+        LogReader::new(&self.shared.disk, head, self.guid())
+    }
+
+    /// Says that everything in the log that waited is in the open transaction group and those before
+    /// it. Until then its head stays, and a crash makes the replay begin anew.
+    pub fn log_replayed(&self) {
+        self.log.lock().replayed();
+    }
+
+    /// Asks for a log of about so many bytes, which the next commit that has something of this
+    /// dataset sets up under the name `chain`, which is random. 0 asks to give it up.
+    pub fn want_log(&self, bytes: u64, chain: u64) {
+        self.log.lock().want(bytes, chain);
+    }
+
+    /// How large the log was asked to be.
+    pub fn wanted_log(&self) -> u64 {
+        self.log.lock().wanted()
+    }
+
+    /// Bytes that may be appended before a commit has to make room, and of the whole log.
+    pub fn log_room(&self) -> (u64, u64) {
+        self.log.lock().room()
+    }
+
+    /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] are whole units, and
+    /// returns once it is durable; false if there is no room for it before the next commit. `seal`
+    /// gets chain and sequence, which the payload has to bind. One call at a time.
+    ///
+    /// # Errors
+    /// What `seal` returned; or the device failed, and the pool is suspended.
+    pub fn append_log<E: From<crate::Error>>(
+        &self,
+        len: usize,
+        seal: impl FnOnce(u64, u64) -> std::result::Result<(Identity, Vec<u8>), E>,
+    ) -> std::result::Result<bool, E> {
+        self.shared.check_writable()?;
+        let whole = (LOG_HEADER + len) as u32;
+        let Some(reserved) = self.log.lock().reserve(whole) else {
+            return Ok(false);
+        };
+        let sealed = seal(reserved.chain, reserved.sequence);
+        let (identity, payload) = sealed.inspect_err(|_| self.log.lock().abandon())?;
+        assert_eq!(payload.len(), len);
+        let head = EntryHead {
+            pool: self.shared.disk.store.pool_guid(),
+            dataset: self.guid(),
+            chain: reserved.chain,
+            sequence: reserved.sequence,
+            flushed: reserved.flushed,
+            len: whole,
+            identity,
+        };
+        let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
+        written.map_err(|error| self.shared.suspend(error))?;
+        self.log.lock().written();
+        Ok(true)
+    }
+
+    fn write_entry(&self, place: &crate::layout::Addr, head: &[u8], payload: &[u8]) -> Result<()> {
+        let store = &self.shared.disk.store;
+        let pieces = [IoSlice::new(head), IoSlice::new(payload)];
+        store.write(place.segment(), place.offset(), &pieces)?;
+        Ok(store.flush()?)
+    }
+}

@@ -1,0 +1,223 @@
+//! Logs: entries that were durable once are found again, by whoever opens the pool, until a commit
+//! has taken them over. No key is needed for any of it.
+
+mod common;
+
+use std::sync::Arc;
+
+use block::fault::{FaultClock, FaultDevice, Survival};
+use common::*;
+use pool::{ArrayKind, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool};
+
+/// An append that returned.
+struct Appended {
+    time: u64,
+    chain: u64,
+    sequence: u64,
+    payload: Vec<u8>,
+}
+
+fn payload_of(dice: &mut Dice) -> Vec<u8> {
+    let units = 1 + dice.below(5) as usize * dice.below(3) as usize;
+    let fill = dice.below(256) as u8;
+    vec![fill; units * 4096 - LOG_HEADER]
+}
+
+fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
+    let mut named = None;
+    let len = payload.len();
+    let is_written = dataset.append_log(len, |chain, sequence| {
+        named = Some((chain, sequence));
+        Ok::<_, pool::Error>((identity(0), payload))
+    });
+    is_written.unwrap().then(|| named.unwrap())
+}
+
+fn change(pool: &Pool, dataset: &OpenDataset, slot: u64) {
+    put(pool, dataset, ArrayKind::Data, slot, slot).unwrap();
+}
+
+fn entries(dataset: &OpenDataset, head: &LogHead) -> (Vec<(u64, Vec<u8>)>, LogEnd) {
+    let mut log = dataset.read_log(head);
+    let all = log.by_ref().map(|entry| (entry.sequence, entry.payload));
+    (all.collect(), log.end())
+}
+
+fn open_top(pool: &Pool) -> Arc<OpenDataset> {
+    pool.open_dataset(pool.top().unwrap().id).unwrap()
+}
+
+#[test]
+fn what_was_appended_is_found_after_a_power_cut_at_any_event() {
+    for seed in seeds(0, 4) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(1 + seed as usize % 2, &clock);
+        let pool = create_on(&devices);
+        let dataset = open_top(&pool);
+        devices
+            .iter()
+            .for_each(|device| drop(device.take_journal()));
+        let first = clock.now();
+        let mut dice = Dice(seed);
+        let mut appended: Vec<Appended> = Vec::new();
+        for step in 0..120 {
+            match dice.below(10) {
+                0 => dataset.want_log([0, 256 << 10, 512 << 10][dice.below(3) as usize], step + 1),
+                1..=2 => pool.commit().unwrap(),
+                3 => change(&pool, &dataset, dice.below(40)),
+                _ => {
+                    let payload = payload_of(&mut dice);
+                    if let Some((chain, sequence)) = append(&dataset, payload.clone()) {
+                        let time = clock.now();
+                        appended.push(Appended {
+                            time,
+                            chain,
+                            sequence,
+                            payload,
+                        });
+                    } else {
+                        change(&pool, &dataset, dice.below(40));
+                        pool.commit().unwrap();
+                    }
+                }
+            }
+        }
+        assert!(appended.len() > 10, "seed {seed}: the log was hardly used");
+        let journals: Vec<_> = devices.iter().map(|device| device.take_journal()).collect();
+        for cut in (first + seed % 3..=clock.now()).step_by(3) {
+            let survival = match (cut / 3) % 3 {
+                0 => Survival::None,
+                1 => Survival::All,
+                _ => Survival::Seeded(seed ^ cut),
+            };
+            let images = journals.iter().map(|journal| journal.image(cut, survival));
+            let pool = open_images(images.collect()).unwrap();
+            assert_clean(&pool);
+            let dataset = open_top(&pool);
+            let Some(head) = dataset.waiting_log() else {
+                continue;
+            };
+            let (found, end) = entries(&dataset, &head);
+            let context = format!("seed {seed}, cut {cut}");
+            assert!(matches!(end, LogEnd::Whole { .. }), "{context}");
+            let sequences = found.iter().map(|(sequence, _)| *sequence);
+            assert!(
+                sequences.eq(head.sequence..head.sequence + found.len() as u64),
+                "{context}"
+            );
+            for was in &appended {
+                let is_in_it = was.chain == head.chain && was.sequence >= head.sequence;
+                if is_in_it && was.time <= cut {
+                    let at = (was.sequence - head.sequence) as usize;
+                    assert_eq!(
+                        found.get(at).map(|(_, p)| p),
+                        Some(&was.payload),
+                        "{context}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A pool whose top dataset has a log with some entries, and was not closed.
+fn pool_with_log(clock: &FaultClock) -> (Vec<Arc<FaultDevice>>, LogHead) {
+    let devices = fault_devices(1, clock);
+    let pool = create_on(&devices);
+    let dataset = open_top(&pool);
+    dataset.want_log(256 << 10, 7);
+    change(&pool, &dataset, 1);
+    pool.commit().unwrap();
+    for n in 0..5 {
+        append(&dataset, vec![100 + n; 8192 - LOG_HEADER]).unwrap();
+    }
+    let head = pool.entry(pool.top().unwrap().id).unwrap().log.clone();
+    (devices, head)
+}
+
+#[test]
+fn a_log_waits_through_any_number_of_imports() {
+    let (devices, head) = pool_with_log(&FaultClock::new());
+    for n in 0..4 {
+        let pool = open_on(&devices).unwrap();
+        let dataset = open_top(&pool);
+        assert_eq!(dataset.waiting_log(), Some(head.clone()));
+        assert_eq!(entries(&dataset, &head).0.len(), 5);
+        // Even what changes the dataset leaves it alone, as long as nobody has replayed it.
+        change(&pool, &dataset, 10 + n);
+        pool.commit().unwrap();
+        assert_clean(&pool);
+        drop(dataset);
+        pool.export().unwrap();
+    }
+    let pool = open_on(&devices).unwrap();
+    let dataset = open_top(&pool);
+    dataset.log_replayed();
+    pool.enter().unwrap().mark_dirty();
+    pool.commit().unwrap();
+    assert!(!pool.entry(pool.top().unwrap().id).unwrap().log.exists());
+    assert_clean(&pool);
+}
+
+#[test]
+fn a_damaged_entry_ends_the_log_and_is_told_from_its_end() {
+    let (devices, head) = pool_with_log(&FaultClock::new());
+    let image = devices[0].to_bytes();
+    let at = |n: u8| {
+        let pattern = vec![100 + n; 4096];
+        image
+            .windows(4096)
+            .step_by(512)
+            .position(|w| w == pattern)
+            .unwrap()
+            * 512
+    };
+    // The last entry may never have been durable, as far as anyone can tell.
+    for (hurt, whole) in [(0, false), (2, false), (4, true)] {
+        let mut image = image.clone();
+        image[at(hurt) + 17] ^= 1;
+        let pool = open_images(vec![image]).unwrap();
+        let dataset = open_top(&pool);
+        let (found, end) = entries(&dataset, &head);
+        assert_eq!(found.len(), usize::from(hurt));
+        assert_eq!(matches!(end, LogEnd::Whole { .. }), whole, "{hurt}");
+        assert_clean(&pool);
+    }
+}
+
+#[test]
+fn rollback_and_destruction_give_its_space_back() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    pool.create_dataset("tank/a", new_dataset(5), &origin())
+        .unwrap();
+    let id = pool.find("tank/a").unwrap().id;
+    let free = pool.space().free;
+    for destroy in [false, true] {
+        let dataset = pool.open_dataset(id).unwrap();
+        dataset.want_log(1 << 20, 7);
+        change(&pool, &dataset, 1);
+        pool.snapshot(&["tank/a@s".into()], false, &origin())
+            .unwrap_or_default();
+        pool.commit().unwrap();
+        append(&dataset, vec![1; 4096 - LOG_HEADER]).unwrap();
+        drop(dataset);
+        assert!(pool.entry(id).unwrap().log.exists());
+        assert!(!pool.find("tank/a@s").unwrap().log.exists());
+        if destroy {
+            pool.destroy_dataset("tank/a", true, &origin()).unwrap();
+        } else {
+            pool.rollback("tank/a@s", false, &origin()).unwrap();
+            assert!(!pool.entry(id).unwrap().log.exists());
+        }
+        assert_clean(&pool);
+    }
+    while pool.space().freeing > 0 {
+        pool.commit().unwrap();
+    }
+    pool.commit().unwrap();
+    assert!(
+        pool.space().free + (256 << 10) > free,
+        "the log was not freed"
+    );
+}
