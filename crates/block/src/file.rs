@@ -5,7 +5,8 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::{BlockDevice, Error, Result, SectorSizes, check_range, total};
 
@@ -61,22 +62,14 @@ impl FileDevice {
     /// Creates a file of `size` bytes, all of them holes, readable by its owner only. It must not
     /// exist.
     pub fn create(path: &Path, size: u64) -> Result<FileDevice> {
-        let open_error = |source| Error::Open {
+        let made = match create_whole(path, size) {
+            Err(error) if has_no_unnamed_files(&error) => create_in_place(path, size),
+            made => made,
+        };
+        let file = made.map_err(|source| Error::Open {
             path: path.display().to_string(),
             source,
-        };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(open_error)?;
-        let done = file.set_len(size).and_then(|()| file.sync_all());
-        if let Err(source) = done.and_then(|()| sync_parent(path)) {
-            let _ = std::fs::remove_file(path);
-            return Err(open_error(source));
-        }
+        })?;
         FileDevice::from_file(file, path, Access::Exclusive)
     }
 
@@ -153,13 +146,16 @@ impl FileDevice {
     }
 }
 
-/// Makes the name of a new file durable.
 fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
+    File::open(parent(path))?.sync_all()
+}
+
+/// The directory that a file is in.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
-    File::open(parent)?.sync_all()
+    }
 }
 
 fn describe(kind: std::fs::FileType) -> &'static str {
@@ -255,6 +251,49 @@ impl FileDevice {
     }
 }
 
+/// Makes a file without a name, and gives it one when it has its size: a crash leaves it whole or not
+/// at all.
+fn create_whole(path: &Path, size: u64) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = File::from(rustix::fs::open(parent(path), flags, mode)?);
+    file.set_len(size)?;
+    file.sync_all()?;
+    rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
+    named(file, path)
+}
+
+/// Whether that cannot be done on a file system, or before Linux 6.10 by an ordinary user.
+fn has_no_unnamed_files(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    // If the directory is missing, the other way says so too.
+    [Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOENT, Errno::INVAL]
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
+}
+
+fn create_in_place(path: &Path, size: u64) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(path)?;
+    if let Err(error) = file.set_len(size).and_then(|()| file.sync_all()) {
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
+    named(file, path)
+}
+
+/// Makes the name of a new file durable.
+fn named(file: File, path: &Path) -> io::Result<File> {
+    match sync_parent(path) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = std::fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
 /// Whether a file system or disk cannot make holes, rather than having failed to.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -302,6 +341,8 @@ fn write_rest(file: &File, offset: u64, group: &[IoSlice<'_>], written: usize) -
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn temp(size: u64) -> (tempfile::TempDir, FileDevice) {
@@ -377,6 +418,25 @@ mod tests {
         let mut back = vec![1; 1 << 20];
         device.read_at(0, &mut back).unwrap();
         assert!(back.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn a_new_file_is_there_whole_and_never_replaces_another() {
+        let dir = tempfile::tempdir().unwrap();
+        for make in [create_whole, create_in_place] {
+            let path = dir.path().join("new");
+            let file = make(&path, 1 << 20).unwrap();
+            let found = std::fs::metadata(&path).unwrap();
+            assert_eq!((found.len(), found.mode() & 0o777), (1 << 20, 0o600));
+            let error = make(&path, 1 << 21).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+            std::fs::remove_file(&path).unwrap();
+        }
+        let missing = FileDevice::create(&dir.path().join("no/where"), 1 << 20);
+        assert!(matches!(missing, Err(Error::Open { source, .. })
+            if source.kind() == io::ErrorKind::NotFound));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! File systems' tests that others wrote, over a mount: pjdfstest, fsx and fio. `./test` installs them.
+//!
+//! `STRONGROOM_FSX=1000000` has fsx do so many operations, `STRONGROOM_CUTS=100` kills the daemon so
+//! often while fio writes.
 
 mod common;
 
@@ -10,10 +13,14 @@ use common::{Place, can_mount};
 
 /// A mounted, encrypted dataset; `None`, with the reason printed, if there cannot be one.
 fn mounted(size: &str, options: &str) -> Option<(Place, String)> {
+    mounted_with_cache("32M", size, options)
+}
+
+fn mounted_with_cache(cache: &'static str, size: &str, options: &str) -> Option<(Place, String)> {
     if !can_mount() {
         return None;
     }
-    let place = Place::new();
+    let place = Place::with_cache(cache);
     let dir = place.arg("mnt");
     place.ok(&format!(
         "pool create -s {size} -O mountpoint=none tank {}",
@@ -98,19 +105,36 @@ fn fsx() {
     if !is_installed("fsx") {
         return;
     }
-    // Small records and a small cache, so that much is read, written and evicted.
-    let Some((place, dir)) = mounted("1G", "-o recordsize=8K") else {
-        return;
-    };
-    for seed in ["1", "2"] {
-        let output = Command::new("fsx")
-            .args(["-N", "30000", "-S", seed])
-            .arg(Path::new(&dir).join(format!("fsx{seed}")))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+    let operations = number("STRONGROOM_FSX", 20_000).to_string();
+    // With small records and a small cache much is read, written and evicted.
+    for (cache, options) in [
+        ("16M", "-o recordsize=8K"),
+        ("16M", "-o compression=zstd-1"),
+        ("1G", ""),
+    ] {
+        let Some((place, dir)) = mounted_with_cache(cache, "1G", options) else {
+            return;
+        };
+        for seed in ["1", "2"] {
+            let output = Command::new("fsx")
+                .args(["-N", &operations, "-S", seed])
+                .arg(Path::new(&dir).join(format!("fsx{seed}")))
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{cache} {options}: {}",
+                text(&output)
+            );
+        }
+        assert_sound(&place);
     }
-    assert_sound(&place);
+}
+
+/// A number from the environment.
+fn number(variable: &str, default: u64) -> u64 {
+    let asked = std::env::var(variable);
+    asked.map_or(default, |text| text.parse().expect("a number"))
 }
 
 #[test]
@@ -137,5 +161,53 @@ fn fio_with_verify() {
     place.ok("unmount tank/j");
     place.ok("mount tank/j");
     fio(&["--verify_only=1"]);
+    assert_sound(&place);
+}
+
+/// Every write is synced; the daemon is killed while four jobs write; all that was answered is there.
+#[test]
+fn fio_with_verify_and_power_cuts() {
+    if !is_installed("fio") {
+        return;
+    }
+    let Some((mut place, dir)) = mounted("1G", "") else {
+        return;
+    };
+    for round in 0..number("STRONGROOM_CUTS", 3) {
+        let fio = |extra: &[String]| {
+            Command::new("fio")
+                .args([
+                    "--name=cut",
+                    "--ioengine=psync",
+                    "--size=16M",
+                    "--numjobs=4",
+                ])
+                .args(["--rw=randwrite", "--bsrange=512-64k", "--bs_unaligned=1"])
+                .args(["--sync=sync", "--fallocate=none", "--verify=crc32c"])
+                .args(["--verify_fatal=1", &format!("--randseed={}", round + 1)])
+                .arg(format!("--directory={dir}"))
+                .args(extra)
+                // It saves there what was answered.
+                .current_dir(place.root())
+                .output()
+                .unwrap()
+        };
+        let kill = format!("--trigger=kill -KILL {}", place.pid());
+        let cut = [
+            "--do_verify=0",
+            "--verify_state_save=1",
+            "--trigger-timeout=1",
+            &kill,
+        ];
+        fio(&cut.map(str::to_owned));
+        place.reap();
+        place.start();
+        assert!(place.ok("mount").contains("tank/j"));
+        let verify = ["--verify_only=1", "--verify_state_load=1"];
+        let output = fio(&verify.map(str::to_owned));
+        assert!(output.status.success(), "round {round}: {}", text(&output));
+        let report = place.ok("inspect --check tank");
+        assert!(report.contains("belongs to exactly one thing"), "{report}");
+    }
     assert_sound(&place);
 }

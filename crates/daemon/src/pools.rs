@@ -519,7 +519,13 @@ fn open_devices(new: &NewPool, made: &MadeFiles) -> Result<Vec<Arc<dyn BlockDevi
     for path in &new.devices {
         let device = match new.size {
             Some(size) => {
-                let device = FileDevice::create(path, size)?;
+                let device = FileDevice::create(path, size).map_err(Failure::from);
+                let device = device.map_err(|mut failure| {
+                    if failure.kind == FailureKind::Exists {
+                        failure.message += "; to use the file that is there, leave -s away";
+                    }
+                    failure
+                })?;
                 made.0.lock().push(path.clone());
                 device
             }

@@ -7,23 +7,16 @@ use std::sync::Arc;
 
 use block::fault::{FaultClock, FaultDevice};
 use cipher::Suite;
+use common::compare::{Outcome, compare};
 use common::model::*;
 use common::*;
 use dataset::{Files, Settings};
-use vfs::{FileSystem, Ino, Kind, ROOT};
+use vfs::ROOT;
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 
 /// What labels, superblocks and key area take at either end at most.
 const HEADER: usize = 384 << 10;
-
-/// How an attempt to read everything went.
-#[derive(Debug, Default)]
-struct Outcome {
-    visited: usize,
-    whole: usize,
-    failed: usize,
-}
 
 /// A pool with a dataset of random files, closed, and what is in it.
 fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
@@ -58,64 +51,6 @@ fn read(image: Vec<u8>, expected: &Picture) -> Outcome {
     // What is broken below the files is found as well, and nothing panics over it.
     let _ = pool.check();
     outcome
-}
-
-fn compare(fs: &dyn FileSystem, ino: Ino, path: &[u8], expected: &Picture, out: &mut Outcome) {
-    out.visited += 1;
-    match compare_one(fs, ino, path, expected, out) {
-        Ok(()) => out.whole += 1,
-        Err(_) => out.failed += 1,
-    }
-}
-
-fn compare_one(
-    fs: &dyn FileSystem,
-    ino: Ino,
-    path: &[u8],
-    expected: &Picture,
-    out: &mut Outcome,
-) -> vfs::Result<()> {
-    let name = String::from_utf8_lossy(path).into_owned();
-    let seen = expected
-        .get(path)
-        .unwrap_or_else(|| panic!("{name} never existed"));
-    let attr = fs.getattr(ino)?;
-    assert_eq!((attr.kind, attr.mode), (seen.kind, seen.mode), "{name}");
-    for key in fs.listxattr(ino)? {
-        match fs.getxattr(ino, &key) {
-            Ok(value) => assert_eq!(seen.xattrs.get(&key), Some(&value), "{name}"),
-            Err(_) => out.failed += 1,
-        }
-    }
-    match attr.kind {
-        Kind::File => {
-            assert_eq!(attr.size, seen.contents.len() as u64, "{name}");
-            let mut at = 0;
-            while at < seen.contents.len() {
-                let pieces = fs.read(ino, at as u64, 1 << 20)?;
-                for piece in &pieces {
-                    assert_eq!(piece[..], seen.contents[at..at + piece.len()], "{name}");
-                    at += piece.len();
-                }
-                assert!(!pieces.is_empty(), "{name} ends early");
-            }
-        }
-        Kind::Symlink => assert_eq!(fs.readlink(ino)?, seen.contents, "{name}"),
-        Kind::Directory => {
-            let mut children = Vec::new();
-            fs.readdir(ino, 0, false, &mut |entry| {
-                if entry.name != b"." && entry.name != b".." {
-                    children.push((entry.name.to_vec(), entry.ino));
-                }
-                true
-            })?;
-            for (child, ino) in children {
-                compare(fs, ino, &[path, b"/", &child].concat(), expected, out);
-            }
-        }
-        _ => {}
-    }
-    Ok(())
 }
 
 fn try_flips(seed: u64, image: &[u8], expected: &Picture, flips: &[(usize, u8)]) -> Outcome {

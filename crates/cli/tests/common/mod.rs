@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod terminal;
+pub mod tracer;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -40,6 +41,7 @@ const PATIENCE: Timespec = Timespec {
 pub struct Place {
     dir: TempDir,
     daemon: Option<Child>,
+    cache: &'static str,
 }
 
 /// What a command did.
@@ -62,7 +64,16 @@ impl Place {
         Place {
             dir: tempfile::tempdir().expect("a directory"),
             daemon: None,
+            cache: "32M",
         }
+    }
+
+    /// With a daemon that has a cache of this size.
+    pub fn with_cache(size: &'static str) -> Place {
+        let mut place = Place::without_daemon();
+        place.cache = size;
+        place.start();
+        place
     }
 
     pub fn root(&self) -> &Path {
@@ -93,7 +104,8 @@ impl Place {
         let mut command = self.command();
         command
             .env(variable, value)
-            .args(["daemon", "--detached", "--cache-size", "32M", "--state-dir"])
+            .args(["daemon", "--detached", "--cache-size", self.cache])
+            .arg("--state-dir")
             .arg(self.path("state"))
             .current_dir("/")
             .stdin(Stdio::null())
@@ -118,6 +130,12 @@ impl Place {
     pub fn kill(&mut self) {
         let mut child = self.daemon.take().expect("a daemon");
         child.kill().expect("it is ours");
+        child.wait().expect("it ends");
+    }
+
+    /// Waits for a daemon that someone else kills.
+    pub fn reap(&mut self) {
+        let mut child = self.daemon.take().expect("a daemon");
         child.wait().expect("it ends");
     }
 

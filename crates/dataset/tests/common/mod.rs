@@ -1,6 +1,7 @@
 //! A dataset on devices in memory, driven from a seed, beside a model of what it should hold.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+pub mod compare;
 pub mod model;
 
 use std::collections::BTreeMap;
