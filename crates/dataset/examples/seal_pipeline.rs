@@ -7,19 +7,18 @@
 //! bytes of plaintext a second; medians of several runs that take turns, since the clock frequency
 //! and other work on the machine change.
 
+#[path = "common/bench_pool.rs"]
+mod bench_pool;
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bench_pool::{BenchPool, SUITE};
 use block::MemoryDevice;
-use cipher::{Random, RecordCipher, Suite, SystemRandom};
-use dataset::{Clock, Compression, Engine, EngineOptions, Files, SealPipeline, Settings};
-use keys::{Argon2Params, Generation, Key, KeyMaterial, Wrapping};
-use pool::{DatasetKind, Env, NewDataset, Pool};
-use store::{CreateOptions, DeviceStore};
-use vfs::{Caller, Time};
+use cipher::{Random, RecordCipher, SystemRandom};
+use dataset::{Compression, EngineOptions, Files, SealPipeline, Settings};
 
-const SUITE: Suite = Suite::Xaes256Gcm;
 const SIZES: [usize; 4] = [4 << 10, 16 << 10, 128 << 10, 1 << 20];
 const RUNS: usize = 15;
 const RUN_TIME: Duration = Duration::from_millis(30);
@@ -116,57 +115,14 @@ fn on_threads(files: &Arc<Files>, threads: usize) -> f64 {
 }
 
 fn open(compression: Compression) -> Arc<Files> {
-    let options = CreateOptions {
-        pool_guid: 1,
-        device_guids: vec![1],
-        created: 0,
-        force: false,
-    };
-    let device = Arc::new(MemoryDevice::new(256 << 20));
-    let store = Arc::new(DeviceStore::create(vec![device], &options).expect("a store"));
-    let top = NewDataset {
-        kind: DatasetKind::FileSystem,
-        guid: 2,
-        suite: SUITE.id(),
-        keyring: None,
-        is_key_root: true,
-        props: Default::default(),
-    };
-    let pool = Pool::create(store, Arc::new(Now), "bench", top).expect("a pool");
-    let key = KeyMaterial::Key(Key::from_bytes(&[1; 32]).expect("a key"));
-    let params = Argon2Params::insecure_for_tests();
-    let (_, wrapping) = Wrapping::create(&key, &params, 0, &SystemRandom).expect("a wrapping key");
-    let (_, keys) = Generation::create(&wrapping, 2, 1, 1, SUITE, 0, &SystemRandom).expect("keys");
     let options = EngineOptions {
         cache_bytes: 32 << 20,
         dirty_bytes: 32 << 20,
         seal_threads: 0,
     };
-    let engine = Engine::new(options, Arc::new(SystemRandom), Arc::new(Now), || {});
-    let settings = Settings {
+    let pool = BenchPool::create(Arc::new(MemoryDevice::new(256 << 20)), options);
+    pool.open(Settings {
         compression,
         ..Settings::default()
-    };
-    let owner = Caller { uid: 0, gid: 0 };
-    let id = pool.top().expect("a dataset").id;
-    Files::open(&engine, &pool, id, Some(vec![keys]), settings, &owner).expect("the dataset")
-}
-
-/// Neither time nor names matter here.
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> Time {
-        Time { secs: 0, nanos: 0 }
-    }
-}
-
-impl Env for Now {
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn guid(&self) -> u64 {
-        7
-    }
+    })
 }

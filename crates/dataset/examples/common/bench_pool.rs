@@ -1,0 +1,96 @@
+//! A pool with one encrypted dataset on a device in memory, to be measured.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use cipher::{SeededRandom, Suite, SystemRandom};
+use dataset::{Clock, Engine, EngineOptions, Files, Settings};
+use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
+use pool::{DatasetKind, Env, NewDataset, Pool};
+use store::{CreateOptions, DeviceStore};
+use vfs::{Caller, Time};
+
+pub(crate) const SUITE: Suite = Suite::Xaes256Gcm;
+pub(crate) const OWNER: Caller = Caller { uid: 0, gid: 0 };
+
+pub(crate) struct BenchPool {
+    pool: Pool,
+    options: EngineOptions,
+}
+
+impl BenchPool {
+    pub(crate) fn create(device: Arc<dyn BlockDevice>, options: EngineOptions) -> BenchPool {
+        let create = CreateOptions {
+            pool_guid: 1,
+            device_guids: vec![1],
+            created: 0,
+            force: false,
+        };
+        let store = Arc::new(DeviceStore::create(vec![device], &create).expect("a store"));
+        let top = NewDataset {
+            kind: DatasetKind::FileSystem,
+            guid: 2,
+            suite: SUITE.id(),
+            keyring: None,
+            is_key_root: true,
+            props: Default::default(),
+        };
+        let pool = Pool::create(Arc::clone(&store) as _, Arc::new(Now), "bench", top);
+        store.commit_labels().expect("labels");
+        BenchPool {
+            pool: pool.expect("a pool"),
+            options,
+        }
+    }
+
+    pub(crate) fn import(device: Arc<dyn BlockDevice>, options: EngineOptions) -> BenchPool {
+        let store = Arc::new(DeviceStore::open(vec![device]).expect("a store"));
+        let pool = Pool::open(store, Arc::new(Now), false).expect("a pool");
+        BenchPool { pool, options }
+    }
+
+    /// Opens the dataset.
+    pub(crate) fn open(&self, settings: Settings) -> Arc<Files> {
+        let (random, clock) = (Arc::new(SystemRandom), Arc::new(Now));
+        let engine = Engine::new(self.options, random, clock, || {});
+        let id = self.pool.top().expect("a dataset").id;
+        let keys = Some(vec![keys()]);
+        Files::open(&engine, &self.pool, id, keys, settings, &OWNER).expect("the dataset")
+    }
+
+    /// Bytes that are taken.
+    pub(crate) fn used(&self) -> u64 {
+        let space = self.pool.space();
+        space.total - space.free
+    }
+}
+
+/// The same each time, as if unwrapped from a keyring.
+fn keys() -> DataKeys {
+    let random = SeededRandom::new(1);
+    let key = KeyMaterial::Key(Key::from_bytes(&[1; 32]).expect("a key"));
+    let params = Argon2Params::insecure_for_tests();
+    let (_, wrapping) = Wrapping::create(&key, &params, 0, &random).expect("a wrapping key");
+    let made = Generation::create(&wrapping, 2, 1, 1, SUITE, 0, &random);
+    made.expect("keys").1
+}
+
+/// Neither time nor names matter here.
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> Time {
+        Time { secs: 0, nanos: 0 }
+    }
+}
+
+impl Env for Now {
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn guid(&self) -> u64 {
+        7
+    }
+}
