@@ -1,5 +1,6 @@
 //! Making, renaming and destroying datasets and snapshots, and setting their properties.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::properties::{self, Mountpoint, Settable};
 use crate::server::{Context, first_of};
 use crate::state::Daemon;
 
-/// What a command works on: the pool, and the entries it names.
-type Selection = Vec<(Arc<Imported>, Arc<Entry>)>;
+/// What a command works on: pools, and of each the entries that it names.
+type Selection = Vec<(Arc<Imported>, Vec<Arc<Entry>>)>;
 
 impl Daemon {
     pub(crate) fn create(
@@ -46,14 +47,15 @@ impl Daemon {
         if is_there()? {
             return Ok(());
         }
-        let mut made = Vec::new();
+        let mut plans = Vec::new();
         for missing in missing_above(&imported, name, parents)? {
             // Without properties of its own it asks for nothing.
             let above = suite_above(&imported, &missing)?;
             let plan = Plan::new(above, &missing, &Vec::new(), context.asker)?;
-            made.push(create_one(&imported, &missing, plan, context)?);
+            plans.push((missing, plan));
         }
-        made.push(create_one(&imported, name, plan, context)?);
+        plans.push((name.to_owned(), plan));
+        let made = create_all(&imported, plans, context)?;
         if !no_mount {
             let failures = self.mount_automatic(&imported, &made, context.caller());
             let created = |failure: Failure| {
@@ -152,10 +154,7 @@ impl Daemon {
             .iter()
             .map(|(key, value)| (key.clone(), Some(value.clone())))
             .collect();
-        for (imported, entry) in self.select(names)? {
-            self.change_props(&imported, &entry, &changes, context)?;
-        }
-        Ok(())
+        self.change_props(self.select(names)?, &changes, context)
     }
 
     pub(crate) fn inherit(
@@ -181,63 +180,86 @@ impl Daemon {
             }
         }
         let changes = [(prop, None)];
-        for (imported, entry) in self.select(names)? {
-            let entries = if recursive {
-                imported.heads_below(&entry)?
-            } else {
-                vec![entry]
-            };
-            for entry in entries {
-                self.change_props(&imported, &entry, &changes, context)?;
+        let mut selection = self.select(names)?;
+        if recursive {
+            for (imported, entries) in &mut selection {
+                let below = entries.iter().map(|entry| imported.heads_below(entry));
+                *entries = below.collect::<Result<Vec<_>>>()?.concat();
             }
+        }
+        self.change_props(selection, &changes, context)
+    }
+
+    /// The named datasets and snapshots, by pool.
+    fn select(&self, names: &[String]) -> Result<Selection> {
+        let mut selection = Selection::new();
+        for name in names {
+            let (imported, entry) = self.find(name)?;
+            let of_pool = selection
+                .iter_mut()
+                .find(|(known, _)| Arc::ptr_eq(known, &imported));
+            match of_pool {
+                Some((_, entries)) => entries.push(entry),
+                None => selection.push((imported, vec![entry])),
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Sets or unsets properties; in each pool of all or of none.
+    fn change_props(
+        self: &Arc<Self>,
+        selection: Selection,
+        changes: &[(String, Option<String>)],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, mut entries) in selection {
+            let _admin = imported.lock()?;
+            entries.sort_by_key(|entry| entry.id);
+            entries.dedup_by_key(|entry| entry.id);
+            let names: Vec<String> = entries
+                .iter()
+                .map(|entry| Ok(imported.pool.name_of(entry.id)?))
+                .collect::<Result<_>>()?;
+            let is_for_all = |(key, _): &(String, _)| properties::is_user_property(key);
+            let snapshot = entries.iter().position(|entry| entry.is_snapshot());
+            if let Some(at) = snapshot.filter(|_| !changes.iter().all(is_for_all)) {
+                return Err(Failure::usage(format!(
+                    "'{}' is a snapshot; only user properties can be set",
+                    names[at]
+                )));
+            }
+            if changes.iter().any(|(key, _)| key == "mountpoint") {
+                self.move_mountpoints(&imported, &entries, &names, changes, context)?;
+                continue;
+            }
+            let origin = context.origin();
+            imported.pool.set_props(&names, changes, &origin)?;
+            imported.apply_settings()?;
         }
         Ok(())
     }
 
-    fn select(&self, names: &[String]) -> Result<Selection> {
-        names.iter().map(|name| self.find(name)).collect()
-    }
-
-    fn change_props(
-        self: &Arc<Self>,
-        imported: &Arc<Imported>,
-        entry: &Arc<Entry>,
-        changes: &[(String, Option<String>)],
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let _admin = imported.lock()?;
-        let name = imported.pool.name_of(entry.id)?;
-        if entry.is_snapshot()
-            && !changes
-                .iter()
-                .all(|(key, _)| properties::is_user_property(key))
-        {
-            return Err(Failure::usage(format!(
-                "'{name}' is a snapshot; only user properties can be set"
-            )));
-        }
-        if changes.iter().any(|(key, _)| key == "mountpoint") {
-            return self.move_mountpoint(imported, entry, changes, context);
-        }
-        imported.pool.set_props(&name, changes, &context.origin())?;
-        imported.apply_settings()
-    }
-
     /// Sets properties of which one says where to mount. What follows it moves, and what could not
     /// be mounted for it before is mounted.
-    fn move_mountpoint(
+    fn move_mountpoints(
         self: &Arc<Self>,
         imported: &Arc<Imported>,
-        entry: &Arc<Entry>,
+        entries: &[Arc<Entry>],
+        names: &[String],
         changes: &[(String, Option<String>)],
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let heads = imported.heads_below(entry)?;
+        let mut heads = BTreeMap::new();
+        for entry in entries {
+            let below = imported.heads_below(entry)?.into_iter();
+            heads.extend(below.map(|head| (head.id, head)));
+        }
         let mut moving = Vec::new();
         let mut waiting = Vec::new();
-        for head in heads {
+        for head in heads.values() {
             let mounted = imported.mounts.lock().get(&head.id).map(|s| s.by_property);
-            let (before, _) = properties::mountpoint(&imported.pool, &head)?;
+            let (before, _) = properties::mountpoint(&imported.pool, head)?;
             match (mounted, before) {
                 (Some(true), _) => moving.push(head.id),
                 (Some(false), _) | (None, Mountpoint::Path(_)) => {}
@@ -246,8 +268,7 @@ impl Daemon {
         }
         let unmounted = self.unmount_all(imported, &moving, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
-        let name = imported.pool.name_of(entry.id)?;
-        let changed = imported.pool.set_props(&name, changes, &context.origin());
+        let changed = imported.pool.set_props(names, changes, &context.origin());
         imported.apply_settings()?;
         let still_has_place = |was: &Unmounted| {
             let entry = imported.pool.entry(was.id)?;
@@ -381,22 +402,32 @@ fn all_done(
     }
 }
 
-fn create_one(
+/// Makes datasets, each below the one before, all or none.
+fn create_all(
     imported: &Arc<Imported>,
-    name: &str,
-    plan: Plan,
+    plans: Vec<(String, Plan)>,
     context: &mut Context<'_>,
-) -> Result<Arc<Entry>> {
-    let Some((above, _)) = name.rsplit_once('/') else {
+) -> Result<Vec<Arc<Entry>>> {
+    let first = plans.first().and_then(|(name, _)| name.rsplit_once('/'));
+    let Some((above, _)) = first else {
         return Err(Failure::usage("a pool is made with 'pool create'"));
     };
-    let parent = imported.pool.find(above)?;
-    let (new, key) = plan.carry_out(Some((imported, &parent)), name)?;
-    let entry = imported.pool.create_dataset(name, new, &context.origin())?;
-    if let Some(key) = key {
-        imported.keys.lock().insert(entry.id, key);
+    // Those between have its suite and its key: they have no properties of their own.
+    let above = imported.pool.find(above)?;
+    let mut all = Vec::new();
+    let mut keys = Vec::new();
+    for (name, plan) in plans {
+        let (new, key) = plan.carry_out(Some((imported, &above)), &name)?;
+        all.push((name, new));
+        keys.push(key);
     }
-    Ok(entry)
+    let made = imported.pool.create_datasets(all, &context.origin())?;
+    for (entry, key) in made.iter().zip(keys) {
+        if let Some(key) = key {
+            imported.keys.lock().insert(entry.id, key);
+        }
+    }
+    Ok(made)
 }
 
 /// The suite of the nearest dataset above a name.

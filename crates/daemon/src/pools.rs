@@ -178,6 +178,12 @@ impl Daemon {
         if self.pool(name).is_ok() {
             return Err(already_imported(name));
         }
+        // Whoever has the devices can have written any name there.
+        pool::check_pool_name(name).map_err(|error| {
+            let mut failure = Failure::from(error);
+            failure.message += "; import the pool by its guid under a new name";
+            failure
+        })?;
         if import.read_only && import.new_name.is_some() {
             return Err(Failure::usage(
                 "a name is written to the devices; import the pool without readonly=on, or \

@@ -2,7 +2,7 @@
 //! with so many takes to be opened.
 //!
 //! ```text
-//! cargo run --release -p strongroom-dataset --example scale [flat] [COUNT...]
+//! cargo run --release -p strongroom-dataset --example scale [flat] [cache=MIB] [COUNT...]
 //! ```
 //!
 //! The files are empty, in directories of a thousand, or with `flat` in a single one. Each figure is
@@ -22,11 +22,6 @@ use dataset::{EngineOptions, Files, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, RenameMode};
 
-const OPTIONS: EngineOptions = EngineOptions {
-    cache_bytes: 256 << 20,
-    dirty_bytes: 64 << 20,
-    seal_threads: 0,
-};
 /// Operations of each kind that are measured.
 const SAMPLE: u64 = 10_000;
 /// Entries of a directory, unless there is only one.
@@ -35,10 +30,16 @@ const SPREAD: u64 = 1000;
 fn main() {
     let mut counts = Vec::new();
     let mut flat = false;
+    let mut options = EngineOptions {
+        cache_bytes: 2 << 30,
+        dirty_bytes: 64 << 20,
+        seal_threads: 0,
+    };
     for argument in std::env::args().skip(1) {
-        match argument.parse() {
-            Ok(count) => counts.push(count),
-            Err(_) => flat = argument == "flat",
+        match (argument.parse(), argument.strip_prefix("cache=")) {
+            (Ok(count), _) => counts.push(count),
+            (_, Some(cache)) => options.cache_bytes = cache.parse::<u64>().expect("MiB") << 20,
+            _ => flat = argument == "flat",
         }
     }
     if counts.is_empty() {
@@ -59,7 +60,7 @@ fn main() {
         "pool MiB"
     );
     for count in counts {
-        measure(count, flat);
+        measure(count, flat, options);
     }
     println!("microseconds of processor time for each operation (readdir: each entry)");
 }
@@ -121,12 +122,12 @@ fn node(kind: Kind) -> NewNode {
     }
 }
 
-fn measure(count: u64, flat: bool) {
+fn measure(count: u64, flat: bool, options: EngineOptions) {
     let bytes = (64 << 20) + count as usize * 3072;
     let meter = Arc::new(DeviceMeter::default());
     let device = Metered::new(MemoryDevice::new(bytes), Arc::clone(&meter));
     let device: Arc<dyn BlockDevice> = Arc::new(device);
-    let pool = BenchPool::create(Arc::clone(&device), OPTIONS);
+    let pool = BenchPool::create(Arc::clone(&device), options);
     let mut tree = Tree {
         files: pool.open(Settings::default()),
         dirs: Vec::new(),
@@ -143,10 +144,11 @@ fn measure(count: u64, flat: bool) {
     let dirs = std::mem::take(&mut tree.dirs);
     tree.files.close().expect("room");
     let used = pool.used() >> 20;
-    drop((tree, pool));
+    drop(tree);
+    pool.export();
     let before = meter.read.totals().bytes;
     let begin = Instant::now();
-    let pool = BenchPool::import(device, OPTIONS);
+    let pool = BenchPool::import(device, options);
     let files = pool.open(Settings::default());
     let opened = begin.elapsed();
     let read = meter.read.totals().bytes - before;

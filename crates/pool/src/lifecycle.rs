@@ -132,6 +132,30 @@ pub(crate) fn log_internal(
     log(commit, state, origin, Some(line));
 }
 
+fn create_one(
+    commit: &Commit<'_>,
+    state: &mut State,
+    name: &str,
+    new: NewDataset,
+    origin: &Origin,
+) -> Result<Arc<Entry>> {
+    let (parent, last) = free_name(state, name)?;
+    check_props(name, &new.props)?;
+    if new.suite != 0 && !new.is_key_root && state.entry(parent)?.key_root == 0 {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "there is no key above it to inherit".into(),
+        });
+    }
+    let id = insert(commit, state, new, parent, &last)?;
+    let entry = Arc::clone(state.entry(id)?);
+    log_internal(commit, state, origin, "create", &entry);
+    if entry.keyring.is_some() {
+        log_internal(commit, state, origin, "keyring created", &entry);
+    }
+    Ok(entry)
+}
+
 impl Pool {
     /// Writes a line into the history.
     pub fn record(&self, origin: &Origin) -> Result<()> {
@@ -148,24 +172,22 @@ impl Pool {
         new: NewDataset,
         origin: &Origin,
     ) -> Result<Arc<Entry>> {
+        let mut made = self.create_datasets(vec![(name.into(), new)], origin)?;
+        Ok(made.pop().expect("one is made"))
+    }
+
+    /// Makes datasets, all or none, each below one that is there or that comes before it.
+    pub fn create_datasets(
+        &self,
+        all: Vec<(String, NewDataset)>,
+        origin: &Origin,
+    ) -> Result<Vec<Arc<Entry>>> {
         self.shared.commit_with(|commit, state| {
-            let (parent, last) = free_name(state, name)?;
-            check_props(name, &new.props)?;
-            if new.suite != 0 && !new.is_key_root && state.entry(parent)?.key_root == 0 {
-                return Err(Error::Refused {
-                    name: name.into(),
-                    reason: "there is no key above it to inherit".into(),
-                });
-            }
-            let _room = commit.room_for_entries(1, text_bytes(&new.props))?;
-            let id = insert(commit, state, new, parent, &last)?;
             log(commit, state, origin, None);
-            let entry = Arc::clone(state.entry(id)?);
-            log_internal(commit, state, origin, "create", &entry);
-            if entry.keyring.is_some() {
-                log_internal(commit, state, origin, "keyring created", &entry);
-            }
-            Ok(entry)
+            let texts = all.iter().map(|(_, new)| text_bytes(&new.props)).sum();
+            let _room = commit.room_for_entries(all.len(), texts)?;
+            let create = |(name, new): (String, _)| create_one(commit, state, &name, new, origin);
+            all.into_iter().map(create).collect()
         })
     }
 
@@ -247,25 +269,28 @@ impl Pool {
         }
     }
 
-    /// Sets and, where the value is `None`, unsets properties.
+    /// Sets and, where the value is `None`, unsets properties of datasets, all or none.
     pub fn set_props(
         &self,
-        name: &str,
+        names: &[String],
         changes: &[(String, Option<String>)],
         origin: &Origin,
     ) -> Result<()> {
         self.shared.commit_with(|commit, state| {
-            let id = state.find(name)?.id;
-            let entry = state.edit(id)?;
-            for (key, value) in changes {
-                match value {
-                    Some(value) => entry.props.insert(key.clone(), value.clone()),
-                    None => entry.props.remove(key),
-                };
+            let mut texts = 0;
+            for name in names {
+                let id = state.find(name)?.id;
+                let entry = state.edit(id)?;
+                for (key, value) in changes {
+                    match value {
+                        Some(value) => entry.props.insert(key.clone(), value.clone()),
+                        None => entry.props.remove(key),
+                    };
+                }
+                check_props(name, &entry.props)?;
+                texts += text_bytes(&entry.props);
             }
-            check_props(name, &entry.props)?;
-            let texts = text_bytes(&entry.props);
-            let _room = commit.room_for_entries(1, texts)?;
+            let _room = commit.room_for_entries(names.len(), texts)?;
             log(commit, state, origin, None);
             Ok(())
         })

@@ -288,8 +288,12 @@ fn the_history_says_who_did_what() {
             who: "ann on host".into(),
             text: format!("strongroom set note:n={n} tank"),
         };
-        pool.set_props("tank", &[("note:n".into(), Some(n.to_string()))], &origin)
-            .unwrap();
+        pool.set_props(
+            &["tank".into()],
+            &[("note:n".into(), Some(n.to_string()))],
+            &origin,
+        )
+        .unwrap();
     }
     drop(pool);
     let pool = open_on(&devices).unwrap();

@@ -50,6 +50,10 @@ impl BenchPool {
         BenchPool { pool, options }
     }
 
+    pub(crate) fn export(self) {
+        self.pool.export().expect("nothing is open");
+    }
+
     /// Opens the dataset.
     pub(crate) fn open(&self, settings: Settings) -> Arc<Files> {
         let (random, clock) = (Arc::new(SystemRandom), Arc::new(Now));
