@@ -55,6 +55,42 @@ fn odd_names_are_refused_or_kept() {
 }
 
 #[test]
+fn several_datasets_change_together_or_not_at_all() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok("create -p tank/a/b/c");
+    place.ok("create tank/d");
+    place.ok("snapshot tank/d@s");
+    let lines = |what: &str| place.ok("pool history tank").matches(what).count();
+    assert_eq!(lines("create -p tank/a/b/c"), 1);
+    assert_eq!(place.ok("list -H -o name -r tank/a").lines().count(), 3);
+
+    place.ok("set atime=off compression=zstd tank/a tank/d tank/a");
+    assert_eq!(lines("set atime=off"), 1);
+    let values = place.ok("get -H -o value atime,compression tank/a tank/d");
+    assert_eq!(values, "off\nzstd\noff\nzstd\n");
+    // One of them cannot have it.
+    place.fails("set atime=on tank/a tank/d@s tank/d", USAGE);
+    place.fails("set atime=on tank/a tank/nothing", NOT_FOUND);
+    assert_eq!(
+        place.ok("get -H -o value atime tank/a tank/d"),
+        "off\noff\n"
+    );
+    place.ok("set note:x=1 tank/a tank/d@s");
+    assert_eq!(place.ok("get -H -o value note:x tank/a tank/d@s"), "1\n1\n");
+
+    place.ok("inherit -r atime tank");
+    assert_eq!(lines("inherit -r atime tank"), 1);
+    assert_eq!(
+        place.ok("get -H -o source atime tank/a tank/d"),
+        "default\ndefault\n"
+    );
+    // Nothing is left of a creation that is refused.
+    place.fails("create -p -o recordsize=3K tank/x/y", USAGE);
+    place.fails("list tank/x", NOT_FOUND);
+}
+
+#[test]
 fn arguments_that_are_no_utf8_are_refused_but_for_paths() {
     let place = Place::new();
     let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());

@@ -113,6 +113,35 @@ fn damaged_pools_are_refused() {
     refuses(&place, &copy, TOO_NEW, "999");
 }
 
+/// Whoever has the devices can write any name into them.
+#[test]
+fn a_name_that_no_pool_can_have_is_refused() {
+    let (place, file) = exported();
+    let mut image = fs::read(&file).unwrap();
+    for frame in image.chunks_exact_mut(BLOCK as usize) {
+        if !frame.starts_with(b"SR-SUPER") {
+            continue;
+        }
+        if let Some(at) = find(frame, b"tank") {
+            frame[at..at + 4].copy_from_slice(b"t/..");
+        }
+        let (content, sum) = frame.split_at_mut(BLOCK as usize - 32);
+        sum.copy_from_slice(blake3::hash(content).as_bytes());
+    }
+    fs::write(&file, image).unwrap();
+    let import = format!("pool import -N -d {}", file.display());
+    let refused = place.fails(&format!("{import} -a"), USAGE);
+    assert!(
+        refused.contains("by its guid under a new name"),
+        "{refused}"
+    );
+    let found = place.ok(&format!("--json pool import -d {}", file.display()));
+    let guid = found.split("\"guid\": \"").nth(1).unwrap();
+    let guid = guid.split('"').next().unwrap();
+    place.ok(&format!("{import} {guid} rescued"));
+    assert_eq!(place.ok("list -H -o name"), "rescued\nrescued/home\n");
+}
+
 #[test]
 fn a_pool_that_may_not_be_written_can_be_read() {
     let (mut place, file) = exported();
