@@ -14,8 +14,10 @@ use crate::files::Files;
 
 /// More than this is not logged: a commit writes it, to where it stays.
 const STEPS_MAX: usize = 256 << 10;
-/// Steps of several callers go into one entry up to this many bytes.
+/// An entry has no more bytes of steps.
 const ENTRY_STEPS_MAX: usize = 512 << 10;
+
+const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
 /// A log begins with this many bytes,
 const LOG_MIN: u64 = 1 << 20;
@@ -171,8 +173,11 @@ impl Files {
         Ok(())
     }
 
-    /// Writes an entry, or commits if there is no room for one.
+    /// Writes an entry, or commits if it is too long for one or there is no room.
     fn append(&self, steps: &[u8]) -> Result<()> {
+        if steps.len() > ENTRY_STEPS_MAX {
+            return self.sync_all();
+        }
         let len = LOG_HEADER + PREAMBLE + steps.len();
         let len = len.next_multiple_of(4096) - LOG_HEADER;
         let seal = |chain, sequence| {

@@ -14,7 +14,7 @@ pub const LOG_HEADER: usize = 192;
 const COVERED: usize = LOG_HEADER - 32;
 
 /// An entry is no longer than this.
-const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
+pub(crate) const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
 
 /// What is in the clear of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

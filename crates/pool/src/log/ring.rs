@@ -5,6 +5,7 @@
 
 use store::UNIT;
 
+use super::entry::ENTRY_MAX;
 use super::{CHUNKS_MAX, LogHead};
 use crate::commit::Commit;
 use crate::entry::Entry;
@@ -137,9 +138,13 @@ impl Ring {
         }
     }
 
-    /// The place of the next entry, of `len` bytes. `None` if there is no room for it now.
+    /// The place of the next entry, of `len` bytes. `None` if there is no room for it now, or no entry
+    /// is as long.
     pub(crate) fn reserve(&mut self, len: u32) -> Option<Reserved> {
         assert!(self.writing.is_none(), "one entry is written at a time");
+        if len as usize > ENTRY_MAX {
+            return None;
+        }
         let fits = |position: &Position| {
             let chunk = self.chunks.get(position.chunk);
             chunk.is_some_and(|chunk| chunk.size() - position.offset >= len)
@@ -311,4 +316,49 @@ impl Ring {
 
 fn total(chunks: &[Addr]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.size())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use store::SegmentId;
+
+    use super::*;
+
+    fn ring(sizes: &[u32]) -> Ring {
+        let mut ring = Ring::new(&LogHead::default());
+        let chunk = |(n, size): (usize, &u32)| Addr::new(SegmentId::new(0, n as u32), 0, *size);
+        ring.chunks = sizes.iter().enumerate().map(chunk).collect();
+        ring
+    }
+
+    #[test]
+    fn entries_fill_chunk_after_chunk() {
+        let mut ring = ring(&[65536, 65536]);
+        for (n, segment) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+            let reserved = ring.reserve(24576).unwrap();
+            assert_eq!(reserved.sequence, 1 + n);
+            assert_eq!(reserved.place.segment(), SegmentId::new(0, segment));
+            assert_eq!(reserved.flushed, n);
+            ring.written();
+        }
+        assert!(ring.reserve(24576).is_none());
+        assert_eq!(ring.room(), (16384, 131_072));
+    }
+
+    #[test]
+    fn an_abandoned_entry_leaves_no_gap() {
+        let mut ring = ring(&[65536]);
+        let first = ring.reserve(8192).unwrap();
+        ring.abandon();
+        let second = ring.reserve(4096).unwrap();
+        assert_eq!((first.sequence, first.place.offset()), (1, 0));
+        assert_eq!((second.sequence, second.place.offset()), (1, 0));
+    }
+
+    #[test]
+    fn no_entry_is_written_that_could_not_be_read() {
+        let mut ring = ring(&[8 << 20]);
+        assert!(ring.reserve(ENTRY_MAX as u32 + 4096).is_none());
+        assert!(ring.reserve(ENTRY_MAX as u32).is_some());
+    }
 }
