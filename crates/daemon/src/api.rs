@@ -3,12 +3,14 @@
 //! Everything here travels as JSON in frames (see [`crate::wire`]); secrets do not, they have frames
 //! of their own.
 
+mod anchor;
 mod report;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, HistoryRow, ImportablePool,
     InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow, PoolIo,
@@ -246,6 +248,16 @@ pub enum Command {
         /// Check that every unit belongs to exactly one thing.
         check: bool,
     },
+    /// What to keep elsewhere of the state of datasets.
+    Anchor {
+        /// With everything below them; all if none is named.
+        names: Vec<String>,
+    },
+    /// Compare datasets with what was kept.
+    AnchorVerify {
+        /// What was kept.
+        anchors: Vec<Anchor>,
+    },
     /// Whether the daemon runs, and with what.
     DaemonStatus,
     /// Unmount everything and end.
@@ -381,6 +393,10 @@ pub enum Reply {
     History(Vec<HistoryRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
+    /// Anchors.
+    Anchors(Vec<Anchor>),
+    /// Anchors beside the present.
+    AnchorRows(Vec<AnchorRow>),
     /// An inspection.
     Inspection(Box<Inspection>),
     /// The daemon.

@@ -185,7 +185,7 @@ fn pointer_row(what: String, ptr: &RecordPtr) -> PointerRow {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

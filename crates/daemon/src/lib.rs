@@ -3,6 +3,7 @@
 //! [`client`] is the commands' side, [`api`] what both sides say, [`wire`] how. [`serve`] is the
 //! daemon itself.
 
+mod anchor;
 pub mod api;
 pub mod client;
 mod datasets;

@@ -290,6 +290,10 @@ impl Daemon {
                 let inspection = self.inspect(&target, detail, check)?;
                 Ok(Reply::Inspection(Box::new(inspection)))
             }
+            Command::Anchor { names } => self.anchors(&names).map(Reply::Anchors),
+            Command::AnchorVerify { anchors } => {
+                self.check_anchors(&anchors).map(Reply::AnchorRows)
+            }
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => Err(Failure::other(format!("{other:?} is not served here"))),
         }

@@ -470,6 +470,15 @@ fn read_header(open: &OpenDataset, sealer: &Sealer, name: &str) -> Result<Option
     })
 }
 
+/// Checks the seal over a dataset or snapshot with the keys of its keyring.
+///
+/// # Errors
+/// [`Error::Damaged`] if the seal is not the key holder's.
+pub fn verify_seal(pool: &Pool, entry: &Entry, keys: Vec<DataKeys>) -> Result<()> {
+    let sealer = Sealer::new(entry.family, keys)?;
+    check_seal(pool, entry, &sealer, &pool.name_of(entry.id)?)
+}
+
 /// Checks the seal over the whole dataset, so that no mixture of old and new parts is opened.
 fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
     let is_new = entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty);

@@ -17,7 +17,7 @@ mod tree;
 
 pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
-pub use files::{Atime, Files, PrimaryCache, Settings};
+pub use files::{Atime, Files, PrimaryCache, Settings, verify_seal};
 pub use log::SyncMode;
 #[doc(hidden)]
 pub use measure::SealPipeline;

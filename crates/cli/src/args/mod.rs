@@ -26,7 +26,9 @@ pub(crate) use pool::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
     PoolList, PoolScrub, PoolStatus,
 };
-pub(crate) use service::{Completion, Daemon, DaemonCommand, Inspect, Manual, Shell};
+pub(crate) use service::{
+    Anchor, AnchorCommand, Completion, Daemon, DaemonCommand, Inspect, Manual, Shell,
+};
 pub(crate) use values::property;
 
 /// Encrypted storage in user space: pools, datasets, keys
@@ -84,6 +86,7 @@ pub(crate) enum Command {
     Key(Key),
     Keygen(Keygen),
     Inspect(Inspect),
+    Anchor(Anchor),
     Daemon(Daemon),
     Completion(Completion),
     Man(Manual),

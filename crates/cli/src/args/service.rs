@@ -43,6 +43,56 @@ pub(crate) struct Inspect {
     pub(crate) targets: Vec<String>,
 }
 
+/// Print what to keep elsewhere to notice a rollback; or verify it
+///
+/// Whoever can write to the devices of a pool can put it back, or one of its datasets, to an earlier state
+/// as a whole, and nothing in the pool tells. An anchor is a line that says which state a dataset had; keep
+/// it where he cannot write: on paper, on another machine. `anchor verify` compares. A dataset that was
+/// written to since is fine (`later`), one in an earlier state (`rolled-back`), with other contents
+/// (`replaced`) or gone (`missing`) is not; `strongroom rollback` and `destroy` look alike.
+///
+/// Load the keys first: only then the present state is known to be the key holder's (VERIFIED).
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+EXAMPLES
+  Keep the state of a pool on another machine, and compare later:
+    strongroom anchor tank | ssh backup 'cat > tank.anchor'
+    ssh backup cat tank.anchor | strongroom anchor verify
+
+JSON
+  [{\"dataset\", \"pool_guid\", \"txg\", \"guid\", \"sequence\", \"seal\"}]; of verify
+  [{\"dataset\", \"guid\", \"anchored\", \"now\", \"outcome\", \"is_verified\"}], where outcome is
+  same, later, rolled-back, replaced or missing.
+
+EXIT CODES
+  2 if a line is no anchor; 3 if there is no such dataset, or its pool is not imported; 9 if one
+  is rolled back, replaced or missing."
+)]
+pub(crate) struct Anchor {
+    /// Pools and datasets, with everything below them; all if none is given
+    #[arg(value_name = "DATASET")]
+    pub(crate) datasets: Vec<String>,
+    #[command(subcommand)]
+    pub(crate) command: Option<AnchorCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AnchorCommand {
+    /// Compare with anchors that were kept
+    #[command(after_help = "\
+EXAMPLES
+  Load the keys, and compare with what another machine kept:
+    strongroom key load -r tank
+    ssh backup cat tank.anchor | strongroom anchor verify")]
+    Verify {
+        /// A file with lines that `anchor` printed; the standard input if not given
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
 /// Run, look at or stop the daemon
 ///
 /// The daemon owns imported pools, loaded keys and mounts. It starts by itself when a command needs it,

@@ -3,6 +3,7 @@
 //! A command returns what it prints instead of printing it, so that nothing is printed by one that
 //! fails, and a closed pipe is dealt with in one place.
 
+mod anchor;
 mod dataset;
 mod generate;
 mod get;
@@ -76,6 +77,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Key(args) => key::run(args, session),
         Command::Keygen(args) => key::keygen(&args),
         Command::Inspect(args) => inspect::run(args, session),
+        Command::Anchor(args) => anchor::run(args, session),
         Command::Daemon(args) => service::run(args, session),
         Command::Completion(args) => generate::completion(&args),
         Command::Man(args) => generate::manual(&args),

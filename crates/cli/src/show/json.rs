@@ -24,7 +24,9 @@ fn guids_as_strings(json: &mut Json) {
         Json::Object(members) => {
             for (name, member) in members {
                 match member {
-                    Json::Number(number) if name == "guid" => *member = number.to_string().into(),
+                    Json::Number(number) if name.ends_with("guid") => {
+                        *member = number.to_string().into()
+                    }
                     _ => guids_as_strings(member),
                 }
             }
