@@ -437,3 +437,57 @@ fn the_list_of_snapshots_is_of_now() {
     place.ok("destroy -f tank/home@monday");
     assert_eq!(count(), 0);
 }
+
+/// The options of the mount at a directory.
+fn options_at(dir: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let dir = dir.to_str().unwrap();
+    let mut lines = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>());
+    let line = lines.find(|fields| fields[4] == dir).expect("a mount");
+    line[5].to_owned()
+}
+
+#[test]
+fn what_a_mount_refuses_follows_properties_and_options() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    place.pool("tank");
+    let dir = place.path("mnt");
+    place.ok(&format!(
+        "create -o mountpoint={} -o setuid=off tank/a",
+        dir.display()
+    ));
+    let has = |option: &str| options_at(&dir).split(',').any(|found| found == option);
+    assert!(has("nosuid") && !has("noexec") && !has("nodev") && has("rw"));
+
+    // Programs run, until they may not; at once, and again.
+    let program = dir.join("program");
+    fs::copy("/bin/true", &program).unwrap();
+    let run = || std::process::Command::new(&program).status();
+    assert!(run().unwrap().success());
+    place.ok("set exec=off devices=off tank");
+    assert!(has("noexec") && has("nodev") && has("nosuid"));
+    assert_eq!(
+        run().unwrap_err().kind(),
+        std::io::ErrorKind::PermissionDenied
+    );
+    place.ok("inherit exec tank");
+    assert!(!has("noexec") && run().unwrap().success());
+
+    // What a command says counts for its mount, also when that moves.
+    place.ok("unmount tank/a");
+    place.ok("mount -o noexec,suid,ro tank/a");
+    assert!(has("noexec") && !has("nosuid") && has("nodev") && has("ro"));
+    place.ok("set setuid=on tank/a");
+    place.ok("rename tank/a tank/b");
+    assert!(has("noexec") && has("ro"));
+    let refused = place.run(&words("mount -o exec=perhaps tank/b"));
+    assert_eq!(refused.code, USAGE, "{refused:?}");
+    place.ok("unmount tank/b");
+    place.ok("mount tank/b");
+    assert!(!has("noexec") && !has("nosuid") && has("rw"));
+}

@@ -181,6 +181,9 @@ pub enum Command {
         read_only: bool,
         /// Over a directory that is not empty.
         overlay: bool,
+        /// What else it allows, where that is not as the properties say.
+        #[serde(default)]
+        allowed: Allowed,
     },
     /// What is mounted where.
     Mounts,
@@ -262,6 +265,17 @@ pub enum Command {
     DaemonStatus,
     /// Unmount everything and end.
     DaemonStop,
+}
+
+/// What a mount allows; what the properties say where that is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    /// Programs can be run.
+    pub exec: Option<bool>,
+    /// Set-user-ID and set-group-ID bits have effect.
+    pub setuid: Option<bool>,
+    /// Device nodes can be opened.
+    pub devices: Option<bool>,
 }
 
 /// What to inspect.

@@ -12,7 +12,7 @@ use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::Pool;
 
-use crate::api::{Failure, FailureKind};
+use crate::api::{Allowed, Failure, FailureKind};
 use crate::failure::Result;
 use crate::metrics::files::FilesMeter;
 
@@ -59,6 +59,8 @@ pub(crate) struct MountState {
     pub(crate) by_property: bool,
     /// Whether it may be mounted over a directory that is not empty.
     pub(crate) overlay: bool,
+    /// What the command that mounted it said of what it allows.
+    pub(crate) allowed: Allowed,
 }
 
 /// Wakes the threads that look after pools.

@@ -7,7 +7,7 @@ use dataset::{Files, Mounted};
 use pool::Entry;
 use vfs::Caller;
 
-use crate::api::{Failure, FailureKind, MountRow};
+use crate::api::{Allowed, Failure, FailureKind, MountRow};
 use crate::failure::Result;
 use crate::imported::{Imported, MountState};
 use crate::metrics::files::{FilesMeter, MeteredFiles};
@@ -22,6 +22,8 @@ pub(crate) struct HowToMount {
     pub(crate) read_only: bool,
     /// Over a directory that is not empty.
     pub(crate) overlay: bool,
+    /// What it allows, where that is not as the properties say.
+    pub(crate) allowed: Allowed,
     /// Owns the root directory of a new dataset.
     pub(crate) owner: Caller,
 }
@@ -80,12 +82,10 @@ impl Daemon {
                 Some(mounted),
             )
         };
-        let is_root = rustix::process::geteuid().is_root();
         let options = fuse::Options {
             fs_name: name.clone(),
-            read_only,
-            allow_other: is_root,
-            ..fuse::Options::default()
+            allow_other: rustix::process::geteuid().is_root(),
+            ..imported.restrictions(entry, read_only, &how.allowed)?
         };
         let meter = Arc::new(FilesMeter::default());
         let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
@@ -101,6 +101,7 @@ impl Daemon {
             read_only,
             by_property: how.dir.is_none(),
             overlay: how.overlay,
+            allowed: how.allowed,
         };
         imported.mounts.lock().insert(entry.id, state);
         Ok(dir)
@@ -122,6 +123,7 @@ impl Daemon {
                 dir: None,
                 read_only: true,
                 overlay: false,
+                allowed: Allowed::default(),
                 owner: Caller::default(),
             };
             daemon
@@ -273,6 +275,7 @@ impl Imported {
                 by_property: state.by_property,
                 read_only: state.read_only,
                 overlay: state.overlay,
+                allowed: state.allowed,
             })
             .collect()
     }
@@ -315,6 +318,26 @@ impl Imported {
             .collect()
     }
 
+    /// What a mount does not allow, by what its command said and else by its properties.
+    fn restrictions(
+        &self,
+        entry: &Entry,
+        read_only: bool,
+        allowed: &Allowed,
+    ) -> Result<fuse::Options> {
+        let is_on = |said: Option<bool>, property| match said {
+            Some(said) => Ok(said),
+            None => properties::effective(&self.pool, entry, property).map(|(v, _)| v == "on"),
+        };
+        Ok(fuse::Options {
+            read_only,
+            noexec: !is_on(allowed.exec, "exec")?,
+            nosuid: !is_on(allowed.setuid, "setuid")?,
+            nodev: !is_on(allowed.devices, "devices")?,
+            ..fuse::Options::default()
+        })
+    }
+
     /// Has open datasets follow their properties as they are now.
     pub(crate) fn apply_settings(&self) -> Result<()> {
         for (id, state) in self.mounts.lock().iter() {
@@ -322,6 +345,8 @@ impl Imported {
             let mut settings = properties::settings(&self.pool, &entry)?;
             settings.read_only |= state.read_only;
             state.files.set_settings(settings);
+            let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
+            state.mount.follow(&options)?;
             if let Some(mounted) = &state.mounted {
                 let (snapdir, _) = properties::effective(&self.pool, &entry, "snapdir")?;
                 mounted.set_visible(snapdir == "visible");
@@ -352,6 +377,7 @@ pub(crate) struct Unmounted {
     by_property: bool,
     read_only: bool,
     overlay: bool,
+    allowed: Allowed,
 }
 
 impl Unmounted {
@@ -423,6 +449,7 @@ impl Daemon {
                 dir: (!was.by_property).then_some(was.dir),
                 read_only: was.read_only,
                 overlay: was.overlay,
+                allowed: was.allowed,
                 owner: Caller::default(),
             };
             failures.extend(self.mount(&was.imported, &entry, &how).err());
@@ -459,6 +486,7 @@ impl Daemon {
                 dir: None,
                 read_only: false,
                 overlay: false,
+                allowed: Allowed::default(),
                 owner,
             };
             failures.extend(self.mount(imported, entry, &how).err());

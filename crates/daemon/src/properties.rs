@@ -46,6 +46,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     property("atime", "on | off", "on", is_on_off),
     property("relatime", "on | off", "on", is_on_off),
     property("readonly", "on | off", "off", is_on_off),
+    property("exec", "on | off", "on", is_on_off),
+    property("setuid", "on | off", "on", is_on_off),
+    property("devices", "on | off", "on", is_on_off),
     Definition {
         inherits: false,
         ..property("canmount", "on | off | noauto", "on", |v| {

@@ -243,11 +243,13 @@ impl Daemon {
                 load_keys,
                 read_only,
                 overlay,
+                allowed,
             } => {
                 let how = HowToMount {
                     dir,
                     read_only,
                     overlay,
+                    allowed,
                     owner: context.caller(),
                 };
                 self.mount_one(&name, load_keys, &how, context).map(done)

@@ -111,6 +111,20 @@ impl Mount {
         &self.path
     }
 
+    /// Has the mount follow other values of `read_only`, `nosuid`, `nodev` and `noexec`. Where the
+    /// helper has mounted it stays as it was.
+    pub fn follow(&self, options: &Options) -> Result<(), Error> {
+        let is_ours = self.how == How::Ourselves && self.id.is_some() && id(&self.path) == self.id;
+        if !is_ours {
+            return Ok(());
+        }
+        let flags = flags(options) | MountFlags::BIND;
+        rustix::mount::mount_remount(&self.path, flags, "").map_err(|cause| Error::Mount {
+            path: self.path.clone(),
+            cause,
+        })
+    }
+
     /// Whether the kernel still uses the file system. After a lazy unmount by someone else
     /// (`umount -l`) that is so until its files are closed.
     pub fn is_mounted(&self) -> bool {
@@ -312,14 +326,19 @@ fn mount_ourselves(path: &Path, device: &OwnedFd, options: &Options) -> Result<(
     if options.allow_other {
         let _ = write!(data, ",allow_other");
     }
+    let flags = flags(options);
+    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
+    let kind = format!("fuse.{}", options.subtype);
+    rustix::mount::mount(options.fs_name.as_str(), path, kind, flags, data.as_c_str())
+}
+
+fn flags(options: &Options) -> MountFlags {
     let mut flags = MountFlags::empty();
     flags.set(MountFlags::RDONLY, options.read_only);
     flags.set(MountFlags::NOSUID, options.nosuid);
     flags.set(MountFlags::NODEV, options.nodev);
     flags.set(MountFlags::NOEXEC, options.noexec);
-    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
-    let kind = format!("fuse.{}", options.subtype);
-    rustix::mount::mount(options.fs_name.as_str(), path, kind, flags, data.as_c_str())
+    flags
 }
 
 fn begin(

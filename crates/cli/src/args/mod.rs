@@ -21,7 +21,7 @@ pub(crate) use dataset::{
     Type,
 };
 pub(crate) use key::{Key, KeyFormat, KeyStatus, Keygen};
-pub(crate) use mount::{Mount, Unmount};
+pub(crate) use mount::{Mount, MountOption, Unmount};
 pub(crate) use pool::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
     PoolList, PoolScrub, PoolStatus,

@@ -21,7 +21,7 @@ EXAMPLES
 
   One dataset where it belongs; one elsewhere, refusing changes:
     strongroom mount -l tank/home
-    strongroom mount -o ro tank/home /mnt/look
+    strongroom mount -o ro,noexec tank/home /mnt/look
 
   A snapshot:
     strongroom mount tank/home@monday /mnt/monday
@@ -43,9 +43,15 @@ pub(crate) struct Mount {
     /// Mount over a directory that is not empty
     #[arg(short = 'O')]
     pub(crate) overlay: bool,
-    /// `ro` refuses changes, `rw` does not
-    #[arg(short = 'o', value_name = "OPTION", value_parser = read_only_option)]
-    pub(crate) read_only: Option<bool>,
+    /// For this mount, whatever the properties say: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
+    /// `suid`, `nodev` or `dev`
+    #[arg(
+        short = 'o',
+        value_name = "OPTION,...",
+        value_delimiter = ',',
+        value_parser = mount_option
+    )]
+    pub(crate) options: Vec<MountOption>,
     /// A dataset, or a snapshot
     #[arg(value_name = "DATASET")]
     pub(crate) name: Option<String>,
@@ -54,12 +60,27 @@ pub(crate) struct Mount {
     pub(crate) dir: Option<PathBuf>,
 }
 
-fn read_only_option(text: &str) -> Result<bool, String> {
-    match text {
-        "ro" | "readonly=on" => Ok(true),
-        "rw" | "readonly=off" => Ok(false),
-        _ => Err("the only options are ro and rw".into()),
-    }
+/// What a mount is to refuse (`true` of the first) or to allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MountOption {
+    ReadOnly(bool),
+    Exec(bool),
+    Setuid(bool),
+    Devices(bool),
+}
+
+fn mount_option(text: &str) -> Result<MountOption, String> {
+    Ok(match text {
+        "ro" | "readonly=on" => MountOption::ReadOnly(true),
+        "rw" | "readonly=off" => MountOption::ReadOnly(false),
+        "exec" | "exec=on" => MountOption::Exec(true),
+        "noexec" | "exec=off" => MountOption::Exec(false),
+        "suid" | "setuid=on" => MountOption::Setuid(true),
+        "nosuid" | "setuid=off" => MountOption::Setuid(false),
+        "dev" | "devices=on" => MountOption::Devices(true),
+        "nodev" | "devices=off" => MountOption::Devices(false),
+        _ => return Err("options are ro, rw, [no]exec, [no]suid and [no]dev".into()),
+    })
 }
 
 /// Unmount datasets

@@ -3,26 +3,37 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use daemon::api::{Command, MountRow};
+use daemon::api::{Allowed, Command, MountRow};
 
 use super::{Outcome, Result, call_quiet};
-use crate::args::{Mount, Unmount};
+use crate::args::{Mount, MountOption, Unmount};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::{json, text};
 
 pub(super) fn mount(args: Mount, session: &mut Session) -> Result {
     if args.name.is_none() && !args.all {
-        if args.load_keys || args.overlay || args.read_only.is_some() {
+        if args.load_keys || args.overlay || !args.options.is_empty() {
             return Err(usage("name a dataset to mount, or give -a for all"));
         }
         return mounts(session);
+    }
+    let mut read_only = false;
+    let mut allowed = Allowed::default();
+    for option in &args.options {
+        match option {
+            MountOption::ReadOnly(is_on) => read_only = *is_on,
+            MountOption::Exec(is_on) => allowed.exec = Some(*is_on),
+            MountOption::Setuid(is_on) => allowed.setuid = Some(*is_on),
+            MountOption::Devices(is_on) => allowed.devices = Some(*is_on),
+        }
     }
     let command = Command::Mount {
         name: args.name,
         dir: args.dir.as_deref().map(absolute).transpose()?,
         load_keys: args.load_keys,
-        read_only: args.read_only == Some(true),
+        read_only,
         overlay: args.overlay,
+        allowed,
     };
     call_quiet(session, command)
 }
