@@ -146,6 +146,16 @@ impl Session {
         let mut line = String::new();
         let _ = BufReader::new(stdout).read_line(&mut line);
         let done = line == "ready\n" && self.run().is_some();
+        if !done {
+            // If a step failed without that, nobody else ends the daemon.
+            let status = self.place.run(&["daemon", "status"]);
+            assert_eq!(
+                status.code,
+                NO_DAEMON,
+                "a step failed: {}",
+                self.place.log()
+            );
+        }
         (watch.join().expect("the tracer"), done)
     }
 

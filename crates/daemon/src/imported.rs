@@ -18,6 +18,8 @@ use crate::metrics::files::FilesMeter;
 
 /// A transaction group stays open no longer than this.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+/// Who looks at a pool that was let go is done within this time.
+const DEPARTURE_MAX: Duration = Duration::from_secs(2);
 /// A scrub reads this much at a time.
 const SCRUB_STEP: u64 = 32 << 20;
 
@@ -33,6 +35,39 @@ pub(crate) struct Imported {
     alarm: Arc<Alarm>,
     leaving: AtomicBool,
     keeper: Mutex<Option<JoinHandle<()>>>,
+    /// The last field, so that it goes when the devices are closed.
+    open: Open,
+}
+
+/// Exists as long as the devices of a pool are open.
+#[derive(Default)]
+struct Open(Arc<Departure>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        *self.0.gone.lock() = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Tells when the devices of a pool that was let go are closed: whoever still looked at it, such as
+/// a thread that cleans up after a mount, may be a moment later than the command.
+#[derive(Default)]
+pub(crate) struct Departure {
+    gone: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Departure {
+    /// Waits until they are. False if something keeps them open: a command that waits for somebody
+    /// to type a key.
+    pub(crate) fn wait(&self) -> bool {
+        let mut gone = self.gone.lock();
+        let is_open = |gone: &mut bool| !*gone;
+        self.changed
+            .wait_while_for(&mut gone, is_open, DEPARTURE_MAX);
+        *gone
+    }
 }
 
 /// The right to change a pool, and what is loaded and mounted of it.
@@ -98,6 +133,7 @@ impl Imported {
             alarm: Arc::clone(alarm),
             leaving: AtomicBool::new(false),
             keeper: Mutex::default(),
+            open: Open::default(),
         });
         imported.hire_keeper();
         imported
@@ -146,6 +182,11 @@ impl Imported {
                 Ok(())
             }
         }
+    }
+
+    /// Tells when its devices are closed.
+    pub(crate) fn departure(&self) -> Arc<Departure> {
+        Arc::clone(&self.open.0)
     }
 
     /// Wakes the pool's thread, for work that it may not know of.

@@ -292,13 +292,14 @@ impl Daemon {
             Err(error) if imported.pool.suspended().is_none() => Err(error.into()),
             _ => imported.export(&mut admin),
         };
-        match exported {
-            Ok(()) => {
-                self.remove(name);
-            }
-            Err(_) => context.tell(self.mount_again(unmounted)),
+        if exported.is_err() {
+            context.tell(self.mount_again(unmounted));
+            return exported;
         }
-        exported
+        self.remove(name);
+        drop((admin, unmounted));
+        close(imported, context);
+        Ok(())
     }
 
     pub(crate) fn destroy_pool(
@@ -320,6 +321,8 @@ impl Daemon {
         imported.keys.lock().clear();
         admin.let_go();
         self.remove(name);
+        drop((admin, unmounted));
+        close(imported, context);
         Ok(destroyed?)
     }
 
@@ -371,6 +374,16 @@ impl Daemon {
             .into_iter()
             .map(|(guid, paths)| read_candidate(guid, paths))
             .collect())
+    }
+}
+
+/// Waits until a pool that was let go has closed its devices, so that they can be used again.
+fn close(imported: Arc<Imported>, context: &mut Context<'_>) {
+    let departure = imported.departure();
+    drop(imported);
+    if !departure.wait() {
+        let text = "another command still has the pool's devices open; they are free when it ends";
+        context.asker.notice(text.into());
     }
 }
 

@@ -268,3 +268,24 @@ fn names(daemon: &Daemon) -> Vec<String> {
     let pools = daemon.pools();
     pools.iter().map(|imported| imported.pool.name()).collect()
 }
+
+#[test]
+fn an_exported_pool_has_closed_its_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    // Someone looks at the pool a moment longer than the command that lets it go.
+    let imported = create_pool(&daemon, dir.path(), "tank");
+    let (done, is_done) = channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            command(|context| daemon.export_pool("tank", false, context)).unwrap();
+            done.send(()).unwrap();
+        });
+        let early = is_done.recv_timeout(Duration::from_millis(300));
+        assert!(early.is_err(), "its devices are still in use");
+        drop(imported);
+        is_done.recv().unwrap();
+    });
+    let path = dir.path().join("tank");
+    block::FileDevice::open(&path, block::Access::Exclusive).unwrap();
+}
