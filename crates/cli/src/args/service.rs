@@ -81,6 +81,9 @@ pub(crate) struct Anchor {
 #[derive(Debug, Subcommand)]
 pub(crate) enum AnchorCommand {
     /// Compare with anchors that were kept
+    ///
+    /// Reads lines that `anchor` printed, and says of each dataset in them whether it has gone back behind
+    /// that state. Load their keys first: VERIFIED then says whether the present state is the key holder's.
     #[command(after_help = "\
 EXAMPLES
   Load the keys, and compare with what another machine kept:
