@@ -34,6 +34,12 @@ pub fn pool(pool: &Pool) {
             }
         }
     }
+    let _ = (pool.use_spares(), pool.heal(), pool.resilver_status());
+    for _ in 0..STEPS {
+        if !matches!(pool.resilver_step(1 << 20), Ok(true)) {
+            break;
+        }
+    }
     let Ok(top) = pool.top() else { return };
     for listed in pool.list(top.id).unwrap_or_default() {
         let id = listed.entry.id;

@@ -222,6 +222,11 @@ impl FaultDevice {
         self.lock().faults.clear();
     }
 
+    /// Whether it fails, or is going to.
+    pub fn has_faults(&self) -> bool {
+        !self.lock().faults.is_empty()
+    }
+
     /// Flips bits of one byte, on the medium, behind everyone's back.
     pub fn flip(&self, offset: u64, mask: u8) {
         self.lock().current[offset as usize] ^= mask;

@@ -58,7 +58,8 @@ impl From<store::Error> for Failure {
         let kind = match error {
             E::Device(error) => return error.into(),
             E::NotAPool { .. } => FailureKind::NotFound,
-            E::MissingDevices { .. } => FailureKind::Device,
+            E::MissingDevices { .. } | E::NoMember { .. } => FailureKind::Device,
+            E::NoSuchMember { .. } => FailureKind::NotFound,
             E::InUse { .. } => FailureKind::Exists,
             E::TooSmall { .. } | E::Duplicate { .. } | E::Mismatch { .. } => FailureKind::Usage,
             E::DamagedLabel { .. }
@@ -84,7 +85,8 @@ impl From<pool::Error> for Failure {
             E::Destroyed { .. } | E::NoSuchDataset { .. } => FailureKind::NotFound,
             E::Exists { .. } => FailureKind::Exists,
             E::Busy { .. } | E::HasDependents { .. } => FailureKind::Busy,
-            E::BadName { .. } | E::Refused { .. } => FailureKind::Usage,
+            E::BadName { .. } | E::Refused { .. } | E::Device { .. } => FailureKind::Usage,
+            E::OtherHistory { .. } => FailureKind::Device,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

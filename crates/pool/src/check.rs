@@ -156,7 +156,7 @@ impl Check<'_> {
         let pool = self.pool;
         let visited = walk::visit::<()>(&pool.shared.disk, root, from, min_birth, &mut |visit| {
             match visit {
-                Visit::Node(ptr) => {
+                Visit::Node(_, ptr) => {
                     self.report.nodes += 1;
                     self.claim(what, &ptr.place);
                 }

@@ -18,6 +18,7 @@ use crate::deadlist::DeadEntry;
 use crate::error::Result;
 use crate::history;
 use crate::layout::{Identity, Node, Place, RecordPtr, checksum};
+use crate::membership;
 use crate::open::{ArrayKind, OpenDataset, Placed, SealInput};
 use crate::pool::Shared;
 use crate::reap;
@@ -285,7 +286,7 @@ impl<'a> Commit<'a> {
     }
 
     /// Writes the bitmaps of the segments that changed, and their entries in the table.
-    pub(crate) fn sync_space(&self, state: &mut State, first: bool) -> Result<()> {
+    pub(crate) fn sync_space(&self, state: &mut State) -> Result<()> {
         let (allocated, mut freed) = {
             let tally = self.tally.lock();
             (tally.allocated.clone(), tally.freed.clone())
@@ -294,9 +295,6 @@ impl<'a> Commit<'a> {
         freed.extend(replaced);
         let mut changed = self.shared.space.apply(self.txg, &allocated, &freed)?;
         self.tally.lock().freed = freed;
-        if first {
-            changed.extend(self.shared.space.system_entries());
-        }
         let mut bitmaps = Overlay::default();
         let mut table = Overlay::default();
         changed.sort_by_key(|change| change.number);
@@ -353,7 +351,11 @@ impl<'a> Commit<'a> {
         self.shared.disk.release_unwritten();
         self.shared.disk.release_unwritten_maps();
         store.flush()?;
-        store.write_superblock(self.txg, state.root.as_bytes())?;
+        let mut root = state.root.clone();
+        if state.config.is_redundant {
+            root.missed = membership::missed(&state.config, store.as_ref());
+        }
+        store.write_superblock(self.txg, root.as_bytes())?;
         Ok(store.flush()?)
     }
 

@@ -1,22 +1,126 @@
-//! What the pool keeps about itself: its devices, for people, and the key blocks that a crash may
-//! have left to wipe.
+//! What the pool keeps about itself: which devices it is made of, what became of them, the scrub and
+//! the resilver, and the key blocks that a crash may have left to wipe.
+//!
+//! A pool in which no group has ever had more than one device has version 1 of the record, which
+//! lists paths and sizes only. Version 2 belongs to the feature [`FEATURE_REDUNDANT`].
+//!
+//! [`FEATURE_REDUNDANT`]: crate::root::FEATURE_REDUNDANT
+
+use store::ErrorCounts;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::RecordPtr;
+use crate::resilver::ResilverStatus;
 use crate::scrub::ScrubStatus;
 use crate::wire::{Reader, Writer};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"CONF");
-const VERSION: u16 = 1;
+/// Devices are in groups of one, and nothing more is known of them.
+const VERSION_PLAIN: u16 = 1;
+/// Groups may have several members.
+const VERSION_REDUNDANT: u16 = 2;
+
+/// The group of a device that is in none.
+pub(crate) const NO_GROUP: u16 = store::layout::NO_GROUP;
+
+/// It was set aside until the next import only.
+const FLAG_TEMPORARY: u8 = 1;
+/// It was a spare before.
+const FLAG_WAS_SPARE: u8 = 2;
+
+/// What a device of a pool is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DeviceState {
+    /// It holds everything that its group does.
+    #[default]
+    Online = 0,
+    /// It is being brought up to date.
+    Resilvering = 1,
+    /// Somebody took it offline.
+    Offline = 2,
+    /// It failed.
+    Faulted = 3,
+    /// It was not there when the pool was imported.
+    Missing = 4,
+    /// It waits to take the place of another one.
+    Spare = 5,
+}
+
+impl DeviceState {
+    fn from_number(number: u8) -> Option<DeviceState> {
+        Some(match number {
+            0 => DeviceState::Online,
+            1 => DeviceState::Resilvering,
+            2 => DeviceState::Offline,
+            3 => DeviceState::Faulted,
+            4 => DeviceState::Missing,
+            5 => DeviceState::Spare,
+            _ => return None,
+        })
+    }
+
+    /// What the store is to do with it.
+    pub(crate) fn member_state(self) -> store::MemberState {
+        match self {
+            DeviceState::Online => store::MemberState::Online,
+            DeviceState::Resilvering => store::MemberState::Resilvering,
+            DeviceState::Faulted => store::MemberState::Faulted,
+            DeviceState::Offline | DeviceState::Missing | DeviceState::Spare => {
+                store::MemberState::Offline
+            }
+        }
+    }
+}
 
 /// A device as it was when the configuration was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConfigDevice {
     pub(crate) guid: u64,
+    /// [`NO_GROUP`] of a spare.
     pub(crate) group: u16,
     pub(crate) size: u64,
     pub(crate) path: String,
+    pub(crate) state: DeviceState,
+    /// Unless it is online: it may lack what was born after this transaction group.
+    pub(crate) from_txg: u64,
+    /// The device whose place it takes, or 0.
+    pub(crate) replaces: u64,
+    pub(crate) is_temporary: bool,
+    pub(crate) was_spare: bool,
+    pub(crate) errors: ErrorCounts,
+}
+
+impl ConfigDevice {
+    /// A device that is there, as its label says.
+    pub(crate) fn new(member: &store::MemberInfo) -> ConfigDevice {
+        ConfigDevice {
+            guid: member.guid,
+            group: member.group,
+            size: member.size,
+            path: member.name.clone(),
+            state: match member.is_spare {
+                true => DeviceState::Spare,
+                false => DeviceState::Online,
+            },
+            ..ConfigDevice::default()
+        }
+    }
+
+    /// Whether it is, or should be, a member of a group.
+    pub(crate) fn is_member(&self) -> bool {
+        self.state != DeviceState::Spare
+    }
+}
+
+/// A part of the pool's past: from one import on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    /// Drawn at the import.
+    pub(crate) guid: u64,
+    /// Its first transaction group.
+    pub(crate) start: u64,
 }
 
 /// The configuration record.
@@ -27,6 +131,12 @@ pub(crate) struct Config {
     pub(crate) wipe: Vec<u32>,
     /// The scrub under way, or the last one.
     pub(crate) scrub: ScrubStatus,
+    /// Whether the pool knows of groups with several members. The rest is empty if not.
+    pub(crate) is_redundant: bool,
+    /// The past, as far back as any device may be.
+    pub(crate) epochs: Vec<Epoch>,
+    /// The resilver under way, or the last one.
+    pub(crate) resilver: ResilverStatus,
 }
 
 impl Config {
@@ -35,14 +145,48 @@ impl Config {
             .ok_or_else(|| Error::inconsistent("configuration", "it cannot be read"))
     }
 
+    /// The devices of a group.
+    pub(crate) fn group(&self, group: u16) -> impl Iterator<Item = &ConfigDevice> {
+        let members = self.devices.iter().filter(|device| device.is_member());
+        members.filter(move |device| device.group == group)
+    }
+
+    /// Has the devices that need it resilvered, from the beginning. When it began is not known yet.
+    pub(crate) fn restart_resilver(&mut self) {
+        let needs_it = |device: &ConfigDevice| device.state == DeviceState::Resilvering;
+        match self.devices.iter().any(needs_it) {
+            true => self.resilver = ResilverStatus::running(),
+            false => self.resilver.cancel(),
+        }
+    }
+
+    /// The device with a guid.
+    pub(crate) fn device(&mut self, guid: u64) -> Option<&mut ConfigDevice> {
+        self.devices.iter_mut().find(|device| device.guid == guid)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
-        w.u32(MAGIC).u16(VERSION).u16(self.devices.len() as u16);
+        let version = match self.is_redundant {
+            true => VERSION_REDUNDANT,
+            false => VERSION_PLAIN,
+        };
+        w.u32(MAGIC).u16(version).u16(self.devices.len() as u16);
         w.u32(self.wipe.len() as u32);
         w.value(&self.scrub.to_record());
+        if self.is_redundant {
+            w.value(&self.resilver.to_record());
+            w.u32(self.epochs.len() as u32);
+            for epoch in &self.epochs {
+                w.u64(epoch.guid).u64(epoch.start);
+            }
+        }
         for device in &self.devices {
             w.u64(device.guid).u16(device.group).u64(device.size);
             w.text(&device.path);
+            if self.is_redundant {
+                put_state(&mut w, device);
+            }
         }
         for block in &self.wipe {
             w.u32(*block);
@@ -52,45 +196,97 @@ impl Config {
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Config> {
         let mut r = Reader::new(bytes);
-        if r.u32()? != MAGIC || r.u16()? != VERSION {
+        if r.u32()? != MAGIC {
             return None;
         }
+        let is_redundant = match r.u16()? {
+            VERSION_PLAIN => false,
+            VERSION_REDUNDANT => true,
+            _ => return None,
+        };
         let devices = r.u16()?;
         let wipe = r.u32()?;
-        let scrub = ScrubStatus::from_record(&r.value()?)?;
-        Some(Config {
-            scrub,
-            devices: (0..devices)
-                .map(|_| {
-                    Some(ConfigDevice {
-                        guid: r.u64()?,
-                        group: r.u16()?,
-                        size: r.u64()?,
-                        path: r.text()?,
-                    })
-                })
-                .collect::<Option<_>>()?,
-            wipe: (0..wipe).map(|_| r.u32()).collect::<Option<_>>()?,
-        })
+        let mut config = Config {
+            scrub: ScrubStatus::from_record(&r.value()?)?,
+            is_redundant,
+            ..Config::default()
+        };
+        if is_redundant {
+            config.resilver = ResilverStatus::from_record(&r.value()?)?;
+            let epochs = 0..r.u32()?;
+            config.epochs = epochs.map(|_| take_epoch(&mut r)).collect::<Option<_>>()?;
+        }
+        let devices = 0..devices;
+        config.devices = devices
+            .map(|_| take_device(&mut r, is_redundant))
+            .collect::<Option<_>>()?;
+        config.wipe = (0..wipe).map(|_| r.u32()).collect::<Option<_>>()?;
+        Some(config)
     }
+}
+
+fn take_epoch(r: &mut Reader<'_>) -> Option<Epoch> {
+    Some(Epoch {
+        guid: r.u64()?,
+        start: r.u64()?,
+    })
+}
+
+fn put_state(w: &mut Writer, device: &ConfigDevice) {
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    let flags = flag(device.is_temporary, FLAG_TEMPORARY) | flag(device.was_spare, FLAG_WAS_SPARE);
+    w.u8(device.state as u8).u8(flags);
+    w.u64(device.from_txg).u64(device.replaces);
+    let errors = &device.errors;
+    w.u64(errors.read).u64(errors.write).u64(errors.checksum);
+}
+
+fn take_device(r: &mut Reader<'_>, is_redundant: bool) -> Option<ConfigDevice> {
+    let plain = ConfigDevice {
+        guid: r.u64()?,
+        group: r.u16()?,
+        size: r.u64()?,
+        path: r.text()?,
+        ..ConfigDevice::default()
+    };
+    if !is_redundant {
+        return Some(plain);
+    }
+    let state = DeviceState::from_number(r.u8()?)?;
+    let flags = r.u8()?;
+    if flags & !(FLAG_TEMPORARY | FLAG_WAS_SPARE) != 0 {
+        return None;
+    }
+    Some(ConfigDevice {
+        state,
+        is_temporary: flags & FLAG_TEMPORARY != 0,
+        was_spare: flags & FLAG_WAS_SPARE != 0,
+        from_txg: r.u64()?,
+        replaces: r.u64()?,
+        errors: ErrorCounts {
+            read: r.u64()?,
+            write: r.u64()?,
+            checksum: r.u64()?,
+        },
+        ..plain
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn round_trip_and_total() {
-        let config = Config {
-            devices: vec![ConfigDevice {
-                guid: 1,
-                group: 2,
-                size: 3,
-                path: "/dev/disk".into(),
-            }],
-            wipe: vec![4, 5],
-            scrub: ScrubStatus::default(),
-        };
+    fn device() -> ConfigDevice {
+        ConfigDevice {
+            guid: 1,
+            group: 2,
+            size: 3,
+            path: "/dev/disk".into(),
+            ..ConfigDevice::default()
+        }
+    }
+
+    fn round_trip(config: Config) {
         let bytes = config.encode();
         assert_eq!(Config::decode(&bytes), Some(config));
         for len in 0..bytes.len() {
@@ -99,5 +295,54 @@ mod tests {
         let mut huge = bytes;
         huge[8..12].fill(0xff);
         assert_eq!(Config::decode(&huge), None);
+    }
+
+    #[test]
+    fn round_trip_and_total() {
+        round_trip(Config {
+            devices: vec![device()],
+            wipe: vec![4, 5],
+            ..Config::default()
+        });
+        round_trip(Config {
+            devices: vec![
+                ConfigDevice {
+                    state: DeviceState::Resilvering,
+                    from_txg: 6,
+                    replaces: 7,
+                    was_spare: true,
+                    errors: ErrorCounts {
+                        read: 8,
+                        write: 9,
+                        checksum: 10,
+                    },
+                    ..device()
+                },
+                ConfigDevice {
+                    state: DeviceState::Offline,
+                    is_temporary: true,
+                    ..device()
+                },
+            ],
+            wipe: vec![4, 5],
+            is_redundant: true,
+            epochs: vec![Epoch { guid: 1, start: 2 }],
+            ..Config::default()
+        });
+    }
+
+    /// What programs before mirrors wrote and read.
+    #[test]
+    fn a_plain_pool_keeps_the_first_version() {
+        let config = Config {
+            devices: vec![device()],
+            ..Config::default()
+        };
+        let bytes = config.encode();
+        assert_eq!(bytes[4..8], [1, 0, 1, 0]);
+        assert_eq!(bytes.len(), 84 + 8 + 2 + 8 + 2 + 9);
+        let mut redundant = config;
+        redundant.is_redundant = true;
+        assert_eq!(redundant.encode()[4..6], [2, 0]);
     }
 }

@@ -241,7 +241,7 @@ pub(crate) fn merge(
                 overlay.put(own.chunks.get() + slot, *chunk);
             }
             // The chunks move; the nodes above them are made anew.
-            walk::Visit::Node(node) => commit.free(&node.place),
+            walk::Visit::Node(_, node) => commit.free(&node.place),
         }
         Ok(())
     })?;
@@ -267,7 +267,7 @@ pub(crate) fn sublists(disk: &Disk, root: &RecordPtr) -> Result<Vec<(u64, Sublis
 pub(crate) fn dissolve(commit: &Commit<'_>, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {
     let all = sublists(&commit.shared.disk, root)?;
     walk::visit_all(&commit.shared.disk, root, &mut |visit| {
-        let (walk::Visit::Record(_, ptr) | walk::Visit::Node(ptr)) = visit;
+        let (walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr)) = visit;
         commit.free(&ptr.place);
         Ok(())
     })?;

@@ -19,12 +19,12 @@ use crate::error::{Error, Result};
 use crate::layout::{Addr, Identity, Node, Place, RecordPtr, ScatterMark, checksum};
 use crate::scatter::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
 use crate::space::Extent;
+use crate::suspects::Suspects;
+use crate::variants::Variants;
 
 /// The nodes and records of a store.
 pub(crate) struct Disk {
     pub(crate) store: Arc<dyn Store>,
-    /// How many units there are: no array has more nodes and records than this.
-    pub(crate) units: u64,
     nodes: Cache<[u8; 16], KnownNode>,
     node_lookups: Lookups,
     /// What a commit has placed and not written yet, by checksum.
@@ -32,7 +32,20 @@ pub(crate) struct Disk {
     maps: Cache<MapKey, Arc<Scatter>>,
     /// Maps that the commit under way has placed.
     unwritten_maps: RwLock<HashMap<MapKey, Arc<Scatter>>>,
-    pub(crate) bounds: Bounds,
+    bounds: RwLock<Arc<Bounds>>,
+    /// What was read with errors, and waits to be mended.
+    pub(crate) suspects: Suspects,
+}
+
+/// How reading something went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    /// The first copy was good.
+    Whole,
+    /// There is a good copy, or one could be put together; another one is bad.
+    WithErrors,
+    /// There is none.
+    Lost,
 }
 
 /// A node in memory, and its identity, which says its level too.
@@ -51,17 +64,33 @@ const CACHED_MAPS: usize = 4096;
 impl Disk {
     /// Reads from `store`, keeping up to `cached_nodes` nodes in memory.
     pub(crate) fn new(store: Arc<dyn Store>, cached_nodes: usize) -> Disk {
-        let segments: u64 = store.groups().iter().map(|n| u64::from(*n)).sum();
         Disk {
-            units: segments * u64::from(store.segment_size() / store::UNIT),
-            bounds: Bounds::of(store.as_ref()),
+            bounds: RwLock::new(Arc::new(Bounds::of(store.as_ref()))),
             store,
             nodes: Cache::new(cached_nodes),
             node_lookups: Lookups::default(),
             unwritten: RwLock::default(),
             maps: Cache::new(CACHED_MAPS),
             unwritten_maps: RwLock::default(),
+            suspects: Suspects::default(),
         }
+    }
+
+    /// What exists.
+    pub(crate) fn bounds(&self) -> Arc<Bounds> {
+        Arc::clone(&self.bounds.read())
+    }
+
+    /// The store has more groups than before.
+    pub(crate) fn grow(&self) {
+        *self.bounds.write() = Arc::new(Bounds::of(self.store.as_ref()));
+    }
+
+    /// How many units there are: no array has more nodes and records than this.
+    pub(crate) fn units(&self) -> u64 {
+        let bounds = self.bounds();
+        let segments: u64 = bounds.groups.iter().map(|n| u64::from(*n)).sum();
+        segments * u64::from(bounds.units)
     }
 
     /// Makes a piece of a commit readable before it is written.
@@ -102,14 +131,17 @@ impl Disk {
         Ok(scatter)
     }
 
-    /// One copy of a scatter map from the device, and its bytes, if it is whole.
+    /// One copy of a scatter map, and its bytes, from the first member that has it whole.
     pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Scatter>, Vec<u8>)> {
         let mut bytes = vec![0; store::UNIT as usize];
-        self.store
-            .read(addr.segment(), addr.offset(), &mut bytes)
-            .ok()?;
-        let scatter = Scatter::decode(&bytes, place, &self.bounds)?;
-        Some((Arc::new(scatter), bytes))
+        (0..self.store.width(addr.segment().group())).find_map(|nth| {
+            let read = self
+                .store
+                .read_nth(nth, addr.segment(), addr.offset(), &mut bytes);
+            read.ok()?;
+            let scatter = Scatter::decode(&bytes, place, &self.bounds())?;
+            Some((Arc::new(scatter), bytes.clone()))
+        })
     }
 
     /// Every unit of a record or node: of all copies, their pieces, and their maps.
@@ -145,30 +177,102 @@ impl Disk {
         }])
     }
 
-    /// Reads one copy of a record or node from the device.
-    pub(crate) fn read_copy(&self, place: &Place, copy: usize, buf: &mut [u8]) -> bool {
+    /// Reads one copy of a record or node, from the members that are asked `nth` for it, or from
+    /// others where one cannot be read.
+    fn read_copy(&self, place: &Place, copy: usize, nth: usize, buf: &mut [u8]) -> Fetched {
         let Ok(runs) = self.runs(place, copy) else {
-            return false;
+            return Fetched::Lost;
         };
-        runs.into_iter().all(|run| {
-            let piece = buf.get_mut(run.bytes);
-            piece.is_some_and(|piece| self.store.read(run.segment, run.offset, piece).is_ok())
-        })
+        let mut fetched = Fetched::Whole;
+        for run in runs {
+            let Some(piece) = buf.get_mut(run.bytes) else {
+                return Fetched::Lost;
+            };
+            let mut read = |nth| self.store.read_nth(nth, run.segment, run.offset, piece);
+            if read(nth).is_ok() {
+                continue;
+            }
+            fetched = Fetched::WithErrors;
+            let others = 1..self.store.width(run.segment.group());
+            if !others.into_iter().any(|more| read(nth + more).is_ok()) {
+                return Fetched::Lost;
+            }
+        }
+        fetched
     }
 
-    /// Reads one copy of a record or node, from the commit under way if it is not written yet.
-    fn read(&self, ptr: &RecordPtr, copy: usize, buf: &mut [u8]) -> bool {
+    /// How many members hold each byte of a place, at most.
+    fn width(&self, place: &Place) -> usize {
+        let of_copy = |copy| {
+            let runs = self.runs(place, copy).unwrap_or_default();
+            let widths = runs
+                .into_iter()
+                .map(|run| self.store.width(run.segment.group()));
+            widths.max().unwrap_or(0)
+        };
+        place.copy_numbers().map(of_copy).max().unwrap_or(0)
+    }
+
+    /// Reads the copies of a place on all members, one after the other, until `accept` takes one. If
+    /// it takes none, it is shown what can be put together from parts of them.
+    pub(crate) fn fetch(
+        &self,
+        place: &Place,
+        buf: &mut [u8],
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Fetched {
+        let mut nth = 0;
+        loop {
+            for copy in place.copy_numbers() {
+                let fetched = self.read_copy(place, copy, nth, buf);
+                if fetched != Fetched::Lost && accept(buf) {
+                    let is_first = nth == 0 && place.copy_numbers().next() == Some(copy);
+                    return if is_first {
+                        fetched
+                    } else {
+                        Fetched::WithErrors
+                    };
+                }
+            }
+            nth += 1;
+            if nth >= self.width(place) {
+                break;
+            }
+        }
+        match Variants::read(self, place).any(buf, accept) {
+            true => Fetched::WithErrors,
+            false => Fetched::Lost,
+        }
+    }
+
+    /// Reads a record or node, from the commit under way if it is not written yet.
+    fn read(
+        &self,
+        ptr: &RecordPtr,
+        slot: Option<u64>,
+        buf: &mut [u8],
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> bool {
         if let Some(piece) = self.unwritten.read().get(&ptr.place.checksum)
             && piece.bytes().len() == buf.len()
         {
             buf.copy_from_slice(piece.bytes());
-            return true;
+            if accept(buf) {
+                return true;
+            }
         }
-        self.read_copy(&ptr.place, copy, buf)
+        match self.fetch(&ptr.place, buf, accept) {
+            Fetched::Whole => true,
+            Fetched::WithErrors => {
+                self.suspects.add(slot, ptr);
+                true
+            }
+            Fetched::Lost => false,
+        }
     }
 
-    /// The node at `ptr`, which must be `level` levels above the records.
-    pub(crate) fn node(&self, ptr: &RecordPtr, level: u8) -> Result<Arc<Node>> {
+    /// The node at `ptr`, which must be `level` levels above the records. It covers `slot`.
+    pub(crate) fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
         if ptr.level() != level || !ptr.is_consistent() {
             return Err(Error::inconsistent(
                 "tree of nodes",
@@ -184,11 +288,8 @@ impl Disk {
         }
         let mut node = Arc::new(Node::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
-        let read = |bytes: &mut [u8]| {
-            let mut copies = ptr.place.copy_numbers();
-            copies.any(|copy| self.read(ptr, copy, bytes) && checksum(bytes) == ptr.place.checksum)
-        };
-        if !read(bytes) {
+        let mut is_whole = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
+        if !self.read(ptr, Some(slot), bytes, &mut is_whole) {
             return Err(Error::damaged("a node", &ptr.place.addr[0]));
         }
         if node.identity(level) != ptr.identity {
@@ -218,10 +319,12 @@ impl Disk {
             .insert(ptr.place.checksum, KnownNode { node, identity });
     }
 
-    /// Reads the copies of a record into `buf` one after the other until `accept` takes one.
+    /// Reads the copies of a record into `buf` one after the other until `accept` takes one. `slot` is
+    /// where it is in its array, if it is not one of the pool's own.
     pub(crate) fn record(
         &self,
         ptr: &RecordPtr,
+        slot: Option<u64>,
         buf: &mut Vec<u8>,
         accept: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<()> {
@@ -232,18 +335,16 @@ impl Disk {
             ));
         }
         buf.resize(ptr.place.disk_size() as usize, 0);
-        for copy in ptr.place.copy_numbers() {
-            if self.read(ptr, copy, buf) && accept(buf) {
-                return Ok(());
-            }
+        match self.read(ptr, slot, buf, accept) {
+            true => Ok(()),
+            false => Err(Error::damaged("a record", &ptr.place.addr[0])),
         }
-        Err(Error::damaged("a record", &ptr.place.addr[0]))
     }
 
     /// Reads a record whose checksum is all there is to verify it.
     pub(crate) fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>> {
         let mut buf = Vec::new();
-        self.record(ptr, &mut buf, &mut |bytes| {
+        self.record(ptr, None, &mut buf, &mut |bytes| {
             checksum(bytes) == ptr.place.checksum
         })?;
         Ok(buf)

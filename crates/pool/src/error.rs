@@ -66,6 +66,25 @@ pub enum Error {
         /// The feature bits.
         bits: u64,
     },
+    /// Two devices of a pool were used apart from each other.
+    #[error(
+        "{device} and {other} hold the same pool, but each was used without the other and they differ; \
+         import the one that you want with -d and without the other, then replace the other"
+    )]
+    OtherHistory {
+        /// One of them.
+        device: String,
+        /// One with the newest state.
+        other: String,
+    },
+    /// A change to the devices of the pool makes no sense.
+    #[error("{device}: {reason}")]
+    Device {
+        /// The device.
+        device: String,
+        /// Why not.
+        reason: String,
+    },
     /// The pool was destroyed.
     #[error("the pool '{name}' has been destroyed")]
     Destroyed {

@@ -47,17 +47,6 @@ pub struct SpaceInfo {
     pub freeing: usize,
 }
 
-/// A device of the pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Its guid.
-    pub guid: u64,
-    /// Its path.
-    pub path: String,
-    /// Bytes.
-    pub size: u64,
-}
-
 /// What a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -197,7 +186,7 @@ impl Pool {
         let visited = walk::visit(&self.shared.disk, root, 0, 0, &mut |visit| {
             Ok(match visit {
                 walk::Visit::Record(slot, ptr) => each(slot, ptr),
-                walk::Visit::Node(_) => ControlFlow::Continue(()),
+                walk::Visit::Node(..) => ControlFlow::Continue(()),
             })
         });
         visited.map(|_| ())
@@ -222,21 +211,6 @@ impl Pool {
     /// Sets bytes aside for something that is about to be written.
     pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         self.shared.space.reserve(bytes, why)
-    }
-
-    /// The devices.
-    pub fn devices(&self) -> Vec<DeviceInfo> {
-        self.shared
-            .disk
-            .store
-            .members()
-            .into_iter()
-            .map(|member| DeviceInfo {
-                guid: member.guid,
-                path: member.name,
-                size: member.size,
-            })
-            .collect()
     }
 
     /// The newest superblock as it is in memory.

@@ -14,6 +14,7 @@ use crate::commit::Commit;
 use crate::entry::KeyringRef;
 use crate::error::{Error, Result};
 use crate::layout::checksum;
+use crate::pool::Shared;
 use crate::state::State;
 use crate::wire::Writer;
 
@@ -84,6 +85,15 @@ fn used(state: &State) -> BTreeSet<u32> {
         .flat_map(|keyring| keyring.blocks.iter().copied())
         .chain(state.config.wipe.iter().copied())
         .collect()
+}
+
+impl Shared {
+    /// The key blocks that hold keyrings.
+    pub(crate) fn key_blocks_in_use(&self) -> Vec<u32> {
+        let state = self.state.read();
+        let keyrings = state.all().filter_map(|entry| entry.keyring.as_ref());
+        keyrings.flat_map(|k| k.blocks.iter().copied()).collect()
+    }
 }
 
 /// Lists a keyring's blocks for overwriting.

@@ -10,6 +10,7 @@ use crate::entry::Entry;
 use crate::error::Result;
 use crate::layout::{Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
 use crate::log::Ring;
+use crate::placing::Ticket;
 use crate::pool::{Hold, Shared};
 use crate::room::{self, NODE_BYTES};
 use crate::scatter::Allotted;
@@ -95,6 +96,7 @@ pub struct Placed {
     checksum: [u8; 16],
     identity: Identity,
     is_used: bool,
+    _ticket: Ticket,
 }
 
 impl Placed {
@@ -262,7 +264,7 @@ impl OpenDataset {
             match self
                 .shared
                 .disk
-                .record(&ptr, buf, &mut |bytes| accept(&ptr, bytes))
+                .record(&ptr, Some(slot), buf, &mut |bytes| accept(&ptr, bytes))
             {
                 Ok(()) => return Ok(Some(ptr)),
                 Err(_) if self.get(array, slot)? != ptr => {}
@@ -304,8 +306,10 @@ impl OpenDataset {
         identity: Identity,
         bytes: &[u8],
     ) -> Result<Placed> {
+        let ticket = self.shared.placing.ticket();
         let allotted = room::allot(&self.shared, array.class(), bytes.len(), array.copies())?;
         Ok(Placed {
+            _ticket: ticket,
             shared: Arc::clone(&self.shared),
             allotted,
             checksum: checksum(bytes),

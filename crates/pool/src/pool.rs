@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWri
 use store::Store;
 
 use crate::commit::Commit;
-use crate::config::{Config, ConfigDevice};
+use crate::config::{Config, ConfigDevice, Epoch};
 use crate::deadlist;
 use crate::disk::Disk;
 use crate::env::Env;
@@ -17,8 +17,10 @@ use crate::error::{Error, Result};
 use crate::keyarea;
 use crate::layout::{Place, RecordPtr};
 use crate::lifecycle;
+use crate::membership::{self, Found};
 use crate::names::check_pool_name;
 use crate::open::OpenDataset;
+use crate::placing::Placing;
 use crate::reap;
 use crate::root::{FEATURE_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
 use crate::space::{Extent, Space};
@@ -60,6 +62,9 @@ pub(crate) struct Shared {
     suspended: Mutex<Option<String>>,
     /// How long commits took.
     pub(crate) commits: Histogram,
+    /// Devices that failed and are not in the configuration as such yet.
+    pub(crate) faults: Mutex<Vec<store::Fault>>,
+    pub(crate) placing: Placing,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -156,14 +161,13 @@ impl Shared {
     ) -> Result<R> {
         let committing = self.committing.lock();
         self.check_writable()?;
-        let result = self.commit_locked(false, task);
+        let result = self.commit_locked(task);
         drop(committing);
         result
     }
 
     fn commit_locked<R>(
         self: &Arc<Self>,
-        first: bool,
         task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
     ) -> Result<R> {
         let open: Vec<Arc<OpenDataset>> = self
@@ -175,7 +179,7 @@ impl Shared {
         let begin = self.env.elapsed();
         let txg = self.close_group(&open);
         let commit = Commit::new(self, txg);
-        let outcome = self.make_durable(commit, first, &open, task);
+        let outcome = self.make_durable(commit, &open, task);
         self.commits
             .record(self.env.elapsed().saturating_sub(begin));
         outcome.unwrap_or_else(|error| Err(self.suspend(error)))
@@ -197,7 +201,6 @@ impl Shared {
     fn make_durable<R>(
         self: &Arc<Self>,
         commit: Commit<'_>,
-        first: bool,
         open: &[Arc<OpenDataset>],
         task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
     ) -> Result<Result<R>> {
@@ -209,11 +212,12 @@ impl Shared {
             dataset.enter(&commit, &mut state)?;
             deadlist::append(&commit, &mut state, dataset.dataset.id, &dataset.delta.dead)?;
         }
+        self.enter_faults(&commit, &mut state);
         let outcome = run_task(&commit, &mut state, task);
         reap::step(&commit, &mut state)?;
         state.root.time = self.env.now().into();
         commit.sync_state(&mut state)?;
-        commit.sync_space(&mut state, first)?;
+        commit.sync_space(&mut state)?;
         // The rest waits for devices. The state is what it will be, and may be read meanwhile.
         let state = RwLockWriteGuard::downgrade(state);
         commit.finish(&state)?;
@@ -238,7 +242,7 @@ impl Shared {
 
     /// Whether a commit would have anything to write.
     fn has_work(&self) -> bool {
-        self.dirty.load(Ordering::Acquire) || {
+        self.dirty.load(Ordering::Acquire) || self.has_faults() || {
             let state = self.state.read();
             !state.reap.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
         }
@@ -276,22 +280,23 @@ impl Pool {
         let disk = Arc::new(Disk::new(store, CACHED_NODES));
         let groups = disk.store.groups().len() as u32;
         let root = PoolRoot::new(name, groups, env.now());
-        let config = current_config(disk.store.as_ref(), Config::default());
+        let config = first_config(disk.store.as_ref(), env.as_ref());
         let mut state = State::new(root, 0, config);
+        state.note_redundancy();
         state.config_dirty = true;
         let space = Space::create(Arc::clone(&disk));
         let pool = Pool::assemble(disk, space, env, state, false);
-        pool.shared.commit_locked(true, |commit, state| {
-            lifecycle::create_top(commit, state, top)
-        })?;
+        pool.shared
+            .commit_locked(|commit, state| lifecycle::create_top(commit, state, top))?;
         Ok(pool)
     }
 
     /// Imports the pool on a store.
     pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+        let (txg, root) = newest_root(store.as_ref())?;
+        let config = members_of(&store, &root, txg)?;
         let disk = Arc::new(Disk::new(store, CACHED_NODES));
-        let (txg, root) = newest_root(disk.store.as_ref())?;
-        let state = State::load(&disk, root, txg)?;
+        let state = State::load(&disk, root, txg, config)?;
         let space = Space::open(Arc::clone(&disk), &state.root.table, &state.root.bitmaps)?;
         let was_active = state.root.state() == Some(PoolState::Active);
         let pool = Pool::assemble(disk, space, env, state, read_only);
@@ -327,6 +332,8 @@ impl Pool {
                 logged: AtomicBool::new(false),
                 suspended: Mutex::default(),
                 commits: Histogram::default(),
+                faults: Mutex::default(),
+                placing: Placing::default(),
             }),
         }
     }
@@ -340,9 +347,16 @@ impl Pool {
             if was_active {
                 keyarea::wipe_strays(store, &state)?;
             }
-            let config = current_config(store, state.config.clone());
-            state.config_dirty |= config != state.config;
-            state.config = config;
+            name_devices(store, &mut state.config);
+            state.config_dirty = true;
+            if state.config.is_redundant {
+                let epoch = Epoch {
+                    guid: self.shared.env.guid(),
+                    start: state.txg + 1,
+                };
+                membership::begin_epoch(&mut state.config, epoch);
+                state.note_redundancy();
+            }
         }
         Ok(())
     }
@@ -422,7 +436,7 @@ impl Pool {
             return Ok(());
         }
         self.shared.check_writable()?;
-        let result = self.shared.commit_locked(false, |_, _| Ok(()));
+        let result = self.shared.commit_locked(|_, _| Ok(()));
         drop(committing);
         result
     }
@@ -470,33 +484,49 @@ fn newest_root(store: &dyn Store) -> Result<(u64, PoolRoot)> {
         let detail = "its transaction group is impossible";
         return Err(Error::inconsistent("superblock", detail));
     }
-    let present = store.groups().len();
-    let expected = root.groups.get() as usize;
-    if present < expected {
-        return Err(Error::Store(store::Error::MissingDevices {
-            missing: expected - present,
-            expected,
-        }));
-    }
     if root.state() == Some(PoolState::Destroyed) {
         return Err(Error::Destroyed { name: root.name() });
     }
     Ok((*txg, root))
 }
 
-/// The configuration as the devices say now.
-fn current_config(store: &dyn Store, old: Config) -> Config {
-    Config {
-        devices: store
-            .members()
-            .into_iter()
-            .map(|member| ConfigDevice {
-                guid: member.guid,
-                group: member.group,
-                size: member.size,
-                path: member.name,
-            })
-            .collect(),
-        ..old
+/// The configuration of a pool with its devices as they are found, which the store uses from now on.
+fn members_of(store: &Arc<dyn Store>, root: &PoolRoot, txg: u64) -> Result<Config> {
+    let found = Found {
+        store: store.as_ref(),
+        root,
+        txg,
+    };
+    found.refuse_empty()?;
+    let disk = Disk::new(Arc::clone(store), 0);
+    let mut config = Config::load(&disk, &root.config).map_err(|error| found.explain(error))?;
+    found.recognize(&mut config)?;
+    Ok(config)
+}
+
+/// The configuration of a new pool.
+fn first_config(store: &dyn Store, env: &dyn Env) -> Config {
+    let devices: Vec<ConfigDevice> = store.members().iter().map(ConfigDevice::new).collect();
+    let mut config = Config {
+        is_redundant: devices.len() > store.groups().len(),
+        devices,
+        ..Config::default()
+    };
+    if config.is_redundant {
+        config.epochs.push(Epoch {
+            guid: env.guid(),
+            start: 1,
+        });
+    }
+    config
+}
+
+/// Where the devices are now.
+fn name_devices(store: &dyn Store, config: &mut Config) {
+    for member in store.members() {
+        if let Some(device) = config.device(member.guid) {
+            device.path = member.name;
+            device.size = member.size;
+        }
     }
 }

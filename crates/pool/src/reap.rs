@@ -112,7 +112,7 @@ impl ReapJob {
                 walk::Visit::Record(slot, _) if *budget == 0 => {
                     return Ok(ControlFlow::Break(slot));
                 }
-                walk::Visit::Record(_, ptr) | walk::Visit::Node(ptr) => ptr,
+                walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr) => ptr,
             };
             *budget = budget.saturating_sub(1);
             if ptr.level() == 0 && what == Reap::DeadRecords {

@@ -23,8 +23,8 @@ pub(crate) fn allot(shared: &Shared, class: Class, len: usize, copies: usize) ->
     match whole(&shared.space, class, units, copies) {
         Err(Error::NoSpace) if units > 1 && class != Class::System => {
             let mut taken = Vec::new();
-            let bounds = &shared.disk.bounds;
-            let gathered = gather(&shared.space, bounds, class, (units, copies), &mut taken);
+            let bounds = shared.disk.bounds();
+            let gathered = gather(&shared.space, &bounds, class, (units, copies), &mut taken);
             if gathered.is_err() {
                 shared.space.release(taken);
             }

@@ -3,6 +3,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::config::NO_GROUP;
 use crate::error::{Error, Result};
 use crate::layout::{RecordPtr, SLOT_LIMIT};
 
@@ -12,8 +13,15 @@ pub(crate) const FEATURE_SCATTERED: u64 = 1;
 /// Datasets may have logs. Set with the first that has, and never taken back.
 pub(crate) const FEATURE_LOG: u64 = 4;
 
+/// Groups may have several members, and there may be spares. Set with the first, and never taken
+/// back.
+pub(crate) const FEATURE_REDUNDANT: u64 = 8;
+
 /// The features that a pool may require and this program knows.
-pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED | FEATURE_LOG;
+pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED | FEATURE_LOG | FEATURE_REDUNDANT;
+
+/// A pool that knows of several members has at most so many devices.
+pub(crate) const DEVICES_MAX: usize = 512;
 
 /// What became of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +75,11 @@ pub(crate) struct PoolRoot {
     host_len: U32,
     name: [u8; 256],
     host: [u8; 256],
-    reserved: [u8; 256],
+    /// Which import this commit belongs to; 0 without [`FEATURE_REDUNDANT`].
+    pub(crate) epoch: U64,
+    /// A bit for each device in the configuration: it did not get all of this commit.
+    pub(crate) missed: [u8; DEVICES_MAX / 8],
+    reserved: [u8; 184],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);
@@ -97,6 +109,9 @@ impl PoolRoot {
         let counters = [root.next_id, root.history_slot, root.reap_slot];
         if counters.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
             return Err(bad("its counters are impossible"));
+        }
+        if root.groups.get() > u32::from(NO_GROUP) {
+            return Err(bad("it has too many groups"));
         }
         if root.state().is_none() || root.text(&root.name, root.name_len).is_none() {
             return Err(bad("its state or name is impossible"));
@@ -132,6 +147,13 @@ impl PoolRoot {
 
     pub(crate) fn set_host(&mut self, host: &str) {
         self.host_len = put_text(&mut self.host, host);
+    }
+
+    /// Whether the device at this place in the configuration did not get all of this commit.
+    pub(crate) fn has_missed(&self, device: usize) -> bool {
+        self.missed
+            .get(device / 8)
+            .is_some_and(|byte| byte & (1 << (device % 8)) != 0)
     }
 
     fn text(&self, bytes: &[u8; 256], len: U32) -> Option<String> {

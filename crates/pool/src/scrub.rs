@@ -5,21 +5,22 @@
 //! commit; what it finds damaged it looks up again, since a commit may have freed and reused it
 //! meanwhile. Its position is part of the configuration record, so that it goes on after an import.
 
+mod examine;
+mod heal;
 mod own;
 
-use std::io::IoSlice;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use store::UNIT;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::array::walk::{self, Visit};
 use crate::error::{Error, Result};
-use crate::layout::{Place, RecordPtr, checksum, coverage};
+use crate::layout::{RecordPtr, coverage};
 use crate::open::ArrayKind;
 use crate::pool::Pool;
-use crate::scatter::{Run, map_run};
+use crate::state::head_id;
 
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;
@@ -193,11 +194,13 @@ impl Pool {
     /// Reads about `budget` bytes more. False once nothing is left to do.
     pub fn scrub_step(&self, budget: u64) -> Result<bool> {
         let mut status = self.scrub_status();
-        if status.phase != ScrubPhase::Running {
+        // It waits for a resilver, which matters more.
+        if status.phase != ScrubPhase::Running || self.resilver_status().is_running() {
             return Ok(false);
         }
         let mut step = Step {
             pool: self,
+            task: Task::Mend,
             left: budget,
             status: &mut status,
         };
@@ -220,10 +223,21 @@ impl Pool {
     }
 }
 
-struct Step<'a> {
-    pool: &'a Pool,
-    left: u64,
-    status: &'a mut ScrubStatus,
+/// What is done with each record and node.
+pub(crate) enum Task {
+    /// Every copy is read, on every member that holds everything, and bad ones are mended.
+    Mend,
+    /// Members that lack it get it: those that may lack what was born after a transaction group.
+    Fill(Vec<(u64, u64)>),
+}
+
+/// A part of a scrub or resilver.
+pub(crate) struct Step<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) task: Task,
+    /// Bytes to read before it ends.
+    pub(crate) left: u64,
+    pub(crate) status: &'a mut ScrubStatus,
 }
 
 impl Step<'_> {
@@ -232,6 +246,7 @@ impl Step<'_> {
         if self.status.position == Position::default() {
             self.headers()?;
             self.pool_arrays()?;
+            self.logs()?;
             self.go_to(1, 0, 0);
         }
         while self.left > 0 {
@@ -288,7 +303,9 @@ impl Step<'_> {
         state.all().map(|entry| entry.id).find(|id| *id > from)
     }
 
-    fn array(
+    /// Works on what an array of a dataset has from a slot on that was born after `min_birth`. Breaks with
+    /// the slot where it is to go on.
+    pub(crate) fn array(
         &mut self,
         id: u64,
         array: u8,
@@ -297,14 +314,16 @@ impl Step<'_> {
     ) -> Result<ControlFlow<u64>> {
         let kind = ArrayKind::ALL[usize::from(array)];
         let disk = &self.pool.shared.disk;
-        let mut first = from;
+        let mut last = from;
         let result = walk::visit(disk, root, from, min_birth, &mut |visit| {
             let (slot, ptr) = match visit {
                 Visit::Record(slot, _) if self.left == 0 => return Ok(ControlFlow::Break(slot)),
-                Visit::Record(slot, ptr) => (slot, ptr),
-                Visit::Node(ptr) => (first, ptr),
+                Visit::Record(slot, ptr) => {
+                    last = slot;
+                    (slot, ptr)
+                }
+                Visit::Node(slot, ptr) => (slot, ptr),
             };
-            first = slot;
             let pool = self.pool;
             let current = || is_current(pool, id, kind, slot, ptr);
             if !self.examine(ptr, &current)? && current()? {
@@ -315,7 +334,7 @@ impl Step<'_> {
         match result {
             // A node that cannot be read hides what is below it; go on behind it.
             Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => {
-                Ok(self.skip_damage(id, kind, first))
+                Ok(self.skip_damage(id, kind, last))
             }
             other => other,
         }
@@ -340,7 +359,7 @@ impl Step<'_> {
         }
     }
 
-    fn report(&mut self, dataset: u64, array: Option<ArrayKind>, slot: u64, level: u8) {
+    pub(crate) fn report(&mut self, dataset: u64, array: Option<ArrayKind>, slot: u64, level: u8) {
         self.status.errors = self.status.errors.saturating_add(1);
         tracing::warn!(
             dataset,
@@ -359,90 +378,42 @@ impl Step<'_> {
         }
     }
 
-    /// Reads every copy, and rewrites the bad ones from a whole one, if the pointer is still
-    /// `current`. False if there is none.
-    fn examine(&mut self, ptr: &RecordPtr, current: &dyn Fn() -> Result<bool>) -> Result<bool> {
-        if ptr.place.is_scattered() && !self.examine_map(&ptr.place, current)? {
-            return Ok(false);
-        }
-        let disk = &self.pool.shared.disk;
-        let size = ptr.place.disk_size() as usize;
-        let mut good: Option<Vec<u8>> = None;
-        let mut bad = Vec::new();
-        for copy in ptr.place.copy_numbers() {
-            let mut buf = vec![0; size];
-            let read = disk.read_copy(&ptr.place, copy, &mut buf);
-            self.count(size);
-            if read && checksum(&buf) == ptr.place.checksum {
-                good = Some(buf);
-            } else {
-                bad.push(copy);
-            }
-        }
-        let Some(good) = good else { return Ok(false) };
-        for copy in bad {
-            let runs = disk.runs(&ptr.place, copy)?;
-            self.mend(&runs, &good, current)?;
-        }
-        Ok(true)
-    }
-
-    /// Reads every copy of a scatter map, and mends it likewise.
-    fn examine_map(&mut self, place: &Place, current: &dyn Fn() -> Result<bool>) -> Result<bool> {
-        let mut good = None;
-        let mut bad = Vec::new();
-        for addr in place.copies() {
-            self.count(UNIT as usize);
-            match self.pool.shared.disk.read_map(place, &addr) {
-                Some((_, bytes)) => good = Some(bytes),
-                None => bad.push(addr),
-            }
-        }
-        let Some(good) = good else { return Ok(false) };
-        for addr in bad {
-            self.mend(&[map_run(&addr)], &good, current)?;
-        }
-        Ok(true)
-    }
-
     fn count(&mut self, bytes: usize) {
         self.status.examined = self.status.examined.saturating_add(bytes as u64);
         self.left = self.left.saturating_sub(bytes as u64);
     }
-
-    /// Rewrites a copy, which lies at `runs`, with the bytes that it should have.
-    fn mend(
-        &mut self,
-        runs: &[Run],
-        good: &[u8],
-        current: &dyn Fn() -> Result<bool>,
-    ) -> Result<()> {
-        let shared = &self.pool.shared;
-        if shared.read_only {
-            return Ok(());
-        }
-        // What is in the tree of the last commit stays where it is until the next one is done.
-        let _committing = shared.lock_commits();
-        if current()? {
-            for run in runs {
-                let bytes = &good[run.bytes.clone()];
-                let store = &shared.disk.store;
-                store.write(run.segment, run.offset, &[IoSlice::new(bytes)])?;
-            }
-            self.status.repaired = self.status.repaired.saturating_add(1);
-        }
-        Ok(())
-    }
 }
 
-/// Whether a pointer is in the tree of the last commit.
-fn is_current(pool: &Pool, id: u64, kind: ArrayKind, slot: u64, ptr: &RecordPtr) -> Result<bool> {
-    let root = {
+/// Whether a pointer is in the tree of the last commit, of a dataset or of one of its snapshots.
+pub(crate) fn is_current(
+    pool: &Pool,
+    id: u64,
+    kind: ArrayKind,
+    slot: u64,
+    ptr: &RecordPtr,
+) -> Result<bool> {
+    let disk = &pool.shared.disk;
+    // Its own first: a record that it had and has no more is mostly gone, but a snapshot may have it.
+    let roots: Vec<RecordPtr> = {
         let state = pool.shared.state.read();
-        match state.get(id) {
-            Some(entry) => entry.roots[kind as usize],
-            None => return Ok(false),
-        }
+        let Some(entry) = state.get(id) else {
+            return Ok(false);
+        };
+        let head = state.get(head_id(entry));
+        let line = head.into_iter().flat_map(|head| {
+            let snapshots = state.snapshots(head).into_iter();
+            snapshots.chain([Arc::clone(head)])
+        });
+        let all = std::iter::once(Arc::clone(entry)).chain(line);
+        let may_have = |root: &RecordPtr| root.place.birth() >= ptr.place.birth();
+        all.map(|entry| entry.roots[kind as usize])
+            .filter(may_have)
+            .collect()
     };
-    walk::contains(&pool.shared.disk, &root, slot, ptr)
+    for root in roots {
+        if walk::contains(disk, &root, slot, ptr)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::history::HistoryLine;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
-use crate::root::PoolRoot;
+use crate::root::{FEATURE_REDUNDANT, PoolRoot};
 
 /// Everything about a pool that is not in a dataset.
 #[derive(Clone)]
@@ -54,8 +54,7 @@ impl State {
     }
 
     /// Reads the state below a root.
-    pub(crate) fn load(disk: &Disk, root: PoolRoot, txg: u64) -> Result<State> {
-        let config = Config::load(disk, &root.config)?;
+    pub(crate) fn load(disk: &Disk, root: PoolRoot, txg: u64, config: Config) -> Result<State> {
         let mut state = State::new(root, txg, config);
         let (table, next_id) = (state.root.datasets, state.root.next_id.get());
         walk::each_record(disk, &table, &mut |slot, ptr| {
@@ -69,6 +68,14 @@ impl State {
         state.reap = ReapJob::load_all(disk, &state.root.reap)?;
         state.check()?;
         Ok(state)
+    }
+
+    /// Has the root say what the configuration needs.
+    pub(crate) fn note_redundancy(&mut self) {
+        if let Some(epoch) = self.config.epochs.last() {
+            self.root.features_required |= FEATURE_REDUNDANT;
+            self.root.epoch = epoch.guid.into();
+        }
     }
 
     fn index(&mut self, entry: Arc<Entry>) -> Result<()> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use block::fault::{FaultClock, FaultDevice, Journal, Survival};
 use common::model::*;
 use common::*;
+use pool::DeviceState;
 
 /// The model at each durable moment, with the number of the first event after it.
 struct Timeline {
@@ -50,15 +51,29 @@ fn follow(
 
 impl Timeline {
     fn check(&self, seed: u64, cut: u64, survival: Survival) {
-        let images = self
-            .journals
-            .iter()
-            .map(|j| j.image(cut, survival))
-            .collect();
-        let pool = open_images(images)
+        let pool = open_on(&self.devices(cut, survival))
             .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}, {survival:?}: {error}"));
+        self.check_pool(&pool, seed, cut, survival);
+        // And it goes on from there.
+        let dataset = pool.open_dataset(1).unwrap();
+        put(&pool, &dataset, pool::ArrayKind::Data, 7, 7).unwrap();
+        pool.commit().unwrap();
         assert_clean(&pool);
-        let found = read_pool(&pool);
+    }
+
+    /// The devices as the power cut leaves them.
+    fn devices(&self, cut: u64, survival: Survival) -> Vec<Arc<FaultDevice>> {
+        let clock = FaultClock::new();
+        let images = self.journals.iter().map(|j| j.image(cut, survival));
+        images
+            .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
+            .collect()
+    }
+
+    /// A pool holds the last durable state or the next.
+    fn check_pool(&self, pool: &pool::Pool, seed: u64, cut: u64, survival: Survival) {
+        assert_clean(pool);
+        let found = read_pool(pool);
         let last = self
             .durable
             .iter()
@@ -69,11 +84,31 @@ impl Timeline {
             allowed.iter().any(|(_, model)| *model == found),
             "seed {seed}, cut {cut}, {survival:?}: neither the last durable state nor the next"
         );
-        // And it goes on from there.
-        let dataset = pool.open_dataset(1).unwrap();
-        put(&pool, &dataset, pool::ArrayKind::Data, 7, 7).unwrap();
-        pool.commit().unwrap();
-        assert_clean(&pool);
+    }
+
+    /// The pool is whole after a resilver, and so is either member alone.
+    fn check_mirror(&self, seed: u64, cut: u64, survival: Survival) {
+        let devices = self.devices(cut, survival);
+        let pool = open_on(&devices)
+            .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}, {survival:?}: {error}"));
+        self.check_pool(&pool, seed, cut, survival);
+        resilver(&pool);
+        let status = scrub_all(&pool);
+        assert_eq!(
+            (status.errors, status.repaired),
+            (0, 0),
+            "seed {seed}, cut {cut}, {survival:?}"
+        );
+        // One that somebody took offline stays what it was.
+        let states = states(&pool);
+        drop(pool);
+        let online = devices.iter().zip(states);
+        for (device, _) in online.filter(|(_, state)| *state == DeviceState::Online) {
+            let clock = FaultClock::new();
+            let alone = Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock));
+            let pool = open_on(&[alone]).unwrap();
+            self.check_pool(&pool, seed, cut, survival);
+        }
     }
 }
 
@@ -122,6 +157,72 @@ fn among_scattered_records() {
                 continue;
             }
             timeline.check(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+        }
+    }
+}
+
+#[test]
+fn while_a_member_is_brought_back() {
+    for seed in seeds(40, 3) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(2, &clock);
+        let mut workload = Workload::new(create_mirrors(&devices, &[2]), seed);
+        let step = |workload: &mut Workload, count: usize| {
+            for _ in 0..count {
+                workload.step();
+            }
+            workload.pool.commit().unwrap();
+        };
+        step(&mut workload, 20);
+        let guid = workload.pool.devices()[1].guid;
+        workload
+            .pool
+            .offline_device(guid, false, &origin())
+            .unwrap();
+        step(&mut workload, 30);
+        for device in &devices {
+            device.take_journal();
+        }
+        let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
+        let back = dynamic(&devices).remove(1);
+        workload.pool.online_device(guid, back, &origin()).unwrap();
+        while workload.pool.resilver_status().is_running() {
+            workload.step();
+            workload.pool.resilver_step(40 << 10).unwrap();
+            workload.pool.commit().unwrap();
+            durable.push((clock.now(), normal(workload.model.clone())));
+        }
+        step(&mut workload, 1);
+        durable.push((clock.now(), normal(workload.model.clone())));
+        let journals = devices.iter().map(|device| device.take_journal());
+        let timeline = Timeline {
+            journals: journals.collect(),
+            durable,
+            end: clock.now(),
+        };
+        let mut dice = Dice(seed);
+        let first = timeline.durable[0].0;
+        for cut in first..=timeline.end {
+            if dice.below(1 + (timeline.end - first) / 100) == 0 {
+                timeline.check_mirror(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+            }
+        }
+    }
+}
+
+#[test]
+fn of_a_mirror_at_every_write() {
+    for seed in seeds(50, 2) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(2, &clock);
+        let workload = Workload::new(create_mirrors(&devices, &[2]), seed);
+        let timeline = follow(workload, &devices, &clock, 25);
+        let mut dice = Dice(seed);
+        let first = timeline.durable[0].0;
+        for cut in first..=timeline.end {
+            if dice.below(1 + (timeline.end - first) / 150) == 0 {
+                timeline.check_mirror(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+            }
         }
     }
 }

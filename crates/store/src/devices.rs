@@ -1,23 +1,21 @@
-//! A store on block devices.
+//! A store on block devices: making it, and putting it together from what is found.
 
-use std::collections::BTreeMap;
-use std::io::IoSlice;
 use std::sync::Arc;
 
 use block::BlockDevice;
 
 use crate::geometry::{Geometry, choose};
-use crate::headers::Headers;
-use crate::layout::{BLOCK, FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
+use crate::group::{Groups, Layout};
+use crate::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
 use crate::member::{Member, contents, read_label};
-use crate::{Error, HeaderCheck, MemberInfo, Result, SegmentId, Store};
+use crate::{Error, Joins, MemberState, NewMember, Result};
 
 /// What a new pool is to be.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Names the pool for ever.
     pub pool_guid: u64,
-    /// One for each device.
+    /// One for each device: those of the groups in order, then the spares.
     pub device_guids: Vec<u64>,
     /// Seconds since 1970.
     pub created: u64,
@@ -32,7 +30,7 @@ pub struct Found {
     pub pool_guid: u64,
     /// Which of the pool's devices it is.
     pub device_guid: u64,
-    /// Its group.
+    /// Its group; of a spare, none that there is.
     pub group: u16,
 }
 
@@ -46,125 +44,239 @@ pub fn probe(device: &dyn BlockDevice) -> Result<Found> {
     })
 }
 
-/// The places of a pool on block devices. Each device is a group of its own; segments are striped
-/// over the groups by whoever allocates.
+/// The places of a pool on block devices. Segments are striped over the groups by whoever allocates.
 pub struct DeviceStore {
-    pool_guid: u64,
-    /// By group.
-    members: Vec<Member>,
+    pub(crate) pool_guid: u64,
+    pub(crate) segment_size: u32,
+    pub(crate) key_blocks: u32,
+    pub(crate) groups: Groups,
+    passed_over: Vec<String>,
 }
 
 impl DeviceStore {
-    /// Prepares devices for a new pool. They belong to it only after [`DeviceStore::commit_labels`],
-    /// so that a creation that is cut short leaves no half of a pool.
+    /// Prepares devices for a new pool, each a group of its own. See [`DeviceStore::create_groups`].
     pub fn create(
         devices: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
     ) -> Result<DeviceStore> {
-        assert_eq!(devices.len(), options.device_guids.len());
+        let groups = devices.into_iter().map(|device| vec![device]).collect();
+        DeviceStore::create_groups(groups, Vec::new(), options)
+    }
+
+    /// Prepares devices for a new pool: groups of one or more, and spares. They belong to it only
+    /// after [`DeviceStore::commit_labels`], so that a creation that is cut short leaves no half of
+    /// a pool.
+    pub fn create_groups(
+        groups: Vec<Vec<Arc<dyn BlockDevice>>>,
+        spares: Vec<Arc<dyn BlockDevice>>,
+        options: &CreateOptions,
+    ) -> Result<DeviceStore> {
+        let all = || groups.iter().flatten().chain(&spares);
+        assert_eq!(all().count(), options.device_guids.len());
         if !options.force {
-            for device in &devices {
+            for device in all() {
                 refuse_contents(device.as_ref())?;
             }
         }
-        let Some(smallest) = devices.iter().map(|device| device.size()).min() else {
+        let smallest = groups.iter().flatten().map(|device| device.size()).min();
+        let Some(smallest) = smallest else {
             return Err(Error::Mismatch {
                 reason: "no device was named".into(),
             });
         };
         let (segment_size, key_blocks) = choose(smallest);
+        let template = Template {
+            pool_guid: options.pool_guid,
+            segment_size,
+            key_blocks,
+        };
+        let mut guids = options.device_guids.iter().copied();
+        let mut named = |devices: &[Arc<dyn BlockDevice>]| -> Vec<NewMember> {
+            let devices = devices.iter().zip(guids.by_ref());
+            devices
+                .map(|(device, guid)| NewMember {
+                    device: Arc::clone(device),
+                    guid,
+                    created: options.created,
+                    force: options.force,
+                })
+                .collect()
+        };
         let mut members = Vec::new();
-        for (group, device) in devices.into_iter().enumerate() {
-            let geometry = Geometry::new(&device.name(), device.size(), segment_size, key_blocks)?;
-            let group = u16::try_from(group).map_err(|_| Error::Mismatch {
-                reason: "there are more than 65,536 of them".into(),
-            })?;
-            let label = new_label(&geometry, group, options);
-            members.push(Member::new(device, label, geometry));
+        for (number, group) in groups.iter().enumerate() {
+            members.extend(template.group(&named(group), number)?);
+        }
+        for spare in named(&spares) {
+            let segments = template.segments(&spare)?;
+            members.push(template.member(&spare, Joins::Spares, segments)?);
         }
         for member in &members {
             member.empty_headers()?;
         }
-        Ok(DeviceStore {
-            pool_guid: options.pool_guid,
-            members,
-        })
+        Ok(template.store(members))
     }
 
     /// Writes the labels of a new pool, after its first superblock is durable.
     pub fn commit_labels(&self) -> Result<()> {
-        self.members.iter().try_for_each(Member::write_labels)
+        let layout = self.groups.now();
+        layout.all().try_for_each(|member| member.write_labels())
     }
 
-    /// Puts the devices of one pool together, in any order. A last group that is missing is not
-    /// noticed here: the superblock knows how many there are.
+    /// Puts the devices of one pool together, in any order. Those that cannot be used are passed
+    /// over as long as one can. Which devices and groups there should be, only the pool knows.
     pub fn open(devices: Vec<Arc<dyn BlockDevice>>) -> Result<DeviceStore> {
-        let mut by_group: BTreeMap<u16, Member> = BTreeMap::new();
+        let mut members: Vec<Arc<Member>> = Vec::new();
+        let mut failures = Vec::new();
         for device in devices {
-            let member = Member::open(device)?;
-            check_same_pool(by_group.values().next(), &member)?;
-            if let Some(other) = by_group.get(&member.label.group.get()) {
-                return Err(clash(other, &member));
+            let member = match Member::open(device) {
+                Ok(member) => Arc::new(member),
+                Err(error) => {
+                    failures.push(error);
+                    continue;
+                }
+            };
+            if let Some(first) = members.first() {
+                check_same_pool(first, &member)?;
             }
-            by_group.insert(member.label.group.get(), member);
+            for other in &members {
+                check_compatible(other, &member)?;
+            }
+            members.push(member);
         }
-        let Some(first) = by_group.values().next() else {
-            return Err(Error::Mismatch {
+        let Some(first) = members.first() else {
+            return Err(failures.into_iter().next().unwrap_or(Error::Mismatch {
                 reason: "there are none".into(),
-            });
+            }));
         };
-        let pool_guid = first.label.pool_guid.get();
-        let highest = by_group
-            .keys()
-            .next_back()
-            .map_or(0, |g| usize::from(*g) + 1);
-        if highest > by_group.len() {
-            return Err(Error::MissingDevices {
-                missing: highest - by_group.len(),
-                expected: highest,
-            });
-        }
-        Ok(DeviceStore {
-            pool_guid,
-            members: by_group.into_values().collect(),
-        })
-    }
-
-    fn first(&self) -> &Member {
-        &self.members[0]
-    }
-
-    /// Where a place in a segment is.
-    fn locate(&self, segment: SegmentId, offset: u32, len: u64) -> Result<(&Member, u64)> {
-        let no_such_place = || Error::NoSuchPlace {
-            group: segment.group() as u16,
-            index: segment.index(),
-            offset,
-            len,
+        let template = Template {
+            pool_guid: first.label.pool_guid.get(),
+            segment_size: first.geometry.segment_size,
+            key_blocks: first.geometry.key_blocks,
         };
-        let member = self
-            .members
-            .get(segment.group() as usize)
-            .filter(|member| segment.index() < member.geometry.segments)
-            .ok_or_else(no_such_place)?;
-        if u64::from(offset) + len > u64::from(member.geometry.segment_size) {
-            return Err(no_such_place());
-        }
-        Ok((
-            member,
-            member.geometry.segment(segment.index()) + u64::from(offset),
-        ))
+        let mut store = template.store(members);
+        store.passed_over = failures.iter().map(Error::to_string).collect();
+        Ok(store)
     }
 
-    fn check_key_block(&self, index: u32) -> Result<()> {
-        if index < self.key_blocks() {
-            return Ok(());
+    /// Why devices were passed over when the store was put together.
+    pub fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
+
+    pub(crate) fn template(&self) -> Template {
+        Template {
+            pool_guid: self.pool_guid,
+            segment_size: self.segment_size,
+            key_blocks: self.key_blocks,
         }
-        Err(Error::DamagedKeyBlock { index })
+    }
+
+    pub(crate) fn check_key_block(&self, index: u32) -> Result<()> {
+        match index < self.key_blocks {
+            true => Ok(()),
+            false => Err(Error::DamagedKeyBlock { index }),
+        }
     }
 }
 
-fn refuse_contents(device: &dyn BlockDevice) -> Result<()> {
+/// What all devices of a pool have in common.
+pub(crate) struct Template {
+    pool_guid: u64,
+    segment_size: u32,
+    key_blocks: u32,
+}
+
+impl Template {
+    /// How many segments a device has room for.
+    pub(crate) fn segments(&self, new: &NewMember) -> Result<u32> {
+        let device = &new.device;
+        let whole = Geometry::new(
+            &device.name(),
+            device.size(),
+            self.segment_size,
+            self.key_blocks,
+        )?;
+        Ok(whole.segments)
+    }
+
+    /// A device that is to join. Nothing is written.
+    pub(crate) fn member(
+        &self,
+        new: &NewMember,
+        joins: Joins,
+        segments: u32,
+    ) -> Result<Arc<Member>> {
+        let device = &new.device;
+        let size = device.size();
+        let mut geometry = Geometry::new(&device.name(), size, self.segment_size, self.key_blocks)?;
+        if geometry.segments < segments {
+            return Err(Error::TooSmall {
+                device: device.name(),
+                size,
+                minimum: geometry.least_size(segments),
+            });
+        }
+        geometry.segments = segments;
+        let label = self.label(&geometry, joins, new);
+        let member = Member::new(Arc::clone(device), label, geometry);
+        if joins == Joins::Spares {
+            member.set_state(MemberState::Offline);
+        }
+        Ok(Arc::new(member))
+    }
+
+    /// The members of a new group, each with as many segments as the smallest has room for.
+    pub(crate) fn group(&self, devices: &[NewMember], number: usize) -> Result<Vec<Arc<Member>>> {
+        let group = u16::try_from(number)
+            .ok()
+            .filter(|group| *group != NO_GROUP);
+        let group = group.ok_or_else(|| Error::Mismatch {
+            reason: "there are more than 65,535 groups".into(),
+        })?;
+        let rooms: Result<Vec<u32>> = devices.iter().map(|new| self.segments(new)).collect();
+        let segments = rooms?.into_iter().min().unwrap_or(0);
+        let members = devices.iter();
+        members
+            .map(|new| self.member(new, Joins::Group(group), segments))
+            .collect()
+    }
+
+    fn label(&self, geometry: &Geometry, joins: Joins, new: &NewMember) -> Label {
+        let (group, policy) = match joins {
+            Joins::Group(group) => (group, POLICY_WHOLE),
+            Joins::Spares => (NO_GROUP, POLICY_SPARE),
+        };
+        Label {
+            magic: LABEL_MAGIC,
+            version: FORMAT_VERSION.into(),
+            segment_size: geometry.segment_size.into(),
+            pool_guid: self.pool_guid.into(),
+            device_guid: new.guid.into(),
+            group: group.into(),
+            member: 0.into(),
+            width: 1.into(),
+            policy: policy.into(),
+            segments: geometry.segments.into(),
+            key_blocks: geometry.key_blocks.into(),
+            header_size: geometry.header_size.into(),
+            device_size: geometry.device_size.into(),
+            created: new.created.into(),
+        }
+    }
+
+    fn store(&self, members: Vec<Arc<Member>>) -> DeviceStore {
+        DeviceStore {
+            pool_guid: self.pool_guid,
+            segment_size: self.segment_size,
+            key_blocks: self.key_blocks,
+            groups: Groups::new(Layout::new(members)),
+            passed_over: Vec::new(),
+        }
+    }
+}
+
+/// Refuses a device that holds something.
+pub(crate) fn refuse_contents(device: &dyn BlockDevice) -> Result<()> {
     match contents(device)? {
         None => Ok(()),
         Some(what) => Err(Error::InUse {
@@ -174,27 +286,7 @@ fn refuse_contents(device: &dyn BlockDevice) -> Result<()> {
     }
 }
 
-fn new_label(geometry: &Geometry, group: u16, options: &CreateOptions) -> Label {
-    Label {
-        magic: LABEL_MAGIC,
-        version: FORMAT_VERSION.into(),
-        segment_size: geometry.segment_size.into(),
-        pool_guid: options.pool_guid.into(),
-        device_guid: options.device_guids[usize::from(group)].into(),
-        group: group.into(),
-        member: 0.into(),
-        width: 1.into(),
-        policy: 0.into(),
-        segments: geometry.segments.into(),
-        key_blocks: geometry.key_blocks.into(),
-        header_size: geometry.header_size.into(),
-        device_size: geometry.device_size.into(),
-        created: options.created.into(),
-    }
-}
-
-fn check_same_pool(first: Option<&Member>, member: &Member) -> Result<()> {
-    let Some(first) = first else { return Ok(()) };
+fn check_same_pool(first: &Member, member: &Member) -> Result<()> {
     let (a, b) = (&first.label, &member.label);
     let same = a.pool_guid == b.pool_guid
         && a.segment_size == b.segment_size
@@ -211,159 +303,19 @@ fn check_same_pool(first: Option<&Member>, member: &Member) -> Result<()> {
     })
 }
 
-fn clash(one: &Member, other: &Member) -> Error {
+/// Refuses two copies of one device, and members of a group that cannot hold the same.
+fn check_compatible(one: &Member, other: &Member) -> Result<()> {
     let (first, second) = (one.device.name(), other.device.name());
     if one.label.device_guid == other.label.device_guid {
-        return Error::Duplicate { first, second };
+        return Err(Error::Duplicate { first, second });
     }
-    Error::Mismatch {
-        reason: format!("{first} and {second} claim the same place in the pool"),
-    }
-}
-
-impl Store for DeviceStore {
-    fn pool_guid(&self) -> u64 {
-        self.pool_guid
-    }
-
-    fn segment_size(&self) -> u32 {
-        self.first().geometry.segment_size
-    }
-
-    fn groups(&self) -> Vec<u32> {
-        self.members.iter().map(|m| m.geometry.segments).collect()
-    }
-
-    fn key_blocks(&self) -> u32 {
-        self.first().geometry.key_blocks
-    }
-
-    fn members(&self) -> Vec<MemberInfo> {
-        self.members
-            .iter()
-            .map(|member| MemberInfo {
-                guid: member.label.device_guid.get(),
-                name: member.device.name(),
-                group: member.label.group.get(),
-                size: member.geometry.device_size,
-            })
-            .collect()
-    }
-
-    fn read(&self, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()> {
-        let (member, at) = self.locate(segment, offset, buf.len() as u64)?;
-        member.read(at, buf)
-    }
-
-    fn write(&self, segment: SegmentId, offset: u32, pieces: &[IoSlice<'_>]) -> Result<()> {
-        let len = pieces.iter().map(|p| p.len() as u64).sum();
-        let (member, at) = self.locate(segment, offset, len)?;
-        member.write(at, pieces)
-    }
-
-    fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()> {
-        let (member, at) = self.locate(segment, offset, u64::from(len))?;
-        member.discard(at, u64::from(len))
-    }
-
-    fn flush(&self) -> Result<()> {
-        let dirty: Vec<&Member> = self.members.iter().filter(|m| m.is_dirty()).collect();
-        let Some((last, others)) = dirty.split_last() else {
-            return Ok(());
-        };
-        // Devices flush side by side; one alone flushes on this thread.
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = others
-                .iter()
-                .map(|member| scope.spawn(|| member.flush()))
-                .collect();
-            let mut result = last.flush();
-            for thread in threads {
-                let outcome = thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                result = result.and(outcome);
-            }
-            result
-        })
-    }
-
-    fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {
-        let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
-        self.members
-            .iter()
-            .try_for_each(|member| member.write_superblock(txg, &block))
-    }
-
-    fn superblocks(&self) -> Result<Vec<(u64, Vec<u8>)>> {
-        let mut found = Vec::new();
-        for member in &self.members {
-            member.superblocks(&mut found)?;
-        }
-        found.sort_by_key(|(txg, _)| std::cmp::Reverse(*txg));
-        found.dedup_by_key(|(txg, _)| *txg);
-        if found.is_empty() {
-            return Err(Error::NoSuperblock);
-        }
-        Ok(found)
-    }
-
-    fn read_key_block(&self, index: u32) -> Result<Vec<u8>> {
-        self.check_key_block(index)?;
-        for member in &self.members {
-            if let Some(payload) = member.read_key_block(index)? {
-                return Ok(payload);
-            }
-        }
-        Err(Error::DamagedKeyBlock { index })
-    }
-
-    fn write_key_block(&self, index: u32, payload: &[u8]) -> Result<()> {
-        self.check_key_block(index)?;
-        self.members
-            .iter()
-            .try_for_each(|member| member.write_key_block(index, payload))
-    }
-
-    fn wipe_key_block(&self, index: u32) -> Result<()> {
-        self.check_key_block(index)?;
-        self.members
-            .iter()
-            .try_for_each(|member| member.wipe_key_block(index))
-    }
-
-    fn key_block_is_blank(&self, index: u32) -> Result<bool> {
-        self.check_key_block(index)?;
-        for member in &self.members {
-            if !member.key_block_is_blank(index)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn check_headers(&self, txg: u64, key_blocks: &[u32], mend: bool) -> Result<HeaderCheck> {
-        let mut headers = Headers {
-            members: &self.members,
-            pool_guid: self.pool_guid,
-            mend,
-            found: HeaderCheck::default(),
-        };
-        headers.labels()?;
-        headers.superblock(txg)?;
-        for index in key_blocks {
-            self.check_key_block(*index)?;
-            headers.key_block(*index)?;
-        }
-        let found = headers.found;
-        self.flush()?;
-        Ok(found)
-    }
-
-    fn erase(&self) -> Result<()> {
-        // Every device, also behind one that fails: a key is gone only where all copies are.
-        let outcomes: Vec<Result<()>> =
-            self.members.iter().map(Member::overwrite_headers).collect();
-        outcomes.into_iter().collect()
+    let differ = one.label.group == other.label.group
+        && !one.label.is_spare()
+        && one.geometry.segments != other.geometry.segments;
+    match differ {
+        false => Ok(()),
+        true => Err(Error::Mismatch {
+            reason: format!("{first} and {second} claim the same place in the pool"),
+        }),
     }
 }

@@ -53,7 +53,7 @@ pub enum Error {
         expected: u64,
     },
     /// The device cannot hold a pool.
-    #[error("{device} has {size} bytes; a pool needs at least {minimum} on each device")]
+    #[error("{device} has {size} bytes; it needs at least {minimum} for its place in the pool")]
     TooSmall {
         /// The device's name.
         device: String,
@@ -62,13 +62,23 @@ pub enum Error {
         /// Bytes there must be.
         minimum: u64,
     },
-    /// Not all devices of the pool are there.
-    #[error("{missing} of the pool's {expected} devices are missing")]
+    /// Of some groups no device is there that holds everything.
+    #[error("devices are missing without which the pool cannot be opened: {missing}")]
     MissingDevices {
-        /// How many are missing.
-        missing: usize,
-        /// How many there should be.
-        expected: usize,
+        /// Which, as far as is known.
+        missing: String,
+    },
+    /// A group has no member that can be read.
+    #[error("no device of group {group} can be read")]
+    NoMember {
+        /// Which group.
+        group: u32,
+    },
+    /// There is no such device in the pool.
+    #[error("the pool has no device {guid:016x} that is there")]
+    NoSuchMember {
+        /// Its guid.
+        guid: u64,
     },
     /// Two devices say that they are the same one.
     #[error("{first} and {second} are copies of the same device; name the one to use")]

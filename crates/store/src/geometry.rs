@@ -82,6 +82,11 @@ impl Geometry {
         })
     }
 
+    /// The least size of a device that has room for so many segments.
+    pub(crate) fn least_size(&self, segments: u32) -> u64 {
+        2 * self.header_size + u64::from(segments) * u64::from(self.segment_size)
+    }
+
     /// The byte at which a segment starts.
     pub(crate) fn segment(&self, index: u32) -> u64 {
         self.header_size + u64::from(index) * u64::from(self.segment_size)

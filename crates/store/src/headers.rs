@@ -1,8 +1,10 @@
 //! Checking the blocks of the headers, and mending them from each other.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use crate::geometry::{COPIES, Copy};
+use crate::group::{Groups, Layout};
 use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame};
 use crate::member::Member;
 use crate::{HeaderCheck, Result};
@@ -11,7 +13,8 @@ type Block = [u8; BLOCK];
 
 /// A check of headers under way.
 pub(crate) struct Headers<'a> {
-    pub(crate) members: &'a [Member],
+    pub(crate) groups: &'a Groups,
+    pub(crate) layout: &'a Layout,
     pub(crate) pool_guid: u64,
     pub(crate) mend: bool,
     pub(crate) found: HeaderCheck,
@@ -20,7 +23,8 @@ pub(crate) struct Headers<'a> {
 impl Headers<'_> {
     /// Each device knows its label since it was opened.
     pub(crate) fn labels(&mut self) -> Result<()> {
-        for member in self.members {
+        let layout = self.layout;
+        for member in layout.active().chain(&layout.spares) {
             for copy in COPIES {
                 let at = member.geometry.label(copy);
                 let is_whole = |block: &Block| Label::decode(block) == Ok(member.label);
@@ -49,29 +53,33 @@ impl Headers<'_> {
         )
     }
 
-    /// A block that is the same in every header.
+    /// A block that is the same in every header. A member that is being resilvered may hold an older
+    /// one that is whole too.
     fn frames(
         &mut self,
         place: &dyn Fn(&Member, Copy) -> u64,
         is_whole: &dyn Fn(&Block) -> bool,
     ) -> Result<()> {
+        let mut found = Vec::new();
         let mut good = None;
-        let mut bad = Vec::new();
-        for member in self.members {
+        for member in self.layout.active() {
             for copy in COPIES {
                 let at = place(member, copy);
-                match self.read(member, at).filter(|block| is_whole(block)) {
-                    Some(block) => good = Some(block),
-                    None => bad.push((member, at)),
+                let block = self.read(member, at).filter(|block| is_whole(block));
+                if member.is_complete() && good.is_none() {
+                    good.clone_from(&block);
                 }
+                found.push((member, at, block));
             }
         }
         let Some(good) = good else {
             self.found.lost += 1;
             return Ok(());
         };
-        for (member, at) in bad {
-            self.rewrite(member, at, &good)?;
+        for (member, at, block) in found {
+            if block.is_none_or(|block| block != good) {
+                self.rewrite(member, at, &good)?;
+            }
         }
         Ok(())
     }
@@ -82,11 +90,13 @@ impl Headers<'_> {
         member.read(at, &mut block[..]).ok().map(|()| block)
     }
 
-    fn rewrite(&mut self, member: &Member, at: u64, block: &Block) -> Result<()> {
-        if self.mend {
-            member.write(at, &[IoSlice::new(block)])?;
-            self.found.repaired += 1;
+    fn rewrite(&mut self, member: &Arc<Member>, at: u64, block: &Block) -> Result<()> {
+        if !self.mend {
+            return Ok(());
         }
-        Ok(())
+        self.found.repaired += 1;
+        let write = |member: &Member| member.write(at, &[IoSlice::new(block)]);
+        let one = std::iter::once(member);
+        self.groups.on_each(self.layout, one, write)
     }
 }

@@ -18,6 +18,13 @@ pub const RING_SLOTS: u32 = 32;
 /// The payload of a superblock or key block is at most this long.
 pub const PAYLOAD_MAX: usize = BLOCK - 32 - 32;
 
+/// Every member of the group holds every segment whole.
+pub const POLICY_WHOLE: u16 = 0;
+/// The device waits to take the place of another one.
+pub const POLICY_SPARE: u16 = 1;
+/// The group of a device that is in none.
+pub const NO_GROUP: u16 = u16::MAX;
+
 const CHECKSUM: usize = 32;
 
 /// No segment is smaller than the largest record.
@@ -45,13 +52,13 @@ pub struct Label {
     pub pool_guid: U64,
     /// This device.
     pub device_guid: U64,
-    /// The group of devices that hold the same segments.
+    /// The group of devices that hold the same segments; [`NO_GROUP`] of a spare.
     pub group: U16,
-    /// Which member of its group this is.
+    /// 0: the members of a group are alike, and the pool knows how many there are.
     pub member: U16,
-    /// How many members the group has.
+    /// 1
     pub width: U16,
-    /// How the group places segments: 0 whole on its one member. Mirrors and parity follow.
+    /// How the group places segments: [`POLICY_WHOLE`], or [`POLICY_SPARE`] if the device holds none.
     pub policy: U16,
     /// How many segments the group holds.
     pub segments: U32,
@@ -150,11 +157,24 @@ impl Label {
             && segments > 0
             && self.width.get() == 1
             && self.member.get() == 0
-            && self.policy.get() == 0
+            && self.has_known_policy()
             && header
                 .checked_mul(2)
                 .and_then(|headers| headers.checked_add(segments.checked_mul(segment)?))
                 .is_some_and(|total| total <= size)
+    }
+
+    fn has_known_policy(&self) -> bool {
+        match self.policy.get() {
+            POLICY_WHOLE => self.group.get() != NO_GROUP,
+            POLICY_SPARE => self.group.get() == NO_GROUP,
+            _ => false,
+        }
+    }
+
+    /// Whether the device is a spare.
+    pub fn is_spare(&self) -> bool {
+        self.policy.get() == POLICY_SPARE
     }
 }
 
@@ -280,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_hostile_label_with_a_good_checksum_is_refused() {
-        let cases: [fn(&mut Label); 8] = [
+        let cases: [fn(&mut Label); 9] = [
             |l| l.segment_size = 4096.into(),
             |l| l.segment_size = 3000.into(),
             |l| l.segments = 0.into(),
@@ -289,6 +309,7 @@ mod tests {
             |l| l.header_size = u64::MAX.into(),
             |l| l.device_size = 4097.into(),
             |l| l.policy = 7.into(),
+            |l| l.policy = POLICY_SPARE.into(),
         ];
         for (i, break_it) in cases.iter().enumerate() {
             let mut bad = label();

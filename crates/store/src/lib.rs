@@ -10,14 +10,18 @@
 mod devices;
 mod error;
 mod geometry;
+mod group;
 mod headers;
+mod io;
 pub mod layout;
 mod member;
 
+pub use block::BlockDevice;
 pub use devices::{CreateOptions, DeviceStore, Found, probe};
 pub use error::{Error, Result};
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 /// Records are placed in multiples of this many bytes, so that no two share a physical sector.
 pub const UNIT: u32 = 4096;
@@ -43,17 +47,101 @@ impl SegmentId {
     }
 }
 
-/// A device of a pool, for people.
+/// What a device of a pool is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MemberState {
+    /// It holds everything that its group does.
+    Online = 0,
+    /// It gets what is written, and lacks some of what was written before.
+    Resilvering = 1,
+    /// It failed. It is neither written nor read.
+    Faulted = 2,
+    /// Somebody wants it left alone.
+    Offline = 3,
+}
+
+impl MemberState {
+    fn from_number(number: u8) -> MemberState {
+        match number {
+            0 => MemberState::Online,
+            1 => MemberState::Resilvering,
+            2 => MemberState::Faulted,
+            _ => MemberState::Offline,
+        }
+    }
+}
+
+/// How often a device failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes and flushes that failed.
+    pub write: u64,
+    /// Copies that were not what they should be.
+    pub checksum: u64,
+}
+
+/// A device of a pool that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberInfo {
     /// Which device.
     pub guid: u64,
     /// Its path.
     pub name: String,
-    /// The group it belongs to.
+    /// The group it belongs to, by its label.
     pub group: u16,
     /// Bytes that the pool uses of it.
     pub size: u64,
+    /// Whether it is labelled as a spare.
+    pub is_spare: bool,
+    /// What it is good for.
+    pub state: MemberState,
+    /// How often it failed.
+    pub errors: ErrorCounts,
+}
+
+/// The newest superblock of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Which device.
+    pub guid: u64,
+    /// Its path.
+    pub name: String,
+    /// The superblock, if one is whole.
+    pub superblock: Option<(u64, Vec<u8>)>,
+}
+
+/// A device that failed and is not used any more.
+#[derive(Debug)]
+pub struct Fault {
+    /// Which device.
+    pub guid: u64,
+    /// Its path.
+    pub name: String,
+    /// What failed.
+    pub error: Error,
+}
+
+/// What a device is, as the pool says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// Which device.
+    pub guid: u64,
+    /// What it is good for.
+    pub state: MemberState,
+    /// How often it failed before.
+    pub errors: ErrorCounts,
+}
+
+/// Where a device joins a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joins {
+    /// As one more member of a group.
+    Group(u16),
+    /// As a spare.
+    Spares,
 }
 
 /// What was found in the headers of a pool's devices.
@@ -71,6 +159,10 @@ pub struct HeaderCheck {
 ///
 /// Nothing that is written is durable before [`Store::flush`] has returned, in whichever order it
 /// was written.
+///
+/// The members of a group hold the same. What is written goes to all of them that are online or being
+/// resilvered; one that fails is not used any more, which [`Store::take_faults`] tells, and the
+/// operation succeeds as long as an online member of the group has done it.
 pub trait Store: Send + Sync {
     /// The pool.
     fn pool_guid(&self) -> u64;
@@ -84,11 +176,41 @@ pub trait Store: Send + Sync {
     /// How many key blocks there are.
     fn key_blocks(&self) -> u32;
 
-    /// The devices.
+    /// The devices that are there, by group, then the spares.
     fn members(&self) -> Vec<MemberInfo>;
 
-    /// Fills `buf` from a place in a segment.
-    fn read(&self, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()>;
+    /// Fills `buf` from a place in a segment, on whichever member can read it.
+    fn read(&self, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()> {
+        let mut result = self.read_nth(0, segment, offset, buf);
+        for nth in 1..self.width(segment.group()) {
+            if result.is_ok() {
+                break;
+            }
+            result = self.read_nth(nth, segment, offset, buf);
+        }
+        result
+    }
+
+    /// How many members of a group can be read.
+    fn width(&self, group: u32) -> usize;
+
+    /// Fills `buf` from one of the members of its group, in the order of preference that this place
+    /// has. `nth` is taken modulo their number.
+    fn read_nth(&self, nth: usize, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()>;
+
+    /// The guids of the members that can be read, in an order that depends on nothing but their
+    /// states: online ones first.
+    fn readers(&self, group: u32) -> Vec<(u64, MemberState)>;
+
+    /// Fills `buf` from a place in a segment on one member.
+    fn read_member(&self, guid: u64, segment: SegmentId, offset: u32, buf: &mut [u8])
+    -> Result<()>;
+
+    /// Writes to a place in a segment on one member, unless it has failed by now.
+    fn write_member(&self, guid: u64, segment: SegmentId, offset: u32, bytes: &[u8]) -> Result<()>;
+
+    /// Counts a copy on a member that is not what it should be.
+    fn count_damage(&self, guid: u64);
 
     /// Writes the pieces one after the other at a place in a segment.
     fn write(&self, segment: SegmentId, offset: u32, pieces: &[IoSlice<'_>]) -> Result<()>;
@@ -105,6 +227,9 @@ pub trait Store: Send + Sync {
 
     /// The superblocks that are whole, the newest first.
     fn superblocks(&self) -> Result<Vec<(u64, Vec<u8>)>>;
+
+    /// The newest superblock of each device, spares left out.
+    fn newest_superblocks(&self) -> Vec<Newest>;
 
     /// The payload of a key block.
     fn read_key_block(&self, index: u32) -> Result<Vec<u8>>;
@@ -126,4 +251,53 @@ pub trait Store: Send + Sync {
     /// Makes the devices ones that belong to no pool: labels, superblocks and key areas are written
     /// over with zeros, in every copy on every device.
     fn erase(&self) -> Result<()>;
+
+    /// The members that have failed since this was asked last.
+    fn take_faults(&self) -> Vec<Fault>;
+
+    /// Says which devices belong to the pool, and what they are good for. Others are let go of.
+    fn assign(&self, devices: &[Assigned]);
+
+    /// Says what a member is good for from now on.
+    fn set_state(&self, guid: u64, state: MemberState);
+
+    /// Forgets how often the members failed; of all, or of one.
+    fn clear_errors(&self, guid: Option<u64>);
+
+    /// Makes a device a spare, or a member of a group that is to be resilvered. It is emptied and
+    /// labelled, which is durable when this returns. What it holds is refused unless `force`.
+    fn join(&self, device: &NewMember, joins: Joins) -> Result<MemberInfo>;
+
+    /// Makes devices the members of a new group, all online, and returns its number. As for
+    /// [`Store::join`].
+    fn add_group(&self, devices: &[NewMember]) -> Result<u16>;
+
+    /// Makes a spare a member of a group, which is to be resilvered.
+    fn enlist(&self, guid: u64, group: u16) -> Result<()>;
+
+    /// Makes a member a spare again.
+    fn dismiss(&self, guid: u64) -> Result<()>;
+
+    /// Takes back a device that was away. It is left alone until its state is set.
+    fn take_back(&self, device: Arc<dyn BlockDevice>, guid: u64) -> Result<()>;
+
+    /// Lets go of a member. With `erase` it belongs to no pool afterwards, as far as it can be
+    /// written.
+    fn let_go(&self, guid: u64, erase: bool) -> Result<()>;
+
+    /// Brings labels and key area of a member up to date: the blocks named are as on the others, all
+    /// others are overwritten with zeros. Flushes. Nothing else may write to the headers meanwhile.
+    fn refresh_headers(&self, guid: u64, key_blocks: &[u32]) -> Result<()>;
+}
+
+/// A device that is to join a pool.
+pub struct NewMember {
+    /// The device.
+    pub device: Arc<dyn BlockDevice>,
+    /// Names it for ever.
+    pub guid: u64,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// Overwrite what it holds.
+    pub force: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use block::BlockDevice;
 use parking_lot::Mutex;
@@ -12,9 +12,17 @@ use crate::layout::{
     BLOCK, Bad, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame,
     encode_frame,
 };
-use crate::{Error, Result};
+use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result};
 
 type Block = [u8; BLOCK];
+
+/// What failed.
+#[derive(Clone, Copy)]
+pub(crate) enum Failed {
+    Read,
+    Write,
+    Checksum,
+}
 
 /// A device that belongs to a pool.
 pub(crate) struct Member {
@@ -25,6 +33,9 @@ pub(crate) struct Member {
     dirty: AtomicBool,
     /// Held while the device flushes: who finds nothing dirty must not overtake it.
     flushing: Mutex<()>,
+    state: AtomicU8,
+    /// Failed reads, failed writes, and contents that were not what they should be.
+    errors: [AtomicU64; 3],
 }
 
 impl Member {
@@ -36,6 +47,62 @@ impl Member {
             geometry,
             dirty: AtomicBool::new(false),
             flushing: Mutex::new(()),
+            state: AtomicU8::new(MemberState::Online as u8),
+            errors: Default::default(),
+        }
+    }
+
+    pub(crate) fn guid(&self) -> u64 {
+        self.label.device_guid.get()
+    }
+
+    pub(crate) fn state(&self) -> MemberState {
+        MemberState::from_number(self.state.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_state(&self, state: MemberState) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Whether it holds everything that its group does.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state() == MemberState::Online
+    }
+
+    /// Whether it is written to.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.state(), MemberState::Online | MemberState::Resilvering)
+    }
+
+    pub(crate) fn count(&self, what: Failed) {
+        self.errors[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn errors(&self) -> ErrorCounts {
+        let [read, write, checksum] = &self.errors;
+        ErrorCounts {
+            read: read.load(Ordering::Relaxed),
+            write: write.load(Ordering::Relaxed),
+            checksum: checksum.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn set_errors(&self, counts: &ErrorCounts) {
+        let counts = [counts.read, counts.write, counts.checksum];
+        for (error, count) in self.errors.iter().zip(counts) {
+            error.store(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn info(&self) -> MemberInfo {
+        MemberInfo {
+            guid: self.guid(),
+            name: self.device.name(),
+            group: self.label.group.get(),
+            size: self.geometry.device_size,
+            is_spare: self.label.is_spare(),
+            state: self.state(),
+            errors: self.errors(),
         }
     }
 
@@ -177,14 +244,15 @@ impl Member {
     }
 
     pub(crate) fn read(&self, at: u64, buf: &mut [u8]) -> Result<()> {
-        Ok(self.device.read_at(at, buf)?)
+        let read = self.device.read_at(at, buf);
+        Ok(read.inspect_err(|_| self.count(Failed::Read))?)
     }
 
     pub(crate) fn write(&self, at: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let written = self.device.write_at(at, pieces);
         // Only now: a flush that began before the end of the write need not cover it.
         self.dirty.store(true, Ordering::Release);
-        Ok(written?)
+        Ok(written.inspect_err(|_| self.count(Failed::Write))?)
     }
 
     pub(crate) fn discard(&self, at: u64, len: u64) -> Result<()> {
@@ -204,6 +272,7 @@ impl Member {
             return Ok(());
         }
         self.device.flush().map_err(|error| {
+            self.count(Failed::Write);
             self.dirty.store(true, Ordering::Release);
             error.into()
         })

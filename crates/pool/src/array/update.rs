@@ -43,7 +43,8 @@ struct Update<'a> {
 impl Update<'_> {
     /// Applies edits to the node at `old`, which covers them all, or will at `level`.
     fn node(&mut self, level: u8, old: &RecordPtr, edits: &[(u64, &Edits)]) -> Result<RecordPtr> {
-        let mut node = self.load(level, old)?;
+        let covered = edits.first().map_or(0, |edit| edit.0 * FANOUT as u64);
+        let mut node = self.load(level, old, covered)?;
         if level == 1 {
             for (_, edit) in edits {
                 self.records(&mut node, edit)?;
@@ -61,12 +62,12 @@ impl Update<'_> {
     }
 
     /// The node at `old`; if that lies lower than `level`, a node that has it as its first child.
-    fn load(&self, level: u8, old: &RecordPtr) -> Result<Node> {
+    fn load(&self, level: u8, old: &RecordPtr, slot: u64) -> Result<Node> {
         if old.is_empty() {
             return Ok(Node::empty());
         }
         if old.level() == level {
-            return Ok(self.disk.node(old, level)?.as_ref().clone());
+            return Ok(self.disk.node(old, level, slot)?.as_ref().clone());
         }
         let mut node = Node::empty();
         node.children[0] = *old;

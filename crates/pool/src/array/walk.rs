@@ -24,7 +24,7 @@ pub(crate) fn get(disk: &Disk, root: &RecordPtr, slot: u64) -> Result<RecordPtr>
     }
     while !ptr.is_empty() && ptr.level() > 0 {
         let level = ptr.level();
-        let node = disk.node(&ptr, level)?;
+        let node = disk.node(&ptr, level, slot)?;
         ptr = node.children[child_index(slot, level)];
     }
     Ok(ptr)
@@ -37,8 +37,8 @@ pub(crate) fn child_index(slot: u64, level: u8) -> usize {
 
 /// What a visitor meets.
 pub(crate) enum Visit<'a> {
-    /// A node, after everything below it.
-    Node(&'a RecordPtr),
+    /// A node and the first slot that it covers, after everything below it.
+    Node(u64, &'a RecordPtr),
     /// A record and its slot.
     Record(u64, &'a RecordPtr),
 }
@@ -55,7 +55,7 @@ pub(crate) fn visit<B>(
     visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
 ) -> Result<ControlFlow<B>> {
     check_root(root)?;
-    let mut left = disk.units;
+    let mut left = disk.units();
     descend(disk, root, 0, (from, min_birth), &mut left, visitor)
 }
 
@@ -78,7 +78,7 @@ fn descend<B>(
     if level == 0 {
         return visitor(Visit::Record(first, ptr));
     }
-    let node = disk.node(ptr, level)?;
+    let node = disk.node(ptr, level, first)?;
     for (index, child) in node.children.iter().enumerate() {
         let child_first = first + index as u64 * coverage(level - 1);
         let below = descend(disk, child, child_first, (from, min_birth), left, visitor)?;
@@ -86,7 +86,7 @@ fn descend<B>(
             return Ok(ControlFlow::Break(b));
         }
     }
-    visitor(Visit::Node(ptr))
+    visitor(Visit::Node(first, ptr))
 }
 
 fn too_many() -> Error {
@@ -102,7 +102,7 @@ pub(crate) fn each_record(
 ) -> Result<()> {
     visit_all(disk, root, &mut |visit| match visit {
         Visit::Record(slot, ptr) => each(slot, ptr),
-        Visit::Node(_) => Ok(()),
+        Visit::Node(..) => Ok(()),
     })
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn next(disk: &Disk, root: &RecordPtr, from: u64) -> Result<Option<(u
     let found = visit(disk, root, from, 0, &mut |visit| {
         Ok(match visit {
             Visit::Record(slot, ptr) => ControlFlow::Break((slot, *ptr)),
-            Visit::Node(_) => ControlFlow::Continue(()),
+            Visit::Node(..) => ControlFlow::Continue(()),
         })
     })?;
     Ok(match found {
@@ -151,7 +151,7 @@ pub(crate) fn contains(
             break;
         }
         let level = ptr.level();
-        ptr = disk.node(&ptr, level)?.children[child_index(slot, level)];
+        ptr = disk.node(&ptr, level, slot)?.children[child_index(slot, level)];
     }
     Ok(false)
 }
@@ -161,7 +161,7 @@ pub(crate) fn first_unreadable(disk: &Disk, root: &RecordPtr, from: u64) -> Opti
     if check_root(root).is_err() {
         return Some((0, LEVEL_MAX));
     }
-    let mut left = disk.units;
+    let mut left = disk.units();
     unreadable_below(disk, root, 0, from, &mut left)
 }
 
@@ -182,7 +182,7 @@ fn unreadable_below(
         return Some((0, LEVEL_MAX));
     }
     *left -= 1;
-    let Ok(node) = disk.node(ptr, level) else {
+    let Ok(node) = disk.node(ptr, level, first) else {
         return Some((first, level));
     };
     node.children.iter().enumerate().find_map(|(index, child)| {

@@ -26,6 +26,7 @@ pub use entry::LOG_HEADER;
 #[cfg(fuzzing)]
 pub(crate) use entry::fuzzing::{decode, sample_entry};
 pub(crate) use ring::Ring;
+pub(crate) use scan::RawEntry;
 pub use scan::{LogEnd, LogEntry, LogReader};
 
 /// A log has at most so many chunks.

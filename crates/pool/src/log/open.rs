@@ -43,7 +43,8 @@ impl OpenDataset {
     }
 
     /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] are whole units, and
-    /// returns once it is durable; false if there is no room for it before the next commit. `seal`
+    /// returns once it is durable; false if only a commit will do: there is no room before it, or a
+    /// device failed. `seal`
     /// gets chain and sequence, which the payload has to bind. One call at a time.
     ///
     /// # Errors
@@ -73,7 +74,8 @@ impl OpenDataset {
         let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
         written.map_err(|error| self.shared.suspend(error))?;
         self.log.lock().written();
-        Ok(true)
+        // A device that has failed lacks the entry, and only a commit can say so.
+        Ok(!self.shared.has_faults())
     }
 
     fn write_entry(&self, place: &crate::layout::Addr, head: &[u8], payload: &[u8]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Reading a log from its head on.
 
-use store::UNIT;
+use store::{SegmentId, UNIT};
 
 use super::LogHead;
 use super::entry::{EntryHead, LOG_HEADER, is_whole};
@@ -63,10 +63,11 @@ impl<'a> LogReader<'a> {
     pub fn end(&self) -> LogEnd {
         let entries = self.sequence - self.head.sequence;
         let rest = (0..LOOK_AHEAD / UNIT).map(|unit| (self.chunk, self.offset + unit * UNIT));
+        let shows_loss =
+            |entry: &EntryHead| entry.sequence > self.sequence && entry.flushed >= self.sequence;
         let lost = rest
             .chain([(self.chunk + 1, 0)])
-            .filter_map(|(chunk, offset)| self.entry(chunk, offset))
-            .any(|(entry, _)| entry.sequence > self.sequence && entry.flushed >= self.sequence);
+            .any(|(chunk, offset)| self.entry(chunk, offset, &shows_loss).is_some());
         if lost {
             LogEnd::Damaged { entries }
         } else {
@@ -74,55 +75,81 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    fn advance(&mut self) -> Option<(EntryHead, Vec<u8>)> {
+    fn advance(&mut self) -> Option<RawEntry> {
         let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
-        let here = self
-            .entry(self.chunk, self.offset)
-            .filter(|(e, _)| is_next(e));
+        let here = self.entry(self.chunk, self.offset, &is_next);
         let (chunk, offset, found) = match here {
             Some(found) => (self.chunk, self.offset, found),
             // It may not have fitted behind the last one.
             None => {
-                let found = self.entry(self.chunk + 1, 0).filter(|(e, _)| is_next(e))?;
+                let found = self.entry(self.chunk + 1, 0, &is_next)?;
                 (self.chunk + 1, 0, found)
             }
         };
         self.chunk = chunk;
-        self.offset = offset + found.0.len;
+        self.offset = offset + found.head.len;
         self.sequence += 1;
         Some(found)
     }
 
-    /// A whole entry of this log at a place: its header, and its payload.
-    fn entry(&self, chunk: usize, offset: u32) -> Option<(EntryHead, Vec<u8>)> {
+    /// The entries with their places, for whoever copies them and cannot read them.
+    pub(crate) fn raw(mut self) -> impl Iterator<Item = RawEntry> {
+        std::iter::from_fn(move || self.advance())
+    }
+
+    /// A whole entry of this log at a place that is `wanted`, from the first member that has it. One
+    /// that lacks it may have an older one there.
+    fn entry(
+        &self,
+        chunk: usize,
+        offset: u32,
+        wanted: &dyn Fn(&EntryHead) -> bool,
+    ) -> Option<RawEntry> {
         let run = self.head.chunks.get(chunk)?;
         let room = run.size().checked_sub(offset).filter(|room| *room > 0)?;
-        let read = |bytes: &mut [u8]| {
-            let at = run.offset() + offset;
-            self.disk.store.read(run.segment(), at, bytes).is_ok()
-        };
-        let mut first = vec![0; UNIT as usize];
-        let head = read(&mut first).then(|| EntryHead::decode(&first))??;
-        let is_ours = head.pool == self.disk.store.pool_guid()
-            && head.dataset == self.dataset
-            && head.chain == self.head.chain;
-        if !is_ours || head.len > room {
-            return None;
-        }
-        let mut bytes = vec![0; head.len as usize];
-        (read(&mut bytes) && is_whole(&bytes)).then(|| (head, bytes.split_off(LOG_HEADER)))
+        let (segment, offset) = (run.segment(), run.offset() + offset);
+        let store = &self.disk.store;
+        (0..store.width(segment.group())).find_map(|nth| {
+            let read = |bytes: &mut [u8]| store.read_nth(nth, segment, offset, bytes).is_ok();
+            let mut first = vec![0; UNIT as usize];
+            let head = read(&mut first).then(|| EntryHead::decode(&first))??;
+            let is_ours = head.pool == store.pool_guid()
+                && head.dataset == self.dataset
+                && head.chain == self.head.chain;
+            if !is_ours || head.len > room || !wanted(&head) {
+                return None;
+            }
+            let mut bytes = vec![0; head.len as usize];
+            (read(&mut bytes) && is_whole(&bytes)).then_some(RawEntry {
+                head,
+                segment,
+                offset,
+                bytes,
+            })
+        })
     }
+}
+
+/// An entry as it lies in a log.
+pub(crate) struct RawEntry {
+    pub(crate) head: EntryHead,
+    pub(crate) segment: SegmentId,
+    pub(crate) offset: u32,
+    /// Header and payload.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Iterator for LogReader<'_> {
     type Item = LogEntry;
 
     fn next(&mut self) -> Option<LogEntry> {
-        let (head, payload) = self.advance()?;
+        let RawEntry {
+            head, mut bytes, ..
+        } = self.advance()?;
         Some(LogEntry {
             sequence: head.sequence,
             identity: head.identity,
-            payload,
+            payload: bytes.split_off(LOG_HEADER),
         })
     }
 }

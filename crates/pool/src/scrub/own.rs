@@ -67,7 +67,7 @@ impl Own {
 
 impl Step<'_> {
     /// The pool's own records are few: all in one step.
-    pub(super) fn pool_arrays(&mut self) -> Result<()> {
+    pub(crate) fn pool_arrays(&mut self) -> Result<()> {
         let pool = self.pool;
         let mut found = Vec::new();
         {
@@ -103,17 +103,9 @@ impl Step<'_> {
         let Some(root) = own.root(self.pool)? else {
             return Ok(());
         };
-        let mut last = 0;
         let visited = walk::visit_all(&self.pool.shared.disk, &root, &mut |visit| {
-            let ptr = match visit {
-                Visit::Record(slot, ptr) => {
-                    last = slot;
-                    ptr
-                }
-                // It is above the record before.
-                Visit::Node(ptr) => ptr,
-            };
-            found.push((own, last, *ptr));
+            let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr)) = visit;
+            found.push((own, slot, *ptr));
             Ok(())
         });
         if visited.is_err() {
@@ -126,12 +118,7 @@ impl Step<'_> {
     pub(super) fn headers(&mut self) -> Result<()> {
         let shared = &self.pool.shared;
         let _committing = shared.lock_commits();
-        let (txg, blocks) = {
-            let state = shared.state.read();
-            let keyrings = state.all().filter_map(|entry| entry.keyring.as_ref());
-            let blocks: Vec<u32> = keyrings.flat_map(|k| k.blocks.iter().copied()).collect();
-            (self.pool.committed_txg(), blocks)
-        };
+        let (txg, blocks) = (self.pool.committed_txg(), shared.key_blocks_in_use());
         let store: &dyn Store = shared.disk.store.as_ref();
         let HeaderCheck {
             examined,

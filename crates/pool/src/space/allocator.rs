@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use store::{SegmentId, UNIT};
 use zerocopy::FromBytes;
 
@@ -25,9 +25,8 @@ const MAPS_KEPT: usize = 2048;
 /// The allocator of a pool.
 pub(crate) struct Space {
     pub(super) disk: Arc<Disk>,
-    units_per_segment: u32,
-    numbering: Numbering,
-    total_units: u64,
+    pub(super) units_per_segment: u32,
+    pub(super) numbering: RwLock<Arc<Numbering>>,
     pub(super) reserved: AtomicU64,
     pub(super) inner: Mutex<Inner>,
     /// What the last commit freed, in long runs.
@@ -35,11 +34,15 @@ pub(crate) struct Space {
 }
 
 pub(super) struct Inner {
-    groups: Vec<Vec<Summary>>,
+    pub(super) groups: Vec<Vec<Summary>>,
     maps: HashMap<SegmentId, Map>,
     cursors: HashMap<(Class, u16), Cursor>,
     stripes: HashMap<Class, Stripe>,
-    free_units: u64,
+    pub(super) free_units: u64,
+    /// How many segments are the system's.
+    pub(super) system_segments: u64,
+    /// Segments that became the system's, and are not in the table yet.
+    pub(super) new_system: Vec<SegmentId>,
     /// The array of bitmaps of the last commit.
     bitmaps: RecordPtr,
     /// What each of the two transaction groups under way has allocated, by parity.
@@ -63,6 +66,14 @@ struct Stripe {
 }
 
 impl Inner {
+    /// Keeps an empty segment for the table and the bitmaps.
+    pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
+        self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
+        self.free_units -= u64::from(units);
+        self.system_segments += 1;
+        self.new_system.push(id);
+    }
+
     pub(super) fn class_of(&self, id: SegmentId) -> Option<Class> {
         self.groups[id.group() as usize][id.index() as usize].class
     }
@@ -80,8 +91,10 @@ impl Space {
                 // The last segments of the devices: the first ones fill up first.
                 let group = (n % groups) as usize;
                 let index = inner.groups[group].len() - 1 - (n / groups) as usize;
-                inner.groups[group][index].class = Some(Class::System);
-                inner.free_units -= u64::from(space.units_per_segment);
+                inner.make_system(
+                    SegmentId::new(group as u16, index as u32),
+                    space.units_per_segment,
+                );
             }
         }
         space
@@ -102,12 +115,8 @@ impl Space {
 
     fn empty(disk: Arc<Disk>) -> Space {
         let units = disk.store.segment_size() / UNIT;
-        let numbering = Numbering::new(disk.store.groups());
-        let summary = Summary {
-            class: None,
-            taken: 0,
-            longest: units,
-        };
+        let numbering = Arc::new(Numbering::new(disk.store.groups()));
+        let summary = Summary::empty(units);
         let groups = disk
             .store
             .groups()
@@ -118,8 +127,7 @@ impl Space {
         Space {
             disk,
             units_per_segment: units,
-            numbering,
-            total_units,
+            numbering: RwLock::new(numbering),
             reserved: AtomicU64::new(0),
             to_discard: Mutex::default(),
             inner: Mutex::new(Inner {
@@ -128,15 +136,21 @@ impl Space {
                 cursors: HashMap::new(),
                 stripes: HashMap::new(),
                 free_units: total_units,
+                system_segments: 0,
+                new_system: Vec::new(),
                 bitmaps: RecordPtr::EMPTY,
                 allocated: [Vec::new(), Vec::new()],
             }),
         }
     }
 
+    pub(super) fn numbering(&self) -> Arc<Numbering> {
+        Arc::clone(&self.numbering.read())
+    }
+
     /// Enough for every bitmap, the table and their nodes, in two copies, old and new.
-    fn system_segments_wanted(&self) -> u64 {
-        let segments = self.numbering.total();
+    pub(super) fn system_segments_wanted(&self) -> u64 {
+        let segments = self.numbering().total();
         let records = segments + segments.div_ceil(ENTRIES_PER_PAGE as u64);
         let nodes = 2 * records.div_ceil(8) + 24;
         let units = (records + nodes) * 2 * 2;
@@ -147,7 +161,7 @@ impl Space {
         let bad = |detail: String| Error::inconsistent("segment table", detail);
         walk::each_record(&self.disk, table, &mut |page, ptr| {
             let bytes = self.disk.clear_record(ptr)?;
-            if bytes.len() != UNIT as usize || page > self.numbering.total() {
+            if bytes.len() != UNIT as usize || page > self.numbering().total() {
                 return Err(bad(format!("page {page} cannot be")));
             }
             for (n, chunk) in bytes.chunks_exact(size_of::<SegmentEntry>()).enumerate() {
@@ -157,12 +171,12 @@ impl Space {
                 if entry == SegmentEntry::default() {
                     continue;
                 }
-                if number >= self.numbering.total() {
+                if number >= self.numbering().total() {
                     return Err(bad(format!(
                         "it has a segment {number} that is on no device"
                     )));
                 }
-                self.take_entry(inner, self.numbering.segment(number), &entry)
+                self.take_entry(inner, self.numbering().segment(number), &entry)
                     .ok_or_else(|| bad(format!("segment {number} has impossible numbers")))?;
             }
             Ok(())
@@ -188,13 +202,14 @@ impl Space {
             Class::System => self.units_per_segment,
             Class::Data | Class::Meta => used,
         });
+        inner.system_segments += u64::from(class == Class::System);
         Some(())
     }
 
     fn take_system_units(&self, inner: &mut Inner, root: &RecordPtr) -> Result<()> {
         let mut places = Vec::new();
         walk::visit_all(&self.disk, root, &mut |visit| {
-            let (walk::Visit::Node(ptr) | walk::Visit::Record(_, ptr)) = visit;
+            let (walk::Visit::Node(_, ptr) | walk::Visit::Record(_, ptr)) = visit;
             places.push(ptr.place);
             Ok(())
         })?;
@@ -228,7 +243,7 @@ impl Space {
     /// The bitmaps of a segment, read if they are not in memory.
     pub(super) fn map<'a>(&self, inner: &'a mut Inner, id: SegmentId) -> Result<&'a mut Map> {
         let number = self
-            .numbering
+            .numbering()
             .number(id)
             .ok_or_else(|| Error::inconsistent("record pointer", "it points outside the pool"))?;
         if !inner.maps.contains_key(&id) {
@@ -465,10 +480,14 @@ impl Space {
                 changed.insert(extent.segment);
             }
         }
-        Ok(changed
-            .into_iter()
-            .map(|id| self.changed(&inner, id))
-            .collect())
+        let system = std::mem::take(&mut inner.new_system);
+        let system = system.into_iter().map(|id| Changed {
+            number: self.numbering().number(id).expect("it exists"),
+            entry: SegmentEntry::new(Class::System as u8, 0),
+            bitmap: None,
+        });
+        let changed = changed.into_iter().map(|id| self.changed(&inner, id));
+        Ok(changed.chain(system).collect())
     }
 
     fn changed(&self, inner: &Inner, id: SegmentId) -> Changed {
@@ -476,30 +495,13 @@ impl Space {
         let used = map.on_disk.count();
         let class = inner.class_of(id);
         Changed {
-            number: self.numbering.number(id).expect("it has a map"),
+            number: self.numbering().number(id).expect("it has a map"),
             entry: match class {
                 Some(class) if used > 0 => SegmentEntry::new(class as u8, used),
                 _ => SegmentEntry::default(),
             },
             bitmap: (used > 0).then(|| map.on_disk.to_bytes()),
         }
-    }
-
-    /// The entries of all system segments, for the first table of a pool.
-    pub(crate) fn system_entries(&self) -> Vec<Changed> {
-        let inner = self.inner.lock();
-        let system = |number: &u64| {
-            let id = self.numbering.segment(*number);
-            inner.class_of(id) == Some(Class::System)
-        };
-        (0..self.numbering.total())
-            .filter(system)
-            .map(|number| Changed {
-                number,
-                entry: SegmentEntry::new(Class::System as u8, 0),
-                bitmap: None,
-            })
-            .collect()
     }
 
     /// A commit is durable: its bitmaps are the ones on disk, and what it freed is free.
@@ -526,8 +528,9 @@ impl Space {
 
     /// Bytes for records, in all.
     pub(crate) fn total_bytes(&self) -> u64 {
-        let system = self.system_segments_wanted() * u64::from(self.units_per_segment);
-        self.total_units.saturating_sub(system) * u64::from(UNIT)
+        let system = self.inner.lock().system_segments;
+        let segments = self.numbering().total().saturating_sub(system);
+        segments * u64::from(self.units_per_segment) * u64::from(UNIT)
     }
 
     /// Bytes that are not taken.
@@ -539,8 +542,9 @@ impl Space {
     pub(crate) fn bitmaps_on_disk(&self) -> Result<Vec<(SegmentId, Bitmap)>> {
         let mut inner = self.inner.lock();
         let mut all = Vec::new();
-        for number in 0..self.numbering.total() {
-            let id = self.numbering.segment(number);
+        let numbering = self.numbering();
+        for number in 0..numbering.total() {
+            let id = numbering.segment(number);
             let class = inner.class_of(id);
             if class != Some(Class::System) {
                 all.push((id, self.map(&mut inner, id)?.on_disk.clone()));

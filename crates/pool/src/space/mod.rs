@@ -13,6 +13,7 @@
 mod allocator;
 mod bitmap;
 mod discard;
+mod grow;
 mod picker;
 mod reserve;
 mod table;

@@ -17,6 +17,17 @@ pub(crate) struct Summary {
     pub(crate) longest: u32,
 }
 
+impl Summary {
+    /// An empty segment of so many units.
+    pub(crate) fn empty(units: u32) -> Summary {
+        Summary {
+            class: None,
+            taken: 0,
+            longest: units,
+        }
+    }
+}
+
 /// The best segment of a group for a run of `units`, by its index.
 pub(crate) fn pick(
     segments: &[Summary],

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice};
 use pool::{
-    ArrayKind, DatasetKind, Env, Identity, NewDataset, OpenDataset, Origin, Pool, ReserveFor,
-    Result,
+    ArrayKind, DatasetKind, DeviceState, Env, Identity, NewDataset, OpenDataset, Origin, Pool,
+    ReserveFor, Result,
 };
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, DeviceStore, NewMember, Store};
 
 pub const DEVICE_SIZE: usize = 12 << 20;
 
@@ -78,26 +78,7 @@ pub fn fault_devices(count: usize, clock: &FaultClock) -> Vec<Arc<FaultDevice>> 
 }
 
 pub fn create_on(devices: &[Arc<FaultDevice>]) -> Pool {
-    let devices: Vec<Arc<dyn BlockDevice>> = devices
-        .iter()
-        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
-        .collect();
-    let options = CreateOptions {
-        pool_guid: 1,
-        device_guids: (0..devices.len() as u64).map(|i| 10 + i).collect(),
-        created: 1,
-        force: false,
-    };
-    let store = Arc::new(DeviceStore::create(devices, &options).unwrap());
-    let pool = Pool::create(
-        Arc::clone(&store) as Arc<dyn Store>,
-        TestEnv::new(1),
-        "tank",
-        new_dataset(2),
-    )
-    .unwrap();
-    store.commit_labels().unwrap();
-    pool
+    create_mirrors(devices, &vec![1; devices.len()])
 }
 
 pub fn open_devices(devices: Vec<Arc<dyn BlockDevice>>) -> Result<Pool> {
@@ -109,12 +90,7 @@ pub fn open_devices(devices: Vec<Arc<dyn BlockDevice>>) -> Result<Pool> {
 }
 
 pub fn open_on(devices: &[Arc<FaultDevice>]) -> Result<Pool> {
-    open_devices(
-        devices
-            .iter()
-            .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
-            .collect(),
-    )
+    open_devices(dynamic(devices))
 }
 
 pub fn open_images(images: Vec<Vec<u8>>) -> Result<Pool> {
@@ -253,4 +229,54 @@ pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
         None => (first, count),
     };
     first..first + count
+}
+
+/// A pool with mirrors of the devices, as many in each as `widths` say.
+pub fn create_mirrors(devices: &[Arc<FaultDevice>], widths: &[usize]) -> Pool {
+    let mut rest = dynamic(devices).into_iter();
+    let groups = widths.iter().map(|n| rest.by_ref().take(*n).collect());
+    let groups: Vec<Vec<_>> = groups.collect();
+    let options = CreateOptions {
+        pool_guid: 1,
+        device_guids: (0..devices.len() as u64).map(|i| 10 + i).collect(),
+        created: 1,
+        force: false,
+    };
+    let store = Arc::new(DeviceStore::create_groups(groups, rest.collect(), &options).unwrap());
+    let env = TestEnv::new(1);
+    let pool = Pool::create(store.clone() as Arc<dyn Store>, env, "tank", new_dataset(2)).unwrap();
+    store.commit_labels().unwrap();
+    pool
+}
+
+pub fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
+    let devices = devices.iter();
+    devices
+        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
+        .collect()
+}
+
+pub fn new_member(device: &Arc<FaultDevice>, guid: u64) -> NewMember {
+    NewMember {
+        device: Arc::clone(device) as Arc<dyn BlockDevice>,
+        guid,
+        created: 2,
+        force: true,
+    }
+}
+
+pub fn states(pool: &Pool) -> Vec<DeviceState> {
+    pool.devices().iter().map(|device| device.state).collect()
+}
+
+/// Resilvers to the end.
+pub fn resilver(pool: &Pool) {
+    while pool.resilver_step(256 << 10).unwrap() {}
+}
+
+/// Scrubs to the end.
+pub fn scrub_all(pool: &Pool) -> pool::ScrubStatus {
+    pool.scrub_start().unwrap();
+    while pool.scrub_step(u64::MAX).unwrap() {}
+    pool.scrub_status()
 }

@@ -256,6 +256,13 @@ impl Workload {
         true
     }
 
+    /// Goes on with the pool as it was imported again, after a commit.
+    pub fn reopened(&mut self, open: impl FnOnce() -> Pool) {
+        self.open.clear();
+        self.pool = open();
+        assert_eq!(read_pool(&self.pool), normal(self.model.clone()));
+    }
+
     /// Closes what is open, so that the pool can be exported or dropped.
     pub fn close(self) -> (Pool, Model) {
         (self.pool, self.model)

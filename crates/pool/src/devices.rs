@@ -1,0 +1,531 @@
+//! Changing which devices a pool is made of, and what becomes of those that fail.
+//!
+//! The configuration says who belongs to the pool. A device that joins is labelled first and listed
+//! with the next commit; one that leaves is unlisted first and erased once that is durable. So a power
+//! cut leaves a device that belongs to the pool, or one that is not used.
+
+use std::sync::Arc;
+
+use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember};
+
+use crate::commit::Commit;
+use crate::config::{ConfigDevice, DeviceState, Epoch, NO_GROUP};
+use crate::error::{Error, Result};
+use crate::faults::log_internal;
+use crate::lifecycle::{Origin, log};
+use crate::membership;
+use crate::pool::{Pool, Shared};
+use crate::resilver::ResilverStatus;
+use crate::root::DEVICES_MAX;
+use crate::scrub::ScrubPhase;
+use crate::state::State;
+
+/// A device of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its guid.
+    pub guid: u64,
+    /// Its path, or where it was last.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// The group it belongs to; a spare to none.
+    pub group: Option<u16>,
+    /// What it is good for.
+    pub state: DeviceState,
+    /// The device whose place it takes, or 0.
+    pub replaces: u64,
+    /// Whether it was a spare before it stepped in.
+    pub was_spare: bool,
+    /// How often it failed.
+    pub errors: ErrorCounts,
+}
+
+impl DeviceInfo {
+    fn new(device: &ConfigDevice, present: &[MemberInfo]) -> DeviceInfo {
+        let member = present.iter().find(|member| member.guid == device.guid);
+        let has_failed = member.is_some_and(|member| member.state == MemberState::Faulted);
+        DeviceInfo {
+            guid: device.guid,
+            path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
+            size: device.size,
+            group: device.is_member().then_some(device.group),
+            state: match has_failed && device.is_member() {
+                true => DeviceState::Faulted,
+                false => device.state,
+            },
+            replaces: device.replaces,
+            was_spare: device.was_spare,
+            errors: member.map_or(device.errors, |member| member.errors),
+        }
+    }
+}
+
+impl Pool {
+    /// The devices, by group, then the spares.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        let present = self.shared.disk.store.members();
+        let state = self.shared.state.read();
+        let devices = state.config.devices.iter();
+        let mut all: Vec<DeviceInfo> = devices
+            .map(|device| DeviceInfo::new(device, &present))
+            .collect();
+        all.sort_by_key(|device| device.group.map_or(u32::MAX, u32::from));
+        all
+    }
+
+    /// The device with a guid, or with a path.
+    pub fn find_device(&self, name: &str) -> Result<DeviceInfo> {
+        let by_guid = name.parse::<u64>().ok();
+        let devices = self.devices();
+        let is_it = |device: &&DeviceInfo| device.path == name || Some(device.guid) == by_guid;
+        devices
+            .iter()
+            .find(is_it)
+            .cloned()
+            .ok_or_else(|| Error::Device {
+                device: name.into(),
+                reason: format!("pool '{}' has no such device", self.name()),
+            })
+    }
+
+    /// Makes `new` a member of the group of the device `beside`, or with `replaces` has it take that
+    /// one's place as soon as it is resilvered.
+    pub fn attach_device(
+        &self,
+        beside: u64,
+        new: &NewMember,
+        replaces: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.shared.check_writable()?;
+        let group = {
+            let mut config = self.shared.state.read().config.clone();
+            let mut others = config.devices.iter();
+            let taken = others.find(|device| device.replaces == beside && !device.was_spare);
+            if let Some(other) = taken.filter(|_| replaces) {
+                let reason = format!("{} is taking its place already", other.path);
+                return Err(refused(&new.device.name(), reason));
+            }
+            if config.devices.len() >= DEVICES_MAX {
+                let reason = format!("the pool has {DEVICES_MAX} devices, and can have no more");
+                return Err(refused(&new.device.name(), reason));
+            }
+            let device = config.device(beside).ok_or_else(|| gone(beside))?;
+            if !device.is_member() {
+                return Err(refused(&device.path, "it is a spare, and holds nothing"));
+            }
+            device.group
+        };
+        let info = self.shared.disk.store.join(new, Joins::Group(group))?;
+        self.shared.list_or_let_go(&[new.guid], |commit, state| {
+            let mut device = ConfigDevice::new(&info);
+            device.state = DeviceState::Resilvering;
+            device.replaces = if replaces { beside } else { 0 };
+            state.config.devices.push(device);
+            state.devices_changed(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Adds a group of devices to the pool. It is empty, and holds what is written from now on.
+    pub fn add_group(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        let store = &shared.disk.store;
+        store.add_group(devices)?;
+        {
+            // What is written to key blocks from now on goes there too.
+            let _committing = shared.lock_commits();
+            let blocks = shared.key_blocks_in_use();
+            for new in devices {
+                store.refresh_headers(new.guid, &blocks)?;
+            }
+        }
+        let guids: Vec<u64> = devices.iter().map(|new| new.guid).collect();
+        shared.list_or_let_go(&guids, |commit, state| {
+            let members = store.members().into_iter();
+            let joined = members.filter(|member| guids.contains(&member.guid));
+            state
+                .config
+                .devices
+                .extend(joined.map(|member| ConfigDevice::new(&member)));
+            state.config_dirty = true;
+            if guids.len() > 1 {
+                state.make_redundant(commit);
+            }
+            state.root.groups = (store.groups().len() as u32).into();
+            shared.disk.grow();
+            shared.space.grow();
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Makes a device a spare.
+    pub fn add_spare(&self, new: &NewMember, origin: &Origin) -> Result<()> {
+        self.shared.check_writable()?;
+        let info = self.shared.disk.store.join(new, Joins::Spares)?;
+        self.shared.list_or_let_go(&[new.guid], |commit, state| {
+            state.config.devices.push(ConfigDevice::new(&info));
+            state.make_redundant(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Takes a member out of its group. Another one must hold everything.
+    pub fn detach_device(&self, guid: u64, origin: &Origin) -> Result<()> {
+        let shared = &self.shared;
+        let returns = shared.commit_with(|commit, state| {
+            let device = state.device(guid)?.clone();
+            if !device.is_member() {
+                return Err(refused(&device.path, "it is a spare; remove it instead"));
+            }
+            let reason = "it is the only device that holds all of its part of the pool";
+            state.check_dispensable(commit, guid, reason)?;
+            log(commit, state, origin, None);
+            state.take_out(commit, guid);
+            state.devices_left();
+            Ok(device.was_spare)
+        })?;
+        shared.release(&[guid], returns)
+    }
+
+    /// Takes a spare out of the pool.
+    pub fn remove_spare(&self, guid: u64, origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            let device = state.device(guid)?;
+            if device.is_member() {
+                let reason = "it holds data; only spares can be removed so far \
+                              (a member of a mirror is detached)";
+                return Err(refused(&device.path, reason));
+            }
+            state.config.devices.retain(|device| device.guid != guid);
+            state.config_dirty = true;
+            log(commit, state, origin, None);
+            Ok(())
+        })?;
+        self.shared.release(&[guid], false)
+    }
+
+    /// Leaves a member alone: until it is brought online again, or with `temporary` until the pool is
+    /// imported next. Another one must hold everything.
+    pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
+        // What it gets still, it need not get again.
+        self.commit()?;
+        self.shared.commit_with(|commit, state| {
+            let device = state.device(guid)?;
+            if !device.is_member() {
+                return Err(refused(&device.path, "it is a spare, and not in use"));
+            }
+            let reason = "no other device holds all of its part of the pool";
+            state.check_dispensable(commit, guid, reason)?;
+            state.leave(guid, DeviceState::Offline, commit.txg - 1);
+            state.device(guid)?.is_temporary = temporary;
+            commit
+                .shared
+                .disk
+                .store
+                .set_state(guid, MemberState::Offline);
+            state.devices_left();
+            log(commit, state, origin, None);
+            Ok(())
+        })?;
+        Ok(self.shared.disk.store.let_go(guid, false)?)
+    }
+
+    /// Closes a device that is not in use, so that it can be opened again.
+    pub fn release_device(&self, guid: u64) -> Result<()> {
+        let state = self.shared.state.read();
+        let device = state
+            .config
+            .devices
+            .iter()
+            .find(|device| device.guid == guid);
+        let is_in_use = device.is_some_and(|device| {
+            !matches!(
+                device.state,
+                DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
+            )
+        });
+        match is_in_use {
+            true => Ok(()),
+            false => Ok(self.shared.disk.store.let_go(guid, false)?),
+        }
+    }
+
+    /// Takes back a member that was away or had failed. It is resilvered.
+    pub fn online_device(
+        &self,
+        guid: u64,
+        device: Arc<dyn BlockDevice>,
+        origin: &Origin,
+    ) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        let name = device.name();
+        shared.disk.store.take_back(device, guid)?;
+        let done = shared.commit_with(|commit, state| {
+            let newest = commit.shared.disk.store.newest_superblocks();
+            let own = newest.iter().find(|newest| newest.guid == guid);
+            let last = own.and_then(|own| own.superblock.clone());
+            let from = membership::rejoin(&state.config, &name, last.as_ref())?;
+            let member = commit.shared.disk.store.members();
+            let member = member.into_iter().find(|member| member.guid == guid);
+            let device = state.device(guid)?;
+            if let Some(member) = member {
+                device.path = member.name;
+                device.size = member.size;
+            }
+            device.from_txg = device.from_txg.min(from);
+            device.state = DeviceState::Resilvering;
+            device.is_temporary = false;
+            let assigned = Assigned {
+                guid,
+                state: MemberState::Resilvering,
+                errors: device.errors,
+            };
+            commit
+                .shared
+                .disk
+                .store
+                .set_state(assigned.guid, assigned.state);
+            state.devices_changed(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        });
+        if done.is_err() {
+            shared.disk.store.let_go(guid, false)?;
+        }
+        done
+    }
+
+    /// Forgets how often devices failed; of all, or of one.
+    pub fn clear_device_errors(&self, guid: Option<u64>, origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            commit.shared.disk.store.clear_errors(guid);
+            for device in &mut state.config.devices {
+                if guid.is_none_or(|guid| guid == device.guid) {
+                    device.errors = ErrorCounts::default();
+                }
+            }
+            state.config_dirty = true;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Every record is where it belongs: the members that were resilvered count as others do. False,
+    /// since nothing is left to do, unless the devices have changed meanwhile.
+    pub(crate) fn finish_resilver(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
+        let shared = &self.shared;
+        status.progress.phase = ScrubPhase::Finished;
+        status.progress.ended = shared.env.now();
+        let replaced = shared.commit_with(|commit, state| {
+            if shared.placing.round() != round {
+                return Ok(None);
+            }
+            let done = state.settle_resilvered(commit);
+            state.config.resilver = status;
+            state.config_dirty = true;
+            log_internal(commit, state, "resilver".into());
+            Ok(Some(done))
+        })?;
+        let Some(Replaced { devices, spares }) = replaced else {
+            return Ok(true);
+        };
+        shared.release(&devices, false)?;
+        shared.release(&spares, true)?;
+        Ok(false)
+    }
+}
+
+/// Members that are not needed any more after a resilver.
+struct Replaced {
+    devices: Vec<u64>,
+    /// They wait again.
+    spares: Vec<u64>,
+}
+
+impl State {
+    /// The device with a guid, to be changed.
+    pub(crate) fn device(&mut self, guid: u64) -> Result<&mut ConfigDevice> {
+        self.config_dirty = true;
+        self.config.device(guid).ok_or_else(|| gone(guid))
+    }
+
+    /// From now on the pool knows of groups with several members.
+    fn make_redundant(&mut self, commit: &Commit<'_>) {
+        self.config_dirty = true;
+        if !self.config.is_redundant {
+            self.config.is_redundant = true;
+            self.config.epochs = vec![Epoch {
+                guid: commit.shared.env.guid(),
+                start: commit.txg,
+            }];
+        }
+        self.note_redundancy();
+    }
+
+    /// Others are written to, or one more needs to be resilvered.
+    pub(crate) fn devices_changed(&mut self, commit: &Commit<'_>) {
+        self.make_redundant(commit);
+        commit.shared.placing.devices_changed();
+        self.config.restart_resilver();
+    }
+
+    /// Fewer are written to. A resilver goes on if anybody still needs it.
+    pub(crate) fn devices_left(&mut self) {
+        self.config_dirty = true;
+        let mut devices = self.config.devices.iter();
+        if !devices.any(|device| device.state == DeviceState::Resilvering) {
+            self.config.resilver.cancel();
+        }
+    }
+
+    /// Refuses to do without a device that no other one can stand in for.
+    fn check_dispensable(&self, commit: &Commit<'_>, guid: u64, reason: &str) -> Result<()> {
+        let members = commit.shared.disk.store.members();
+        let Some(device) = self
+            .config
+            .devices
+            .iter()
+            .find(|device| device.guid == guid)
+        else {
+            return Err(gone(guid));
+        };
+        let is_whole = |other: &ConfigDevice| {
+            let member = members.iter().find(|member| member.guid == other.guid);
+            other.guid != guid
+                && other.state == DeviceState::Online
+                && member.is_some_and(|member| member.state == MemberState::Online)
+        };
+        match self.config.group(device.group).any(is_whole) {
+            true => Ok(()),
+            false => Err(refused(&device.path, reason)),
+        }
+    }
+
+    /// A device is not written to any more.
+    pub(crate) fn leave(&mut self, guid: u64, becomes: DeviceState, has_all_until: u64) {
+        self.config_dirty = true;
+        if let Some(device) = self.config.device(guid) {
+            device.from_txg = match device.state {
+                DeviceState::Online => has_all_until,
+                _ => device.from_txg.min(has_all_until),
+            };
+            device.state = becomes;
+        }
+    }
+
+    /// Unlists a member. Whoever was to take its place for a while has it for good; a spare waits again.
+    fn take_out(&mut self, commit: &Commit<'_>, guid: u64) {
+        self.config_dirty = true;
+        commit
+            .shared
+            .disk
+            .store
+            .set_state(guid, MemberState::Offline);
+        for device in &mut self.config.devices {
+            if device.replaces == guid {
+                device.replaces = 0;
+                device.was_spare = false;
+            }
+        }
+        match self.config.device(guid) {
+            Some(device) if device.was_spare => {
+                *device = ConfigDevice {
+                    group: NO_GROUP,
+                    state: DeviceState::Spare,
+                    replaces: 0,
+                    was_spare: false,
+                    ..device.clone()
+                };
+            }
+            _ => self.config.devices.retain(|device| device.guid != guid),
+        }
+    }
+
+    /// The members that were resilvered hold everything. Those whose places they have taken go.
+    fn settle_resilvered(&mut self, commit: &Commit<'_>) -> Replaced {
+        let store = &commit.shared.disk.store;
+        for member in store.members() {
+            let is_done = member.state == MemberState::Resilvering;
+            let device = self.config.device(member.guid);
+            if let Some(device) =
+                device.filter(|device| is_done && device.state == DeviceState::Resilvering)
+            {
+                device.state = DeviceState::Online;
+                device.from_txg = 0;
+                store.set_state(member.guid, MemberState::Online);
+            }
+        }
+        let online = |guid: u64| {
+            let mut devices = self.config.devices.iter();
+            devices.any(|device| device.guid == guid && device.state == DeviceState::Online)
+        };
+        let new = self
+            .config
+            .devices
+            .iter()
+            .filter(|device| device.replaces != 0);
+        let (spares, new): (Vec<_>, Vec<_>) = new.partition(|device| device.was_spare);
+        let new = new.into_iter().filter(|device| online(device.guid));
+        let devices: Vec<u64> = new.map(|device| device.replaces).collect();
+        let idle = spares
+            .into_iter()
+            .filter(|device| online(device.replaces) || devices.contains(&device.replaces));
+        let spares: Vec<u64> = idle.map(|device| device.guid).collect();
+        for guid in spares.iter().chain(&devices) {
+            self.take_out(commit, *guid);
+        }
+        Replaced { devices, spares }
+    }
+}
+
+impl Shared {
+    /// Enters new devices, which are labelled, into the configuration. If that fails they belong to no
+    /// pool.
+    fn list_or_let_go(
+        self: &Arc<Self>,
+        guids: &[u64],
+        enter: impl FnOnce(&Commit<'_>, &mut State) -> Result<()>,
+    ) -> Result<()> {
+        let entered = self.commit_with(enter);
+        if entered.is_err() {
+            for guid in guids {
+                self.disk.store.let_go(*guid, true)?;
+            }
+        }
+        entered
+    }
+
+    /// Lets go of devices that the last commit has unlisted: they belong to no pool, or are spares again.
+    fn release(&self, guids: &[u64], as_spares: bool) -> Result<()> {
+        let store = &self.disk.store;
+        for guid in guids {
+            let released = match as_spares {
+                true => store.dismiss(*guid),
+                false => store.let_go(*guid, true),
+            };
+            if let Err(error) = released {
+                // It is not the pool's any more, and may be out of reach.
+                tracing::warn!(%error, "a device that was taken out of the pool could not be erased");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(device: &str, reason: impl Into<String>) -> Error {
+    Error::Device {
+        device: device.into(),
+        reason: reason.into(),
+    }
+}
+
+fn gone(guid: u64) -> Error {
+    refused(&format!("{guid:016x}"), "the pool has no such device")
+}

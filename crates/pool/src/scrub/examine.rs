@@ -1,0 +1,252 @@
+//! One record or node: reading all that there is of it, and writing what is bad or missing.
+
+use std::collections::BTreeSet;
+
+use store::{MemberState, UNIT};
+
+use super::{Step, Task};
+use crate::disk::{Disk, Fetched};
+use crate::error::Result;
+use crate::layout::{Place, RecordPtr, checksum};
+use crate::log::{LogHead, LogReader, RawEntry};
+use crate::scatter::{Run, map_run};
+
+/// A part of a copy on a member.
+struct Part {
+    copy: usize,
+    guid: u64,
+    run: Run,
+    /// What is there; nothing if it cannot be read, or was not.
+    bytes: Option<Vec<u8>>,
+}
+
+/// Says whether something is still where it was.
+type Current<'a> = &'a dyn Fn() -> Result<bool>;
+
+impl Step<'_> {
+    /// Does what this step is for with the logs of all datasets, as far as they are not replayed or
+    /// committed. No commit happens meanwhile, so that no entry gives way to another.
+    pub(crate) fn logs(&mut self) -> Result<()> {
+        let pool = self.pool;
+        let disk = std::sync::Arc::clone(&pool.shared.disk);
+        let _committing = pool.shared.lock_commits();
+        let heads: Vec<(u64, LogHead)> = {
+            let state = pool.shared.state.read();
+            let logs = state.all().filter(|entry| entry.log.exists());
+            logs.map(|entry| (entry.guid, entry.log.clone())).collect()
+        };
+        for (dataset, head) in &heads {
+            let mut entries = LogReader::new(&disk, head, *dataset).raw().peekable();
+            while let Some(entry) = entries.next() {
+                // The last one may be on its way to the members still, which is no damage.
+                if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
+                    self.log_entry(&entry)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn log_entry(&mut self, entry: &RawEntry) -> Result<()> {
+        let store = std::sync::Arc::clone(&self.pool.shared.disk.store);
+        if self.pool.shared.read_only {
+            return Ok(());
+        }
+        for (guid, state) in store.readers(entry.segment.group()) {
+            let wanted = match &self.task {
+                Task::Mend => state == MemberState::Online,
+                Task::Fill(_) => state == MemberState::Resilvering,
+            };
+            let mut bytes = vec![0; entry.bytes.len()];
+            let read = store.read_member(guid, entry.segment, entry.offset, &mut bytes);
+            if !wanted || read.is_ok() && bytes == entry.bytes {
+                continue;
+            }
+            store.write_member(guid, entry.segment, entry.offset, &entry.bytes)?;
+            if let Task::Mend = self.task {
+                store.count_damage(guid);
+                self.status.repaired = self.status.repaired.saturating_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what this step is for with a record or node, if the pointer is still `current`. False if
+    /// no copy of it is good.
+    pub(super) fn examine(&mut self, ptr: &RecordPtr, current: Current<'_>) -> Result<bool> {
+        if ptr.place.is_scattered() && !self.examine_map(&ptr.place, current)? {
+            return Ok(false);
+        }
+        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
+        let mut copies = Vec::new();
+        for copy in ptr.place.copy_numbers() {
+            copies.push((copy, disk.runs(&ptr.place, copy)?));
+        }
+        let is_good = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
+        let fetch = |disk: &Disk| {
+            let mut buf = vec![0; ptr.place.disk_size() as usize];
+            let fetched = disk.fetch(&ptr.place, &mut buf, &mut |bytes| is_good(bytes));
+            (fetched != Fetched::Lost).then_some(buf)
+        };
+        self.work(ptr.place.birth(), &copies, &is_good, &fetch, current)
+    }
+
+    /// The same with a scatter map, of which every copy is one unit.
+    fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
+        let whole = |addr| {
+            let map = self.pool.shared.disk.read_map(place, &addr);
+            map.map(|(_, bytes)| bytes)
+        };
+        let good = place.copies().find_map(whole);
+        let copies: Vec<(usize, Vec<Run>)> = place
+            .copy_numbers()
+            .map(|copy| (copy, vec![map_run(&place.addr[copy])]))
+            .collect();
+        let is_good = |bytes: &[u8]| good.as_deref() == Some(bytes);
+        self.work(place.birth(), &copies, &is_good, &|_| good.clone(), current)
+    }
+
+    fn work(
+        &mut self,
+        birth: u64,
+        copies: &[(usize, Vec<Run>)],
+        is_good: &dyn Fn(&[u8]) -> bool,
+        fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
+        current: Current<'_>,
+    ) -> Result<bool> {
+        match &self.task {
+            Task::Fill(members) => {
+                let lack_it = |&&(_, from): &&(u64, u64)| from < birth;
+                let members: Vec<u64> = members.iter().filter(lack_it).map(|m| m.0).collect();
+                self.fill(&members, copies, fetch, current)
+            }
+            Task::Mend => self.mend(copies, is_good, fetch, current),
+        }
+    }
+
+    /// Writes what the members named are to have of it.
+    fn fill(
+        &mut self,
+        members: &[u64],
+        copies: &[(usize, Vec<Run>)],
+        fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
+        current: Current<'_>,
+    ) -> Result<bool> {
+        let disk = &self.pool.shared.disk;
+        let mut parts = Vec::new();
+        for (copy, run) in each_run(copies) {
+            self.status.examined = self.status.examined.saturating_add(run.bytes.len() as u64);
+            let readers = disk.store.readers(run.segment.group());
+            let lacking = readers.into_iter().filter(|(guid, state)| {
+                *state == MemberState::Resilvering && members.contains(guid)
+            });
+            parts.extend(lacking.map(|(guid, _)| Part {
+                copy,
+                guid,
+                run: run.clone(),
+                bytes: None,
+            }));
+        }
+        if parts.is_empty() {
+            // Passing over something is work too.
+            self.left = self.left.saturating_sub(u64::from(UNIT));
+            return Ok(true);
+        }
+        let bytes: usize = parts.iter().map(|part| part.run.bytes.len()).sum();
+        self.left = self.left.saturating_sub(bytes as u64);
+        let Some(good) = fetch(disk) else {
+            return Ok(false);
+        };
+        self.write(&parts, &good, current).map(|_| true)
+    }
+
+    /// Reads it on every member that holds everything, and rewrites what is bad.
+    fn mend(
+        &mut self,
+        copies: &[(usize, Vec<Run>)],
+        is_good: &dyn Fn(&[u8]) -> bool,
+        fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
+        current: Current<'_>,
+    ) -> Result<bool> {
+        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
+        let mut parts = Vec::new();
+        for (copy, run) in each_run(copies) {
+            let readers = disk.store.readers(run.segment.group());
+            let online = readers
+                .iter()
+                .filter(|(_, state)| *state == MemberState::Online);
+            for (guid, _) in online {
+                let mut bytes = vec![0; run.bytes.len()];
+                let store = &disk.store;
+                let read = store.read_member(*guid, run.segment, run.offset, &mut bytes);
+                self.count(run.bytes.len());
+                parts.push(Part {
+                    copy,
+                    guid: *guid,
+                    run: run.clone(),
+                    bytes: read.is_ok().then_some(bytes),
+                });
+            }
+        }
+        let whole = parts.iter().filter_map(|part| part.bytes.as_deref());
+        let whole = whole
+            .into_iter()
+            .find(|bytes| is_good(bytes))
+            .map(<[u8]>::to_vec);
+        let Some(good) = whole.or_else(|| fetch(&disk)) else {
+            self.blame(&parts, current)?;
+            return Ok(false);
+        };
+        parts.retain(|part| part.bytes.as_deref() != Some(&good[part.run.bytes.clone()]));
+        if parts.is_empty() {
+            return Ok(true);
+        }
+        let written = self.write(&parts, &good, current)?;
+        self.status.repaired = self.status.repaired.saturating_add(written as u64);
+        Ok(true)
+    }
+
+    /// Counts damage that cannot be mended.
+    fn blame(&self, parts: &[Part], current: Current<'_>) -> Result<()> {
+        if current()? {
+            let guids: BTreeSet<u64> = parts.iter().map(|part| part.guid).collect();
+            let store = &self.pool.shared.disk.store;
+            guids.into_iter().for_each(|guid| store.count_damage(guid));
+        }
+        Ok(())
+    }
+
+    /// Rewrites parts with the bytes that they should have, and says how many copies these belong to.
+    fn write(&self, parts: &[Part], good: &[u8], current: Current<'_>) -> Result<usize> {
+        let shared = &self.pool.shared;
+        if shared.read_only {
+            return Ok(0);
+        }
+        // What is in the tree of the last commit stays where it is until the next one is done.
+        let _committing = shared.lock_commits();
+        if !current()? {
+            return Ok(0);
+        }
+        let store = &shared.disk.store;
+        let mut copies = BTreeSet::new();
+        for Part {
+            copy, guid, run, ..
+        } in parts
+        {
+            let bytes = &good[run.bytes.clone()];
+            store.write_member(*guid, run.segment, run.offset, bytes)?;
+            copies.insert((*copy, *guid));
+        }
+        if let Task::Mend = self.task {
+            copies
+                .iter()
+                .for_each(|(_, guid)| store.count_damage(*guid));
+        }
+        Ok(copies.len())
+    }
+}
+
+fn each_run(copies: &[(usize, Vec<Run>)]) -> impl Iterator<Item = (usize, &Run)> {
+    let copies = copies.iter();
+    copies.flat_map(|(copy, runs)| runs.iter().map(move |run| (*copy, run)))
+}

@@ -1,0 +1,458 @@
+//! Reading and writing a store on block devices, and changing which devices it is made of.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use block::BlockDevice;
+
+use crate::devices::{DeviceStore, refuse_contents};
+use crate::group::{self, Group, Layout};
+use crate::headers::Headers;
+use crate::layout::{BLOCK, SUPERBLOCK_MAGIC, encode_frame};
+use crate::member::{Failed, Member};
+use crate::{
+    Assigned, Error, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest, Result,
+    SegmentId, Store,
+};
+
+impl DeviceStore {
+    /// The group of a place.
+    fn group(layout: &Layout, segment: SegmentId, offset: u32, len: u64) -> Result<&Group> {
+        static NONE: Group = Group {
+            members: Vec::new(),
+        };
+        let group = layout.groups.get(segment.group() as usize);
+        let group = group.unwrap_or(&NONE);
+        group.check_place(segment, offset, len)?;
+        Ok(group)
+    }
+
+    fn member(layout: &Layout, guid: u64) -> Result<&Arc<Member>> {
+        layout.find(guid).ok_or(Error::NoSuchMember { guid })
+    }
+
+    /// A member of the group of a place, and where that is on it.
+    fn on_member(
+        layout: &Layout,
+        guid: u64,
+        segment: SegmentId,
+        offset: u32,
+        len: usize,
+    ) -> Result<(&Arc<Member>, u64)> {
+        let group = DeviceStore::group(layout, segment, offset, len as u64)?;
+        let member = group.members.iter().find(|member| member.guid() == guid);
+        let member = member.ok_or(Error::NoSuchMember { guid })?;
+        Ok((member, group::at(member, segment, offset)))
+    }
+
+    fn find_group(layout: &Layout, group: u16) -> Result<&Group> {
+        let found = layout.groups.get(usize::from(group));
+        found
+            .filter(|group| !group.members.is_empty())
+            .ok_or(Error::NoSuchPlace {
+                group,
+                index: 0,
+                offset: 0,
+                len: 0,
+            })
+    }
+}
+
+/// Empties and labels a device that joins.
+fn prepare(member: &Member) -> Result<()> {
+    member.empty_headers()?;
+    member.write_labels()
+}
+
+impl Store for DeviceStore {
+    fn pool_guid(&self) -> u64 {
+        self.pool_guid
+    }
+
+    fn segment_size(&self) -> u32 {
+        self.segment_size
+    }
+
+    fn groups(&self) -> Vec<u32> {
+        self.groups
+            .now()
+            .groups
+            .iter()
+            .map(Group::segments)
+            .collect()
+    }
+
+    fn key_blocks(&self) -> u32 {
+        self.key_blocks
+    }
+
+    fn members(&self) -> Vec<MemberInfo> {
+        self.groups
+            .now()
+            .all()
+            .map(|member| member.info())
+            .collect()
+    }
+
+    fn width(&self, group: u32) -> usize {
+        let layout = self.groups.now();
+        layout.groups.get(group as usize).map_or(0, Group::width)
+    }
+
+    fn read_nth(&self, nth: usize, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()> {
+        let layout = self.groups.now();
+        let group = DeviceStore::group(&layout, segment, offset, buf.len() as u64)?;
+        let member = group
+            .nth_reader(nth, segment, offset)
+            .ok_or(Error::NoMember {
+                group: segment.group(),
+            })?;
+        member.read(group::at(member, segment, offset), buf)
+    }
+
+    fn readers(&self, group: u32) -> Vec<(u64, MemberState)> {
+        let layout = self.groups.now();
+        let group = layout.groups.get(group as usize);
+        let readers = group.into_iter().flat_map(Group::readers);
+        readers
+            .map(|member| (member.guid(), member.state()))
+            .collect()
+    }
+
+    fn read_member(
+        &self,
+        guid: u64,
+        segment: SegmentId,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let layout = self.groups.now();
+        let (member, at) = DeviceStore::on_member(&layout, guid, segment, offset, buf.len())?;
+        member.read(at, buf)
+    }
+
+    fn write_member(&self, guid: u64, segment: SegmentId, offset: u32, bytes: &[u8]) -> Result<()> {
+        let layout = self.groups.now();
+        let (member, at) = DeviceStore::on_member(&layout, guid, segment, offset, bytes.len())?;
+        if !member.is_active() {
+            return Ok(());
+        }
+        let one = std::iter::once(member);
+        let write = |member: &Member| member.write(at, &[IoSlice::new(bytes)]);
+        self.groups.on_each(&layout, one, write)
+    }
+
+    fn count_damage(&self, guid: u64) {
+        if let Some(member) = self.groups.now().find(guid) {
+            member.count(Failed::Checksum);
+        }
+    }
+
+    fn write(&self, segment: SegmentId, offset: u32, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let len = pieces.iter().map(|p| p.len() as u64).sum();
+        let layout = self.groups.now();
+        let group = DeviceStore::group(&layout, segment, offset, len)?;
+        let members = group.members.iter().filter(|member| member.is_active());
+        self.groups.on_each(&layout, members, |member| {
+            member.write(group::at(member, segment, offset), pieces)
+        })
+    }
+
+    fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()> {
+        let layout = self.groups.now();
+        let group = DeviceStore::group(&layout, segment, offset, u64::from(len))?;
+        let members = group.members.iter().filter(|member| member.is_active());
+        // A device that cannot discard is not a bad one.
+        members
+            .map(|member| member.discard(group::at(member, segment, offset), u64::from(len)))
+            .fold(Ok(()), Result::and)
+    }
+
+    fn flush(&self) -> Result<()> {
+        let layout = self.groups.now();
+        let dirty: Vec<&Arc<Member>> = layout.active().filter(|m| m.is_dirty()).collect();
+        let Some((last, others)) = dirty.split_last() else {
+            return Ok(());
+        };
+        // Devices flush side by side; one alone flushes on this thread.
+        let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = others
+                .iter()
+                .map(|member| scope.spawn(|| member.flush()))
+                .collect();
+            let own = last.flush();
+            let joined = threads.into_iter().map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.chain(std::iter::once(own)).collect()
+        });
+        let failed = |(member, outcome): (&&Arc<Member>, Result<()>)| match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => self.groups.failed(&layout, member, error),
+        };
+        dirty
+            .iter()
+            .zip(outcomes)
+            .map(failed)
+            .fold(Ok(()), Result::and)
+    }
+
+    fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {
+        let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
+        let layout = self.groups.now();
+        let write = |member: &Member| member.write_superblock(txg, &block);
+        self.groups.on_each(&layout, layout.active(), write)
+    }
+
+    fn superblocks(&self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut found = Vec::new();
+        let mut failure = None;
+        for member in self.groups.now().active() {
+            match member.superblocks(&mut found) {
+                Err(error @ Error::TooNew { .. }) => return Err(error),
+                Err(error) => failure = Some(error),
+                Ok(()) => {}
+            }
+        }
+        found.sort_by_key(|(txg, _)| std::cmp::Reverse(*txg));
+        found.dedup_by_key(|(txg, _)| *txg);
+        match found.is_empty() {
+            true => Err(failure.unwrap_or(Error::NoSuperblock)),
+            false => Ok(found),
+        }
+    }
+
+    fn newest_superblocks(&self) -> Vec<Newest> {
+        let newest = |member: &Arc<Member>| {
+            let mut found = Vec::new();
+            // What cannot be read is not there.
+            let _ = member.superblocks(&mut found);
+            Newest {
+                guid: member.guid(),
+                name: member.device.name(),
+                superblock: found.into_iter().max_by_key(|(txg, _)| *txg),
+            }
+        };
+        self.groups.now().members().map(newest).collect()
+    }
+
+    fn read_key_block(&self, index: u32) -> Result<Vec<u8>> {
+        self.check_key_block(index)?;
+        let layout = self.groups.now();
+        // What a member lacks that is being resilvered may be a newer key.
+        let complete = layout.members().filter(|member| member.is_complete());
+        for member in complete {
+            if let Some(payload) = member.read_key_block(index)? {
+                return Ok(payload);
+            }
+        }
+        Err(Error::DamagedKeyBlock { index })
+    }
+
+    fn write_key_block(&self, index: u32, payload: &[u8]) -> Result<()> {
+        self.check_key_block(index)?;
+        let layout = self.groups.now();
+        let write = |member: &Member| member.write_key_block(index, payload);
+        self.groups.on_each(&layout, layout.active(), write)
+    }
+
+    fn wipe_key_block(&self, index: u32) -> Result<()> {
+        self.check_key_block(index)?;
+        let layout = self.groups.now();
+        let wipe = |member: &Member| member.wipe_key_block(index);
+        self.groups.on_each(&layout, layout.active(), wipe)
+    }
+
+    fn key_block_is_blank(&self, index: u32) -> Result<bool> {
+        self.check_key_block(index)?;
+        for member in self.groups.now().active() {
+            // One that cannot be read is not known to be blank.
+            if !member.key_block_is_blank(index).unwrap_or(false) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn check_headers(&self, txg: u64, key_blocks: &[u32], mend: bool) -> Result<HeaderCheck> {
+        let layout = self.groups.now();
+        let mut headers = Headers {
+            groups: &self.groups,
+            layout: &layout,
+            pool_guid: self.pool_guid,
+            mend,
+            found: HeaderCheck::default(),
+        };
+        headers.labels()?;
+        headers.superblock(txg)?;
+        for index in key_blocks {
+            self.check_key_block(*index)?;
+            headers.key_block(*index)?;
+        }
+        let found = headers.found;
+        self.flush()?;
+        Ok(found)
+    }
+
+    fn erase(&self) -> Result<()> {
+        // Every device, also behind one that fails: a key is gone only where all copies are.
+        let layout = self.groups.now();
+        let outcomes: Vec<Result<()>> = layout.all().map(|m| m.overwrite_headers()).collect();
+        outcomes.into_iter().collect()
+    }
+
+    fn take_faults(&self) -> Vec<Fault> {
+        self.groups.take_faults()
+    }
+
+    fn assign(&self, devices: &[Assigned]) {
+        self.groups.change(|layout| {
+            let mut kept = Vec::new();
+            for member in layout.all() {
+                let assigned = devices.iter().find(|device| device.guid == member.guid());
+                if let Some(assigned) = assigned {
+                    member.set_state(assigned.state);
+                    member.set_errors(&assigned.errors);
+                    kept.push(Arc::clone(member));
+                }
+            }
+            *layout = Layout::new(kept);
+        });
+    }
+
+    fn set_state(&self, guid: u64, state: MemberState) {
+        if let Some(member) = self.groups.now().find(guid) {
+            member.set_state(state);
+        }
+    }
+
+    fn clear_errors(&self, guid: Option<u64>) {
+        let layout = self.groups.now();
+        let wanted = |member: &&Arc<Member>| guid.is_none_or(|guid| guid == member.guid());
+        layout
+            .all()
+            .filter(wanted)
+            .for_each(|member| member.set_errors(&Default::default()));
+    }
+
+    fn join(&self, device: &NewMember, joins: Joins) -> Result<MemberInfo> {
+        if !device.force {
+            refuse_contents(device.device.as_ref())?;
+        }
+        let template = self.template();
+        let segments = match joins {
+            Joins::Group(group) => DeviceStore::find_group(&self.groups.now(), group)?.segments(),
+            Joins::Spares => template.segments(device)?,
+        };
+        let member = template.member(device, joins, segments)?;
+        prepare(&member)?;
+        if let Joins::Group(_) = joins {
+            member.set_state(MemberState::Resilvering);
+        }
+        let info = member.info();
+        self.groups.change(|layout| match joins {
+            Joins::Group(group) => layout.groups[usize::from(group)].members.push(member),
+            Joins::Spares => layout.spares.push(member),
+        });
+        Ok(info)
+    }
+
+    fn add_group(&self, devices: &[NewMember]) -> Result<u16> {
+        for new in devices.iter().filter(|new| !new.force) {
+            refuse_contents(new.device.as_ref())?;
+        }
+        let number = self.groups.now().groups.len();
+        let members = self.template().group(devices, number)?;
+        members.iter().try_for_each(|member| prepare(member))?;
+        self.groups
+            .change(|layout| layout.groups.push(Group { members }));
+        Ok(number as u16)
+    }
+
+    fn enlist(&self, guid: u64, group: u16) -> Result<()> {
+        let layout = self.groups.now();
+        let spare = DeviceStore::member(&layout, guid)?;
+        let segments = DeviceStore::find_group(&layout, group)?.segments();
+        let new = NewMember {
+            device: Arc::clone(&spare.device),
+            guid,
+            created: spare.label.created.get(),
+            force: true,
+        };
+        let member = self
+            .template()
+            .member(&new, Joins::Group(group), segments)?;
+        member.set_state(MemberState::Resilvering);
+        member.write_labels()?;
+        self.groups.change(|layout| {
+            layout.remove(guid);
+            layout.groups[usize::from(group)].members.push(member);
+        });
+        Ok(())
+    }
+
+    fn dismiss(&self, guid: u64) -> Result<()> {
+        let layout = self.groups.now();
+        let old = DeviceStore::member(&layout, guid)?;
+        let new = NewMember {
+            device: Arc::clone(&old.device),
+            guid,
+            created: old.label.created.get(),
+            force: true,
+        };
+        let template = self.template();
+        let spare = template.member(&new, Joins::Spares, template.segments(&new)?)?;
+        old.set_state(MemberState::Offline);
+        self.groups.change(|layout| {
+            layout.remove(guid);
+            layout.spares.push(Arc::clone(&spare));
+        });
+        prepare(&spare)
+    }
+
+    fn take_back(&self, device: Arc<dyn BlockDevice>, guid: u64) -> Result<()> {
+        let member = Member::open(device)?;
+        let found = member.guid();
+        if found != guid || member.label.pool_guid.get() != self.pool_guid {
+            return Err(Error::Mismatch {
+                reason: format!("{} is another device", member.device.name()),
+            });
+        }
+        member.set_state(MemberState::Offline);
+        self.groups.change(|layout| {
+            let mut all: Vec<Arc<Member>> = layout.all().cloned().collect();
+            all.retain(|other| other.guid() != guid);
+            all.push(Arc::new(member));
+            *layout = Layout::new(all);
+        });
+        Ok(())
+    }
+
+    fn let_go(&self, guid: u64, erase: bool) -> Result<()> {
+        let layout = self.groups.now();
+        let Some(member) = layout.find(guid) else {
+            return Ok(());
+        };
+        member.set_state(MemberState::Offline);
+        self.groups.change(|layout| layout.remove(guid));
+        match erase {
+            true => member.overwrite_headers(),
+            false => Ok(()),
+        }
+    }
+
+    fn refresh_headers(&self, guid: u64, key_blocks: &[u32]) -> Result<()> {
+        let layout = self.groups.now();
+        let member = DeviceStore::member(&layout, guid)?;
+        member.write_labels()?;
+        for index in 0..self.key_blocks {
+            match key_blocks.contains(&index) {
+                true => member.write_key_block(index, &self.read_key_block(index)?)?,
+                false => member.wipe_key_block(index)?,
+            }
+        }
+        member.flush()
+    }
+}

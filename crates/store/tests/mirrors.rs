@@ -1,0 +1,273 @@
+//! Groups of several devices: what members have that fail, join, leave and come back.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use block::BlockDevice;
+use block::fault::{Fault, FaultClock, FaultDevice};
+use store::{
+    Assigned, CreateOptions, DeviceStore, Error, Joins, MemberState, NewMember, SegmentId, Store,
+};
+
+const SIZE: usize = 12 << 20;
+const PLACE: SegmentId = SegmentId::new(0, 3);
+
+fn devices(count: usize) -> Vec<Arc<FaultDevice>> {
+    let clock = FaultClock::new();
+    (0..count)
+        .map(|_| Arc::new(FaultDevice::new(SIZE, &clock)))
+        .collect()
+}
+
+fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
+    let devices = devices.iter();
+    devices
+        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
+        .collect()
+}
+
+/// One mirror of all devices; their guids count from 100.
+fn mirror(devices: &[Arc<FaultDevice>]) -> DeviceStore {
+    let options = CreateOptions {
+        pool_guid: 7,
+        device_guids: (100..).take(devices.len()).collect(),
+        created: 1,
+        force: false,
+    };
+    let store = DeviceStore::create_groups(vec![dynamic(devices)], vec![], &options).unwrap();
+    store.write_superblock(1, b"first").unwrap();
+    store.flush().unwrap();
+    store.commit_labels().unwrap();
+    store
+}
+
+fn write(store: &dyn Store, text: &[u8]) -> store::Result<()> {
+    store.write(PLACE, 0, &[IoSlice::new(text)])
+}
+
+fn read_nth(store: &dyn Store, nth: usize) -> Vec<u8> {
+    let mut buf = vec![0; 4];
+    store.read_nth(nth, PLACE, 0, &mut buf).unwrap();
+    buf
+}
+
+fn state(store: &dyn Store, guid: u64) -> MemberState {
+    let members = store.members();
+    members.iter().find(|m| m.guid == guid).unwrap().state
+}
+
+fn new_member(device: &Arc<FaultDevice>, guid: u64) -> NewMember {
+    NewMember {
+        device: Arc::clone(device) as Arc<dyn BlockDevice>,
+        guid,
+        created: 2,
+        force: false,
+    }
+}
+
+#[test]
+fn every_member_has_what_is_written() {
+    let devices = devices(3);
+    let store = mirror(&devices);
+    write(&store, b"here").unwrap();
+    store.flush().unwrap();
+    assert_eq!(store.width(0), 3);
+    for nth in 0..3 {
+        assert_eq!(read_nth(&store, nth), b"here");
+    }
+    for guid in 100..103 {
+        let mut buf = [0; 4];
+        store.read_member(guid, PLACE, 0, &mut buf).unwrap();
+        assert_eq!(&buf, b"here");
+    }
+    // Any one of them is enough to read it.
+    drop(store);
+    for device in &devices {
+        let store = DeviceStore::open(dynamic(std::slice::from_ref(device))).unwrap();
+        assert_eq!(read_nth(&store, 0), b"here");
+        assert_eq!(store.superblocks().unwrap()[0].0, 1);
+    }
+}
+
+#[test]
+fn a_member_that_fails_is_not_used_any_more_and_the_last_one_is() {
+    let devices = devices(2);
+    let store = mirror(&devices);
+    devices[0].inject(Fault::DeadFrom(0));
+    write(&store, b"more").unwrap();
+    store.flush().unwrap();
+    store.write_superblock(2, b"second").unwrap();
+    store.flush().unwrap();
+    let faults = store.take_faults();
+    assert_eq!(faults.iter().map(|f| f.guid).collect::<Vec<_>>(), [100]);
+    assert!(store.take_faults().is_empty());
+    assert_eq!(state(&store, 100), MemberState::Faulted);
+    assert!(store.members()[0].errors.write > 0);
+    assert_eq!((store.width(0), read_nth(&store, 5)), (1, b"more".to_vec()));
+    // It gets nothing, even when it works again.
+    devices[0].heal();
+    let before = devices[0].written();
+    write(&store, b"last").unwrap();
+    assert_eq!(devices[0].written(), before);
+    devices[1].inject(Fault::DeadFrom(0));
+    assert!(write(&store, b"lost").is_err());
+    assert_eq!(state(&store, 101), MemberState::Online);
+    assert!(store.take_faults().is_empty());
+}
+
+#[test]
+fn a_flush_that_fails_faults_a_member_but_the_last() {
+    let clock = FaultClock::new();
+    let devices: Vec<_> = (0..2)
+        .map(|_| Arc::new(FaultDevice::new(SIZE, &clock)))
+        .collect();
+    let store = mirror(&devices);
+    let fail = |device: &FaultDevice| {
+        for event in clock.now()..clock.now() + 20 {
+            device.inject(Fault::FailFlush(event));
+        }
+    };
+    write(&store, b"data").unwrap();
+    fail(&devices[1]);
+    store.flush().unwrap();
+    assert_eq!(state(&store, 101), MemberState::Faulted);
+    write(&store, b"more").unwrap();
+    fail(&devices[0]);
+    assert!(store.flush().is_err());
+    // What the last one holds is not known: trying again is no success before it flushed.
+    assert!(store.flush().is_err());
+}
+
+#[test]
+fn a_read_that_fails_is_tried_elsewhere_and_counted() {
+    let devices = devices(2);
+    let store = mirror(&devices);
+    write(&store, b"here").unwrap();
+    let (len, offset) = (SIZE as u64, 0);
+    devices[0].inject(Fault::BadBytes { offset, len });
+    let mut buf = [0; 4];
+    for segment in 3..5 {
+        // Of neighbouring segments one is read from the first, the other from the second.
+        store.read(SegmentId::new(0, segment), 0, &mut buf).unwrap();
+    }
+    let errors: Vec<u64> = store.members().iter().map(|m| m.errors.read).collect();
+    assert_eq!(errors, [1, 0]);
+    assert_eq!(state(&store, 100), MemberState::Online);
+    store.clear_errors(None);
+    assert_eq!(store.members()[0].errors.read, 0);
+}
+
+#[test]
+fn members_join_and_leave() {
+    let all = devices(3);
+    let store = mirror(&all[..1]);
+    write(&store, b"old!").unwrap();
+    store.write_key_block(3, b"key").unwrap();
+    let info = store
+        .join(&new_member(&all[1], 200), Joins::Group(0))
+        .unwrap();
+    assert_eq!(info.state, MemberState::Resilvering);
+    store.refresh_headers(200, &[3]).unwrap();
+    // It is asked last, and gets what is written.
+    assert_eq!(store.readers(0)[0].0, 100);
+    assert_ne!(read_nth(&store, 1), b"old!");
+    write(&store, b"new!").unwrap();
+    store.write_superblock(2, b"second").unwrap();
+    store.set_state(200, MemberState::Online);
+    store.let_go(100, true).unwrap();
+    assert_eq!(store.members().len(), 1);
+    assert_eq!(read_nth(&store, 0), b"new!");
+    assert_eq!(store.read_key_block(3).unwrap(), b"key");
+    let gone = DeviceStore::open(dynamic(&all[..1]));
+    assert!(matches!(gone.err(), Some(Error::NotAPool { .. })));
+    assert!(all[0].to_bytes()[..65536].iter().all(|byte| *byte == 0));
+
+    // A spare is in no group until it steps in.
+    store
+        .join(&new_member(&all[2], 300), Joins::Spares)
+        .unwrap();
+    assert!(store.members()[1].is_spare);
+    assert_eq!(store.width(0), 1);
+    drop(store);
+    let store = DeviceStore::open(dynamic(&all[1..])).unwrap();
+    assert_eq!((store.groups().len(), store.members().len()), (1, 2));
+    store.enlist(300, 0).unwrap();
+    assert_eq!(
+        (store.width(0), state(&store, 300)),
+        (2, MemberState::Resilvering)
+    );
+    let again = store.join(&new_member(&all[2], 400), Joins::Spares);
+    assert!(matches!(again.err(), Some(Error::InUse { .. })));
+}
+
+#[test]
+fn a_device_that_is_too_small_says_both_sizes() {
+    let all = devices(1);
+    let store = mirror(&all);
+    let small = Arc::new(FaultDevice::new(SIZE - (1 << 20), &FaultClock::new()));
+    let refused = store
+        .join(&new_member(&small, 200), Joins::Group(0))
+        .err()
+        .unwrap();
+    let text = refused.to_string();
+    assert!(
+        text.contains("11534336 bytes") && text.contains("at least 12"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_key_block_is_never_read_from_a_member_that_missed_something() {
+    let devices = devices(2);
+    let store = mirror(&devices);
+    store.write_key_block(0, b"old key").unwrap();
+    store.write_key_block(1, b"gone key").unwrap();
+    store.set_state(100, MemberState::Offline);
+    store.write_key_block(0, b"new key").unwrap();
+    store.wipe_key_block(1).unwrap();
+    store.set_state(100, MemberState::Resilvering);
+    assert_eq!(store.read_key_block(0).unwrap(), b"new key");
+    assert!(
+        !store.key_block_is_blank(1).unwrap(),
+        "the stale one has it"
+    );
+    store.refresh_headers(100, &[0]).unwrap();
+    store.set_state(101, MemberState::Offline);
+    store.set_state(100, MemberState::Online);
+    assert_eq!(store.read_key_block(0).unwrap(), b"new key");
+    assert!(store.key_block_is_blank(1).unwrap());
+    let bytes = devices[0].to_bytes();
+    for old in [&b"old key"[..], b"gone key"] {
+        assert!(!bytes.windows(old.len()).any(|window| window == old));
+    }
+}
+
+#[test]
+fn headers_are_mended_from_complete_members_only() {
+    let devices = devices(2);
+    let store = mirror(&devices);
+    store.set_state(100, MemberState::Offline);
+    store.write_key_block(0, b"new key").unwrap();
+    store.set_state(100, MemberState::Resilvering);
+    let check = store.check_headers(1, &[0], true).unwrap();
+    assert_eq!((check.lost, check.repaired), (0, 2));
+    let check = store.check_headers(1, &[0], true).unwrap();
+    assert_eq!((check.lost, check.repaired), (0, 0));
+}
+
+#[test]
+fn only_what_the_pool_lists_is_used() {
+    let devices = devices(2);
+    drop(mirror(&devices));
+    let store = DeviceStore::open(dynamic(&devices)).unwrap();
+    store.assign(&[Assigned {
+        guid: 101,
+        state: MemberState::Online,
+        errors: Default::default(),
+    }]);
+    let before = devices[0].written();
+    write(&store, b"data").unwrap();
+    assert_eq!((store.width(0), devices[0].written()), (1, before));
+    let newest = store.newest_superblocks();
+    assert_eq!((newest.len(), newest[0].guid), (1, 101));
+}
