@@ -100,6 +100,11 @@ fn session_pools() {
 }
 
 #[test]
+fn session_mirrors() {
+    session("mirrors");
+}
+
+#[test]
 fn session_keys() {
     session("keys");
 }

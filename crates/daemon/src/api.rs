@@ -18,7 +18,7 @@ pub use report::{
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
-pub const API_VERSION: u32 = 1;
+pub const API_VERSION: u32 = 2;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum Command {
         /// Its name.
         pool: String,
         /// Files and disks, absolute.
-        devices: Vec<PathBuf>,
+        devices: PoolDevices,
         /// Make the files first, of this many bytes.
         size: Option<u64>,
         /// Overwrite what the devices hold.
@@ -98,6 +98,13 @@ pub enum Command {
     PoolIo {
         /// Their names.
         pools: Vec<String>,
+    },
+    /// Change which devices a pool is made of.
+    PoolDevices {
+        /// The pool.
+        pool: String,
+        /// How.
+        change: DeviceChange,
     },
     /// Begin, or stop, reading everything.
     PoolScrub {
@@ -276,6 +283,73 @@ pub struct Allowed {
     pub setuid: Option<bool>,
     /// Device nodes can be opened.
     pub devices: Option<bool>,
+}
+
+/// Devices that form a pool, or more of one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PoolDevices {
+    /// The members of each group.
+    pub groups: Vec<Vec<PathBuf>>,
+    /// Those that wait.
+    pub spares: Vec<PathBuf>,
+}
+
+/// A change to the devices of a pool. Devices of the pool are named by path or guid.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceChange {
+    /// More groups or spares.
+    Add {
+        /// Which.
+        devices: PoolDevices,
+        /// Overwrite what they hold, and accept different redundancy.
+        force: bool,
+    },
+    /// One more member beside another.
+    Attach {
+        /// Beside which.
+        device: String,
+        /// The new one.
+        new: PathBuf,
+        /// Overwrite what it holds.
+        force: bool,
+    },
+    /// One member less.
+    Detach {
+        /// Which.
+        device: String,
+    },
+    /// One device in the place of another.
+    Replace {
+        /// The old one.
+        device: String,
+        /// The new one; if absent, what is now where the old one was.
+        new: Option<PathBuf>,
+        /// Overwrite what it holds.
+        force: bool,
+    },
+    /// One spare less.
+    Remove {
+        /// Which.
+        device: String,
+    },
+    /// Leave a member alone.
+    Offline {
+        /// Which.
+        device: String,
+        /// Until the next import only.
+        temporary: bool,
+    },
+    /// Take a member back.
+    Online {
+        /// Which.
+        device: String,
+    },
+    /// Forget failures, and try again what failed.
+    Clear {
+        /// Of which device; of all if absent.
+        device: Option<String>,
+    },
 }
 
 /// What to inspect.

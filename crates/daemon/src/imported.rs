@@ -219,6 +219,9 @@ impl Imported {
             more |= files.has_dead();
         }
         more |= self.pool.space().freeing > 0;
+        self.pool.use_spares()?;
+        self.pool.heal()?;
+        more |= self.pool.resilver_step(SCRUB_STEP)?;
         more |= self.pool.scrub_step(SCRUB_STEP)?;
         Ok(more)
     }

@@ -13,8 +13,8 @@ use store::Store;
 use crate::api::{
     CheckRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, PointerRow, SuperblockRow,
 };
+use crate::candidates::open_store;
 use crate::failure::Result;
-use crate::pools::open_store;
 use crate::state::{Daemon, System};
 
 /// With the most detail, this many records of each array are shown.

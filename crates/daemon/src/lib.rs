@@ -5,9 +5,12 @@
 
 mod anchor;
 pub mod api;
+mod candidates;
 pub mod client;
 mod datasets;
+mod devices;
 mod failure;
+mod health;
 mod imported;
 mod inspect;
 mod keycommands;

@@ -1,7 +1,6 @@
 //! Making, importing, exporting and destroying pools.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
@@ -9,7 +8,9 @@ use pool::{Pool, PoolState, Superblock};
 use store::{CreateOptions, DeviceStore, Store};
 use vfs::Caller;
 
-use crate::api::{Failure, FailureKind, ImportablePool, Props};
+use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
+use crate::candidates::{Candidate, Candidates, choose, open_store};
+use crate::devices::refuse_mixed;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, now_secs};
@@ -22,7 +23,7 @@ use crate::users::host_name;
 /// A pool to make.
 pub(crate) struct NewPool {
     pub(crate) name: String,
-    pub(crate) devices: Vec<PathBuf>,
+    pub(crate) devices: PoolDevices,
     pub(crate) size: Option<u64>,
     pub(crate) force: bool,
     pub(crate) props: Props,
@@ -40,14 +41,6 @@ pub(crate) struct ImportPool {
     pub(crate) load_keys: bool,
 }
 
-/// The devices that say they belong to one pool.
-struct Candidate {
-    guid: u64,
-    paths: Vec<PathBuf>,
-    /// What its newest superblock says, or why it cannot be read.
-    superblock: std::result::Result<Superblock, Failure>,
-}
-
 impl Daemon {
     pub(crate) fn create_pool(
         self: &Arc<Self>,
@@ -58,8 +51,11 @@ impl Daemon {
         if self.pool(&new.name).is_ok() {
             return Err(already_imported(&new.name));
         }
-        if new.devices.is_empty() {
+        if new.devices.groups.iter().all(Vec::is_empty) {
             return Err(Failure::usage("a pool needs at least one file or disk"));
+        }
+        if !new.force {
+            refuse_mixed(new.devices.groups.iter().map(Vec::len))?;
         }
         let plan = Plan::new(0, &new.name, &new.props, context.asker)?;
         // Someone else may have been faster while a key was asked for.
@@ -68,14 +64,16 @@ impl Daemon {
         }
         let (top, key) = plan.carry_out(None, &new.name)?;
         let made = MadeFiles::default();
-        let devices = open_devices(&new, &made)?;
+        let groups = open_groups(&new, &made)?;
+        let spares = open_devices(&new.devices.spares, &new, &made)?;
+        let count = groups.iter().flatten().chain(&spares).count();
         let options = CreateOptions {
             pool_guid: new_guid(),
-            device_guids: devices.iter().map(|_| new_guid()).collect(),
+            device_guids: (0..count).map(|_| new_guid()).collect(),
             created: now_secs(),
             force: new.force,
         };
-        let store = Arc::new(DeviceStore::create(devices, &options)?);
+        let store = Arc::new(DeviceStore::create_groups(groups, spares, &options)?);
         let pool = Pool::create(
             Arc::clone(&store) as Arc<dyn Store>,
             Arc::new(System),
@@ -106,7 +104,11 @@ impl Daemon {
     /// The pools on the devices in some places that are not imported here.
     pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
         let mut all = Vec::new();
-        for candidate in self.candidates(search)? {
+        let Candidates { pools, failures } = self.candidates(search);
+        if let (true, Some(failure)) = (pools.is_empty(), failures.into_iter().next()) {
+            return Err(failure);
+        }
+        for candidate in pools {
             if self
                 .pools()
                 .iter()
@@ -125,7 +127,11 @@ impl Daemon {
                     .iter()
                     .map(|path| path.display().to_string())
                     .collect(),
+                missing: candidate.missing,
             };
+            if candidate.is_degraded {
+                pool.state = "DEGRADED".into();
+            }
             match candidate.superblock {
                 Ok(superblock) if superblock.state == PoolState::Destroyed => continue,
                 Ok(superblock) => {
@@ -146,8 +152,9 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        let candidates = self.candidates(&import.search)?;
-        let chosen = choose(candidates, import)?;
+        let Candidates { pools, failures } = self.candidates(&import.search);
+        let chosen = choose(pools, import.pool.as_deref(), &failures)?;
+        context.tell(failures);
         for candidate in chosen {
             if self
                 .pools()
@@ -325,56 +332,6 @@ impl Daemon {
         close(imported, context);
         Ok(destroyed?)
     }
-
-    /// Pools by the devices found in some places; in the usual ones if none is named.
-    fn candidates(&self, search: &[PathBuf]) -> Result<Vec<Candidate>> {
-        let mut paths = Vec::new();
-        if search.is_empty() {
-            paths.extend(self.remembered_devices());
-            paths.extend(disks());
-        }
-        for place in search {
-            let failed = |error| {
-                Failure::from(block::Error::Open {
-                    path: place.display().to_string(),
-                    source: error,
-                })
-            };
-            if std::fs::metadata(place).map_err(failed)?.is_dir() {
-                let entries = std::fs::read_dir(place).map_err(failed)?;
-                paths.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
-            } else {
-                paths.push(place.clone());
-            }
-        }
-        let mut paths: Vec<PathBuf> = paths
-            .iter()
-            .map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()))
-            .collect();
-        paths.sort();
-        paths.dedup();
-        let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
-        let named = |path: &PathBuf| {
-            search
-                .iter()
-                .any(|place| place.canonicalize().ok().as_ref() == Some(path))
-        };
-        for path in paths {
-            let found = FileDevice::open(&path, Access::ReadOnly)
-                .map_err(Failure::from)
-                .and_then(|device| Ok(store::probe(&device)?));
-            match found {
-                Ok(found) => by_pool.entry(found.pool_guid).or_default().push(path),
-                // What was named in person is not passed over in silence.
-                Err(failure) if named(&path) => return Err(failure),
-                Err(_) => {}
-            }
-        }
-        Ok(by_pool
-            .into_iter()
-            .map(|(guid, paths)| read_candidate(guid, paths))
-            .collect())
-    }
 }
 
 /// Waits until a pool that was let go has closed its devices, so that they can be used again.
@@ -403,93 +360,6 @@ impl Asker for Unattended {
     }
 }
 
-fn read_candidate(guid: u64, paths: Vec<PathBuf>) -> Candidate {
-    let read = || {
-        let store = Arc::new(open_store(&paths, Access::ReadOnly)?);
-        let superblocks = store.superblocks()?;
-        let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
-        let superblock = Superblock::decode(*txg, payload)?;
-        // Only the pool knows whether its last devices are there.
-        match Pool::open(store, Arc::new(System), true) {
-            Err(error @ pool::Error::Store(store::Error::MissingDevices { .. })) => {
-                Err(name_found(error.into(), &paths))
-            }
-            _ => Ok(superblock),
-        }
-    };
-    Candidate {
-        guid,
-        superblock: read(),
-        paths,
-    }
-}
-
-/// A store on devices by their paths.
-pub(crate) fn open_store(paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
-    let devices = paths
-        .iter()
-        .map(|path| Ok(devices::open(path, access)?))
-        .collect::<Result<Vec<_>>>()?;
-    DeviceStore::open(devices).map_err(|error| {
-        let is_missing = matches!(error, store::Error::MissingDevices { .. });
-        let failure = Failure::from(error);
-        match is_missing {
-            true => name_found(failure, paths),
-            false => failure,
-        }
-    })
-}
-
-/// Which devices of a pool are there, where others are missing: of those nothing is known.
-fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
-    let found: Vec<String> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    failure.message = format!("{}; found: {}", failure.message, found.join(", "));
-    failure
-}
-
-fn choose(candidates: Vec<Candidate>, import: &ImportPool) -> Result<Vec<Candidate>> {
-    let Some(wanted) = &import.pool else {
-        return Ok(candidates);
-    };
-    let by_guid = wanted.parse::<u64>().ok();
-    let unreadable = candidates
-        .iter()
-        .find_map(|candidate| candidate.superblock.as_ref().err().cloned());
-    let mut chosen: Vec<Candidate> = candidates
-        .into_iter()
-        .filter(|candidate| {
-            Some(candidate.guid) == by_guid
-                || candidate
-                    .superblock
-                    .as_ref()
-                    .is_ok_and(|superblock| superblock.name == *wanted)
-        })
-        .collect();
-    match chosen.len() {
-        1 => Ok(chosen),
-        0 => Err(match unreadable {
-            // It may be the one that is wanted.
-            Some(failure) => failure.context(format_args!(
-                "no pool '{wanted}' was found, but one that cannot be imported"
-            )),
-            None => Failure::new(
-                FailureKind::NotFound,
-                format!("no pool '{wanted}' was found; say where its files are with -d"),
-            ),
-        }),
-        _ => {
-            let guids: Vec<String> = chosen.drain(..).map(|c| c.guid.to_string()).collect();
-            Err(Failure::usage(format!(
-                "there are several pools '{wanted}'; import one by its guid: {}",
-                guids.join(", ")
-            )))
-        }
-    }
-}
-
 fn refuse_other_host(superblock: &Superblock, import: &ImportPool) -> Result<()> {
     let elsewhere = superblock.state == PoolState::Active && superblock.host != host_name();
     if !elsewhere || import.force || import.read_only {
@@ -503,16 +373,6 @@ fn refuse_other_host(superblock: &Superblock, import: &ImportPool) -> Result<()>
             superblock.name, superblock.host
         ),
     ))
-}
-
-/// The disks of the system.
-fn disks() -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir("/sys/class/block") else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| Some(Path::new("/dev").join(entry.ok()?.file_name())))
-        .collect()
 }
 
 /// Files that were made for a pool; they go again unless the pool comes to be.
@@ -533,9 +393,18 @@ impl Drop for MadeFiles {
     }
 }
 
-fn open_devices(new: &NewPool, made: &MadeFiles) -> Result<Vec<Arc<dyn BlockDevice>>> {
+fn open_groups(new: &NewPool, made: &MadeFiles) -> Result<Vec<Vec<Arc<dyn BlockDevice>>>> {
+    let groups = new.devices.groups.iter();
+    groups.map(|paths| open_devices(paths, new, made)).collect()
+}
+
+fn open_devices(
+    paths: &[PathBuf],
+    new: &NewPool,
+    made: &MadeFiles,
+) -> Result<Vec<Arc<dyn BlockDevice>>> {
     let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
-    for path in &new.devices {
+    for path in paths {
         let device = match new.size {
             Some(size) => {
                 let device = FileDevice::create(path, size).map_err(Failure::from);

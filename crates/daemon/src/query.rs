@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use cipher::Suite;
-use pool::{Listed, ScrubPhase};
+use pool::{Listed, ScrubPhase, ScrubStatus};
 
 use crate::api::{
-    DatasetRow, DeviceRow, Failure, HistoryRow, KeyRow, MountRow, PoolReport, PropertyRow,
-    ScrubRow, Source, Value,
+    DatasetRow, Failure, HistoryRow, KeyRow, MountRow, PoolReport, PropertyRow, ScrubRow, Source,
+    Value,
 };
 use crate::failure::Result;
+use crate::health;
 use crate::imported::Imported;
 use crate::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
 use crate::state::Daemon;
@@ -307,6 +308,8 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         .iter()
         .map(|damage| describe(imported, damage))
         .collect();
+    let devices = pool.devices();
+    let degraded = health::degraded(&devices);
     let (trouble, action) = match &suspended {
         Some(reason) => (
             Some(format!(
@@ -320,15 +323,15 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
             Some("Some data is damaged in every copy.".to_owned()),
             Some("Restore what is named below from a backup or a snapshot.".to_owned()),
         ),
-        None => (None, None),
+        None => health::advice(&pool.name(), &devices),
     };
     Ok(PoolReport {
         name: pool.name(),
         guid: pool.guid(),
-        health: if suspended.is_some() {
-            "SUSPENDED"
-        } else {
-            "ONLINE"
+        health: match (&suspended, degraded) {
+            (Some(_), _) => "SUSPENDED",
+            (None, true) => "DEGRADED",
+            (None, false) => "ONLINE",
         }
         .into(),
         trouble,
@@ -339,38 +342,29 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         freeing: space.freeing > 0,
         read_only: pool.is_read_only(),
         txg: pool.committed_txg(),
-        devices: pool
-            .devices()
-            .into_iter()
-            .map(|device| DeviceRow {
-                path: device.path,
-                guid: device.guid,
-                size: device.size,
-                state: if suspended.is_some() {
-                    "UNKNOWN"
-                } else {
-                    "ONLINE"
-                }
-                .into(),
-            })
-            .collect(),
-        scrub: ScrubRow {
-            state: match scrub.phase {
-                ScrubPhase::None => "none",
-                ScrubPhase::Running => "running",
-                ScrubPhase::Finished => "finished",
-                ScrubPhase::Stopped => "stopped",
-            }
-            .into(),
-            started: scrub.started,
-            ended: scrub.ended,
-            examined: scrub.examined,
-            total: scrub.total,
-            repaired: scrub.repaired,
-            errors: scrub.errors,
-        },
+        devices: health::rows(&devices, suspended.is_some()),
+        scrub: scan_row(&scrub),
+        resilver: scan_row(&pool.resilver_status().progress),
         damage,
     })
+}
+
+fn scan_row(scan: &ScrubStatus) -> ScrubRow {
+    ScrubRow {
+        state: match scan.phase {
+            ScrubPhase::None => "none",
+            ScrubPhase::Running => "running",
+            ScrubPhase::Finished => "finished",
+            ScrubPhase::Stopped => "stopped",
+        }
+        .into(),
+        started: scan.started,
+        ended: scan.ended,
+        examined: scan.examined,
+        total: scan.total,
+        repaired: scan.repaired,
+        errors: scan.errors,
+    }
 }
 
 /// Where damage is, by name as far as that is known without a key.

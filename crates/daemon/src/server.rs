@@ -176,6 +176,9 @@ impl Daemon {
             Command::PoolDestroy { pool, force } => {
                 self.destroy_pool(&pool, force, context).map(done)
             }
+            Command::PoolDevices { pool, change } => {
+                self.change_devices(&pool, &change, context).map(done)
+            }
             Command::PoolStatus { pools } => self.status(&pools).map(Reply::Pools),
             Command::PoolIo { pools } => self.pool_io(&pools).map(Reply::Io),
             Command::PoolScrub { pool, stop } => self.scrub(&pool, stop, context).map(done),

@@ -192,6 +192,11 @@ impl Daemon {
         self.pools.lock().stopping = stopping;
     }
 
+    /// Remembers the devices of the imported pools as they are now.
+    pub(crate) fn remember_pools(&self) {
+        self.remember(&self.pools.lock());
+    }
+
     fn memory(&self) -> PathBuf {
         self.state_dir.join("pools.json")
     }

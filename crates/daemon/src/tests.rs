@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use keys::Secret;
 use pool::PoolState;
 
-use crate::api::{Ask, FailureKind, Props};
+use crate::api::{Ask, FailureKind, PoolDevices, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::Asker;
@@ -33,7 +33,10 @@ fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
 fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
     let new = NewPool {
         name: name.into(),
-        devices: vec![dir.join(name)],
+        devices: PoolDevices {
+            groups: vec![vec![dir.join(name)]],
+            spares: Vec::new(),
+        },
         size: Some(64 << 20),
         force: false,
         props: vec![("mountpoint".into(), "none".into())],

@@ -6,6 +6,7 @@
 //! `zpool` and `zfs` wherever these have one for the thing.
 
 mod dataset;
+mod devices;
 mod key;
 mod mount;
 mod pool;

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::devices::{
+    PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolOffline, PoolOnline, PoolRemove, PoolReplace,
+};
 use super::values;
 
 /// Make, import, export and look after pools
@@ -28,6 +31,14 @@ pub(crate) enum Pool {
     Status(PoolStatus),
     Iostat(PoolIostat),
     Scrub(PoolScrub),
+    Add(PoolAdd),
+    Attach(PoolAttach),
+    Detach(PoolDetach),
+    Replace(PoolReplace),
+    Offline(PoolOffline),
+    Online(PoolOnline),
+    Remove(PoolRemove),
+    Clear(PoolClear),
     History(PoolHistory),
     Destroy(PoolDestroy),
 }
@@ -35,7 +46,10 @@ pub(crate) enum Pool {
 /// Make a pool with a root dataset
 ///
 /// The devices are files or disks; a name without a slash that is no file here is looked for in
-/// /dev. Devices that hold something are refused unless -f is given. The root dataset has the
+/// /dev. Each is a group of its own, over which data is spread, unless `mirror` stands before those
+/// that are to hold the same; `spare` stands before those that wait until one fails. Devices that
+/// hold something are refused unless -f is given, and groups of different sizes too. The root
+/// dataset has the
 /// pool's name and is mounted on /POOL unless -m or -O mountpoint=... say otherwise. Whether it is
 /// encrypted is decided now and cannot be changed later; datasets below it decide for themselves.
 #[derive(Args, Debug)]
@@ -47,6 +61,9 @@ EXAMPLES
   Two disks, everything encrypted by a passphrase, which is asked for twice:
     strongroom pool create -O encryption=on tank /dev/sdb /dev/sdc
 
+  Two mirrors and a spare:
+    strongroom pool create tank mirror sdb sdc mirror sdd sde spare sdf
+
   Encrypted by a key in a file, compressed, mounted elsewhere:
     strongroom keygen /etc/keys/tank
     strongroom pool create -O encryption=on -O keysource=raw,file:///etc/keys/tank \\
@@ -56,7 +73,7 @@ EXIT CODES
   2 for a property that is not known, a value that is not allowed or a device that is too small;
   4 if there is a pool of that name, or a device belongs to one; 5 if a device is in use.")]
 pub(crate) struct PoolCreate {
-    /// Use devices even if they hold something, which is lost
+    /// Use devices even if they hold something, which is lost; accept groups of different sizes
     #[arg(short)]
     pub(crate) force: bool,
     /// Make the devices first, as files of this size
@@ -74,9 +91,9 @@ pub(crate) struct PoolCreate {
     /// The name of the pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks
-    #[arg(value_name = "DEVICE", required = true)]
-    pub(crate) devices: Vec<PathBuf>,
+    /// Files or disks; `mirror` before those of one group, `spare` before spares
+    #[arg(value_name = "mirror|spare|DEVICE", required = true)]
+    pub(crate) words: Vec<PathBuf>,
 }
 
 /// Import pools, or list those that can be imported
@@ -100,12 +117,13 @@ EXAMPLES
     strongroom pool import -d /mnt/rescue -o readonly=on tank
 
 JSON
-  [{\"name\", \"guid\", \"state\", \"host\", \"active\", \"devices\": [...]}, ...] for what can be
-  imported; an array of names for what was.
+  [{\"name\", \"guid\", \"state\", \"host\", \"active\", \"devices\": [...], \"missing\": [...]}, ...]
+  for what can be imported; an array of names for what was.
 
 EXIT CODES
   3 if there is no such pool; 4 if it is imported already; 5 if another host or daemon has it;
-  9 if it is damaged; 10 if a newer version wrote it; 12 if a device is missing.")]
+  9 if it is damaged; 10 if a newer version wrote it; 12 if devices are missing that it cannot do
+  without, or went different ways since.")]
 pub(crate) struct PoolImport {
     /// Look here: a device, or a directory of such; may be repeated
     #[arg(short, value_name = "PATH")]
@@ -225,7 +243,8 @@ pub(crate) enum PoolColumn {
 
 /// Show the health of pools, their devices, scrubs and damage
 ///
-/// Says what is wrong, what it means and what to do about it. Damage is what neither another copy
+/// Says what is wrong, what it means and what to do about it. READ, WRITE and CKSUM count reads that
+/// failed, writes and flushes that failed, and copies that were not what they should be. Damage is what neither another copy
 /// nor a retry could mend; -v names the files and datasets that it is in, as far as they are known
 /// without a key.
 #[derive(Args, Debug)]
@@ -242,8 +261,10 @@ EXAMPLES
 
 JSON
   [{\"name\", \"guid\", \"health\", \"trouble\", \"action\", \"size\", \"allocated\", \"free\",
-    \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\", \"state\"}, ...],
+    \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\", \"state\", \"group\",
+    \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
+    \"resilver\": as scrub,
     \"damage\": [...]}, ...]
 
 EXIT CODES

@@ -5,6 +5,7 @@
 
 mod anchor;
 mod dataset;
+mod devices;
 mod generate;
 mod get;
 mod inspect;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
 
-use super::{Outcome, Result, call_quiet, iostat, repeat, scrub, status};
+use super::{Outcome, Result, call_quiet, devices, iostat, repeat, scrub, status};
 use crate::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
 };
@@ -23,24 +23,28 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Status(args) => status::run(args, session),
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
+        args @ (Pool::Add(_)
+        | Pool::Attach(_)
+        | Pool::Detach(_)
+        | Pool::Replace(_)
+        | Pool::Offline(_)
+        | Pool::Online(_)
+        | Pool::Remove(_)
+        | Pool::Clear(_)) => devices::run(args, session),
         Pool::History(args) => history(args, session),
         Pool::Destroy(args) => destroy(args, session),
     }
 }
 
 fn create(args: PoolCreate, session: &mut Session) -> Result {
-    let devices: Result<Vec<PathBuf>> = match args.size {
-        // They are to be made, here.
-        Some(_) => args.devices.iter().map(|path| absolute(path)).collect(),
-        None => args.devices.iter().map(|path| device(path)).collect(),
-    };
+    let devices = devices::devices(&args.words, args.size.is_some())?;
     let mut props = args.props;
     if let Some(mountpoint) = args.mountpoint {
         props.push(("mountpoint".into(), mountpoint));
     }
     let command = Command::PoolCreate {
         pool: args.pool,
-        devices: devices?,
+        devices,
         size: args.size,
         force: args.force,
         props,
@@ -99,7 +103,7 @@ fn importable_one(pool: &ImportablePool) -> String {
     line("id", &pool.guid.to_string());
     line("state", &pool.state);
     let host = &pool.host;
-    if pool.state != "ONLINE" {
+    if pool.state != "ONLINE" && pool.state != "DEGRADED" {
         line("status", "The pool cannot be imported as it is.");
     } else if pool.active {
         line(
@@ -117,6 +121,9 @@ fn importable_one(pool: &ImportablePool) -> String {
     let _ = writeln!(out, "\t{}", text::in_a_cell(&pool.name));
     for device in &pool.devices {
         let _ = writeln!(out, "\t  {}", text::in_a_cell(device));
+    }
+    for device in &pool.missing {
+        let _ = writeln!(out, "\t  {} (missing)", text::in_a_cell(device));
     }
     out
 }

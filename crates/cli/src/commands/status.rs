@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use daemon::api::{Command, PoolReport, ScrubRow};
+use daemon::api::{Command, DeviceRow, PoolReport, ScrubRow};
 
 use super::{Result, repeat};
 use crate::args::PoolStatus;
@@ -58,7 +58,7 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     if pool.read_only {
         line("access", "read-only");
     }
-    let mut scan = scan(&pool.scrub, now).into_iter();
+    let mut scan = scans(pool, now).into_iter();
     line("scan", &scan.next().unwrap_or_default());
     for more in scan {
         let _ = writeln!(out, "\t{more}");
@@ -71,6 +71,42 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     out += "\n";
     out += &errors(pool, verbose);
     out
+}
+
+/// What is under way, or what was done last.
+fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
+    let (scrub, resilver) = (&pool.scrub, &pool.resilver);
+    let is_newer = resilver.ended > scrub.ended && scrub.state != "running";
+    match resilver.state.as_str() {
+        "running" => resilvering(resilver, now),
+        "finished" if is_newer => vec![format!(
+            "resilvered {} in {} with {} errors on {}",
+            size::human(resilver.examined),
+            time::duration(resilver.ended.saturating_sub(resilver.started)),
+            resilver.errors,
+            time::second(resilver.ended)
+        )],
+        _ => scan(scrub, now),
+    }
+}
+
+fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
+    if resilver.started == 0 {
+        return vec!["resilver is about to begin".into()];
+    }
+    let elapsed = now.saturating_sub(resilver.started);
+    vec![
+        format!(
+            "resilver in progress since {}",
+            time::second(resilver.started)
+        ),
+        speed(resilver, elapsed),
+        format!(
+            "{} errors, {} done",
+            resilver.errors,
+            percent(resilver.examined, resilver.total)
+        ),
+    ]
 }
 
 /// The scrub, in one or more lines.
@@ -133,26 +169,89 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
+/// The tree of devices.
 fn config(pool: &PoolReport) -> String {
     let heads = [
         Column::left("NAME"),
         Column::left("STATE"),
+        Column::right("READ"),
+        Column::right("WRITE"),
+        Column::right("CKSUM"),
         Column::right("SIZE"),
     ];
-    let mut rows = vec![vec![
-        pool.name.clone(),
-        pool.health.clone(),
-        size::human(pool.size),
-    ]];
-    for device in &pool.devices {
-        rows.push(vec![
-            format!("  {}", device.path),
-            device.state.clone(),
-            size::human(device.size),
-        ]);
+    let counted = |name: String, state: &str, devices: &[&DeviceRow], size: u64| {
+        let sum = |count: fn(&DeviceRow) -> u64| {
+            let sum: u64 = devices.iter().map(|device| count(device)).sum();
+            sum.to_string()
+        };
+        vec![
+            name,
+            state.to_owned(),
+            sum(|device| device.read),
+            sum(|device| device.write),
+            sum(|device| device.checksum),
+            size::human(size),
+        ]
+    };
+    let mut rows = vec![counted(pool.name.clone(), &pool.health, &[], pool.size)];
+    for group in pool.devices.chunk_by(|a, b| a.group == b.group) {
+        let Some(number) = group[0].group else {
+            continue;
+        };
+        let mut indent = "  ";
+        if group.len() > 1 {
+            let all: Vec<&DeviceRow> = group.iter().collect();
+            let size = group.iter().map(|device| device.size).min().unwrap_or(0);
+            let is_well = group.iter().all(|device| device.state == "ONLINE");
+            let state = if is_well { "ONLINE" } else { "DEGRADED" };
+            rows.push(counted(
+                format!("  {}-{number}", kind(group)),
+                state,
+                &all,
+                size,
+            ));
+            indent = "    ";
+        }
+        for device in group {
+            let name = format!("{indent}{}", name(device));
+            rows.push(counted(name, &device.state, &[device], device.size));
+        }
     }
     let table = table::show(&heads, &rows, false);
-    table.lines().map(|line| format!("\t{line}\n")).collect()
+    let mut out: String = table.lines().map(|line| format!("\t{line}\n")).collect();
+    let mut spares = pool
+        .devices
+        .iter()
+        .filter(|device| device.group.is_none())
+        .peekable();
+    if spares.peek().is_some() {
+        out += "\tspares\n";
+    }
+    for spare in spares {
+        let _ = writeln!(out, "\t  {}  {}", text::in_a_cell(&spare.path), spare.state);
+    }
+    out
+}
+
+/// A group of one that is just being replaced is no mirror.
+fn kind(group: &[DeviceRow]) -> &'static str {
+    let lasting = group
+        .iter()
+        .filter(|device| device.replaces.is_none())
+        .count();
+    match lasting {
+        1 => "replacing",
+        _ => "mirror",
+    }
+}
+
+fn name(device: &DeviceRow) -> String {
+    let what = match (&device.replaces, device.was_spare) {
+        (Some(path), true) => format!(" (spare for {path})"),
+        (Some(path), false) => format!(" (replaces {path})"),
+        (None, _) => String::new(),
+    };
+    format!("{}{what}", device.path)
 }
 
 fn errors(pool: &PoolReport, verbose: bool) -> String {
@@ -174,9 +273,75 @@ fn errors(pool: &PoolReport, verbose: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use daemon::api::DeviceRow;
-
     use super::*;
+
+    fn device(path: &str, group: Option<u16>, state: &str) -> DeviceRow {
+        DeviceRow {
+            path: path.into(),
+            guid: 2,
+            size: 4 << 30,
+            state: state.into(),
+            group,
+            replaces: None,
+            was_spare: false,
+            read: 0,
+            write: 0,
+            checksum: 0,
+        }
+    }
+
+    fn no_scan() -> ScrubRow {
+        ScrubRow {
+            state: "none".into(),
+            started: 0,
+            ended: 0,
+            examined: 0,
+            total: 0,
+            repaired: 0,
+            errors: 0,
+        }
+    }
+
+    #[test]
+    fn a_tree_of_mirrors_and_spares() {
+        let mut pool = pool();
+        let mut failed = device("/dev/b", Some(0), "FAULTED");
+        (failed.read, failed.write, failed.checksum) = (1, 22, 3);
+        let mut spare = device("/dev/s", Some(0), "RESILVERING");
+        (spare.replaces, spare.was_spare) = (Some("/dev/b".into()), true);
+        let mut new = device("/dev/d", Some(1), "RESILVERING");
+        new.replaces = Some("/dev/c".into());
+        pool.health = "DEGRADED".into();
+        pool.devices = vec![
+            device("/dev/a", Some(0), "ONLINE"),
+            failed,
+            spare,
+            device("/dev/c", Some(1), "ONLINE"),
+            new,
+            device("/dev/t", None, "AVAIL"),
+        ];
+        pool.resilver.state = "running".into();
+        pool.resilver.started = 1000;
+        pool.resilver.examined = 1 << 30;
+        pool.resilver.total = 4 << 30;
+        let text = report(&pool, false, 1010);
+        let tree = "\
+\tNAME                           STATE        READ  WRITE  CKSUM  SIZE
+\ttank                           DEGRADED        0      0      0    4G
+\t  mirror-0                     DEGRADED        1     22      3    4G
+\t    /dev/a                     ONLINE          0      0      0    4G
+\t    /dev/b                     FAULTED         1     22      3    4G
+\t    /dev/s (spare for /dev/b)  RESILVERING     0      0      0    4G
+\t  replacing-1                  DEGRADED        0      0      0    4G
+\t    /dev/c                     ONLINE          0      0      0    4G
+\t    /dev/d (replaces /dev/c)   RESILVERING     0      0      0    4G
+\tspares
+\t  /dev/t  AVAIL
+";
+        assert!(text.contains(tree), "{text}");
+        let speed = "\t1G scanned out of 4G at 102M/s, 00:00:30 to go\n\t0 errors, 25.0% done\n";
+        assert!(text.contains(speed), "{text}");
+    }
 
     fn pool() -> PoolReport {
         PoolReport {
@@ -191,21 +356,9 @@ mod tests {
             freeing: false,
             read_only: false,
             txg: 7,
-            devices: vec![DeviceRow {
-                path: "/var/lib/tank.pool".into(),
-                guid: 2,
-                size: 4 << 30,
-                state: "ONLINE".into(),
-            }],
-            scrub: ScrubRow {
-                state: "none".into(),
-                started: 0,
-                ended: 0,
-                examined: 0,
-                total: 0,
-                repaired: 0,
-                errors: 0,
-            },
+            devices: vec![device("/var/lib/tank.pool", Some(0), "ONLINE")],
+            scrub: no_scan(),
+            resilver: no_scan(),
             damage: Vec::new(),
         }
     }
@@ -219,9 +372,9 @@ mod tests {
   scan: none requested
 config:
 
-\tNAME                  STATE   SIZE
-\ttank                  ONLINE    4G
-\t  /var/lib/tank.pool  ONLINE    4G
+\tNAME                  STATE   READ  WRITE  CKSUM  SIZE
+\ttank                  ONLINE     0      0      0    4G
+\t  /var/lib/tank.pool  ONLINE     0      0      0    4G
 
 errors: No known data errors
 "

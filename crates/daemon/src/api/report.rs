@@ -89,6 +89,8 @@ pub struct PoolReport {
     pub devices: Vec<DeviceRow>,
     /// The scrub.
     pub scrub: ScrubRow,
+    /// The resilver.
+    pub resilver: ScrubRow,
     /// What is damaged, by name where that is known.
     pub damage: Vec<String>,
 }
@@ -96,14 +98,26 @@ pub struct PoolReport {
 /// A device of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceRow {
-    /// Its path.
+    /// Its path, or where it was last.
     pub path: String,
     /// Its guid.
     pub guid: u64,
     /// Bytes.
     pub size: u64,
-    /// `ONLINE`
+    /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; of a spare `AVAIL`.
     pub state: String,
+    /// The group that it belongs to; a spare to none.
+    pub group: Option<u16>,
+    /// The path of the device whose place it takes.
+    pub replaces: Option<String>,
+    /// Whether it is a spare that stepped in.
+    pub was_spare: bool,
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes and flushes that failed.
+    pub write: u64,
+    /// Copies that were not what they should be.
+    pub checksum: u64,
 }
 
 /// What a pool's devices did since they were opened.
@@ -175,7 +189,7 @@ pub struct ImportablePool {
     pub name: String,
     /// Its guid.
     pub guid: u64,
-    /// `ONLINE`, or why it cannot be imported.
+    /// `ONLINE`, `DEGRADED`, or why it cannot be imported.
     pub state: String,
     /// The host that has it, or had it last.
     pub host: String,
@@ -183,6 +197,8 @@ pub struct ImportablePool {
     pub active: bool,
     /// The devices that were found.
     pub devices: Vec<String>,
+    /// Devices that are missing, where they were last.
+    pub missing: Vec<String>,
 }
 
 /// Something that is mounted.

@@ -1,0 +1,196 @@
+//! `strongroom pool add`, `attach` and so on: which devices a pool is made of.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Add groups of devices to a pool, or spares
+///
+/// A group is one device, or with `mirror` several that hold the same. It is empty, and gets its share
+/// of what is written from now on. Groups cannot be taken out again.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  One more mirror, and a spare that steps in by itself when a device fails:
+    strongroom pool add tank mirror /dev/sde /dev/sdf
+    strongroom pool add tank spare /dev/sdg
+
+EXIT CODES
+  2 if a device is too small, or the group has another number of devices than those of the pool and
+  -f is not given; 3 if there is no such pool or device; 4 if a device holds something; 5 if it is
+  in use.")]
+pub(crate) struct PoolAdd {
+    /// Use devices even if they hold something, which is lost; accept groups of different sizes
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// Files or disks; `mirror` before those of one group, `spare` before spares
+    #[arg(value_name = "mirror|spare|DEVICE", required = true)]
+    pub(crate) words: Vec<PathBuf>,
+}
+
+/// Make a device hold the same as another one
+///
+/// A single device becomes a mirror, a mirror gets one member more. The new device is resilvered in
+/// the background: `pool status` shows how far that is. It must be as large as its group needs.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Make a mirror of a pool on one disk:
+    strongroom pool attach tank /dev/sdb /dev/sdc
+
+EXIT CODES
+  2 if the new device is too small; 3 if there is no such pool or device; 4 if the new device holds
+  something and -f is not given; 5 if it is in use.")]
+pub(crate) struct PoolAttach {
+    /// Use the new device even if it holds something, which is lost
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// A device of the pool, by its path or guid
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+    /// The device that joins it
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+}
+
+/// Take a device out of its mirror
+///
+/// Another member must hold everything. What the pool keeps about itself on the device, wrapped keys
+/// included, is overwritten if it can be reached. A spare that had stepped in waits again.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Take one of two away:
+    strongroom pool detach tank /dev/sdc
+
+EXIT CODES
+  2 if no other device holds everything; 3 if there is no such pool or device.")]
+pub(crate) struct PoolDetach {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// A device of the pool, by its path or guid
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+}
+
+/// Put a device in the place of another
+///
+/// The new device is resilvered, and then the old one is taken out. The old one may be there or not.
+/// Without NEW, the device that is now where the failed one was takes its place.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A disk that failed, by one in another slot; by one in the same:
+    strongroom pool replace tank /dev/sdc /dev/sdd
+    strongroom pool replace tank /dev/sdc
+
+EXIT CODES
+  2 if the new device is too small, or the old one is being replaced already; 3 if there is no such
+  pool or device; 4 if the new device holds something and -f is not given; 5 if it is in use.")]
+pub(crate) struct PoolReplace {
+    /// Use the new device even if it holds something, which is lost
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// The old device, by its path or guid
+    #[arg(value_name = "OLD")]
+    pub(crate) device: PathBuf,
+    /// The new one
+    #[arg(value_name = "NEW")]
+    pub(crate) new: Option<PathBuf>,
+}
+
+/// Leave a device of a mirror alone
+///
+/// It is closed, and neither read nor written until `pool online` brings it back. Another member must
+/// hold everything.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  To look after its cables, until the pool is imported next at the latest:
+    strongroom pool offline -t tank /dev/sdc
+
+EXIT CODES
+  2 if no other device holds everything; 3 if there is no such pool or device.")]
+pub(crate) struct PoolOffline {
+    /// Only until the pool is imported next
+    #[arg(short)]
+    pub(crate) temporary: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// A device of the pool, by its path or guid
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+}
+
+/// Bring a device back that was away or had failed
+///
+/// What was written meanwhile is copied to it in the background, and no more than that.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  After `pool offline`, or when a missing disk is there again:
+    strongroom pool online tank /dev/sdc
+
+EXIT CODES
+  3 if there is no such pool, or the device is not there; 5 if it is in use; 12 if it was used in
+  another pool meanwhile, or without this one.")]
+pub(crate) struct PoolOnline {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// A device of the pool, by its path or guid
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+}
+
+/// Take a spare out of a pool
+///
+/// A member of a mirror is taken out by `pool detach`. Groups that hold data cannot be removed yet.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A spare that is wanted elsewhere:
+    strongroom pool remove tank /dev/sdg
+
+EXIT CODES
+  2 if the device is no spare; 3 if there is no such pool or device.")]
+pub(crate) struct PoolRemove {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// A spare of the pool, by its path or guid
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+}
+
+/// Forget how often devices failed, and use those again that did
+///
+/// A device that was faulted is resilvered. If it fails again it is faulted again.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All devices, after a cable was changed; one:
+    strongroom pool clear tank
+    strongroom pool clear tank /dev/sdc
+
+EXIT CODES
+  3 if there is no such pool or device; 12 if a device still fails.")]
+pub(crate) struct PoolClear {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// A device of the pool, by its path or guid; all if none is named
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: Option<PathBuf>,
+}

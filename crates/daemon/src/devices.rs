@@ -1,0 +1,189 @@
+//! Commands that change which devices a pool is made of.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{Access, BlockDevice};
+use pool::{DeviceInfo, DeviceState, Pool};
+use store::NewMember;
+
+use crate::api::{DeviceChange, Failure, FailureKind, PoolDevices};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keyholder::now_secs;
+use crate::metrics::devices;
+use crate::server::Context;
+use crate::state::{Daemon, new_guid};
+
+impl Daemon {
+    pub(crate) fn change_devices(
+        &self,
+        pool: &str,
+        change: &DeviceChange,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool(pool)?;
+        let _admin = imported.lock()?;
+        let done = imported.change_devices(change, context);
+        imported.wake();
+        // Where the devices are is wanted at the next start.
+        self.remember_pools();
+        done
+    }
+}
+
+impl Imported {
+    fn change_devices(&self, change: &DeviceChange, context: &mut Context<'_>) -> Result<()> {
+        let pool = &self.pool;
+        let origin = context.origin();
+        match change {
+            DeviceChange::Add { devices, force } => self.add(devices, *force, context),
+            DeviceChange::Attach { device, new, force } => {
+                let beside = find(pool, device)?;
+                let new = new_member(new, *force)?;
+                Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
+            }
+            DeviceChange::Replace { device, new, force } => {
+                let old = find(pool, device)?;
+                let new = match new {
+                    Some(new) => new_member(new, *force)?,
+                    // Another device where the old one was.
+                    None => {
+                        refuse_working(&old)?;
+                        pool.release_device(old.guid)?;
+                        new_member(Path::new(&old.path), *force)?
+                    }
+                };
+                Ok(pool.attach_device(old.guid, &new, true, &origin)?)
+            }
+            DeviceChange::Detach { device } => {
+                Ok(pool.detach_device(find(pool, device)?.guid, &origin)?)
+            }
+            DeviceChange::Remove { device } => {
+                Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?)
+            }
+            DeviceChange::Offline { device, temporary } => {
+                let device = find(pool, device)?;
+                Ok(pool.offline_device(device.guid, *temporary, &origin)?)
+            }
+            DeviceChange::Online { device } => {
+                let device = find(pool, device)?;
+                match device.state {
+                    DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
+                    DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
+                        self.online(&device, context)
+                    }
+                }
+            }
+            DeviceChange::Clear { device } => self.clear(device.as_deref(), context),
+        }
+    }
+
+    fn add(&self, new: &PoolDevices, force: bool, context: &mut Context<'_>) -> Result<()> {
+        if !force {
+            refuse_mixed(new.groups.iter().map(Vec::len).chain(widths(&self.pool)))?;
+        }
+        // All are opened before anything is changed.
+        let open = |paths: &Vec<PathBuf>| -> Result<Vec<NewMember>> {
+            paths.iter().map(|path| new_member(path, force)).collect()
+        };
+        let groups: Vec<Vec<NewMember>> = new.groups.iter().map(open).collect::<Result<_>>()?;
+        let spares = open(&new.spares)?;
+        let origin = context.origin();
+        for group in &groups {
+            self.pool.add_group(group, &origin)?;
+        }
+        for spare in &spares {
+            self.pool.add_spare(spare, &origin)?;
+        }
+        Ok(())
+    }
+
+    fn online(&self, device: &DeviceInfo, context: &mut Context<'_>) -> Result<()> {
+        self.pool.release_device(device.guid)?;
+        let opened = devices::open(Path::new(&device.path), Access::Exclusive)?;
+        Ok(self
+            .pool
+            .online_device(device.guid, opened, &context.origin())?)
+    }
+
+    /// Forgets failures; what was faulted gets another chance.
+    fn clear(&self, device: Option<&str>, context: &mut Context<'_>) -> Result<()> {
+        let wanted = match device {
+            Some(device) => vec![find(&self.pool, device)?],
+            None => self.pool.devices(),
+        };
+        let guid = device.and(wanted.first()).map(|device| device.guid);
+        self.pool.clear_device_errors(guid, &context.origin())?;
+        let mut failures = Vec::new();
+        for device in wanted {
+            if device.state == DeviceState::Faulted {
+                failures.extend(self.online(&device, context).err());
+            }
+        }
+        crate::server::first_of(failures, context)
+    }
+}
+
+/// A device of a pool by its path or its guid.
+fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
+    let by_name = pool.find_device(name);
+    let Err(error) = by_name else {
+        return Ok(by_name?);
+    };
+    let canonical = |path: &str| Path::new(path).canonicalize().ok();
+    let same = canonical(name).and_then(|path| {
+        let mut devices = pool.devices().into_iter();
+        devices.find(|device| canonical(&device.path).as_ref() == Some(&path))
+    });
+    same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
+}
+
+fn refuse_working(device: &DeviceInfo) -> Result<()> {
+    let is_away = matches!(
+        device.state,
+        DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
+    );
+    match is_away {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{} works; name the device that is to take its place",
+            device.path
+        ))),
+    }
+}
+
+/// A device that is to join.
+fn new_member(path: &Path, force: bool) -> Result<NewMember> {
+    let device: Arc<dyn BlockDevice> = devices::open(path, Access::Exclusive)?;
+    Ok(NewMember {
+        device,
+        guid: new_guid(),
+        created: now_secs(),
+        force,
+    })
+}
+
+/// How many members each group of a pool has.
+fn widths(pool: &Pool) -> Vec<usize> {
+    let mut groups = std::collections::BTreeMap::new();
+    for device in pool.devices() {
+        if let (Some(group), 0) = (device.group, device.replaces) {
+            *groups.entry(group).or_insert(0) += 1;
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// A pool is as safe as its least safe group: different ones are mostly a mistake.
+pub(crate) fn refuse_mixed(mut widths: impl Iterator<Item = usize>) -> Result<()> {
+    let first = widths.next();
+    match widths.find(|width| Some(*width) != first) {
+        None => Ok(()),
+        Some(other) => Err(Failure::usage(format!(
+            "the groups would have different redundancy, {} and {other} devices; use -f if that is \
+             what you want",
+            first.unwrap_or(0)
+        ))),
+    }
+}

@@ -1,0 +1,103 @@
+//! How the devices of a pool do, and what to do about it.
+
+use pool::{DeviceInfo, DeviceState};
+
+use crate::api::DeviceRow;
+
+/// Whether a member of a group is not what it should be.
+pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
+    let mut members = devices.iter().filter(|device| device.group.is_some());
+    members.any(|device| device.state != DeviceState::Online)
+}
+
+/// What is wrong, and what to do.
+pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Option<String>) {
+    let some = |state| {
+        let mut members = devices.iter().filter(|device| device.group.is_some());
+        members
+            .find(|device| device.state == state)
+            .map(|device| device.path.as_str())
+    };
+    let say = |trouble: String, action: String| (Some(trouble), Some(action));
+    if let Some(path) = some(DeviceState::Faulted) {
+        return say(
+            format!("{path} failed and is not used any more. The pool goes on without it."),
+            format!(
+                "Replace it: 'strongroom pool replace {pool} {path} NEW'; or, if it is good again, \
+                 'strongroom pool clear {pool} {path}'."
+            ),
+        );
+    }
+    if let Some(path) = some(DeviceState::Missing) {
+        return say(
+            format!("{path} is not there. The pool goes on without it."),
+            format!(
+                "Attach it and run 'strongroom pool online {pool} {path}', or replace it: \
+                 'strongroom pool replace {pool} {path} NEW'."
+            ),
+        );
+    }
+    if some(DeviceState::Resilvering).is_some() {
+        return say(
+            "A device is being resilvered. The pool goes on meanwhile.".into(),
+            "Wait for the resilver to end.".into(),
+        );
+    }
+    if let Some(path) = some(DeviceState::Offline) {
+        return say(
+            format!("{path} was taken offline. The pool goes on without it."),
+            format!("Bring it back with 'strongroom pool online {pool} {path}'."),
+        );
+    }
+    let has_failed = |device: &&DeviceInfo| device.errors != Default::default();
+    match devices.iter().find(has_failed) {
+        Some(device) => say(
+            format!(
+                "{} had errors. What other copies allowed to mend was mended.",
+                device.path
+            ),
+            format!(
+                "Replace it if they go on: 'strongroom pool replace {pool} {}'; forget them with \
+                 'strongroom pool clear {pool}'.",
+                device.path
+            ),
+        ),
+        None => (None, None),
+    }
+}
+
+/// The devices for a report. Of those of a suspended pool nothing is known.
+pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow> {
+    let path_of = |guid: u64| {
+        let replaced = devices.iter().find(|device| device.guid == guid);
+        replaced.map(|device| device.path.clone())
+    };
+    let row = |device: &DeviceInfo| DeviceRow {
+        path: device.path.clone(),
+        guid: device.guid,
+        size: device.size,
+        state: match (device.state, is_suspended) {
+            (DeviceState::Online, true) => "UNKNOWN",
+            (state, _) => state_name(state),
+        }
+        .into(),
+        group: device.group,
+        replaces: path_of(device.replaces),
+        was_spare: device.was_spare,
+        read: device.errors.read,
+        write: device.errors.write,
+        checksum: device.errors.checksum,
+    };
+    devices.iter().map(row).collect()
+}
+
+fn state_name(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Online => "ONLINE",
+        DeviceState::Resilvering => "RESILVERING",
+        DeviceState::Offline => "OFFLINE",
+        DeviceState::Faulted => "FAULTED",
+        DeviceState::Missing => "MISSING",
+        DeviceState::Spare => "AVAIL",
+    }
+}
