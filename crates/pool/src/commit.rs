@@ -382,7 +382,7 @@ impl Synced {
         entry.roots = self.roots;
         entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
         self.delta.enter(entry);
-        self.dataset.log.lock().enter(commit, entry);
+        self.dataset.log.lock().enter(commit, entry)?;
         let input = SealInput::of(entry, entry.guid);
         if let Some(participant) = self.dataset.participant() {
             entry.seal = participant.seal(&input);

@@ -3,13 +3,15 @@
 //! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
 //! the commit is durable that moved the head past it.
 
+use std::io::IoSlice;
+
 use store::UNIT;
 
 use super::entry::ENTRY_MAX;
 use super::{CHUNKS_MAX, LogHead};
 use crate::commit::Commit;
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::layout::Addr;
 use crate::space::{Class, Extent, ReserveFor};
 
@@ -210,42 +212,49 @@ impl Ring {
     }
 
     /// Writes the head that the commit makes durable into the dataset's entry.
-    pub(crate) fn enter(&mut self, commit: &Commit<'_>, entry: &mut Entry) {
+    pub(crate) fn enter(&mut self, commit: &Commit<'_>, entry: &mut Entry) -> Result<()> {
         match self.frozen.take() {
-            None | Some(Frozen::Keep) => {}
+            None | Some(Frozen::Keep) => Ok(()),
             Some(Frozen::Off) => self.enter_off(commit, entry),
             Some(Frozen::From(sequence, chunk, offset)) => {
-                self.enter_on(commit, entry, sequence, Position { chunk, offset });
+                self.enter_on(commit, entry, sequence, Position { chunk, offset })
             }
         }
     }
 
-    fn enter_off(&mut self, commit: &Commit<'_>, entry: &mut Entry) {
+    fn enter_off(&mut self, commit: &Commit<'_>, entry: &mut Entry) -> Result<()> {
         if let Stage::Off(chunks) = &mut self.stage {
             commit.free_extents(chunks.drain(..).map(|chunk| Extent::of(&chunk)));
         }
         entry.log = LogHead::default();
         if self.wanted == 0 {
-            return;
+            return Ok(());
         }
-        self.coming = self.grow(commit, 0, 0);
+        self.coming = self.grow(commit, 0, 0)?;
         if self.coming.is_empty() {
-            return;
+            return Ok(());
         }
         self.stage = Stage::On;
         self.at = Position::default();
         (self.sequence, self.flushed) = (1, 0);
         self.chunks.clear();
         entry.log = self.head(commit.txg(), self.sequence, 0);
+        Ok(())
     }
 
-    fn enter_on(&mut self, commit: &Commit<'_>, entry: &mut Entry, sequence: u64, from: Position) {
+    fn enter_on(
+        &mut self,
+        commit: &Commit<'_>,
+        entry: &mut Entry,
+        sequence: u64,
+        from: Position,
+    ) -> Result<()> {
         let is_idle = self.writing.is_none() && self.sequence == sequence;
         if self.wanted == 0 && is_idle {
             commit.free_extents(self.chunks.drain(..).map(|chunk| Extent::of(&chunk)));
             self.stage = Stage::Off(Vec::new());
             entry.log = LogHead::default();
-            return;
+            return Ok(());
         }
         let mut spare: Vec<Addr> = self.chunks.drain(..from.chunk).collect();
         self.at.chunk -= from.chunk;
@@ -259,15 +268,16 @@ impl Ring {
                 commit.free_extents(spare.drain(..).map(|chunk| Extent::of(&chunk)));
             }
             let kept = total(&self.chunks) + total(&spare);
-            let grown = self.grow(commit, self.chunks.len() + spare.len(), kept);
+            let grown = self.grow(commit, self.chunks.len() + spare.len(), kept)?;
             spare.extend(grown);
         }
         self.coming = spare;
         entry.log = self.head(commit.txg(), sequence, from.offset);
+        Ok(())
     }
 
     /// More chunks, until there are as many bytes as wanted, or no more can be had.
-    fn grow(&self, commit: &Commit<'_>, mut count: usize, mut bytes: u64) -> Vec<Addr> {
+    fn grow(&self, commit: &Commit<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Addr>> {
         let space = &commit.shared.space;
         let largest = commit.shared.disk.store.segment_size();
         let size = self.wanted / (CHUNKS_MAX as u64 - 2);
@@ -287,6 +297,7 @@ impl Ring {
             match found {
                 Ok(extent) => {
                     commit.note_allocated(extent);
+                    fill(commit, &extent)?;
                     chunks.push(extent.addr());
                     count += 1;
                     bytes += u64::from(size);
@@ -295,7 +306,7 @@ impl Ring {
                 Err(_) => break,
             }
         }
-        chunks
+        Ok(chunks)
     }
 
     fn head(&self, base: u64, sequence: u64, offset: u32) -> LogHead {
@@ -312,6 +323,17 @@ impl Ring {
     pub(crate) fn settle(&mut self) {
         self.chunks.append(&mut self.coming);
     }
+}
+
+/// Writes a chunk whole. In a file, a block that was never written costs a flush much more.
+fn fill(commit: &Commit<'_>, extent: &Extent) -> Result<()> {
+    static ZEROS: [u8; CHUNK_MIN as usize] = [0; CHUNK_MIN as usize];
+    let (start, len) = (extent.start * UNIT, extent.units * UNIT);
+    let store = &commit.shared.disk.store;
+    for at in (start..start + len).step_by(ZEROS.len()) {
+        store.write(extent.segment, at, &[IoSlice::new(&ZEROS)])?;
+    }
+    Ok(())
 }
 
 fn total(chunks: &[Addr]) -> u64 {
