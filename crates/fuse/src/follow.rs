@@ -20,6 +20,9 @@ use crate::request::{Op, Request};
 /// where that thread is. To look costs about as much as to serve a request.
 const INTERVAL: u32 = 64;
 
+/// After more requests than this a sync has so much to do that it is work for several processors.
+const SYNC_WORK: u32 = 16;
+
 /// To read or write more than this is work for a processor of its own.
 const LARGE: usize = 32 << 10;
 
@@ -30,6 +33,8 @@ pub(crate) struct Follower {
     asker: u32,
     /// How often it did in a row.
     count: u32,
+    /// Requests since the last sync.
+    since_sync: u32,
     kept: Option<Kept>,
 }
 
@@ -43,10 +48,23 @@ struct Kept {
 impl Follower {
     /// Sees a request that this worker is about to serve, and whether it is the only one at work.
     pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool) {
-        if !is_alone || is_work(request) {
+        if !is_alone || self.is_work(request) {
             self.let_go();
         } else {
             self.note(request.header.pid);
+        }
+    }
+
+    /// Whether a request takes so long that another processor may as well do it; or may start threads,
+    /// which run where the thread may that starts them.
+    fn is_work(&mut self, request: &Request<'_>) -> bool {
+        self.since_sync = self.since_sync.saturating_add(1);
+        match &request.op {
+            Op::Read { len, .. } => *len as usize > LARGE,
+            Op::Write { data, .. } => data.len() > LARGE,
+            Op::Fsync { .. } => std::mem::take(&mut self.since_sync) > SYNC_WORK,
+            Op::Syncfs | Op::CopyFileRange { .. } | Op::Fallocate(_) => true,
+            _ => false,
         }
     }
 
@@ -97,17 +115,6 @@ impl Follower {
     }
 }
 
-/// Whether a request takes so long that another processor may as well do it; or may start threads,
-/// which run where the thread may that starts them.
-fn is_work(request: &Request<'_>) -> bool {
-    match &request.op {
-        Op::Read { len, .. } => *len as usize > LARGE,
-        Op::Write { data, .. } => data.len() > LARGE,
-        Op::Fsync { .. } | Op::Syncfs | Op::CopyFileRange { .. } | Op::Fallocate(_) => true,
-        _ => false,
-    }
-}
-
 /// The processor that a thread has last run on.
 fn processor_of(thread: u32) -> Option<usize> {
     let mut text = [0; 1024];
@@ -124,6 +131,8 @@ fn processor_in(stat: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::FromZeros;
+
     use super::*;
 
     fn myself() -> u32 {
@@ -149,6 +158,23 @@ mod tests {
         assert!(there.is_set(kept.processor) && before.is_set(kept.processor));
         follower.note(myself() + 1);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn a_sync_is_work_after_many_requests_only() {
+        let mut follower = Follower::default();
+        let mut is_work = |op: Op<'static>| {
+            let header = crate::abi::InHeader::new_zeroed();
+            follower.is_work(&Request { header, op })
+        };
+        for _ in 0..SYNC_WORK {
+            assert!(!is_work(Op::Getattr));
+        }
+        let sync = || Op::Fsync { datasync: false };
+        assert!(is_work(sync()));
+        assert!(!is_work(sync()));
+        assert!(!is_work(Op::Getattr));
+        assert!(!is_work(sync()));
     }
 
     #[test]
