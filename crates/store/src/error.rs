@@ -10,6 +10,12 @@ pub enum Error {
     /// A device failed.
     #[error(transparent)]
     Device(#[from] block::Error),
+    /// A flush of the device failed before.
+    #[error("{device}: a flush failed, and what was written before may be lost")]
+    Unflushed {
+        /// The device's name.
+        device: String,
+    },
     /// There is no label.
     #[error("{device} holds no Strongroom pool")]
     NotAPool {

@@ -33,6 +33,8 @@ pub(crate) struct Member {
     dirty: AtomicBool,
     /// Held while the device flushes: who finds nothing dirty must not overtake it.
     flushing: Mutex<()>,
+    /// A flush has failed, and what was written before it may be lost.
+    has_lost: AtomicBool,
     state: AtomicU8,
     /// Failed reads, failed writes, and contents that were not what they should be.
     errors: [AtomicU64; 3],
@@ -47,6 +49,7 @@ impl Member {
             geometry,
             dirty: AtomicBool::new(false),
             flushing: Mutex::new(()),
+            has_lost: AtomicBool::new(false),
             state: AtomicU8::new(MemberState::Online as u8),
             errors: Default::default(),
         }
@@ -61,6 +64,10 @@ impl Member {
     }
 
     pub(crate) fn set_state(&self, state: MemberState) {
+        if state == MemberState::Resilvering {
+            // What it lost is written again.
+            self.has_lost.store(false, Ordering::Release);
+        }
         self.state.store(state as u8, Ordering::Release);
     }
 
@@ -264,16 +271,22 @@ impl Member {
         self.dirty.load(Ordering::Acquire) || self.flushing.is_locked()
     }
 
-    /// Flushes what was written since the last flush, also if someone else flushes it. After a failure the device counts as dirty
-    /// still: what the kernel holds of it is unknown.
+    /// Flushes what was written since the last flush, also if someone else flushes it. After a failure
+    /// none succeeds: the kernel may have dropped what it could not write, and says so once.
     pub(crate) fn flush(&self) -> Result<()> {
         let _flushing = self.flushing.lock();
+        if self.has_lost.load(Ordering::Acquire) {
+            return Err(Error::Unflushed {
+                device: self.device.name(),
+            });
+        }
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         self.device.flush().map_err(|error| {
             self.count(Failed::Write);
             self.dirty.store(true, Ordering::Release);
+            self.has_lost.store(true, Ordering::Release);
             error.into()
         })
     }

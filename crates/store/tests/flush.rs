@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use block::fault::{Fault, FaultClock, FaultDevice};
 use block::{BlockDevice, MemoryDevice, SectorSizes};
 use store::{CreateOptions, DeviceStore, SegmentId, Store};
 
@@ -62,6 +63,18 @@ impl BlockDevice for Hooked {
     }
 }
 
+fn create_on(device: Arc<dyn BlockDevice>) -> DeviceStore {
+    let options = CreateOptions {
+        pool_guid: 1,
+        device_guids: vec![2],
+        created: 3,
+        force: false,
+    };
+    let store = DeviceStore::create(vec![device], &options).unwrap();
+    store.flush().unwrap();
+    store
+}
+
 fn store_on_hooked() -> (Arc<Hooked>, Arc<DeviceStore>) {
     let device = Arc::new(Hooked {
         inner: MemoryDevice::new(16 << 20),
@@ -69,14 +82,7 @@ fn store_on_hooked() -> (Arc<Hooked>, Arc<DeviceStore>) {
         during_flush: Mutex::default(),
         flushes: AtomicUsize::new(0),
     });
-    let options = CreateOptions {
-        pool_guid: 1,
-        device_guids: vec![2],
-        created: 3,
-        force: false,
-    };
-    let store = DeviceStore::create(vec![device.clone()], &options).unwrap();
-    store.flush().unwrap();
+    let store = create_on(device.clone());
     (device, Arc::new(store))
 }
 
@@ -96,6 +102,19 @@ fn a_flush_in_the_middle_of_a_write_does_not_cover_it() {
     let before = device.flushes.load(Ordering::SeqCst);
     store.flush().unwrap();
     assert_eq!(device.flushes.load(Ordering::SeqCst), before + 1);
+}
+
+#[test]
+fn after_a_failed_flush_none_succeeds() {
+    let clock = FaultClock::new();
+    let device = Arc::new(FaultDevice::new(16 << 20, &clock));
+    let store = create_on(Arc::clone(&device) as Arc<dyn BlockDevice>);
+    write(&store);
+    device.inject(Fault::FailFlush(clock.now()));
+    assert!(store.flush().is_err());
+    // The device works again, and what it lost does not come back.
+    device.heal();
+    assert!(store.flush().is_err());
 }
 
 #[test]
