@@ -3,7 +3,7 @@
 //! While a log is in use, every change of the metadata tree is noted as the keys and values that it
 //! leaves behind ([`journal`]), and every change of contents as the range that it concerns. `fsync`
 //! of a file appends to the log what happened to names, owners and the like since the last commit or
-//! entry, in order, and of contents and sizes that of this file only ([`write`]). What is noted is
+//! entry, in order, and of contents and sizes that of this file only ([`mod@write`]). What is noted is
 //! dropped as commits make it durable.
 //!
 //! When a dataset is opened after a crash the entries are applied in their order, those of
