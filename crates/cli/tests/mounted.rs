@@ -115,6 +115,32 @@ fn what_was_synced_outlives_a_crash() {
     assert!(status.contains("with 0 errors"), "{status}");
 }
 
+#[test]
+fn what_was_written_before_a_pool_sync_outlives_a_crash() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = Place::new();
+    let (pool, dir) = (place.path("tank.pool"), place.path("tank"));
+    place.ok(&format!(
+        "pool create -s 64M -m {} tank {}",
+        dir.display(),
+        pool.display()
+    ));
+    for n in 0..20 {
+        fs::write(dir.join(format!("file-{n}")), contents(n)).unwrap();
+    }
+    place.ok("pool sync");
+    place.kill();
+    place.start();
+    place.ok("mount -a");
+    for n in 0..20 {
+        assert!(fs::read(dir.join(format!("file-{n}"))).unwrap() == contents(n));
+    }
+    place.ok("pool sync tank");
+    place.fails("pool sync tank nosuch", NOT_FOUND);
+}
+
 /// Recognisable, and too random to become shorter.
 fn marker(what: &str) -> String {
     let digest = blake3::hash(what.as_bytes()).to_hex();

@@ -106,6 +106,11 @@ pub enum Command {
         /// How.
         change: DeviceChange,
     },
+    /// Make everything durable that was written to pools; to all if none is named.
+    PoolSync {
+        /// Their names.
+        pools: Vec<String>,
+    },
     /// Begin, or stop, reading everything.
     PoolScrub {
         /// The pool.

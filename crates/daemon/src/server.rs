@@ -181,6 +181,7 @@ impl Daemon {
             }
             Command::PoolStatus { pools } => self.status(&pools).map(Reply::Pools),
             Command::PoolIo { pools } => self.pool_io(&pools).map(Reply::Io),
+            Command::PoolSync { pools } => self.sync(&pools).map(done),
             Command::PoolScrub { pool, stop } => self.scrub(&pool, stop, context).map(done),
             Command::PoolHistory { pool, internal } => {
                 self.history(&pool, internal).map(Reply::History)
@@ -302,6 +303,19 @@ impl Daemon {
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => Err(Failure::other(format!("{other:?} is not served here"))),
         }
+    }
+
+    fn sync(&self, names: &[String]) -> Result<()> {
+        let named: Result<Vec<_>> = names.iter().map(|name| self.pool(name)).collect();
+        let pools = if names.is_empty() {
+            self.pools()
+        } else {
+            named?
+        };
+        for imported in pools.iter().filter(|p| !p.pool.is_read_only()) {
+            imported.pool.commit()?;
+        }
+        Ok(())
     }
 
     fn scrub(&self, pool: &str, stop: bool, context: &mut Context<'_>) -> Result<()> {

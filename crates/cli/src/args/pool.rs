@@ -30,6 +30,7 @@ pub(crate) enum Pool {
     List(PoolList),
     Status(PoolStatus),
     Iostat(PoolIostat),
+    Sync(PoolSync),
     Scrub(PoolScrub),
     Add(PoolAdd),
     Attach(PoolAttach),
@@ -41,6 +42,24 @@ pub(crate) enum Pool {
     Clear(PoolClear),
     History(PoolHistory),
     Destroy(PoolDestroy),
+}
+
+/// Make everything durable that was written so far
+///
+/// What programs write is durable when they sync it, and otherwise within five seconds. The commands sync
+/// and `sync -f` do not reach file systems in user space; this one does, and returns when it is done.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Before the power is cut:
+    strongroom pool sync
+
+EXIT CODES
+  3 if there is no such pool; 12 if a device fails.")]
+pub(crate) struct PoolSync {
+    /// Pools; all if none is named
+    #[arg(value_name = "POOL")]
+    pub(crate) pools: Vec<String>,
 }
 
 /// Make a pool with a root dataset

@@ -31,6 +31,7 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
         | Pool::Online(_)
         | Pool::Remove(_)
         | Pool::Clear(_)) => devices::run(args, session),
+        Pool::Sync(args) => call_quiet(session, Command::PoolSync { pools: args.pools }),
         Pool::History(args) => history(args, session),
         Pool::Destroy(args) => destroy(args, session),
     }
