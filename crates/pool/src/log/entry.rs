@@ -106,6 +106,19 @@ fn sum(head: &[u8], payload: &[u8]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
+#[cfg(any(test, fuzzing))]
+fn sample() -> EntryHead {
+    EntryHead {
+        pool: 1,
+        dataset: 2,
+        chain: 3,
+        sequence: 4,
+        flushed: 3,
+        len: 4096,
+        identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
+    }
+}
+
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing {
     use super::*;
@@ -123,16 +136,7 @@ pub(crate) mod fuzzing {
     }
 
     pub(crate) fn sample_entry() -> Vec<u8> {
-        let head = EntryHead {
-            pool: 1,
-            dataset: 2,
-            chain: 3,
-            sequence: 4,
-            flushed: 3,
-            len: 4096,
-            identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
-        };
-        head.encode(&[9; 100]).to_vec()
+        sample().encode(&[9; 100]).to_vec()
     }
 }
 
@@ -142,15 +146,7 @@ mod tests {
 
     #[test]
     fn entries_round_trip_and_every_flipped_bit_is_noticed() {
-        let head = EntryHead {
-            pool: 1,
-            dataset: 2,
-            chain: 3,
-            sequence: 4,
-            flushed: 3,
-            len: 4096,
-            identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
-        };
+        let head = sample();
         let payload = [9; 4096 - LOG_HEADER];
         let mut entry = head.encode(&payload).to_vec();
         entry.extend(payload);
