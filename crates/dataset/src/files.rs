@@ -352,7 +352,7 @@ impl Files {
             return Ok(room);
         }
         // Files come before the log, which can do without room.
-        self.give_up_log()?;
+        self.pool.give_up_logs()?;
         self.pool.commit()?;
         // What frees something must not wait for itself.
         if why == ReserveFor::Writing {

@@ -20,7 +20,7 @@ const ENTRY_STEPS_MAX: usize = 512 << 10;
 const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
 /// A log begins with this many bytes,
-const LOG_MIN: u64 = 1 << 20;
+const LOG_MIN: u64 = 4 << 20;
 /// and grows up to this many, as long as commits cannot keep up and the pool has room.
 const LOG_MAX: u64 = 1 << 30;
 
@@ -191,7 +191,7 @@ impl Files {
         };
         if self.open.append_log(len, seal)? {
             let (room, size) = self.open.log_room();
-            if room < size / 2 {
+            if room < size / 4 {
                 self.enlarge_log(size);
                 self.engine.wake();
             }
@@ -222,7 +222,7 @@ impl Files {
         if size < self.open.wanted_log() {
             return;
         }
-        let wanted = (2 * self.open.wanted_log()).min(LOG_MAX);
+        let wanted = (4 * self.open.wanted_log()).min(LOG_MAX);
         self.open.want_log(wanted, 0);
     }
 

@@ -1,12 +1,32 @@
 //! The log of an open dataset, as its key holder uses it.
 
 use std::io::IoSlice;
+use std::sync::Weak;
 
 use super::entry::{EntryHead, LOG_HEADER};
 use super::{LogHead, LogReader};
 use crate::error::Result;
 use crate::layout::Identity;
 use crate::open::OpenDataset;
+use crate::pool::Pool;
+
+impl Pool {
+    /// Has the next commit free the logs of all open datasets, whose holders may ask for new ones.
+    pub fn give_up_logs(&self) -> Result<()> {
+        let open = self.shared.open.lock();
+        let mut given_up = false;
+        for dataset in open.values().filter_map(Weak::upgrade) {
+            let mut log = dataset.log.lock();
+            given_up |= log.wanted() > 0;
+            log.want(0, 0);
+        }
+        drop(open);
+        if given_up {
+            self.enter()?.mark_dirty();
+        }
+        Ok(())
+    }
+}
 
 impl OpenDataset {
     /// The log that waits to be replayed, if there is one.

@@ -16,7 +16,7 @@ use crate::layout::Addr;
 use crate::space::{Class, Extent, ReserveFor};
 
 /// A log takes no more than this part of what is free.
-const FREE_PART: u64 = 32;
+const FREE_PART: u64 = 16;
 /// No chunk is smaller than this.
 const CHUNK_MIN: u32 = 64 << 10;
 
@@ -118,12 +118,15 @@ impl Ring {
     }
 
     /// Asks for a ring of so many bytes with the next commit, 0 for none. If there is none yet it
-    /// will have this name.
+    /// will have this name; without a name only one that is there grows.
     pub(crate) fn want(&mut self, bytes: u64, chain: u64) {
-        self.wanted = bytes;
         if !matches!(self.stage, Stage::On) {
+            if bytes > 0 && chain == 0 {
+                return;
+            }
             self.chain = chain;
         }
+        self.wanted = bytes;
     }
 
     /// How many bytes it should have.
