@@ -176,7 +176,7 @@ impl Files {
     /// Writes an entry, or commits if it is too long for one or there is no room.
     fn append(&self, steps: &[u8]) -> Result<()> {
         if steps.len() > ENTRY_STEPS_MAX {
-            return self.sync_all();
+            return self.commit_all();
         }
         let len = LOG_HEADER + PREAMBLE + steps.len();
         let len = len.next_multiple_of(4096) - LOG_HEADER;
@@ -198,7 +198,14 @@ impl Files {
             return Ok(());
         }
         self.enlarge_log(self.open.log_room().1);
-        self.sync_all()
+        self.commit_all()
+    }
+
+    /// Commits whatever may be among steps that were taken out of the journal: also a change whose
+    /// maker has not come back from it yet, and would find nothing left to sync.
+    fn commit_all(&self) -> Result<()> {
+        let txg = self.pool.enter()?.txg();
+        Ok(self.pool.commit_through(txg)?)
     }
 
     /// Has everything noted, and a log set up, with the next transaction group.
