@@ -8,7 +8,7 @@ use std::path::Path;
 use cipher::{SeededRandom, Suite};
 use daemon::api::{Answer, Command, Reply, Request};
 use daemon::wire;
-use keys::{Argon2Params, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping};
+use keys::{Argon2Params, Backup, BackupKeyring, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
 
 fn put(target: &str, name: &str, parts: &[&[u8]]) {
@@ -96,6 +96,21 @@ fn keyrings() {
             "keyring",
             &format!("own-{i}"),
             &[&bytes[..bytes.len() - 32]],
+        );
+        let backup = Backup {
+            created: 1,
+            keyrings: vec![BackupKeyring {
+                guid: 3,
+                name: "tank/home".into(),
+                keysource: "passphrase,prompt".into(),
+                bytes: bytes.clone(),
+            }],
+        };
+        let backup = backup.encode().unwrap();
+        put(
+            "key_backup",
+            &format!("own-{i}"),
+            &[&backup[..backup.len() - 32]],
         );
         let id = *key.id();
         let inherited = Keyring::new(3, Wrapping::Inherited { id }, vec![generation]).unwrap();

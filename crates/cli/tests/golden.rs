@@ -110,6 +110,11 @@ fn session_keys() {
 }
 
 #[test]
+fn session_slots() {
+    session("slots");
+}
+
+#[test]
 fn session_refusals() {
     session("refusals");
 }

@@ -2,17 +2,14 @@
 
 mod common;
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::Command;
 
 use common::terminal::Terminal;
 use common::*;
 
 const PASSPHRASE: &str = "correct horse battery staple";
-const BLOCK: usize = 4096;
 
 /// A pool `tank` with a dataset `tank/home` that has the passphrase.
 fn with_passphrase() -> Place {
@@ -167,23 +164,6 @@ fn wrong_missing_and_damaged_are_told_apart() {
     };
     assert!(damaged.contains("damaged"), "{damaged}");
     assert!(!damaged.contains("wrong"), "{damaged}");
-}
-
-/// Flips bytes in every copy of every block with keyrings. Returns how many there were.
-fn damage_keyrings(file: &Path) -> usize {
-    let file = File::options().read(true).write(true).open(file).unwrap();
-    let blocks = file.metadata().unwrap().len() / BLOCK as u64;
-    let mut block = [0; BLOCK];
-    let mut count = 0;
-    for at in (0..blocks).map(|index| index * BLOCK as u64) {
-        file.read_exact_at(&mut block, at).unwrap();
-        if block.starts_with(b"SR-KEYBL") {
-            block[100..140].iter_mut().for_each(|byte| *byte ^= 0x55);
-            file.write_all_at(&block, at).unwrap();
-            count += 1;
-        }
-    }
-    count
 }
 
 #[test]

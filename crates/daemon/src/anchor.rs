@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pool::Entry;
 
 use crate::api::{Anchor, AnchorOutcome, AnchorRow, Failure, FailureKind};
+use crate::digits::hex;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::inspect::hex;
 use crate::state::Daemon;
 
 impl Daemon {

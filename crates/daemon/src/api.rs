@@ -14,11 +14,11 @@ pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, HistoryRow, ImportablePool,
     InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow, PoolIo,
-    PoolReport, PropertyRow, ScrubRow, Source, SuperblockRow, Value,
+    PoolReport, PropertyRow, ScrubRow, SlotRow, Source, SuperblockRow, Value,
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
-pub const API_VERSION: u32 = 2;
+pub const API_VERSION: u32 = 3;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -230,6 +230,8 @@ pub enum Command {
         recursive: bool,
         /// Where the key is, instead of where the property says.
         location: Option<String>,
+        /// The same with its format: `FORMAT,LOCATION`.
+        keysource: Option<String>,
         /// Only try whether the key is the right one.
         dry_run: bool,
     },
@@ -248,6 +250,49 @@ pub enum Command {
         name: String,
         /// Where the new key comes from; as before if absent.
         keysource: Option<String>,
+        /// Put it into this slot only.
+        slot: Option<u32>,
+        /// In the place of all slots.
+        only: bool,
+        /// Use the key of the dataset above instead.
+        inherit: bool,
+    },
+    /// Add a slot to a dataset's key.
+    KeyAdd {
+        /// The dataset.
+        name: String,
+        /// Where the new key comes from.
+        keysource: Option<String>,
+        /// Slots with a higher one are tried first.
+        priority: u8,
+    },
+    /// Remove a slot.
+    KeyRemove {
+        /// The dataset.
+        name: String,
+        /// Its number.
+        slot: u32,
+        /// Where the key comes from then.
+        keysource: Option<String>,
+        /// Even if that opens nothing.
+        force: bool,
+    },
+    /// Which slots there are.
+    KeySlots {
+        /// The dataset.
+        name: String,
+    },
+    /// Copy keyrings.
+    KeyBackup {
+        /// The dataset; with it those that have their key from it.
+        name: String,
+    },
+    /// Put keyrings back.
+    KeyRestore {
+        /// The dataset.
+        name: String,
+        /// The backup, in hexadecimal digits.
+        backup: String,
     },
     /// Whether keys are loaded.
     KeyStatus {
@@ -486,6 +531,12 @@ pub enum Reply {
     History(Vec<HistoryRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
+    /// Slots.
+    Slots(Vec<SlotRow>),
+    /// The number of a slot.
+    Slot(u32),
+    /// A backup of keyrings, in hexadecimal digits.
+    Backup(String),
     /// Anchors.
     Anchors(Vec<Anchor>),
     /// Anchors beside the present.

@@ -170,7 +170,7 @@ impl Daemon {
             Some(definition) if definition.settable == Settable::Always => {}
             Some(_) if prop == "keysource" => {
                 return Err(Failure::usage(
-                    "a key is not inherited again by this version",
+                    "the property 'keysource' follows the key; use 'key change -i'",
                 ));
             }
             _ => {

@@ -101,6 +101,8 @@ impl From<keys::Error> for Failure {
             E::Damaged(_) => FailureKind::Damaged,
             E::TooNew { .. } => FailureKind::TooNew,
             E::KeySource(_) => FailureKind::Usage,
+            E::Backup(_) => FailureKind::Damaged,
+            E::NoSlot(_) => FailureKind::NotFound,
             E::KeyFileMissing(_)
             | E::KeyFileUnreadable { .. }
             | E::KeyFileKind { .. }

@@ -14,6 +14,7 @@ use crate::api::{
     CheckRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, PointerRow, SuperblockRow,
 };
 use crate::candidates::open_store;
+use crate::digits::hex;
 use crate::failure::Result;
 use crate::state::{Daemon, System};
 
@@ -183,10 +184,6 @@ fn pointer_row(what: String, ptr: &RecordPtr) -> PointerRow {
         checksum: hex(&ptr.place.checksum),
         identity,
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn check_row(pool: &Pool) -> Result<CheckRow> {

@@ -1,43 +1,150 @@
-//! The commands that load, unload and change keys.
+//! The commands that are about keys.
 
 use std::sync::Arc;
 
 use keys::KeySource;
 use pool::Entry;
 
-use crate::api::{Failure, FailureKind};
+use crate::api::{Command, Failure, FailureKind, Reply};
+use crate::digits::{hex, unhex};
 use crate::failure::Result;
 use crate::imported::Imported;
+use crate::keychange::KeyChange;
 use crate::server::{Context, first_of};
 use crate::state::Daemon;
 
 /// Datasets of one pool whose keys a command is about.
 type KeyTargets = (Arc<Imported>, Vec<Arc<Entry>>);
 
+/// Which keys to load, and from where.
+struct Load<'a> {
+    names: &'a [String],
+    recursive: bool,
+    location: Option<&'a str>,
+    keysource: Option<&'a str>,
+    dry_run: bool,
+}
+
 impl Daemon {
-    pub(crate) fn key_load(
-        &self,
-        names: &[String],
-        recursive: bool,
-        location: Option<&str>,
-        dry_run: bool,
+    /// Carries out a command about keys.
+    pub(crate) fn run_keys(
+        self: &Arc<Self>,
+        command: Command,
         context: &mut Context<'_>,
-    ) -> Result<()> {
+    ) -> Result<Reply> {
+        let origin = context.origin();
+        let done = |()| Reply::Nothing;
+        match command {
+            Command::KeyLoad {
+                names,
+                recursive,
+                location,
+                keysource,
+                dry_run,
+            } => {
+                let load = Load {
+                    names: &names,
+                    recursive,
+                    location: location.as_deref(),
+                    keysource: keysource.as_deref(),
+                    dry_run,
+                };
+                self.key_load(&load, context).map(done)
+            }
+            Command::KeyUnload {
+                names,
+                recursive,
+                force,
+            } => self.key_unload(&names, recursive, force, context).map(done),
+            Command::KeyChange {
+                name,
+                keysource,
+                slot,
+                only,
+                inherit,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let change = KeyChange {
+                    keysource: keysource.as_deref(),
+                    slot,
+                    only,
+                    inherit,
+                };
+                imported
+                    .change_key(&entry, change, &origin, context.asker)
+                    .map(done)
+            }
+            Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
+            other => self.run_slots(other, context),
+        }
+    }
+
+    fn run_slots(&self, command: Command, context: &mut Context<'_>) -> Result<Reply> {
+        let origin = context.origin();
+        match command {
+            Command::KeyAdd {
+                name,
+                keysource,
+                priority,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let source = keysource.as_deref();
+                imported
+                    .add_slot(&entry, source, priority, &origin, context.asker)
+                    .map(Reply::Slot)
+            }
+            Command::KeyRemove {
+                name,
+                slot,
+                keysource,
+                force,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let source = keysource.as_deref();
+                imported
+                    .remove_slot(&entry, slot, source, force, &origin, context.asker)
+                    .map(|()| Reply::Nothing)
+            }
+            Command::KeySlots { name } => {
+                let (imported, entry) = self.find(&name)?;
+                imported.slot_rows(&entry).map(Reply::Slots)
+            }
+            Command::KeyBackup { name } => {
+                let (imported, entry) = self.find(&name)?;
+                let backup = imported.backup_keys(&entry)?;
+                Ok(Reply::Backup(hex(&backup)))
+            }
+            Command::KeyRestore { name, backup } => {
+                let (imported, entry) = self.find(&name)?;
+                let bytes = unhex(&backup)
+                    .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
+                imported
+                    .restore_keys(&entry, &bytes, &origin)
+                    .map(Reply::Names)
+            }
+            other => Err(Failure::other(format!("{other:?} is not served here"))),
+        }
+    }
+
+    fn key_load(&self, load: &Load<'_>, context: &mut Context<'_>) -> Result<()> {
+        let (names, dry_run) = (load.names, load.dry_run);
         let mut failures = Vec::new();
-        for (imported, entries) in self.key_targets(names, recursive)? {
+        for (imported, entries) in self.key_targets(names, load.recursive)? {
             for entry in &entries {
-                let mut load = || {
+                let mut load_one = || {
                     let root = key_root(&imported, entry, names)?;
                     let Some(root) = root else { return Ok(()) };
                     if !dry_run && names.is_empty() && imported.has_key(root.id) {
                         return Ok(());
                     }
-                    let source = location
-                        .map(|text| other_source(&imported, &root, text))
-                        .transpose()?;
+                    let source = match (load.keysource, load.location) {
+                        (Some(text), _) => Some(text.parse()?),
+                        (None, Some(text)) => Some(other_source(&imported, &root, text)?),
+                        (None, None) => None,
+                    };
                     imported.load_key(&root, source.as_ref(), dry_run, context.asker)
                 };
-                failures.extend(load().err());
+                failures.extend(load_one().err());
             }
         }
         first_of(failures, context)

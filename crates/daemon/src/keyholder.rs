@@ -1,8 +1,7 @@
-//! Keys: making them, loading and unloading them, and putting others in their place.
+//! Keys: making and loading them. How they are changed is in `keychange`, slots in `keyslots`.
 //!
 //! A dataset either has key slots of its own (it is a *key root*) or inherits the wrapping key of the
-//! key root above it. A change of keys rewraps every keyring below the key root in one commit, so
-//! that at no moment a keyring names a wrapping key that nothing unwraps.
+//! key root above it.
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use keys::{
     Argon2Params, DataKeys, Format, Generation, KeyMaterial, KeySource, Keyring, Location,
     Wrapping, WrappingKey,
 };
-use pool::{Entry, MakeKeyring, NewKeyring, Origin};
+use pool::{Entry, MakeKeyring};
 
 use crate::api::{Ask, AskFormat, Failure, FailureKind};
 use crate::failure::Result;
@@ -76,16 +75,21 @@ pub(crate) fn material(
 
 /// A wrapping key of its own for a dataset, and the slot that unwraps it.
 pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
-    let params = match material {
-        KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
-        KeyMaterial::Key(_) => Argon2Params::RECOMMENDED,
-    };
+    let params = cost(material)?;
     Ok(Wrapping::create(
         material,
         &params,
         now_secs(),
         &SystemRandom,
     )?)
+}
+
+/// What guessing the key of a new slot costs.
+pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
+    Ok(match material {
+        KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
+        KeyMaterial::Key(_) => Argon2Params::RECOMMENDED,
+    })
 }
 
 /// A wrapping key of its own, and the slot that unwraps it.
@@ -124,7 +128,7 @@ pub(crate) fn new_keyring(
 }
 
 /// Decodes a keyring, and checks that it is one of a dataset of this family and suite.
-fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<Keyring> {
+pub(crate) fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<Keyring> {
     let keyring = Keyring::decode(bytes)?;
     if keyring.family() != family {
         return Err(keys::Error::Damaged("it belongs to another dataset"));
@@ -137,7 +141,7 @@ fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<Keyring> {
     Ok(keyring)
 }
 
-fn changed_meanwhile(name: &str) -> Failure {
+pub(crate) fn changed_meanwhile(name: &str) -> Failure {
     Failure::new(
         FailureKind::Busy,
         format!("the key of '{name}' was changed meanwhile; try again"),
@@ -283,78 +287,6 @@ impl Imported {
                 format!("'{name}' was destroyed meanwhile"),
             )
         })
-    }
-
-    /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
-    /// Takes the right to change the pool, but not while someone is asked.
-    pub(crate) fn change_key(
-        &self,
-        entry: &Entry,
-        keysource: Option<&str>,
-        origin: &Origin,
-        asker: &mut dyn Asker,
-    ) -> Result<()> {
-        let name = self.pool.name_of(entry.id)?;
-        if entry.suite == 0 {
-            return Err(Failure::other(format!("'{name}' is not encrypted")));
-        }
-        if entry.is_snapshot() {
-            return Err(Failure::other(format!(
-                "'{name}' is a snapshot and has the key of its dataset; change that"
-            )));
-        }
-        // Nobody is to be asked in vain.
-        self.loaded_key(entry.key_root)?;
-        let source = match keysource {
-            Some(text) => text.parse::<KeySource>()?,
-            None if entry.key_root == entry.id => self.keysource(entry)?,
-            None => KeySource::default(),
-        };
-        let material = material(&source, &name, true, asker)?;
-        let (wrapping, new) = new_wrapping(&material)?;
-        let _admin = self.lock()?;
-        let now = self.again(entry, &name)?;
-        if now.key_root != entry.key_root {
-            return Err(changed_meanwhile(&name));
-        }
-        let mut changes = self.rewrapped(&now, &wrapping, &new)?;
-        for change in changes.iter_mut().filter(|change| change.id == now.id) {
-            change.props = vec![("keysource".to_owned(), Some(source.to_string()))];
-        }
-        self.pool.replace_keyrings(&changes, origin)?;
-        self.keys.lock().insert(entry.id, new);
-        Ok(())
-    }
-
-    /// The keyrings of a dataset and of those below that have their key from the same key root, for
-    /// a new wrapping key, whose slots the dataset gets. Snapshots have no keyrings of their own.
-    fn rewrapped(
-        &self,
-        entry: &Entry,
-        wrapping: &Wrapping,
-        new: &WrappingKey,
-    ) -> Result<Vec<NewKeyring>> {
-        let old = self.loaded_key(entry.key_root)?;
-        let mut changes = Vec::new();
-        for below in self.heads_below(entry)? {
-            if below.key_root != entry.key_root {
-                continue;
-            }
-            let wrapping = match below.id == entry.id {
-                true => wrapping.clone(),
-                false => Wrapping::Inherited { id: *new.id() },
-            };
-            let keyring = self
-                .keyring(&below)?
-                .rewrap(&old, wrapping, new, &SystemRandom)?;
-            changes.push(NewKeyring {
-                id: below.id,
-                keyring: keyring.encode(),
-                key_root: entry.id,
-                props: Vec::new(),
-            });
-        }
-        Ok(changes)
     }
 
     /// Every dataset, without snapshots.

@@ -230,15 +230,11 @@ impl Daemon {
                 recursive,
                 force,
             } => self.rollback(&name, recursive, force, context).map(done),
-            other => self.run_keys_and_mounts(other, context),
+            other => self.run_mounts(other, context),
         }
     }
 
-    fn run_keys_and_mounts(
-        self: &Arc<Self>,
-        command: Command,
-        context: &mut Context<'_>,
-    ) -> Result<Reply> {
+    fn run_mounts(self: &Arc<Self>, command: Command, context: &mut Context<'_>) -> Result<Reply> {
         let done = |()| Reply::Nothing;
         match command {
             Command::Mount {
@@ -267,27 +263,6 @@ impl Daemon {
             Command::Unmount { target, force } => {
                 self.unmount(target.as_deref(), force, context).map(done)
             }
-            Command::KeyLoad {
-                names,
-                recursive,
-                location,
-                dry_run,
-            } => self
-                .key_load(&names, recursive, location.as_deref(), dry_run, context)
-                .map(done),
-            Command::KeyUnload {
-                names,
-                recursive,
-                force,
-            } => self.key_unload(&names, recursive, force, context).map(done),
-            Command::KeyChange { name, keysource } => {
-                let (imported, entry) = self.find(&name)?;
-                let origin = context.origin();
-                imported
-                    .change_key(&entry, keysource.as_deref(), &origin, context.asker)
-                    .map(done)
-            }
-            Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
             Command::Inspect {
                 target,
                 detail,
@@ -301,7 +276,7 @@ impl Daemon {
                 self.check_anchors(&anchors).map(Reply::AnchorRows)
             }
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
-            other => Err(Failure::other(format!("{other:?} is not served here"))),
+            other => self.run_keys(other, context),
         }
     }
 

@@ -12,6 +12,7 @@ use pool::PoolState;
 use crate::api::{Ask, FailureKind, PoolDevices, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
+use crate::keychange::KeyChange;
 use crate::keyholder::Asker;
 use crate::pools::{ImportPool, NewPool, Unattended};
 use crate::server::Context;
@@ -51,6 +52,13 @@ fn encrypted(keysource: &str) -> Props {
         ("encryption".into(), "on".into()),
         ("keysource".into(), keysource.into()),
     ]
+}
+
+fn change_to(keysource: &str) -> KeyChange<'_> {
+    KeyChange {
+        keysource: Some(keysource),
+        ..KeyChange::default()
+    }
 }
 
 /// The keysource of a new key file.
@@ -123,8 +131,11 @@ fn snapshots_follow_the_key_of_their_dataset() {
     let top = entry("tank/top");
     assert_eq!(below.key_root, top.id);
     let source = key_file(dir.path(), "two");
-    command(|context| imported.change_key(&below, Some(&source), &context.origin(), context.asker))
-        .unwrap();
+    command(|context| {
+        let change = change_to(&source);
+        imported.change_key(&below, change, &context.origin(), context.asker)
+    })
+    .unwrap();
 
     // The old key is not needed, and the new one is.
     let snapshot = entry("tank/top/below@before");
@@ -184,7 +195,7 @@ fn a_question_without_an_answer_blocks_nobody() {
     let changed = while_asked(
         |context| {
             let origin = context.origin();
-            imported.change_key(&entry, Some("hex,prompt"), &origin, context.asker)
+            imported.change_key(&entry, change_to("hex,prompt"), &origin, context.asker)
         },
         || daemon.shut_down().unwrap(),
     );

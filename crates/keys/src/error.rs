@@ -156,7 +156,7 @@ pub enum Error {
     #[error("all {max} key slots are in use; remove one first", max = crate::SLOTS_MAX)]
     SlotsFull,
     /// Without this slot nobody could unlock the dataset.
-    #[error("key slot {0} is the last one; add another before you remove it")]
+    #[error("key slot {0} is the last one that can be used; add another before you remove it")]
     LastSlot(u32),
     /// There is no such generation in the keyring.
     #[error("the keyring has no generation {0}")]
@@ -164,6 +164,10 @@ pub enum Error {
     /// A keyring that could not be read back.
     #[error("such a keyring cannot be made: {0}")]
     Keyring(&'static str),
+
+    /// A file is not a backup of keys, or cannot be one.
+    #[error("the backup of keys cannot be used: {0}")]
+    Backup(String),
 
     /// A cryptographic operation failed.
     #[error(transparent)]

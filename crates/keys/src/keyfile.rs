@@ -50,6 +50,14 @@ fn digit(value: u8) -> u8 {
 /// [`Error::KeyFileWrite`], also if there is a file already: it may hold the only copy of a key. A
 /// file that could not be completed is removed.
 pub fn write_key_file(path: &Path, key: &Secret) -> Result<()> {
+    write_private_file(path, key.expose())
+}
+
+/// As [`write_key_file`], for what is no secret by itself and still to be kept like one.
+///
+/// # Errors
+/// As [`write_key_file`].
+pub fn write_private_file(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |source| Error::KeyFileWrite {
         path: path.to_owned(),
         source,
@@ -62,7 +70,7 @@ pub fn write_key_file(path: &Path, key: &Secret) -> Result<()> {
         .open(path)
         .map_err(failed)?;
     let written = file
-        .write_all(key.expose())
+        .write_all(content)
         .and_then(|()| file.sync_all())
         .and_then(|()| sync_directory_of(path));
     written.map_err(|error| {

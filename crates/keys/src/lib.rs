@@ -13,11 +13,13 @@
 //! - [`Argon2Params`] is the cost of trying a passphrase.
 //! - [`Keyring`] is what is stored with a dataset: its [`Wrapping`] (the [`Slot`]s that unlock the
 //!   [`WrappingKey`], or the id of an ancestor's) and its [`Generation`]s of [`DataKeys`]. The bytes
-//!   are defined in the module `layout`, and described in `docs/FORMAT.md`.
+//!   are defined in the module `layout`, and described in `docs/FORMAT.md`. [`Backup`] is a copy of
+//!   some, to keep elsewhere.
 //!
 //! A wrong key and damaged data are different errors: the blob of a keyring carries a checksum, and
 //! each wrapped key carries a commitment to the key that wrapped it.
 
+mod backup;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -35,10 +37,11 @@ mod source;
 mod wrap;
 mod wrapping;
 
+pub use backup::{Backup, BackupKeyring};
 pub use error::{Error, Result};
 pub use generation::{DataKeys, Generation};
 pub use kdf::Argon2Params;
-pub use keyfile::{keygen, write_key_file};
+pub use keyfile::{keygen, write_key_file, write_private_file};
 pub use keyring::Keyring;
 pub use material::{
     KeyMaterial, PASSPHRASE_MAX, PASSPHRASE_MIN, Warning, material_from_prompt, read_file,

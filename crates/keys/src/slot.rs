@@ -9,7 +9,7 @@ use cipher::Random;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::layout::{self, Wrapped};
-use crate::{Argon2Params, Error, Key, KeyMaterial, Result, WrappingKey, wrap};
+use crate::{Argon2Params, Error, Format, Key, KeyMaterial, Result, WrappingKey, wrap};
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
 const DOMAIN: &[u8] = b"strongroom key slot v1";
@@ -194,6 +194,20 @@ impl Head {
 }
 
 impl SlotKind {
+    /// Whether this program can open such a slot.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, SlotKind::Other { .. })
+    }
+
+    /// Whether it takes keys that are written down like this.
+    pub fn takes(&self, format: Format) -> bool {
+        match self {
+            SlotKind::Passphrase { .. } => format == Format::Passphrase,
+            SlotKind::Key { .. } => format != Format::Passphrase,
+            SlotKind::Other { .. } => false,
+        }
+    }
+
     /// The key of the slot; `None` if it is not for this kind of material.
     fn derive(&self, material: &KeyMaterial) -> Result<Option<Key>> {
         match (self, material) {

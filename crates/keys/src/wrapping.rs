@@ -178,7 +178,8 @@ impl Wrapping {
         Ok(())
     }
 
-    /// Removes a slot, but not the last one. `key` shows that another way is known, or not needed.
+    /// Removes a slot, but not the last one that this program can use. `key` shows that another way is
+    /// known, or not needed.
     ///
     /// # Errors
     /// [`Error::NoSlot`]; [`Error::LastSlot`]; [`Error::WrongKey`] if `key` is another wrapping key.
@@ -186,7 +187,8 @@ impl Wrapping {
         let slots = self.own_slots(key)?;
         let index = slots.iter().position(|slot| slot.number() == number);
         let index = index.ok_or(Error::NoSlot(number))?;
-        if slots.len() == 1 {
+        let others = slots.iter().filter(|slot| slot.number() != number);
+        if !others.into_iter().any(|slot| slot.kind().is_known()) {
             return Err(Error::LastSlot(number));
         }
         slots.remove(index);

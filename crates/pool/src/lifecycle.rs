@@ -315,7 +315,7 @@ impl Pool {
                 let old = entry.keyring.replace(new);
                 keyarea::discard(state, old);
                 let entry = Arc::clone(state.entry(change.id)?);
-                log_internal(commit, state, origin, "keyring rewrapped", &entry);
+                log_internal(commit, state, origin, &change.done, &entry);
             }
             Ok(())
         })
@@ -366,6 +366,8 @@ pub struct NewKeyring {
     pub key_root: u64,
     /// Properties to set, or to unset.
     pub props: Vec<(String, Option<String>)>,
+    /// What is done by this, for the history.
+    pub done: String,
 }
 
 fn text_bytes(props: &BTreeMap<String, String>) -> usize {

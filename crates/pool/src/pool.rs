@@ -256,7 +256,11 @@ fn run_task<R>(
 ) -> Result<R> {
     let before = state.clone();
     let mark = commit.mark();
-    task(commit, state).inspect_err(|_| {
+    let done = task(commit, state).and_then(|done| {
+        check_key_roots(&before, state)?;
+        Ok(done)
+    });
+    done.inspect_err(|_| {
         *state = before;
         commit.undo_since(&mark);
         // The keys that it wrote are nobody's. The list survives a power cut.
@@ -266,6 +270,21 @@ fn run_task<R>(
             state.config_dirty = true;
         }
     })
+}
+
+/// Refuses what leaves a dataset with keys that nothing unwraps, whatever was done to which dataset.
+fn check_key_roots(before: &State, after: &State) -> Result<()> {
+    if before.dirty == after.dirty {
+        return Ok(());
+    }
+    let (had, lost) = (before.without_key_root(), after.without_key_root());
+    match lost.difference(&had).next() {
+        None => Ok(()),
+        Some(id) => Err(Error::Refused {
+            name: after.name_of(after.entry(*id)?),
+            reason: "nothing above it would unwrap its keys any more".into(),
+        }),
+    }
 }
 
 impl Pool {

@@ -260,6 +260,19 @@ impl State {
         all
     }
 
+    /// Datasets whose keys nothing would unwrap: they are neither key roots nor directly below a dataset
+    /// that has the same key root.
+    pub(crate) fn without_key_root(&self) -> BTreeSet<u64> {
+        let is_lost = |entry: &&Arc<Entry>| {
+            let above = self.get(entry.parent);
+            entry.keyring.is_some()
+                && entry.key_root != entry.id
+                && above.is_none_or(|above| above.key_root != entry.key_root)
+        };
+        let lost = self.all().filter(is_lost);
+        lost.map(|entry| entry.id).collect()
+    }
+
     /// Every entry, by id.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.values()

@@ -217,6 +217,7 @@ fn keyrings_are_kept_replaced_and_overwritten() {
         keyring: b"another".to_vec(),
         key_root: entry.id,
         props: vec![("keysource".into(), Some("raw,file:///k".into()))],
+        done: "changed".into(),
     };
     pool.replace_keyrings(&[change], &origin()).unwrap();
     assert_eq!(pool.keyring(entry.id).unwrap(), b"another");
@@ -255,6 +256,7 @@ fn a_crash_leaves_no_stray_keys() {
         keyring: new.clone(),
         key_root: entry.id,
         props: Vec::new(),
+        done: "changed".into(),
     };
     pool.replace_keyrings(&[change], &origin()).unwrap();
     let end = clock.now();
@@ -343,6 +345,7 @@ fn a_command_that_fails_leaves_no_stray_keys() {
         keyring,
         key_root: id,
         props: Vec::new(),
+        done: "changed".into(),
     };
     // The second does not fit any more.
     let changes = [

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Load, unload and change the keys of encrypted datasets
+/// Load, unload, change, add and back up the keys of encrypted datasets
 ///
 /// A dataset that is created encrypted has a wrapping key, or uses the one of the dataset above it. The
 /// property `keysource=FORMAT,LOCATION` says where that key comes from: FORMAT is `passphrase`, `hex` or
 /// `raw`, LOCATION is `prompt` or `file:///PATH`. Only `prompt` ever asks somebody. While the key is not
 /// loaded, names, contents and sizes of files are unreadable; scrubs, snapshots and destruction still
-/// work.
+/// work. A wrapping key can have several slots: each is a passphrase or key that opens it.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
@@ -19,12 +19,22 @@ EXAMPLES
 
   Load one, and unload it:
     strongroom key load tank/home
-    strongroom key unload tank/home")]
+    strongroom key unload tank/home
+
+  A second key, for the safe, and a copy of the keyring:
+    strongroom keygen --format hex escrow.key
+    strongroom key add -o keysource=hex,file:///root/escrow.key tank/home
+    strongroom key backup tank/home home.keys")]
 pub(crate) enum Key {
     Load(KeyLoad),
     Unload(KeyUnload),
     Change(KeyChange),
     Status(KeyStatus),
+    Add(KeyAdd),
+    Remove(KeyRemove),
+    Slots(KeySlots),
+    Backup(KeyBackup),
+    Restore(KeyRestore),
 }
 
 /// Load the keys of datasets
@@ -35,7 +45,7 @@ pub(crate) enum Key {
 /// `strongroom mount -l`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "strongroom key load [-r] [-n] [-L LOCATION] <-a|DATASET...>",
+    override_usage = "strongroom key load [-r] [-n] [-L LOCATION|-o keysource=...] <-a|DATASET...>",
     after_help = "\
 EXAMPLES
   One key, from where it belongs:
@@ -47,6 +57,9 @@ EXAMPLES
   From a copy in another place; or only try whether it is the right one:
     strongroom key load -L file:///media/stick/home.key tank/home
     strongroom key load -n -L file:///media/stick/home.key tank/home
+
+  By a key of another kind, which another slot takes:
+    strongroom key load -o keysource=hex,file:///media/stick/escrow.key tank/home
 
   In a script:
     strongroom key load tank/home < passphrase
@@ -68,6 +81,14 @@ pub(crate) struct KeyLoad {
     /// Read it from here instead: `prompt` or `file:///PATH`
     #[arg(short = 'L', value_name = "LOCATION")]
     pub(crate) location: Option<String>,
+    /// The same with its format: `keysource=FORMAT,LOCATION`
+    #[arg(
+        short = 'o',
+        value_name = "PROPERTY=VALUE",
+        value_parser = keysource_option,
+        conflicts_with = "location"
+    )]
+    pub(crate) keysource: Option<String>,
     /// Datasets
     #[arg(value_name = "DATASET")]
     pub(crate) names: Vec<String>,
@@ -112,8 +133,9 @@ pub(crate) struct KeyUnload {
 ///
 /// The key must be loaded; the old passphrase is not asked for. No data is read or written: only the
 /// wrapped keys are replaced, and the old ones are overwritten on the devices. A dataset that used the
-/// key of one above it has one of its own afterwards. Copies of the devices made earlier can still be
-/// opened with the old key.
+/// key of one above it has one of its own afterwards, and with -i it uses that again. If the key has
+/// several slots, say which one gets the new key: the others stay as they are. Copies of the devices
+/// made earlier can still be opened with the old key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -124,16 +146,180 @@ EXAMPLES
     strongroom keygen /etc/keys/home
     strongroom key change -o keysource=raw,file:///etc/keys/home tank/home
 
+  A new passphrase beside an escrow key, which stays; or in the place of both:
+    strongroom key change --slot 0 tank/home
+    strongroom key change --only tank/home
+
+  The key of the dataset above again:
+    strongroom key change -i tank/home/ann
+
 EXIT CODES
-  2 for a keysource that makes no sense, or a passphrase that was not typed the same twice; 3 if
-  there is no such dataset; 8 if the key is not loaded, or the new one cannot be read.")]
+  2 for a keysource that makes no sense, a passphrase that was not typed the same twice, or several
+  slots and no choice; 3 if there is no such dataset or slot; 4 if it inherits its key already; 8 if
+  the key is not loaded, or the new one cannot be read.")]
 pub(crate) struct KeyChange {
     /// Where the new key comes from: `keysource=FORMAT,LOCATION`
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
+    /// Use the key of the dataset above instead; both must be loaded
+    #[arg(short, conflicts_with_all = ["keysource", "slot", "only"])]
+    pub(crate) inherit: bool,
+    /// Put the new key into this slot, and leave the others
+    #[arg(long, value_name = "NUMBER", conflicts_with = "only")]
+    pub(crate) slot: Option<u32>,
+    /// Have the new key be the only one
+    #[arg(long)]
+    pub(crate) only: bool,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,
+}
+
+/// Add another way to open a dataset: a second passphrase or key
+///
+/// The key must be loaded. The new passphrase or key opens the same wrapping key as those that are there;
+/// they stay. Prints the number of the new slot. The property `keysource` stays as it is; to load by the
+/// new key where it is of another kind, use `key load -o keysource=...`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A second passphrase:
+    strongroom key add tank/home
+
+  An escrow key that lies in a safe:
+    strongroom keygen --format hex escrow.key
+    strongroom key add -o keysource=hex,file:///root/escrow.key tank/home
+
+JSON
+  The number of the slot.
+
+EXIT CODES
+  1 if the dataset has its key from one above it, or all 32 slots are in use; 3 if there is no such
+  dataset; 8 if the key is not loaded, or the new one cannot be read.")]
+pub(crate) struct KeyAdd {
+    /// Where the new key comes from: `keysource=FORMAT,LOCATION`; a passphrase is asked for if not given
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
+    pub(crate) keysource: Option<String>,
+    /// Slots with a higher priority are tried first
+    #[arg(short, value_name = "NUMBER", default_value_t = 128)]
+    pub(crate) priority: u8,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+}
+
+/// Remove a slot, so that its passphrase or key opens the dataset no more
+///
+/// The key must be loaded. The last slot stays, since without it nobody could open the dataset. What the
+/// property `keysource` says must open one of the slots that are left; -o says where the key comes from
+/// then. The wrapping key itself stays: whoever opened the dataset with the removed key could have copied
+/// it; `key change --only` makes another.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Which slots there are, and without one of them:
+    strongroom key slots tank/home
+    strongroom key remove tank/home 1
+
+  The first, and the key comes from elsewhere then:
+    strongroom key remove -o keysource=hex,file:///root/escrow.key tank/home 0
+
+EXIT CODES
+  1 if it is the last one, or the dataset has its key from one above it; 2 if nothing is left for
+  the keysource; 3 if there is no such dataset or slot; 8 if the key is not loaded.")]
+pub(crate) struct KeyRemove {
+    /// Where the key comes from then: `keysource=FORMAT,LOCATION`
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
+    pub(crate) keysource: Option<String>,
+    /// Even if the keysource opens nothing then
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+    /// The number of the slot
+    #[arg(value_name = "SLOT")]
+    pub(crate) slot: u32,
+}
+
+/// Show the slots of a dataset's key
+///
+/// A slot is one passphrase or key that opens the wrapping key. Of a dataset that has its key from one
+/// above it, the slots of that are shown. No key is needed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All slots:
+    strongroom key slots tank/home
+
+JSON
+  [{\"key_root\", \"slot\", \"kind\", \"priority\", \"created\", \"cost\"}, ...]
+  A kind is passphrase, key or unknown; times are seconds since 1970.
+
+EXIT CODES
+  1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]
+pub(crate) struct KeySlots {
+    /// No header, and a tab between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+}
+
+/// Copy the keyring of a dataset into a file
+///
+/// If the key area of a pool is lost, so is everything that its keys encrypt; `key restore` puts the copy
+/// back. The keyrings of datasets that have their key from this one are copied too. Keys stay wrapped: the
+/// file opens with the passphrases and keys that open the dataset now, also after these were changed. So
+/// keep it like a key. Make another after `key rotate`, and after each change. No key is needed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A copy, to be kept elsewhere:
+    strongroom key backup tank/home /media/stick/home.keys
+
+EXIT CODES
+  3 if there is no such dataset; 4 if the file exists; 6 if it may not be written; 9 if the keyring
+  is damaged already.")]
+pub(crate) struct KeyBackup {
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+    /// The file to make
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Put a copy of a dataset's keyring back
+///
+/// The keyrings that the dataset and those below it have now are replaced and overwritten: passphrases and
+/// keys are those of the time of the copy. A copy of another dataset is refused, and so is one that lacks
+/// keys which records are encrypted with. Nothing of it may be mounted. On a terminal it asks first;
+/// without one, -f is needed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  After the key area was damaged:
+    strongroom key restore tank/home /media/stick/home.keys
+
+JSON
+  With -f, an array of the names of the datasets.
+
+EXIT CODES
+  1 if the answer was no, or keys would be missing; 2 if the copy is of other datasets, or there is
+  neither a terminal nor -f; 3 if there is no such dataset or file; 5 if it is mounted; 9 if the
+  copy is damaged.")]
+pub(crate) struct KeyRestore {
+    /// Do not ask
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+    /// The copy
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 }
 
 fn keysource_option(text: &str) -> Result<String, String> {

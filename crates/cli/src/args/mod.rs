@@ -21,7 +21,9 @@ pub(crate) use dataset::{
     Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
     Type,
 };
-pub(crate) use key::{Key, KeyFormat, KeyStatus, Keygen};
+pub(crate) use key::{
+    Key, KeyBackup, KeyFormat, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
+};
 pub(crate) use mount::{Mount, MountOption, Unmount};
 pub(crate) use pool::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,

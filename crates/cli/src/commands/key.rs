@@ -1,14 +1,21 @@
-//! Keys: loading, unloading, changing, looking; and key files, which need no daemon.
+//! Keys: loading, unloading, changing, copying, looking; and key files, which need no daemon.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
 
-use daemon::api::{Command, Failure, FailureKind, KeyRow};
+use daemon::api::{Command, Failure, FailureKind, KeyRow, SlotRow};
+use daemon::digits::{hex, unhex};
 
 use super::{Outcome, Result, call_quiet};
-use crate::args::{Key, KeyFormat, KeyStatus, Keygen};
-use crate::session::{Session, answer, other};
-use crate::show::json;
+use crate::args::{Key, KeyBackup, KeyFormat, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen};
+use crate::session::{Session, answer, other, usage};
 use crate::show::table::{self, Column};
+use crate::show::{json, time};
+use crate::terminal;
+
+/// No backup is longer: what is, is something else.
+const BACKUP_MAX: u64 = 24 << 20;
 
 pub(super) fn run(args: Key, session: &mut Session) -> Result {
     match args {
@@ -18,6 +25,7 @@ pub(super) fn run(args: Key, session: &mut Session) -> Result {
                 names: args.names,
                 recursive: args.recursive,
                 location: args.location,
+                keysource: args.keysource,
                 dry_run: args.dry_run,
             },
         ),
@@ -34,10 +42,102 @@ pub(super) fn run(args: Key, session: &mut Session) -> Result {
             Command::KeyChange {
                 name: args.name,
                 keysource: args.keysource,
+                slot: args.slot,
+                only: args.only,
+                inherit: args.inherit,
             },
         ),
         Key::Status(args) => status(args, session),
+        Key::Add(args) => {
+            let command = Command::KeyAdd {
+                name: args.name,
+                keysource: args.keysource,
+                priority: args.priority,
+            };
+            let slot = answer!(session.call(command)?, Slot)?;
+            Ok(Outcome::text(format!("{slot}\n")))
+        }
+        Key::Remove(args) => remove(args, session),
+        Key::Slots(args) => slots(args, session),
+        Key::Backup(args) => backup(args, session),
+        Key::Restore(args) => restore(args, session),
     }
+}
+
+fn remove(args: KeyRemove, session: &mut Session) -> Result {
+    let command = Command::KeyRemove {
+        name: args.name,
+        slot: args.slot,
+        keysource: args.keysource,
+        force: args.force,
+    };
+    call_quiet(session, command)
+}
+
+fn slots(args: KeySlots, session: &mut Session) -> Result {
+    let command = Command::KeySlots { name: args.name };
+    let rows = answer!(session.call(command)?, Slots)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let mut heads = ["KEYROOT", "SLOT", "KIND", "PRIORITY", "CREATED", "COST"].map(Column::left);
+    heads[1] = Column::right("SLOT");
+    heads[3] = Column::right("PRIORITY");
+    let cells = |row: SlotRow| {
+        vec![
+            row.key_root,
+            row.slot.to_string(),
+            row.kind,
+            row.priority.to_string(),
+            time::second(row.created),
+            row.cost.unwrap_or_else(|| "-".into()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}
+
+fn backup(args: KeyBackup, session: &mut Session) -> Result {
+    let command = Command::KeyBackup { name: args.name };
+    let digits = answer!(session.call(command)?, Backup)?;
+    let bytes = unhex(&digits).ok_or_else(|| other("the daemon's answer is not understood"))?;
+    keys::write_private_file(&args.file, &bytes)
+        .map(|()| Outcome::done())
+        .map_err(keygen_failure)
+}
+
+fn restore(args: KeyRestore, session: &mut Session) -> Result {
+    let bytes = read_backup(&args.file)?;
+    if !args.force {
+        if !terminal::is_interactive() {
+            return Err(usage(format!(
+                "the keys of '{}' are not replaced without -f, as there is no terminal to ask on",
+                args.name
+            )));
+        }
+        let question = format!("Replace the keys of '{}' by those of the copy?", args.name);
+        if !terminal::confirm(&question) {
+            return Err(other("nothing was changed"));
+        }
+    }
+    let command = Command::KeyRestore {
+        name: args.name,
+        backup: hex(&bytes),
+    };
+    call_quiet(session, command)
+}
+
+fn read_backup(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BACKUP_MAX).read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|error| Failure {
+        kind: match error.kind() {
+            ErrorKind::NotFound => FailureKind::NotFound,
+            ErrorKind::PermissionDenied => FailureKind::Permission,
+            _ => FailureKind::Other,
+        },
+        message: format!("{} cannot be read: {error}", path.display()),
+    })
 }
 
 fn status(args: KeyStatus, session: &mut Session) -> Result {

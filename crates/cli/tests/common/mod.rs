@@ -8,6 +8,7 @@ pub mod tracer;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -324,4 +325,25 @@ pub fn find(held: &[u8], wanted: &[u8]) -> Option<usize> {
         from = at + 1;
     }
     None
+}
+
+/// Flips bytes in every copy of every block with keyrings. Returns how many there were.
+pub fn damage_keyrings(file: &Path) -> usize {
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(file)
+        .unwrap();
+    let blocks = file.metadata().unwrap().len() / 4096;
+    let mut block = [0; 4096];
+    let mut count = 0;
+    for at in (0..blocks).map(|index| index * 4096) {
+        file.read_exact_at(&mut block, at).unwrap();
+        if block.starts_with(b"SR-KEYBL") {
+            block[100..140].iter_mut().for_each(|byte| *byte ^= 0x55);
+            file.write_all_at(&block, at).unwrap();
+            count += 1;
+        }
+    }
+    count
 }

@@ -240,6 +240,23 @@ pub struct KeyRow {
     pub keysource: String,
 }
 
+/// A way to the key of a dataset.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SlotRow {
+    /// The dataset that has the slot.
+    pub key_root: String,
+    /// Its number.
+    pub slot: u32,
+    /// `passphrase`, `key` or `unknown`.
+    pub kind: String,
+    /// Slots with a higher one are tried first.
+    pub priority: u8,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// What a guess costs, of a passphrase.
+    pub cost: Option<String>,
+}
+
 /// The structures of a pool.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Inspection {

@@ -1,0 +1,234 @@
+//! The whole life of keys: slots, inheritance, copies; and that no operation leaves a dataset behind that
+//! nothing opens.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use common::*;
+
+/// A pool `tank` whose datasets are mounted below `mnt`.
+fn pool_with_mounts() -> Place {
+    let place = Place::new();
+    place.ok(&format!(
+        "pool create -s 64M -m {} tank {}",
+        place.arg("mnt"),
+        place.arg("tank.pool")
+    ));
+    place
+}
+
+/// A key file, as a keysource.
+fn key_file(place: &Place, name: &str) -> String {
+    let file = place.arg(name);
+    place.ok(&format!("keygen {file}"));
+    format!("keysource=raw,file://{file}")
+}
+
+fn note(place: &Place, dataset: &str) -> PathBuf {
+    place.path("mnt").join(dataset).join("note")
+}
+
+/// Unloads all keys, loads them again, and finds in each dataset what was written there.
+fn everything_opens(place: &Place, datasets: &[&str]) {
+    place.ok("unmount -a");
+    place.ok("key unload -a");
+    place.ok("pool export tank");
+    place.ok(&format!(
+        "pool import -N -d {} tank",
+        place.arg("tank.pool")
+    ));
+    place.ok("mount -a -l");
+    for dataset in datasets {
+        let found = fs::read_to_string(note(place, dataset));
+        assert_eq!(found.unwrap(), last(dataset), "{dataset}");
+    }
+}
+
+/// The part of a name that a move above does not change.
+fn last(dataset: &str) -> &str {
+    dataset.rsplit('/').next().unwrap()
+}
+
+fn write_notes(place: &Place, datasets: &[&str]) {
+    for dataset in datasets {
+        fs::write(note(place, dataset), last(dataset)).unwrap();
+    }
+}
+
+#[test]
+fn two_passphrases_open_one_dataset() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok_with("create -u -o encryption=on tank/a", "the first one\n");
+    assert_eq!(place.ok_with("key add tank/a", "the second one\n"), "1\n");
+    let slots = place.ok("key slots -H tank/a");
+    let lines: Vec<&str> = slots.lines().collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        assert!(line.contains("\tpassphrase\t128\t"), "{line}");
+        assert!(line.contains("argon2id "), "{line}");
+    }
+    place.ok("key unload tank/a");
+    place.ok_with("key load -n tank/a", "the first one");
+    place.ok_with("key load tank/a", "the second one");
+
+    place.ok("key remove tank/a 0");
+    place.fails("key remove tank/a 1", OTHER);
+    place.ok("key unload tank/a");
+    place.fails_with("key load tank/a", "the first one", WRONG_KEY);
+    place.ok_with("key load tank/a", "the second one");
+
+    // The same number again, with the other one first.
+    assert_eq!(
+        place.ok_with("key add -p 200 tank/a", "the third one\n"),
+        "0\n"
+    );
+    place.ok_with("key change --slot 1 tank/a", "the fourth one\n");
+    for (passphrase, code) in [
+        ("the second one", WRONG_KEY),
+        ("the third one", 0),
+        ("the fourth one", 0),
+    ] {
+        let done = place.run_with(&words("key load -n tank/a"), passphrase.as_bytes());
+        assert_eq!(done.code, code, "{passphrase}: {done:?}");
+    }
+}
+
+#[test]
+fn the_keysource_stays_one_that_opens() {
+    let place = Place::new();
+    place.pool("tank");
+    let [main, other, third] = ["main", "other", "third"].map(|name| key_file(&place, name));
+    place.ok(&format!("create -u -o encryption=on -o {main} tank/a"));
+    place.ok(&format!("key add -o {other} tank/a"));
+    // The property named the key of slot 0, which is another one now.
+    place.ok(&format!("key change --slot 0 -o {third} tank/a"));
+    let value = || format!("keysource={}", place.ok("get -H -o value keysource tank/a"));
+    assert_eq!(value().trim_end(), third);
+    // It goes on naming slot 0.
+    place.ok(&format!("key change --slot 1 -o {main} tank/a"));
+    assert_eq!(value().trim_end(), third);
+    let said = place.fails("key remove tank/a 0", USAGE);
+    assert!(said.contains("opens nothing"), "{said}");
+    place.fails(&format!("key remove -o {other} tank/a 0"), USAGE);
+    place.ok(&format!("key remove -o {main} tank/a 0"));
+    place.ok("key unload tank/a");
+    place.ok("key load tank/a");
+}
+
+#[test]
+fn lost_keyrings_come_back_from_a_copy() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_mounts();
+    let key = key_file(&place, "key");
+    let all = ["a", "a/b", "a/own"];
+    place.ok(&format!("create -o encryption=on -o {key} tank/a"));
+    place.ok("create tank/a/b");
+    place.ok(&format!("create -o encryption=on -o {key} tank/a/own"));
+    write_notes(&place, &all);
+    place.ok(&format!("key backup tank/a {}", place.arg("a.keys")));
+    place.ok(&format!("key backup tank/a/own {}", place.arg("own.keys")));
+    let mode = fs::metadata(place.path("a.keys")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+    let restore = format!("key restore -f tank/a {}", place.arg("a.keys"));
+    let said = place.fails(&restore, BUSY);
+    assert!(said.contains("is mounted"), "{said}");
+
+    place.ok("unmount -a");
+    place.ok("pool export tank");
+    assert!(damage_keyrings(&place.path("tank.pool")) >= 6);
+    place.ok(&format!(
+        "pool import -N -d {} tank",
+        place.arg("tank.pool")
+    ));
+    place.fails("key load tank/a", DAMAGED);
+    place.fails(
+        &format!("key backup tank/a {}", place.arg("no.keys")),
+        DAMAGED,
+    );
+    assert!(!place.path("no.keys").exists());
+    // Of another dataset, and cut short.
+    place.fails(
+        &format!("key restore -f tank/a {}", place.arg("own.keys")),
+        USAGE,
+    );
+    let copy = fs::read(place.path("a.keys")).unwrap();
+    fs::write(place.path("cut.keys"), &copy[..copy.len() - 1]).unwrap();
+    place.fails(
+        &format!("key restore -f tank/a {}", place.arg("cut.keys")),
+        DAMAGED,
+    );
+    place.fails(
+        &format!("key restore -f tank/a {}", place.arg("nowhere")),
+        NOT_FOUND,
+    );
+
+    place.ok(&restore);
+    place.ok(&format!(
+        "key restore -f tank/a/own {}",
+        place.arg("own.keys")
+    ));
+    place.ok("mount -a -l");
+    everything_opens(&place, &all);
+}
+
+/// Of datasets whose keys others lost by such commands (OpenZFS issues 9267, 12000, 12123, 12614).
+#[test]
+fn no_move_or_change_leaves_keys_that_nothing_opens() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_mounts();
+    let [first, second] = ["first", "second"].map(|name| key_file(&place, name));
+    place.ok(&format!("create -o encryption=on -o {first} tank/a"));
+    place.ok(&format!("create -o encryption=on -o {second} tank/b"));
+    for name in ["tank/a/x", "tank/a/x/y", "tank/b/z"] {
+        place.ok(&format!("create {name}"));
+    }
+    place.ok("create -o encryption=off tank/clear");
+    write_notes(&place, &["a", "a/x", "a/x/y", "b", "b/z"]);
+
+    // Away from the key that it has from above: nowhere, and not to another key either.
+    for to in ["tank/x", "tank/b/x", "tank/clear/x"] {
+        let said = place.fails(&format!("rename tank/a/x {to}"), USAGE);
+        assert!(said.contains("key change"), "{said}");
+    }
+    // Within it, and with a key of its own anywhere.
+    place.ok("rename tank/a/x/y tank/a/y");
+    place.ok("rename tank/a/y tank/a/x/y");
+    place.ok(&format!("key change -o {second} tank/a/x"));
+    place.ok("rename tank/a/x tank/b/x");
+    everything_opens(&place, &["a", "b", "b/x", "b/z"]);
+    let root = |name: &str| {
+        place
+            .ok(&format!("key status -H {name}"))
+            .replace('\t', " ")
+    };
+    assert!(root("tank/b/x/y").contains(" tank/b/x "));
+
+    // Inherited from where it is now, with all below it; both keys have to be there.
+    place.ok("unmount -a");
+    place.ok("key unload tank/b");
+    place.fails("key change -i tank/b/x", NO_KEY);
+    place.ok("key load tank/b");
+    place.ok("key unload tank/b/x");
+    place.fails("key change -i tank/b/x", NO_KEY);
+    place.ok("key load tank/b/x");
+    place.ok("key change -i tank/b/x");
+    assert!(root("tank/b/x/y").contains(" tank/b "));
+    // Its own key opens it no more, and a change of the one above reaches it.
+    place.ok(&format!("key change -o {first} tank/b"));
+    place.fails("rename tank/b/x tank/a/x", USAGE);
+    place.ok("mount -a -l");
+    everything_opens(&place, &["a", "b", "b/x", "b/z"]);
+
+    // What others have their key from is not destroyed without them.
+    place.fails("destroy -f tank/b", BUSY);
+    place.ok("destroy -f -r tank/b");
+    everything_opens(&place, &["a"]);
+}

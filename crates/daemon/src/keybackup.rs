@@ -1,0 +1,161 @@
+//! Copies of keyrings, and putting them back.
+//!
+//! What is put back must not cost anything: a keyring that lacks a generation which the dataset has, or
+//! which its records name, is refused, and so is one of another dataset.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use keys::{Backup, BackupKeyring, Keyring, Wrapping};
+use pool::{Entry, NewKeyring, Origin};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keychange::check_has_keyring;
+use crate::keyholder::{keyring_of, now_secs};
+
+impl Imported {
+    /// Copies the keyring of a dataset, and those of the datasets that have their key from it. No key
+    /// is needed.
+    pub(crate) fn backup_keys(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let heads = self.heads_below(entry)?;
+        let with_it = |head: &&Arc<Entry>| {
+            head.id == entry.id || entry.key_root == entry.id && head.key_root == entry.id
+        };
+        let keyrings = heads.iter().filter(with_it).map(|head| {
+            let keyring = self.keyring(head)?;
+            Ok(BackupKeyring {
+                guid: head.guid,
+                name: self.pool.name_of(head.id)?,
+                keysource: match keyring.wrapping() {
+                    Wrapping::Own { .. } => self.keysource(head)?.to_string(),
+                    Wrapping::Inherited { .. } => String::new(),
+                },
+                bytes: keyring.encode(),
+            })
+        });
+        let backup = Backup {
+            created: now_secs(),
+            keyrings: keyrings.collect::<Result<_>>()?,
+        };
+        Ok(backup.encode()?)
+    }
+
+    /// Puts the keyrings of a backup in the place of those of a dataset and of the datasets that have
+    /// their key from it, as far as both are there, and returns the names of these.
+    pub(crate) fn restore_keys(
+        &self,
+        entry: &Entry,
+        bytes: &[u8],
+        origin: &Origin,
+    ) -> Result<Vec<String>> {
+        let backup = Backup::decode(bytes)?;
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        if backup.keyrings.iter().all(|k| k.guid != now.guid) {
+            let names = backup.keyrings.iter().map(|k| format!("'{}'", k.name));
+            let names: Vec<String> = names.collect();
+            return Err(Failure::usage(format!(
+                "the backup has the keys of {}, and not those of '{name}'",
+                names.join(", ")
+            )));
+        }
+        let mut changes = Vec::new();
+        for head in self.heads_below(&now)? {
+            let follows = head.id == now.id || head.key_root == now.id;
+            let copy = backup.keyrings.iter().find(|k| k.guid == head.guid);
+            if let Some(copy) = copy.filter(|_| follows) {
+                changes.push(self.restored(&head, copy)?);
+            }
+        }
+        let ids: Vec<u64> = changes.iter().map(|change| change.id).collect();
+        if let Some(id) = ids.iter().find(|id| self.mounts.lock().contains_key(id)) {
+            let mounted = self.pool.name_of(*id)?;
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("'{mounted}' is mounted; unmount it first"),
+            ));
+        }
+        self.replace_keyrings(&changes, origin)?;
+        // It may be another wrapping key.
+        ids.iter().for_each(|id| {
+            self.keys.lock().remove(id);
+        });
+        ids.iter().map(|id| Ok(self.pool.name_of(*id)?)).collect()
+    }
+
+    /// What a copy of its keyring makes of a dataset.
+    fn restored(&self, entry: &Entry, copy: &BackupKeyring) -> Result<NewKeyring> {
+        let name = self.pool.name_of(entry.id)?;
+        let context = |failure: Failure| failure.context(format_args!("the backup of '{name}'"));
+        let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
+            .map_err(|error| context(error.into()))?;
+        self.check_generations(entry, &keyring).map_err(context)?;
+        let (key_root, props) = match keyring.wrapping() {
+            Wrapping::Own { .. } => {
+                let source = copy.keysource.parse::<keys::KeySource>()?.to_string();
+                (entry.id, vec![("keysource".to_owned(), Some(source))])
+            }
+            Wrapping::Inherited { .. } if entry.key_root == entry.id => {
+                let above = self.pool.entry(entry.parent)?;
+                (above.key_root, vec![("keysource".to_owned(), None)])
+            }
+            Wrapping::Inherited { .. } => (entry.key_root, Vec::new()),
+        };
+        Ok(NewKeyring {
+            id: entry.id,
+            keyring: keyring.encode(),
+            key_root,
+            props,
+            done: "keyring restored".into(),
+        })
+    }
+
+    /// Refuses a copy that lacks keys which records are sealed with.
+    fn check_generations(&self, entry: &Entry, copy: &Keyring) -> Result<()> {
+        let lacks = |number| {
+            Failure::other(format!(
+                "it lacks generation {number}, which was made later; records need it"
+            ))
+        };
+        let same = |a: &keys::Generation, b: &keys::Generation| {
+            (a.txg(), a.created(), a.suite()) == (b.txg(), b.created(), b.suite())
+        };
+        if let Ok(current) = self.keyring(entry) {
+            let mut lost = current.generations().iter().filter(|generation| {
+                let kept = copy.generation(generation.number());
+                !kept.is_some_and(|kept| same(kept, generation))
+            });
+            return match lost.next() {
+                Some(generation) => Err(lacks(generation.number())),
+                None => Ok(()),
+            };
+        }
+        // The keyring is lost; what the records name is not.
+        let used = self.generations_in_use(entry)?;
+        match used.iter().find(|n| copy.generation(**n).is_none()) {
+            Some(number) => Err(lacks(*number)),
+            None => Ok(()),
+        }
+    }
+
+    /// The generations that records of a dataset and of its snapshots name. Reads every node.
+    fn generations_in_use(&self, entry: &Entry) -> Result<BTreeSet<u32>> {
+        let mut used = BTreeSet::new();
+        let mut trees = self.pool.snapshots(entry.id)?;
+        trees.push(self.pool.entry(entry.id)?);
+        for root in trees.iter().flat_map(|tree| &tree.roots) {
+            self.pool.each_record(root, &mut |_, ptr| {
+                used.insert(ptr.identity.generation());
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(used)
+    }
+}

@@ -1,0 +1,261 @@
+//! Putting other wrapping keys in the place of a dataset's.
+//!
+//! A change rewraps every keyring that has its key from the key root in one commit, so that at no moment
+//! a keyring names a wrapping key that nothing unwraps. [`Imported::replace_keyrings`] checks that of
+//! every change before it is committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cipher::SystemRandom;
+use keys::{KeySource, Keyring, Wrapping, WrappingKey};
+use pool::{Entry, NewKeyring, Origin};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keyholder::{
+    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, now_secs,
+};
+use crate::keyslots::still_opens;
+
+/// How to change the key of a dataset.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyChange<'a> {
+    /// Where the new key comes from; as before if absent.
+    pub(crate) keysource: Option<&'a str>,
+    /// Put it into this slot, and leave the others.
+    pub(crate) slot: Option<u32>,
+    /// Have all other slots go.
+    pub(crate) only: bool,
+    /// Use the key of the dataset above again.
+    pub(crate) inherit: bool,
+}
+
+/// What is said of the history of a keyring.
+const REWRAPPED: &str = "keyring rewrapped";
+
+impl Imported {
+    /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
+    /// Takes the right to change the pool, but not while someone is asked.
+    pub(crate) fn change_key(
+        &self,
+        entry: &Entry,
+        change: KeyChange<'_>,
+        origin: &Origin,
+        asker: &mut dyn Asker,
+    ) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        // Nobody is to be asked in vain.
+        self.loaded_key(entry.key_root)?;
+        if change.inherit {
+            return self.inherit_key(entry, &name, origin);
+        }
+        let is_root = entry.key_root == entry.id;
+        let source = match change.keysource {
+            Some(text) => text.parse::<KeySource>()?,
+            None if is_root => self.keysource(entry)?,
+            None => KeySource::default(),
+        };
+        if is_root {
+            self.check_choice_of_slot(entry, &change, &name)?;
+        }
+        let material = material(&source, &name, true, asker)?;
+        if let Some(slot) = change.slot {
+            return self.change_slot(entry, slot, &source, &material, origin, asker);
+        }
+        let (wrapping, new) = new_wrapping(&material)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        if now.key_root != entry.key_root {
+            return Err(changed_meanwhile(&name));
+        }
+        if is_root && !change.only && self.keyring(&now)?.wrapping().slots().len() > 1 {
+            return Err(changed_meanwhile(&name));
+        }
+        let mut changes = self.rewrapped(&now, now.id, &wrapping, &new)?;
+        for change in changes.iter_mut().filter(|change| change.id == now.id) {
+            change.props = vec![("keysource".to_owned(), Some(source.to_string()))];
+        }
+        self.replace_keyrings(&changes, origin)?;
+        self.keys.lock().insert(entry.id, new);
+        Ok(())
+    }
+
+    /// With several slots someone has to say what becomes of the others.
+    fn check_choice_of_slot(
+        &self,
+        entry: &Entry,
+        change: &KeyChange<'_>,
+        name: &str,
+    ) -> Result<()> {
+        let keyring = self.keyring(entry)?;
+        let slots = keyring.wrapping().slots();
+        match change.slot {
+            Some(slot) if slots.iter().all(|known| known.number() != slot) => {
+                Err(keys::Error::NoSlot(slot).into())
+            }
+            None if slots.len() > 1 && !change.only => Err(Failure::usage(format!(
+                "'{name}' has {} key slots; --slot N puts the new key into one of them, --only in \
+                 the place of all ('key slots {name}' shows them)",
+                slots.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts another key into a slot. The wrapping key stays, and so do the other slots.
+    fn change_slot(
+        &self,
+        entry: &Entry,
+        slot: u32,
+        source: &KeySource,
+        material: &keys::KeyMaterial,
+        origin: &Origin,
+        asker: &mut dyn Asker,
+    ) -> Result<()> {
+        let cost = cost(material)?;
+        // What the property says may be meant to open another slot, and does it still then.
+        let name = self.pool.name_of(entry.id)?;
+        let mut others = self.keyring(entry)?.wrapping().clone();
+        let are_others = others
+            .remove_slot(slot, &self.loaded_key(entry.id)?)
+            .is_ok();
+        let old = self.keysource(entry)?;
+        let stands = are_others && still_opens(&others, &old, slot, &name, asker).is_ok();
+        let change = ("keysource".to_owned(), Some(source.to_string()));
+        self.change_slots(entry, origin, |wrapping, key| {
+            wrapping.replace_slot(slot, key, material, &cost, now_secs(), &SystemRandom)?;
+            Ok(SlotChange {
+                done: format!("key slot {slot} changed"),
+                props: if stands { Vec::new() } else { vec![change] },
+            })
+        })
+    }
+
+    /// Has a dataset use the key of the one above it again.
+    fn inherit_key(&self, entry: &Entry, name: &str, origin: &Origin) -> Result<()> {
+        let _admin = self.lock()?;
+        let now = self.again(entry, name)?;
+        let above = match self.pool.entry(now.parent) {
+            Ok(above) if above.suite != 0 => above,
+            _ => {
+                return Err(Failure::other(format!(
+                    "'{name}' has no encrypted dataset above it to inherit a key from"
+                )));
+            }
+        };
+        if now.key_root != now.id {
+            let root = self.pool.name_of(now.key_root)?;
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("'{name}' has its key from '{root}' already"),
+            ));
+        }
+        let new = self.loaded_key(above.key_root)?;
+        let wrapping = Wrapping::Inherited { id: *new.id() };
+        let mut changes = self.rewrapped(&now, above.key_root, &wrapping, &new)?;
+        for change in changes.iter_mut().filter(|change| change.id == now.id) {
+            change.props = vec![("keysource".to_owned(), None)];
+        }
+        self.replace_keyrings(&changes, origin)?;
+        self.keys.lock().remove(&now.id);
+        Ok(())
+    }
+
+    /// The keyrings of a dataset and of those below that have their key from the same key root, for
+    /// another wrapping key, whose slots `key_root` has. Snapshots have no keyrings of their own.
+    fn rewrapped(
+        &self,
+        entry: &Entry,
+        key_root: u64,
+        wrapping: &Wrapping,
+        new: &WrappingKey,
+    ) -> Result<Vec<NewKeyring>> {
+        let old = self.loaded_key(entry.key_root)?;
+        let mut changes = Vec::new();
+        for below in self.heads_below(entry)? {
+            if below.key_root != entry.key_root {
+                continue;
+            }
+            let wrapping = match below.id == entry.id {
+                true => wrapping.clone(),
+                false => Wrapping::Inherited { id: *new.id() },
+            };
+            let keyring = self
+                .keyring(&below)?
+                .rewrap(&old, wrapping, new, &SystemRandom)?;
+            changes.push(NewKeyring {
+                id: below.id,
+                keyring: keyring.encode(),
+                key_root,
+                props: Vec::new(),
+                done: REWRAPPED.into(),
+            });
+        }
+        Ok(changes)
+    }
+
+    /// Replaces keyrings, all or none, unless a key would be left that nothing unwraps.
+    pub(crate) fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
+        self.check_unwrapped(changes)?;
+        Ok(self.pool.replace_keyrings(changes, origin)?)
+    }
+
+    /// Checks that after these changes each keyring that they concern names the wrapping key that its
+    /// key root has slots for.
+    fn check_unwrapped(&self, changes: &[NewKeyring]) -> Result<()> {
+        let mut changed = BTreeMap::new();
+        let mut roots = BTreeSet::new();
+        for change in changes {
+            let entry = self.pool.entry(change.id)?;
+            let keyring = keyring_of(&change.keyring, entry.family, entry.suite)?;
+            roots.extend([change.key_root, entry.key_root]);
+            changed.insert(change.id, (change.key_root, keyring));
+        }
+        let after = |entry: &Entry| -> Result<(u64, Keyring)> {
+            match changed.get(&entry.id) {
+                Some((root, keyring)) => Ok((*root, keyring.clone())),
+                None => Ok((entry.key_root, self.keyring(entry)?)),
+            }
+        };
+        for entry in self.all_heads()? {
+            if !changed.contains_key(&entry.id) && !roots.contains(&entry.key_root) {
+                continue;
+            }
+            // One that was damaged before is not what this is about.
+            let Ok((root, keyring)) = after(&entry) else {
+                continue;
+            };
+            let (own_root, of_root) = after(&*self.pool.entry(root)?)?;
+            let slots = of_root.wrapping().slots();
+            let opens = own_root == root && slots.iter().any(|slot| slot.kind().is_known());
+            if !opens || of_root.wrapping().id() != keyring.wrapping().id() {
+                let name = self.pool.name_of(entry.id)?;
+                return Err(Failure::other(format!(
+                    "nothing would unwrap the keys of '{name}' any more; nothing was changed"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a change of slots is called, and which properties go with it.
+pub(crate) struct SlotChange {
+    pub(crate) done: String,
+    pub(crate) props: Vec<(String, Option<String>)>,
+}
+
+/// Refuses what has no keyring of its own.
+pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
+    if entry.suite == 0 {
+        return Err(Failure::other(format!("'{name}' is not encrypted")));
+    }
+    if entry.is_snapshot() {
+        return Err(Failure::other(format!(
+            "'{name}' is a snapshot and has the key of its dataset; change that"
+        )));
+    }
+    Ok(())
+}
