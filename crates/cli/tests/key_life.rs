@@ -232,3 +232,114 @@ fn no_move_or_change_leaves_keys_that_nothing_opens() {
     place.ok("destroy -f -r tank/b");
     everything_opens(&place, &["a"]);
 }
+
+/// The transaction groups of a dataset's generations, the oldest first.
+fn generations(place: &Place, dataset: &str) -> Vec<u64> {
+    let shown = place.ok("inspect -dddd tank");
+    let of = format!("Dataset {dataset} [");
+    let lines = shown.lines().skip_while(|line| !line.starts_with(&of));
+    let lines = lines
+        .skip(1)
+        .take_while(|line| !line.starts_with("Dataset "));
+    let entries = lines.filter_map(|line| {
+        let (txg, len) = line
+            .trim()
+            .strip_prefix("txg ")?
+            .split_once(" : wkeylen = ")?;
+        assert_eq!(len, "112");
+        Some(txg.parse().unwrap())
+    });
+    entries.collect()
+}
+
+#[test]
+fn new_data_keys_are_for_what_is_written_from_then_on() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_mounts();
+    let key = key_file(&place, "key");
+    place.ok(&format!("create -o encryption=on -o {key} tank/a"));
+    place.ok("create -o encryption=off tank/clear");
+    let file = |name: &str| place.path("mnt/a").join(name);
+    fs::write(file("old"), "x".repeat(100_000)).unwrap();
+    fs::write(file("both"), "y".repeat(300_000)).unwrap();
+    place.ok("snapshot tank/a@before");
+    place.ok(&format!("key backup tank/a {}", place.arg("before.keys")));
+
+    place.fails("key rotate tank/clear", OTHER);
+    place.fails("key rotate tank/a@before", OTHER);
+    place.fails("key rotate tank/none", NOT_FOUND);
+    place.ok("key rotate tank/a");
+    place.ok("key -K tank/a");
+    let txgs = generations(&place, "tank/a");
+    assert_eq!(txgs.len(), 3);
+    assert!(txgs.is_sorted_by(|a, b| a < b), "{txgs:?}");
+    fs::write(file("new"), "z".repeat(100_000)).unwrap();
+    let part = fs::File::options().write(true).open(file("both")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&part, b"changed", 150_000).unwrap();
+    drop(part);
+    place.ok("snapshot tank/a@after");
+
+    let look = || {
+        assert_eq!(fs::read(file("old")).unwrap(), [b'x'; 100_000]);
+        assert_eq!(fs::read(file("new")).unwrap(), [b'z'; 100_000]);
+        let both = fs::read(file("both")).unwrap();
+        assert_eq!(&both[149_999..150_008], b"ychangedy");
+        let then = fs::read(file(".snapshot/before/both")).unwrap();
+        assert_eq!(then, [b'y'; 300_000]);
+        let then = fs::read(file(".snapshot/after/new")).unwrap();
+        assert_eq!(then, [b'z'; 100_000]);
+    };
+    look();
+    // What records name: the first, and the newest. In between nothing was written.
+    let shown = place.ok("--json inspect -dddd tank");
+    for (number, is_used) in [(1, true), (2, false), (3, true)] {
+        let found = shown.contains(&format!("\"generation\": {number},"));
+        assert!(found >= is_used, "{number}");
+    }
+    place.ok("unmount -a");
+    place.ok("key unload -a");
+    place.fails("key rotate tank/a", NO_KEY);
+    // The copy lacks keys that are needed, however it is asked for.
+    let restore = format!("key restore -f tank/a {}", place.arg("before.keys"));
+    let said = place.fails(&restore, OTHER);
+    assert!(said.contains("lacks generation 2"), "{said}");
+    place.ok("key load tank/a");
+    // Not mounted, and under another key too.
+    place.ok("key rotate tank/a");
+    let other = key_file(&place, "other");
+    place.ok(&format!("key change -o {other} tank/a"));
+    assert_eq!(generations(&place, "tank/a").len(), 4);
+    assert_eq!(generations(&place, "tank/a")[..3], txgs);
+    place.ok("pool export tank");
+    place.ok(&format!(
+        "pool import -N -d {} tank",
+        place.arg("tank.pool")
+    ));
+    place.ok("mount -a -l");
+    look();
+    place.ok(&format!("key backup tank/a {}", place.arg("after.keys")));
+    place.ok("rollback -r tank/a@before");
+    assert_eq!(fs::read(file("both")).unwrap(), [b'y'; 300_000]);
+    let history = place.ok("pool history -i tank");
+    assert_eq!(
+        history.matches("encryption key create").count(),
+        3,
+        "{history}"
+    );
+
+    // Even if the keyring is lost, and only records tell what is needed.
+    place.ok("unmount -a");
+    place.ok("pool export tank");
+    damage_keyrings(&place.path("tank.pool"));
+    place.ok(&format!(
+        "pool import -N -d {} tank",
+        place.arg("tank.pool")
+    ));
+    let said = place.fails(&restore, OTHER);
+    assert!(said.contains("lacks generation 4"), "{said}");
+    place.ok(&restore.replace("before", "after"));
+    place.ok("mount -a -l");
+    assert_eq!(fs::read(file("both")).unwrap(), [b'y'; 300_000]);
+}

@@ -257,6 +257,11 @@ pub enum Command {
         /// Use the key of the dataset above instead.
         inherit: bool,
     },
+    /// Give a dataset new data keys.
+    KeyRotate {
+        /// The dataset.
+        name: String,
+    },
     /// Add a slot to a dataset's key.
     KeyAdd {
         /// The dataset.

@@ -1,14 +1,16 @@
-//! Putting other wrapping keys in the place of a dataset's.
+//! Putting other wrapping keys in the place of a dataset's, and adding data keys.
 //!
 //! A change rewraps every keyring that has its key from the key root in one commit, so that at no moment
 //! a keyring names a wrapping key that nothing unwraps. [`Imported::replace_keyrings`] checks that of
 //! every change before it is committed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc;
 
 use cipher::SystemRandom;
+use dataset::NewGeneration;
 use keys::{KeySource, Keyring, Wrapping, WrappingKey};
-use pool::{Entry, NewKeyring, Origin};
+use pool::{Entry, MakeKeyring, NewKeyring, Origin};
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
@@ -160,6 +162,33 @@ impl Imported {
         }
         self.replace_keyrings(&changes, origin)?;
         self.keys.lock().remove(&now.id);
+        Ok(())
+    }
+
+    /// Gives a dataset new data keys, which everything written from now on is sealed with. Takes as long
+    /// as a commit, however large the dataset is.
+    pub(crate) fn rotate_key(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        let key = self.loaded_key(now.key_root)?;
+        let mut keyring = self.keyring(&now)?;
+        let (sender, made) = mpsc::channel();
+        let make: MakeKeyring = Box::new(move |txg| {
+            let suite = keyring.newest().suite();
+            let keys = keyring.rotate(&key, txg, suite, now_secs(), &SystemRandom);
+            let new = keys.and_then(NewGeneration::new);
+            let new = new.map_err(|error| error.to_string())?;
+            // Whoever asked waits for it.
+            let _ = sender.send(new);
+            Ok(keyring.encode())
+        });
+        self.pool.rotate_keyring(now.id, make, origin)?;
+        let mounts = self.mounts.lock();
+        if let (Some(state), Ok(new)) = (mounts.get(&now.id), made.recv()) {
+            state.files.use_generation(new);
+        }
         Ok(())
     }
 

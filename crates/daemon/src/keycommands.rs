@@ -74,6 +74,10 @@ impl Daemon {
                     .change_key(&entry, change, &origin, context.asker)
                     .map(done)
             }
+            Command::KeyRotate { name } => {
+                let (imported, entry) = self.find(&name)?;
+                imported.rotate_key(&entry, &origin).map(done)
+            }
             Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
             other => self.run_slots(other, context),
         }

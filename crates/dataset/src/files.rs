@@ -23,7 +23,7 @@ use crate::layout::{AttrValue, attr_key};
 use crate::log::journal::Journal;
 use crate::log::write::LogWriter;
 use crate::log::{Scope, SyncMode};
-use crate::seal::{Compression, OpenError, Sealer};
+use crate::seal::{Compression, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 
 /// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
@@ -209,6 +209,11 @@ impl Files {
         if settings.primary_cache != PrimaryCache::All {
             self.engine.cache.wipe(self.open.guid());
         }
+    }
+
+    /// Seals with another generation from now on. It must be in the dataset's keyring, durably.
+    pub fn use_generation(&self, generation: NewGeneration) {
+        self.sealer.use_generation(generation);
     }
 
     /// Makes everything durable.
@@ -490,8 +495,7 @@ fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result
     } else {
         entry.guid
     };
-    let seal = sealer.dataset_seal(&SealInput::of(entry, guid));
-    if cipher::eq(&seal, &entry.seal) {
+    if sealer.is_sealed(&SealInput::of(entry, guid), &entry.seal) {
         return Ok(());
     }
     Err(Error::Damaged {

@@ -14,6 +14,7 @@ use crate::names::{DatasetName, NAME_MAX, check_pool_name};
 use crate::open::OpenDataset;
 use crate::pool::Pool;
 use crate::reap::{self, Reap, ReapJob};
+use crate::root::FEATURE_ROTATED;
 use crate::snapshot;
 use crate::state::State;
 
@@ -317,6 +318,26 @@ impl Pool {
                 let entry = Arc::clone(state.entry(change.id)?);
                 log_internal(commit, state, origin, &change.done, &entry);
             }
+            Ok(())
+        })
+    }
+
+    /// Replaces the keyring of a dataset by one with another generation, which is of the transaction group
+    /// that commits it. The blocks of the old keyring are overwritten before this returns.
+    pub fn rotate_keyring(&self, id: u64, make: MakeKeyring, origin: &Origin) -> Result<()> {
+        self.shared.commit_with(|commit, state| {
+            log(commit, state, origin, None);
+            let entry = Arc::clone(state.entry(id)?);
+            let keyring = make(commit.txg).map_err(|reason| Error::Refused {
+                name: state.name_of(&entry),
+                reason,
+            })?;
+            let new = keyarea::write(commit, state, entry.guid, &keyring)?;
+            let old = state.edit(id)?.keyring.replace(new);
+            keyarea::discard(state, old);
+            state.root.features_required |= FEATURE_ROTATED;
+            let rekeyed = "encryption key create: rekey succeeded";
+            log_internal(commit, state, origin, rekeyed, &entry);
             Ok(())
         })
     }

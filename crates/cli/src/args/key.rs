@@ -26,9 +26,14 @@ EXAMPLES
     strongroom key add -o keysource=hex,file:///root/escrow.key tank/home
     strongroom key backup tank/home home.keys")]
 pub(crate) enum Key {
+    #[command(short_flag = 'l')]
     Load(KeyLoad),
+    #[command(short_flag = 'u')]
     Unload(KeyUnload),
+    #[command(short_flag = 'c')]
     Change(KeyChange),
+    #[command(short_flag = 'K')]
+    Rotate(KeyRotate),
     Status(KeyStatus),
     Add(KeyAdd),
     Remove(KeyRemove),
@@ -170,6 +175,32 @@ pub(crate) struct KeyChange {
     /// Have the new key be the only one
     #[arg(long)]
     pub(crate) only: bool,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+}
+
+/// Give a dataset new data keys for what is written from now on
+///
+/// The key must be loaded. What is stored already stays readable by the older data keys, which are kept in
+/// the dataset's keyring; snapshots too. Nothing is read or written but the keyring, so it takes no longer
+/// for a large dataset. `inspect -ddd` shows the generations of keys by transaction group, and the property
+/// `rekeydate` when the newest was made. The passphrase stays; `key change` puts another in its place.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  New keys; also as zfs has it:
+    strongroom key rotate tank/home
+    strongroom key -K tank/home
+
+  Which there are:
+    strongroom inspect -ddd tank
+    strongroom get rekeydate tank/home
+
+EXIT CODES
+  1 if the dataset is not encrypted; 3 if there is no such dataset; 8 if the key is not loaded; 11 if
+  there is no room for more keys.")]
+pub(crate) struct KeyRotate {
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,

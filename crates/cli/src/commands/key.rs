@@ -47,6 +47,7 @@ pub(super) fn run(args: Key, session: &mut Session) -> Result {
                 inherit: args.inherit,
             },
         ),
+        Key::Rotate(args) => call_quiet(session, Command::KeyRotate { name: args.name }),
         Key::Status(args) => status(args, session),
         Key::Add(args) => {
             let command = Command::KeyAdd {

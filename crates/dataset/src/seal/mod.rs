@@ -7,9 +7,11 @@
 mod compression;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cipher::{Mac, Random, RecordCipher};
 use keys::{DataKeys, Key, Locked};
+use parking_lot::RwLock;
 use pool::{ArrayKind, Identity, RecordPtr, SealInput};
 
 pub use compression::Compression;
@@ -26,13 +28,42 @@ const AAD_VERSION: u16 = 1;
 /// Seals and opens the records of a dataset.
 pub(crate) struct Sealer {
     family: u64,
-    keys: Option<Keys>,
+    /// Replaced as a whole when a generation is added: whoever is at work finishes with what it has.
+    keys: Option<RwLock<Arc<Keys>>>,
 }
 
-struct Keys {
-    ciphers: BTreeMap<u32, Locked<RecordCipher>>,
-    newest: u32,
+/// The generations of a keyring, by number. Never empty.
+#[derive(Clone)]
+struct Keys(BTreeMap<u32, Arc<Generation>>);
+
+/// The keys of a generation, ready to be used.
+struct Generation {
+    cipher: Locked<RecordCipher>,
     seal: Key,
+}
+
+/// A generation that an open dataset is about to use. What may fail has not.
+pub struct NewGeneration(u32, Arc<Generation>);
+
+impl NewGeneration {
+    /// Makes its keys ready.
+    ///
+    /// # Errors
+    /// [`keys::Error::LockLimit`] or [`keys::Error::Memory`].
+    pub fn new(keys: DataKeys) -> keys::Result<NewGeneration> {
+        let generation = Generation {
+            cipher: keys.record_cipher()?,
+            seal: keys.seal,
+        };
+        Ok(NewGeneration(keys.generation, Arc::new(generation)))
+    }
+}
+
+impl Keys {
+    fn newest(&self) -> (u32, &Generation) {
+        let (number, generation) = self.0.last_key_value().expect("never empty");
+        (*number, generation)
+    }
 }
 
 /// What is sealed. The associated data names it, so that one kind is not taken for another.
@@ -79,18 +110,26 @@ impl Sealer {
 
     /// Seals with the newest of a keyring's generations, and opens with all of them.
     pub(crate) fn new(family: u64, generations: Vec<DataKeys>) -> keys::Result<Sealer> {
-        let mut ciphers = BTreeMap::new();
-        let mut last = None;
+        let mut all = BTreeMap::new();
         for generation in generations {
-            ciphers.insert(generation.generation, generation.record_cipher()?);
-            last = Some((generation.generation, generation.seal));
+            let NewGeneration(number, generation) = NewGeneration::new(generation)?;
+            all.insert(number, generation);
         }
-        let keys = last.map(|(newest, seal)| Keys {
-            ciphers,
-            newest,
-            seal,
-        });
+        let keys = (!all.is_empty()).then(|| RwLock::new(Arc::new(Keys(all))));
         Ok(Sealer { family, keys })
+    }
+
+    /// Seals with another generation from now on.
+    pub(crate) fn use_generation(&self, NewGeneration(number, generation): NewGeneration) {
+        if let Some(keys) = &self.keys {
+            Arc::make_mut(&mut keys.write())
+                .0
+                .insert(number, generation);
+        }
+    }
+
+    fn keys(&self) -> Option<Arc<Keys>> {
+        self.keys.as_ref().map(|keys| Arc::clone(&keys.read()))
     }
 
     /// Whether records are encrypted.
@@ -117,8 +156,8 @@ impl Sealer {
             compression: how,
             logical_size: plain.len() as u32,
         };
-        match &self.keys {
-            Some(keys) => self.encrypt(keys, &head, payload, random),
+        match self.keys() {
+            Some(keys) => self.encrypt(&keys, &head, payload, random),
             None => Ok(self.vouch(&head, payload.to_vec())),
         }
     }
@@ -130,13 +169,13 @@ impl Sealer {
         payload: &[u8],
         random: &dyn Random,
     ) -> cipher::Result<Sealed> {
-        let cipher = &keys.ciphers[&keys.newest];
+        let (number, Generation { cipher, .. }) = keys.newest();
         let suite = cipher.suite().id();
         let nonce = random.nonce()?;
         let mut bytes = vec![0; payload.len()];
-        let aad = head.aad(self.family, suite, keys.newest);
+        let aad = head.aad(self.family, suite, number);
         let tag = cipher.seal(&nonce, &aad, payload, &mut bytes)?;
-        let identity = head.identity(nonce, tag, keys.newest, suite);
+        let identity = head.identity(nonce, tag, number, suite);
         Ok(Sealed { identity, bytes })
     }
 
@@ -150,8 +189,8 @@ impl Sealer {
     /// Seals the payload of an entry of the log, as it is.
     pub(crate) fn seal_log(&self, plain: &[u8], random: &dyn Random) -> cipher::Result<Sealed> {
         let head = Head::of_log(plain.len());
-        match &self.keys {
-            Some(keys) => self.encrypt(keys, &head, plain, random),
+        match self.keys() {
+            Some(keys) => self.encrypt(&keys, &head, plain, random),
             None => Ok(self.vouch(&head, plain.to_vec())),
         }
     }
@@ -209,7 +248,7 @@ impl Sealer {
         out: &mut [u8],
     ) -> Result<(), OpenError> {
         let aad = head.aad(self.family, identity.suite, identity.generation());
-        let Some(keys) = &self.keys else {
+        let Some(keys) = self.keys() else {
             if identity.suite != 0 {
                 return Err(OpenError::NoSuchKey);
             }
@@ -219,34 +258,49 @@ impl Sealer {
             out.copy_from_slice(sealed);
             return Ok(());
         };
-        let cipher = keys
-            .ciphers
+        let generation = keys
+            .0
             .get(&identity.generation())
-            .filter(|cipher| cipher.suite().id() == identity.suite)
+            .filter(|generation| generation.cipher.suite().id() == identity.suite)
             .ok_or(OpenError::NoSuchKey)?;
-        cipher
+        generation
+            .cipher
             .open(identity.nonce(), &aad, sealed, identity.tag(), out)
             .map_err(|_| OpenError::Unauthentic)
     }
 
     /// The dataset seal: it authenticates every byte, since identities chain down to each tag.
     pub(crate) fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
-        let Some(keys) = &self.keys else {
-            return [0; 32];
-        };
-        use zerocopy::IntoBytes;
-        let mut mac = Mac::new(keys.seal.expose());
-        mac.update(b"strongroom dataset seal v1")
-            .update(&input.guid.to_le_bytes())
-            .update(&input.sequence.to_le_bytes())
-            .update(input.roots[0].as_bytes())
-            .update(input.roots[1].as_bytes());
-        // Nothing where there is no log: such seals are as they were before there were any.
-        if input.log != [0; 3] {
-            mac.update(&input.log.map(u64::to_le_bytes).concat());
+        match self.keys() {
+            Some(keys) => dataset_seal(&keys.newest().1.seal, input),
+            None => [0; 32],
         }
-        mac.finish()
     }
+
+    /// Whether a dataset seal is one of ours. What was sealed before a rotation, as snapshots are, has
+    /// the seal of an older generation.
+    pub(crate) fn is_sealed(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
+        let Some(keys) = self.keys() else {
+            return true;
+        };
+        let mut generations = keys.0.values().rev();
+        generations.any(|generation| cipher::eq(&dataset_seal(&generation.seal, input), seal))
+    }
+}
+
+fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
+    use zerocopy::IntoBytes;
+    let mut mac = Mac::new(key.expose());
+    mac.update(b"strongroom dataset seal v1")
+        .update(&input.guid.to_le_bytes())
+        .update(&input.sequence.to_le_bytes())
+        .update(input.roots[0].as_bytes())
+        .update(input.roots[1].as_bytes());
+    // Nothing where there is no log: such seals are as they were before there were any.
+    if input.log != [0; 3] {
+        mac.update(&input.log.map(u64::to_le_bytes).concat());
+    }
+    mac.finish()
 }
 
 /// What a record is, as far as its sealer decides.
