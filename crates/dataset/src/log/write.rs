@@ -20,7 +20,7 @@ const ENTRY_STEPS_MAX: usize = 512 << 10;
 const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
 /// A log begins with this many bytes,
-const LOG_MIN: u64 = 4 << 20;
+const LOG_MIN: u64 = 32 << 20;
 /// and grows up to this many, as long as commits cannot keep up and the pool has room.
 const LOG_MAX: u64 = 1 << 30;
 
@@ -189,9 +189,9 @@ impl Files {
             let sealed = sealed.map_err(|error| self.not_sealed(&error))?;
             Ok::<_, crate::Error>((sealed.identity, sealed.bytes))
         };
-        if self.open.append_log(len, seal)? {
+        if self.open.append_log(len, &seal)? || self.append_after_commit(len, &seal)? {
             let (room, size) = self.open.log_room();
-            if room < size / 4 {
+            if room < size / 2 {
                 self.enlarge_log(size);
                 self.engine.wake();
             }
@@ -199,6 +199,19 @@ impl Files {
         }
         self.enlarge_log(self.open.log_room().1);
         self.commit_all()
+    }
+
+    /// Appends an entry once the commit under way, if there is one, has made room.
+    fn append_after_commit<S>(&self, len: usize, seal: S) -> Result<bool>
+    where
+        S: FnOnce(u64, u64) -> Result<(pool::Identity, Vec<u8>)>,
+    {
+        let ended = self.pool.enter()?.txg() - 1;
+        if self.pool.committed_txg() >= ended {
+            return Ok(false);
+        }
+        self.pool.commit_through(ended)?;
+        self.open.append_log(len, seal)
     }
 
     /// Commits whatever may be among steps that were taken out of the journal: also a change whose
