@@ -132,7 +132,7 @@ impl From<dataset::Error> for Failure {
 impl From<fuse::Error> for Failure {
     fn from(error: fuse::Error) -> Failure {
         let kind = match &error {
-            fuse::Error::Busy(_) | fuse::Error::Covered(_) | fuse::Error::InUseElsewhere(_) => {
+            fuse::Error::Busy(_) | fuse::Error::Covered(_) | fuse::Error::InUseElsewhere { .. } => {
                 FailureKind::Busy
             }
             fuse::Error::NoMountpoint(_) => FailureKind::NotFound,

@@ -18,15 +18,36 @@ pub(crate) struct Listening {
     pub(crate) listener: UnixListener,
     /// For metrics; `None` once someone took it.
     pub(crate) metrics: Option<UnixListener>,
-    sockets: [PathBuf; 2],
+    sockets: [Bound; 2],
     /// Held until the process ends. The file stays: removing it would let two have it.
     _lock: File,
+}
+
+/// A socket that was made here.
+struct Bound {
+    path: PathBuf,
+    /// Device and inode, to tell it from what somebody else may have put in its place.
+    id: Option<(u64, u64)>,
+}
+
+impl Bound {
+    fn new(path: PathBuf) -> Bound {
+        let id = id_of(&path);
+        Bound { path, id }
+    }
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         for socket in &self.sockets {
-            let _ = std::fs::remove_file(socket);
+            if socket.id == id_of(&socket.path) {
+                let _ = std::fs::remove_file(&socket.path);
+            }
         }
     }
 }
@@ -51,7 +72,7 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     Ok(Listening {
         listener: bind(socket)?,
         metrics: Some(bind(&metrics)?),
-        sockets: [socket.to_owned(), metrics],
+        sockets: [socket.to_owned(), metrics].map(Bound::new),
         _lock: lock,
     })
 }
@@ -177,6 +198,19 @@ mod tests {
         let listening = listen(&socket).unwrap();
         UnixStream::connect(&socket).unwrap();
         drop(listening);
+    }
+
+    #[test]
+    fn a_daemon_leaves_the_sockets_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("place");
+        let first = listen(&place.join("socket")).unwrap();
+        // So that the other one's have other numbers.
+        std::fs::rename(&place, dir.path().join("gone")).unwrap();
+        let _second = listen(&place.join("socket")).unwrap();
+        drop(first);
+        UnixStream::connect(place.join("socket")).unwrap();
+        UnixStream::connect(place.join("metrics.sock")).unwrap();
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
+use crate::elsewhere::Holder;
+
 /// Why a file system could not be mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,10 +65,13 @@ pub enum Error {
     #[error("{0}: something else is mounted on top; unmount that first")]
     Covered(PathBuf),
     /// The mount lives on in another mount namespace.
-    #[error(
-        "{0}: unmounted here, but still in use elsewhere (another mount namespace, or files left open by a lazy unmount)"
-    )]
-    InUseElsewhere(PathBuf),
+    #[error("{path}: unmounted here, but {}", user(.holder.as_ref()))]
+    InUseElsewhere {
+        /// Where it was.
+        path: PathBuf,
+        /// Who has it, if that can be seen.
+        holder: Option<Holder>,
+    },
     /// The kernel refused to unmount.
     #[error("{path}: unmounting failed: {cause}")]
     Unmount {
@@ -78,4 +83,16 @@ pub enum Error {
     /// There are no threads to be had.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+}
+
+fn user(holder: Option<&Holder>) -> String {
+    match holder {
+        Some(holder) => format!(
+            "still mounted in the mount namespace of {holder}; end that, or unmount it there"
+        ),
+        None => {
+            "still in use elsewhere (another mount namespace, or files left open by a lazy unmount)"
+                .to_owned()
+        }
+    }
 }

@@ -7,13 +7,14 @@
 //!
 //! Layers, from the kernel up: `abi` (structures), `buffer`, `request` and `reply` (one message),
 //! `handshake` (what is agreed), `serve` with `convert` and `directory` (one request, one call),
-//! `session` (threads), `mount` with `helper` and `tune` (the mount itself).
+//! `session` (threads), `mount` with `helper`, `tune` and `elsewhere` (the mount itself).
 
 mod abi;
 mod buffer;
 mod convert;
 mod crew;
 mod directory;
+mod elsewhere;
 mod error;
 mod follow;
 #[cfg(fuzzing)]
@@ -29,6 +30,7 @@ mod serve;
 mod session;
 mod tune;
 
+pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;
 pub use options::Options;

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::handshake::{self, MAX_WRITE};
 use crate::options::Options;
 use crate::session::{End, Session};
-use crate::{helper, tune};
+use crate::{elsewhere, helper, tune};
 
 /// How many dead mounts on top of each other are cleared away.
 const DEAD_MAX: usize = 16;
@@ -166,7 +166,10 @@ impl Mount {
                 self.cut_connection();
             }
             if self.session.wait_for(LET_GO).is_none() {
-                return Err(Error::InUseElsewhere(self.path.clone()));
+                return Err(Error::InUseElsewhere {
+                    path: self.path.clone(),
+                    holder: self.id.and_then(|id| elsewhere::holder(id.connection)),
+                });
             }
             tracing::info!(path = %self.path.display(), force, "unmounted");
         }

@@ -53,6 +53,37 @@ fn serve_elsewhere(path: &Path) -> Child {
     child
 }
 
+/// A namespace that was made meanwhile keeps the file system, and whoever unmounts is told whose it is.
+#[test]
+fn another_namespace_keeps_it() {
+    let _alone = alone();
+    if !geteuid().is_root() {
+        return eprintln!("skipped: only root makes mount namespaces");
+    }
+    let mounted = mounted_or_skip!();
+    let mut child = Command::new("unshare")
+        .args(["--mount", "sh", "-c", "echo ready; read _"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "ready");
+    let refused = mounted.mount.unmount(false).unwrap_err();
+    let Error::InUseElsewhere {
+        holder: Some(holder),
+        ..
+    } = &refused
+    else {
+        panic!("{refused}");
+    };
+    assert_eq!((holder.process, &*holder.name), (child.id(), "sh"));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(mounted.mount.wait(), End::Unmounted);
+    mounted.mount.unmount(false).unwrap();
+}
+
 #[test]
 fn unmounting_leaves_nothing_behind() {
     let _alone = alone();

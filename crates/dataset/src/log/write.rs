@@ -189,7 +189,7 @@ impl Files {
             let sealed = sealed.map_err(|error| self.not_sealed(&error))?;
             Ok::<_, crate::Error>((sealed.identity, sealed.bytes))
         };
-        if self.open.append_log(len, &seal)? || self.append_after_commit(len, &seal)? {
+        if self.open.append_log(len, seal)? || self.append_after_commit(len, seal)? {
             let (room, size) = self.open.log_room();
             if room < size / 2 {
                 self.enlarge_log(size);
