@@ -124,7 +124,9 @@ fn put(image: &mut [u8], offset: u64, data: &[u8]) {
     image[start..start + data.len()].copy_from_slice(data);
 }
 
-fn survive(image: &mut [u8], mut pending: Vec<(u64, &[u8])>, survival: Survival) {
+/// What becomes of an image when the power fails before these writes, offsets and bytes in the order
+/// in which they were made, are flushed.
+pub fn survive(image: &mut [u8], mut pending: Vec<(u64, &[u8])>, survival: Survival) {
     let seed = match survival {
         Survival::None => return,
         Survival::All => {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use block::fault::{FaultClock, FaultDevice};
 use cipher::Suite;
 use common::compare::{Outcome, compare};
-use common::model::*;
+use common::driver::Driver;
+use common::model::Picture;
 use common::*;
 use dataset::{Files, Settings};
 use vfs::ROOT;
@@ -26,7 +27,7 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
     let mut driver = Driver::new(seed);
     driver.size_max = 150_000;
     for _ in 0..400 {
-        driver.step(files.as_ref());
+        driver.step(files.as_ref()).unwrap();
     }
     files.close().unwrap();
     drop((files, pool));

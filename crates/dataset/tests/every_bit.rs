@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex};
 use block::{BlockDevice, MemoryDevice, SectorSizes};
 use cipher::{SeededRandom, Suite};
 use common::compare::{Outcome, compare};
-use common::model::*;
+use common::driver::Driver;
+use common::model::Picture;
 use common::*;
 use dataset::{Files, Settings};
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping};
@@ -125,7 +126,7 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
             pool.snapshot(&["tank@snap".into()], false, &origin())
                 .unwrap();
         }
-        driver.step(files.as_ref());
+        driver.step(files.as_ref()).unwrap();
     }
     files.close().unwrap();
     drop(files);

@@ -61,7 +61,7 @@ fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> usize {
 
 /// Removes every so many files. With a snapshot that keeps them, there may be no room even for that.
 fn remove(files: &Files, prefix: &str, every: usize) -> bool {
-    for (name, _) in model::list(files, ROOT) {
+    for (name, _) in look::list(files, ROOT).unwrap() {
         let text = String::from_utf8(name.clone()).unwrap();
         let number = text
             .strip_prefix(prefix)

@@ -31,7 +31,7 @@ fn contents(thread: u64, file: u64, version: u64, len: usize) -> Vec<u8> {
 
 fn read_all(files: &Files, ino: Ino) -> Vec<u8> {
     let size = files.getattr(ino).unwrap().size;
-    common::model::read_all(files, ino, 0, size)
+    common::look::read_all(files, ino, 0, size).unwrap()
 }
 
 /// One thread's work in a directory of its own, and a file that all rename over each other.
@@ -145,7 +145,7 @@ fn threads_do_not_disturb_each_other() {
                 .lookup(ROOT, format!("dir{thread}").as_bytes())
                 .unwrap()
                 .ino;
-            for (name, ino) in model::list(files.as_ref(), dir) {
+            for (name, ino) in look::list(files.as_ref(), dir).unwrap() {
                 let file: usize = std::str::from_utf8(&name[1..]).unwrap().parse().unwrap();
                 let known: (u64, u64, usize) = state[file];
                 let expected = contents(thread, known.0, known.1, known.2);

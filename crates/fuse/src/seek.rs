@@ -57,7 +57,7 @@ impl Searcher {
 pub(crate) fn run(device: impl AsFd, fs: &dyn FileSystem, searches: &Receiver<Option<Search>>) {
     while let Ok(Some(search)) = searches.recv() {
         let device = device.as_fd();
-        let end = search.found.unwrap_or(i64::MAX.cast_unsigned());
+        let end = search.found.unwrap_or(END);
         notify_inval_inode(device, search.ino, search.offset, end - search.offset);
         let seek = || fs.seek(search.ino, search.offset, Seek::Data);
         let found = catch_unwind(AssertUnwindSafe(seek));
@@ -70,9 +70,14 @@ pub(crate) fn run(device: impl AsFd, fs: &dyn FileSystem, searches: &Receiver<Op
     }
 }
 
+/// Where the largest file ends.
+const END: u64 = i64::MAX.cast_unsigned();
+
 /// Whether an answer skips something, and what is to be searched for then.
 pub(crate) fn skips(offset: u64, found: &Result<u64, Error>) -> Option<Option<u64>> {
     match *found {
+        // Programs may ask for an offset below zero, and the kernel passes it on.
+        _ if offset > END => None,
         Ok(found) if found > offset => Some(Some(found)),
         Err(Error::NoSuchAddress) => Some(None),
         _ => None,

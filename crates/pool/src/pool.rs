@@ -1,6 +1,6 @@
 //! The pool: transaction groups, and what everything in it shares.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) state: RwLock<State>,
     pub(crate) read_only: bool,
     /// Open datasets, by id.
-    pub(crate) open: Mutex<HashMap<u64, Weak<OpenDataset>>>,
+    pub(crate) open: Mutex<BTreeMap<u64, Weak<OpenDataset>>>,
     gate: RwLock<Gate>,
     /// Whether the open transaction group has changes.
     dirty: AtomicBool,

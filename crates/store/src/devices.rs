@@ -138,11 +138,9 @@ impl DeviceStore {
             if let Some(first) = members.first() {
                 check_same_pool(first, &member)?;
             }
-            for other in &members {
-                check_compatible(other, &member)?;
-            }
             members.push(member);
         }
+        failures.extend(pass_over_strays(&mut members)?);
         let Some(first) = members.first() else {
             return Err(failures.into_iter().next().unwrap_or(Error::Mismatch {
                 reason: "there are none".into(),
@@ -303,19 +301,40 @@ fn check_same_pool(first: &Member, member: &Member) -> Result<()> {
     })
 }
 
-/// Refuses two copies of one device, and members of a group that cannot hold the same.
-fn check_compatible(one: &Member, other: &Member) -> Result<()> {
-    let (first, second) = (one.device.name(), other.device.name());
-    if one.label.device_guid == other.label.device_guid {
-        return Err(Error::Duplicate { first, second });
+/// Refuses two copies of one device. Of members of a group that cannot hold the same, those stay that
+/// were in the last commit: others were taken out of the pool, or about to join it when the power
+/// failed. Returns why the others are passed over.
+fn pass_over_strays(members: &mut Vec<Arc<Member>>) -> Result<Vec<Error>> {
+    let mut strays = Vec::new();
+    for (n, other) in members.iter().enumerate() {
+        for one in &members[..n] {
+            let (first, second) = (one.device.name(), other.device.name());
+            if one.label.device_guid == other.label.device_guid {
+                return Err(Error::Duplicate { first, second });
+            }
+            if one.can_be_beside(other) {
+                continue;
+            }
+            let (of_one, of_other) = (one.newest_txg(), other.newest_txg());
+            if of_one == of_other && of_one.is_some() {
+                return Err(claim_the_same(&first, &second));
+            }
+            for (stray, is_stray) in [(one, of_one <= of_other), (other, of_other <= of_one)] {
+                if is_stray {
+                    strays.push((stray.guid(), claim_the_same(&first, &second)));
+                }
+            }
+        }
     }
-    let differ = one.label.group == other.label.group
-        && !one.label.is_spare()
-        && one.geometry.segments != other.geometry.segments;
-    match differ {
-        false => Ok(()),
-        true => Err(Error::Mismatch {
-            reason: format!("{first} and {second} claim the same place in the pool"),
-        }),
+    members.retain(|member| {
+        let is_stray = |(guid, _): &(u64, _)| *guid == member.guid();
+        !strays.iter().any(is_stray)
+    });
+    Ok(strays.into_iter().map(|(_, error)| error).collect())
+}
+
+fn claim_the_same(first: &str, second: &str) -> Error {
+    Error::Mismatch {
+        reason: format!("{first} and {second} claim the same place in the pool"),
     }
 }

@@ -190,6 +190,21 @@ impl Member {
         }
     }
 
+    /// The transaction group of the last superblock, if there is one that can be read.
+    pub(crate) fn newest_txg(&self) -> Option<u64> {
+        let mut found = Vec::new();
+        // What was read before an error counts.
+        let _ = self.superblocks(&mut found);
+        found.into_iter().map(|(txg, _)| txg).max()
+    }
+
+    /// Whether both can be what their labels say, for all that is known without the pool.
+    pub(crate) fn can_be_beside(&self, other: &Member) -> bool {
+        self.label.group != other.label.group
+            || self.label.is_spare()
+            || self.geometry.segments == other.geometry.segments
+    }
+
     /// Writes a superblock into both headers.
     pub(crate) fn write_superblock(&self, txg: u64, block: &Block) -> Result<()> {
         let slot = (txg % u64::from(RING_SLOTS)) as u32;

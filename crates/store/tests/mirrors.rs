@@ -271,3 +271,31 @@ fn only_what_the_pool_lists_is_used() {
     let newest = store.newest_superblocks();
     assert_eq!((newest.len(), newest[0].guid), (1, 101));
 }
+
+/// Groups were about to be added when the power failed; later another one was.
+#[test]
+fn a_group_that_was_never_listed_is_passed_over() {
+    let clock = FaultClock::new();
+    let first = devices(1);
+    drop(mirror(&first));
+    let others = [12, 13, 14].map(|size| Arc::new(FaultDevice::new(size << 20, &clock)));
+    let add = |n: usize| {
+        let store = DeviceStore::open(dynamic(&first)).unwrap();
+        let new = new_member(&others[n], 200 + n as u64);
+        store.add_group(&[new]).unwrap();
+        store
+    };
+    let guids = |devices: &[&Arc<FaultDevice>]| -> Vec<u64> {
+        let devices: Vec<_> = devices.iter().map(|device| Arc::clone(device)).collect();
+        let store = DeviceStore::open(dynamic(&devices)).unwrap();
+        store.members().iter().map(|member| member.guid).collect()
+    };
+    let [a, b, c] = &others;
+    drop((add(0), add(1)));
+    assert_eq!(guids(&[&first[0], a, b]), [100]);
+    let store = add(2);
+    store.write_superblock(2, b"listed").unwrap();
+    store.flush().unwrap();
+    assert_eq!(guids(&[&first[0], a, b, c]), [100, 202]);
+    assert_eq!(guids(&[c, b, a, &first[0]]), [100, 202]);
+}

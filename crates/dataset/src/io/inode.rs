@@ -85,8 +85,8 @@ impl SealJob {
 /// The inodes in memory.
 pub(crate) struct Inodes {
     shards: Vec<Mutex<HashMap<Ino, Arc<Inode>>>>,
-    /// Those with dirty records.
-    pub(crate) dirty: Mutex<HashMap<Ino, Arc<Inode>>>,
+    /// Those with dirty records, in the order in which they are written.
+    pub(crate) dirty: Mutex<BTreeMap<Ino, Arc<Inode>>>,
 }
 
 impl Inodes {

@@ -13,6 +13,7 @@ mod change;
 mod page;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,6 +55,9 @@ pub(crate) trait PageSource {
     fn load(&self, slot: u64) -> Result<Page>;
 }
 
+/// Pages by slot. Which are dropped follows from what happened, so that a run can be repeated.
+type Pages = HashMap<u64, Resident, BuildHasherDefault<DefaultHasher>>;
+
 /// The tree of a dataset.
 pub(crate) struct Tree {
     state: RwLock<State>,
@@ -62,7 +66,7 @@ pub(crate) struct Tree {
 }
 
 struct State {
-    pages: HashMap<u64, Resident>,
+    pages: Pages,
     header: Header,
     header_dirty: bool,
     dirty: HashSet<u64>,
@@ -106,7 +110,7 @@ impl Tree {
     pub(crate) fn open(header: Header, pages_max: usize) -> Tree {
         Tree {
             state: RwLock::new(State {
-                pages: HashMap::new(),
+                pages: Pages::default(),
                 header,
                 header_dirty: false,
                 dirty: HashSet::new(),

@@ -2,6 +2,9 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod compare;
+pub mod driver;
+pub mod history;
+pub mod look;
 pub mod model;
 
 use std::collections::BTreeMap;
@@ -41,6 +44,10 @@ impl Clock for TestClock {
     }
 }
 
+pub fn test_clock() -> Arc<dyn Clock> {
+    Arc::new(TestClock(AtomicU64::new(0)))
+}
+
 pub struct TestEnv(SeededRandom, AtomicU64);
 
 impl Env for TestEnv {
@@ -69,12 +76,7 @@ pub fn engine(seed: u64, threads: usize) -> Arc<Engine> {
         seal_threads: threads,
     };
     let random = Arc::new(SeededRandom::new(seed));
-    Engine::new(
-        options,
-        random,
-        Arc::new(TestClock(AtomicU64::new(0))),
-        || {},
-    )
+    Engine::new(options, random, test_clock(), || {})
 }
 
 /// The same keys each time, as if unwrapped from a keyring.

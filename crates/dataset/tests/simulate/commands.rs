@@ -1,0 +1,298 @@
+//! What an administrator does with datasets.
+
+use std::sync::Arc;
+
+use dataset::{Atime, Compression, Files, Mounted, PrimaryCache, Settings, SyncMode};
+
+use crate::common::{ROOT_USER, origin};
+use crate::sim::Sim;
+use crate::world::Dataset;
+
+/// Properties that the simulation sets, and their values.
+const PROPERTIES: &[(&str, &[&str])] = &[
+    ("sync", &["standard", "always", "disabled"]),
+    ("recordsize", &["4096", "16384", "131072", "1048576"]),
+    ("compression", &["off", "lz4", "zstd"]),
+    ("atime", &["on", "off"]),
+    ("primarycache", &["all", "metadata", "none"]),
+    ("user:note", &["a", "b"]),
+];
+
+fn settings(dataset: &Dataset) -> Settings {
+    let is = |name: &str| dataset.props.get(name).map_or("", String::as_str);
+    Settings {
+        sync: match is("sync") {
+            "always" => SyncMode::Always,
+            "disabled" => SyncMode::Disabled,
+            _ => SyncMode::Standard,
+        },
+        record_size: is("recordsize").parse().unwrap_or(16_384),
+        compression: match is("compression") {
+            "off" => Compression::Off,
+            "zstd" => Compression::Zstd(1),
+            _ => Compression::Lz4,
+        },
+        atime: match is("atime") {
+            "off" => Atime::Off,
+            _ => Atime::default(),
+        },
+        primary_cache: match is("primarycache") {
+            "metadata" => PrimaryCache::Metadata,
+            "none" => PrimaryCache::None,
+            _ => PrimaryCache::All,
+        },
+        read_only: false,
+    }
+}
+
+impl Sim {
+    pub fn pick_dataset(&mut self) -> String {
+        let names = self.world.names();
+        self.pick(names).expect("one is always there")
+    }
+
+    /// Datasets come into use and go out of it, and so do keys.
+    pub fn use_step(&mut self) {
+        let name = self.pick_dataset();
+        let guid = self.world.0[&name].guid;
+        match self.dice.below(16) {
+            0 | 1 if self.mounted.contains_key(&guid) => self.close(guid),
+            2 => self.unload_key(&name),
+            3..=5 => self.look_at_snapshot(&name),
+            _ => self.open(&name),
+        }
+    }
+
+    /// Brings a dataset into use, with its key.
+    pub fn open(&mut self, name: &str) {
+        let dataset = self.world.0[name].clone();
+        if self.mounted.contains_key(&dataset.guid) || !self.load_key(name) {
+            return;
+        }
+        self.say(format!("open {name} ({})", dataset.guid));
+        let pool = self.pool();
+        let entry = pool.find(name).unwrap();
+        let keys = self.data_keys(&pool, &entry, &dataset);
+        let settings = settings(&dataset);
+        let files = Files::open(self.engine(), &pool, entry.id, keys, settings, &ROOT_USER);
+        let Some(files) = self.survive_dataset(files) else {
+            return;
+        };
+        let mounted = Mounted::new(files, self.open_snapshot(&dataset), false);
+        self.mounted.insert(dataset.guid, Arc::new(mounted));
+        if !dataset.history.is_settled() {
+            self.settle(dataset.guid);
+        } else if self.dice.below(3) == 0 {
+            self.verify(dataset.guid);
+        }
+    }
+
+    /// Takes a dataset out of use.
+    pub fn close(&mut self, guid: u64) {
+        if self.is_over {
+            return;
+        }
+        self.say(format!("close {guid}"));
+        let mounted = Arc::clone(&self.mounted[&guid]);
+        vfs::FileSystem::forget_all(mounted.as_ref());
+        let closed = mounted.head().close();
+        if self.survive_dataset(closed).is_some() {
+            self.committed();
+            self.mounted.remove(&guid);
+        }
+    }
+
+    /// Takes a dataset and those below it out of use. False if that fails.
+    pub fn close_below(&mut self, name: &str) -> bool {
+        for name in self.world.subtree(name) {
+            let guid = self.world.0[&name].guid;
+            if self.mounted.contains_key(&guid) {
+                self.close(guid);
+            }
+            if self.mounted.contains_key(&guid) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn look_at_snapshot(&mut self, name: &str) {
+        let dataset = &self.world.0[name];
+        let (guid, count) = (dataset.guid, dataset.snapshots.len() as u64);
+        if count > 0 && self.mounted.contains_key(&guid) {
+            let index = self.dice.below(count) as usize;
+            self.verify_snapshot(guid, index);
+        }
+    }
+
+    pub fn command_step(&mut self) {
+        let name = self.pick_dataset();
+        match self.dice.below(24) {
+            0..=3 => self.create_dataset(&name),
+            4..=8 => self.snapshot(&name),
+            9..=11 => self.destroy_snapshot(&name),
+            12 | 13 => self.rollback(&name),
+            14 => self.destroy(&name),
+            15 | 16 => self.rename(&name),
+            17..=20 => self.set_property(&name),
+            21 | 22 => self.change_key(&name),
+            _ => {
+                self.say("history");
+                let recorded = self.pool().record(&origin());
+                let world = self.world.clone();
+                self.command(world, recorded);
+            }
+        }
+    }
+
+    fn create_dataset(&mut self, above: &str) {
+        if self.world.0.len() > 8 || above.len() > 60 {
+            return;
+        }
+        let name = format!("{above}/d{}", self.number());
+        if !self.can_inherit(above) && !self.load_key(above) {
+            return;
+        }
+        let parent = self.world.0[above].clone();
+        let (new, dataset) = self.new_dataset(Some(&parent));
+        self.say(format!("create {name} ({})", dataset.guid));
+        let made = self.pool().create_dataset(&name, new, &origin());
+        let mut after = self.world.clone();
+        after.0.insert(name.clone(), dataset);
+        if self.command(after, made) {
+            self.open(&name);
+        }
+    }
+
+    fn snapshot(&mut self, name: &str) {
+        let snapshot = format!("s{}", self.number());
+        let recursive = self.dice.below(4) == 0;
+        self.say(format!(
+            "snapshot {name}@{snapshot}, recursive: {recursive}"
+        ));
+        let names = [format!("{name}@{snapshot}")];
+        let made = self.pool().snapshot(&names, recursive, &origin());
+        let mut after = self.world.clone();
+        let concerned = match recursive {
+            true => after.subtree(name),
+            false => vec![name.to_owned()],
+        };
+        for name in concerned {
+            let in_use = self.mounted.contains_key(&after.0[&name].guid);
+            let dataset = after.0.get_mut(&name).unwrap();
+            let mut history = dataset.history.without_log();
+            if in_use {
+                history.committed();
+            }
+            dataset.snapshots.push((snapshot.clone(), history));
+        }
+        self.command(after, made);
+    }
+
+    fn close_snapshots(&self, name: &str) {
+        if let Some(mounted) = self.mounted.get(&self.world.0[name].guid) {
+            mounted.close_snapshots();
+        }
+    }
+
+    fn pick_snapshot(&mut self, name: &str) -> Option<(usize, String)> {
+        let count = self.world.0[name].snapshots.len() as u64;
+        let index = self.dice.below(count.max(1)) as usize;
+        let snapshots = &self.world.0[name].snapshots;
+        snapshots.get(index).map(|(name, _)| (index, name.clone()))
+    }
+
+    fn destroy_snapshot(&mut self, name: &str) {
+        let Some((index, snapshot)) = self.pick_snapshot(name) else {
+            return;
+        };
+        self.say(format!("destroy {name}@{snapshot}"));
+        self.close_snapshots(name);
+        let whole = format!("{name}@{snapshot}");
+        let gone = self.pool().destroy_dataset(&whole, false, &origin());
+        let mut after = self.world.clone();
+        after.0.get_mut(name).unwrap().snapshots.remove(index);
+        self.command(after, gone);
+    }
+
+    fn rollback(&mut self, name: &str) {
+        let Some((index, snapshot)) = self.pick_snapshot(name) else {
+            return;
+        };
+        let guid = self.world.0[name].guid;
+        let was_in_use = self.mounted.contains_key(&guid);
+        if was_in_use {
+            self.close(guid);
+        }
+        if self.mounted.contains_key(&guid) {
+            return;
+        }
+        self.say(format!("roll back to {name}@{snapshot}"));
+        let whole = format!("{name}@{snapshot}");
+        let done = self.pool().rollback(&whole, true, &origin());
+        let mut after = self.world.clone();
+        let dataset = after.0.get_mut(name).unwrap();
+        dataset.snapshots.truncate(index + 1);
+        let history = dataset.snapshots[index].1.clone();
+        dataset.history = history.clone();
+        if !self.command(after, done) && self.is_over {
+            // Whether it has happened cannot be seen from outside.
+            self.dataset_mut(guid).history.or(&history);
+        } else if was_in_use {
+            self.open(name);
+        }
+    }
+
+    fn destroy(&mut self, name: &str) {
+        if name == "tank" || !self.close_below(name) {
+            return;
+        }
+        self.say(format!("destroy {name}"));
+        let gone = self.pool().destroy_dataset(name, true, &origin());
+        let mut after = self.world.clone();
+        after.destroy(name);
+        if self.command(after, gone) {
+            self.forget_keys();
+        }
+    }
+
+    fn rename(&mut self, name: &str) {
+        let above = self.pick_dataset();
+        let (dataset, parent) = (&self.world.0[name], &self.world.0[&above]);
+        let inherits = dataset.key_root != 0 && dataset.key_root != dataset.guid;
+        let is_possible = !above.starts_with(name) && above.len() < 60;
+        if name == "tank" || !is_possible || inherits && parent.key_root != dataset.key_root {
+            return;
+        }
+        let new = format!("{above}/r{}", self.number());
+        self.say(format!("rename {name} to {new}"));
+        let renamed = self.pool().rename(name, &new, &origin());
+        let mut after = self.world.clone();
+        after.rename(name, &new);
+        self.command(after, renamed);
+    }
+
+    fn set_property(&mut self, name: &str) {
+        let (property, values) = PROPERTIES[self.dice.below(PROPERTIES.len() as u64) as usize];
+        let value = match self.dice.below(4) {
+            0 => None,
+            _ => self.pick(values.to_vec()).map(str::to_owned),
+        };
+        self.say(format!("{name}: {property}={value:?}"));
+        let changes = [(property.to_owned(), value.clone())];
+        let set = self
+            .pool()
+            .set_props(&[name.to_owned()], &changes, &origin());
+        let mut after = self.world.clone();
+        let dataset = after.0.get_mut(name).unwrap();
+        match value {
+            Some(value) => dataset.props.insert(property.to_owned(), value),
+            None => dataset.props.remove(property),
+        };
+        let settings = settings(dataset);
+        let guid = dataset.guid;
+        if self.command(after, set) && self.mounted.contains_key(&guid) {
+            self.files(guid).set_settings(settings);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Devices fail, vanish, rot, come back, join and leave; what keeps the pool whole runs now and then.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use pool::{DeviceInfo, DeviceState};
+use store::NewMember;
+
+use crate::common::origin;
+use crate::device::SimDevice;
+use crate::sim::Sim;
+
+/// What is not in a header of a device.
+const HEADER: u64 = 320 << 10;
+
+impl Sim {
+    fn device(&self, guid: u64) -> Arc<SimDevice> {
+        let found = self.devices.iter().find(|device| device.guid == guid);
+        Arc::clone(found.unwrap())
+    }
+
+    fn info(&self) -> Vec<DeviceInfo> {
+        self.pool().devices()
+    }
+
+    fn members(&self) -> Vec<DeviceInfo> {
+        let mut members = self.info();
+        members.retain(|device| device.group.is_some());
+        members
+    }
+
+    /// Members without which every group still has a whole one, which is there to stay.
+    pub fn dispensable(&self) -> Vec<DeviceInfo> {
+        let all = self.members();
+        let leaving: Vec<u64> = all.iter().map(|device| device.replaces).collect();
+        let is_whole = |device: &DeviceInfo| {
+            device.state == DeviceState::Online
+                && !self.rotten.contains(&device.guid)
+                && !leaving.contains(&device.guid)
+        };
+        let others = |one: &DeviceInfo| {
+            let mut others = all.iter().filter(|other| other.guid != one.guid);
+            others.any(|other| other.group == one.group && is_whole(other))
+        };
+        all.iter()
+            .filter(|device| others(device))
+            .cloned()
+            .collect()
+    }
+
+    fn pick_dispensable(&mut self) -> Option<DeviceInfo> {
+        let from = self.dispensable();
+        self.pick(from)
+    }
+
+    pub fn device_step(&mut self) {
+        match self.dice.below(34) {
+            0..=2 => self.hurt(),
+            3 | 4 => self.rot(),
+            5..=7 => self.bring_back(),
+            8 => self.offline(),
+            9 => self.join(true),
+            10 => self.join(false),
+            11 => self.detach(),
+            12 => self.add_group(),
+            13 => self.spare(),
+            14..=16 => {
+                self.say("use spares");
+                let used = self.pool().use_spares();
+                self.survive(used);
+            }
+            17..=19 => {
+                self.say("heal");
+                let healed = self.pool().heal();
+                self.survive(healed);
+            }
+            20 => self.hurt_what_is_needed(),
+            21 => {
+                self.scrub_all();
+                self.check();
+            }
+            22 => self.start_or_stop_scrub(),
+            23..=25 => {
+                self.say("scrub step");
+                let stepped = self.pool().scrub_step(self.budget());
+                self.survive(stepped);
+            }
+            26 => self.check(),
+            _ => {
+                self.say("resilver step");
+                let stepped = self.pool().resilver_step(self.budget());
+                self.survive(stepped);
+            }
+        }
+    }
+
+    fn budget(&self) -> u64 {
+        50 << 10
+    }
+
+    /// A device that others can stand in for fails, now or soon.
+    fn hurt(&mut self) {
+        let Some(info) = self.pick_dispensable() else {
+            return;
+        };
+        let writes = self.dice.below(30);
+        let how = self.dice.below(4);
+        self.say(format!("hurt {} in {writes} writes ({how})", info.guid));
+        // Until it has failed for certain it is no help to others.
+        self.rotten.insert(info.guid);
+        let at = HEADER + self.dice.below(8 << 20);
+        self.device(info.guid).fail(|faults| match how {
+            0 => faults.dead_after = Some(writes),
+            1 => faults.short_after = Some(writes),
+            2 => faults.bad_flush_after = Some(writes % 4),
+            _ => faults.bad_reads.push(at..at + (1 << 20)),
+        });
+    }
+
+    /// A device that nothing can stand in for fails: errors, but never anything wrong.
+    fn hurt_what_is_needed(&mut self) {
+        let dispensable: Vec<u64> = self.dispensable().iter().map(|d| d.guid).collect();
+        let mut needed = self.members();
+        needed.retain(|device| !dispensable.contains(&device.guid));
+        let Some(info) = self.pick(needed) else {
+            return;
+        };
+        let writes = self.dice.below(30);
+        let how = self.dice.below(4);
+        self.say(format!(
+            "hurt {}, which is needed, in {writes} writes ({how})",
+            info.guid
+        ));
+        self.is_hostile = true;
+        let at = HEADER + self.dice.below(8 << 20);
+        self.device(info.guid).fail(|faults| match how {
+            0 => faults.dead_after = Some(writes),
+            1 => faults.short_after = Some(writes),
+            2 => faults.bad_flush_after = Some(writes % 4),
+            _ => faults.bad_reads.push(at..at + (1 << 20)),
+        });
+    }
+
+    /// Bits flip on a device that others can stand in for.
+    fn rot(&mut self) {
+        let Some(info) = self.pick_dispensable() else {
+            return;
+        };
+        self.say(format!("{} rots", info.guid));
+        self.rotten.insert(info.guid);
+        let device = self.device(info.guid);
+        for _ in 0..self.dice.below(400) {
+            let at = HEADER + self.dice.below((device.size() - 2 * HEADER) / 2);
+            device.flip(at, 1 << self.dice.below(8));
+        }
+    }
+
+    fn away(&self) -> Vec<DeviceInfo> {
+        let mut away = self.info();
+        away.retain(|device| {
+            use DeviceState::{Faulted, Missing, Offline};
+            matches!(device.state, Faulted | Missing | Offline)
+        });
+        away
+    }
+
+    fn bring_back(&mut self) {
+        let away = self.away();
+        if let Some(info) = self.pick(away) {
+            self.online(&info);
+        }
+    }
+
+    fn online(&mut self, info: &DeviceInfo) {
+        self.say(format!("online {}", info.guid));
+        let device = self.device(info.guid);
+        device.mend();
+        let pool = self.pool();
+        if self.survive(pool.release_device(info.guid)).is_none() {
+            return;
+        }
+        let device = device as Arc<dyn BlockDevice>;
+        let back = pool.online_device(info.guid, device, &origin());
+        if self.survive(back).is_some() {
+            self.committed();
+        }
+    }
+
+    fn offline(&mut self) {
+        if let Some(info) = self.pick_dispensable()
+            && info.state != DeviceState::Offline
+        {
+            let temporary = self.dice.below(2) == 0;
+            self.say(format!("offline {}, temporary: {temporary}", info.guid));
+            let done = self.pool().offline_device(info.guid, temporary, &origin());
+            self.survive(done);
+        }
+    }
+
+    fn new_device(&mut self) -> (Arc<SimDevice>, NewMember) {
+        let largest = self.devices.iter().map(|device| device.size()).max();
+        let size = largest.unwrap() as usize + (self.dice.below(2) << 20) as usize;
+        let device = SimDevice::new(self.number(), size, &self.power);
+        self.devices.push(Arc::clone(&device));
+        let new = NewMember {
+            device: Arc::clone(&device) as Arc<dyn BlockDevice>,
+            guid: device.guid,
+            created: 2,
+            force: true,
+        };
+        (device, new)
+    }
+
+    /// A new device joins a group, beside the others or in the place of one.
+    fn join(&mut self, replaces: bool) {
+        let mut members = self.members();
+        if members.len() > 5 {
+            return;
+        }
+        let taken: Vec<u64> = members.iter().map(|device| device.replaces).collect();
+        members.retain(|device| !replaces || !taken.contains(&device.guid));
+        if let Some(beside) = self.pick(members) {
+            let (device, new) = self.new_device();
+            let (old, guid) = (beside.guid, device.guid);
+            self.say(format!("{guid} joins {old}, replaces: {replaces}"));
+            let joined = self.pool().attach_device(old, &new, replaces, &origin());
+            self.survive(joined);
+        }
+    }
+
+    fn detach(&mut self) {
+        if self.members().len() > 3
+            && let Some(device) = self.pick_dispensable()
+        {
+            self.say(format!("detach {}", device.guid));
+            let detached = self.pool().detach_device(device.guid, &origin());
+            self.survive(detached);
+        }
+    }
+
+    fn add_group(&mut self) {
+        let groups = self
+            .members()
+            .iter()
+            .filter_map(|device| device.group)
+            .max();
+        if groups.unwrap_or(0) >= 2 {
+            return;
+        }
+        let count = 1 + self.dice.below(2);
+        let new: Vec<NewMember> = (0..count).map(|_| self.new_device().1).collect();
+        self.say(format!("add a group of {count}"));
+        let added = self.pool().add_group(&new, &origin());
+        self.survive(added);
+    }
+
+    fn spare(&mut self) {
+        let spares = self.info();
+        let spare = spares.iter().find(|device| device.group.is_none());
+        match spare.map(|spare| spare.guid) {
+            Some(guid) if self.dice.below(2) == 0 => {
+                self.say(format!("remove spare {guid}"));
+                let removed = self.pool().remove_spare(guid, &origin());
+                self.survive(removed);
+            }
+            Some(_) => {}
+            None => {
+                let (_, new) = self.new_device();
+                self.say(format!("add spare {}", new.guid));
+                let added = self.pool().add_spare(&new, &origin());
+                self.survive(added);
+            }
+        }
+    }
+
+    fn start_or_stop_scrub(&mut self) {
+        self.say("start or stop a scrub");
+        let pool = self.pool();
+        let done = match self.dice.below(3) {
+            0 => pool.scrub_stop(),
+            _ => pool.scrub_start(),
+        };
+        self.survive(done);
+    }
+
+    /// Resilvers and scrubs to the end. Afterwards those that are online are whole.
+    pub fn scrub_all(&mut self) {
+        if self.is_hostile {
+            return;
+        }
+        self.say("resilver and scrub everything");
+        let pool = self.pool();
+        let whole = || -> pool::Result<u64> {
+            while pool.resilver_step(1 << 20)? {}
+            pool.commit()?;
+            // One that was under way has passed what went bad since.
+            pool.scrub_start()?;
+            while pool.scrub_step(u64::MAX)? {}
+            pool.scrub_start()?;
+            while pool.scrub_step(u64::MAX)? {}
+            pool.commit()?;
+            pool.commit()?;
+            Ok(pool.scrub_status().errors)
+        };
+        let Some(errors) = self.survive(whole()) else {
+            return;
+        };
+        assert_eq!(errors, 0, "{:?}", self.pool().scrub_status());
+        let devices = self.info();
+        let is_whole = |guid: u64| {
+            let mut same = devices.iter().filter(|device| device.guid == guid);
+            same.any(|device| device.state == DeviceState::Online)
+        };
+        let failing: Vec<u64> = self
+            .devices
+            .iter()
+            .filter(|device| device.has_faults())
+            .map(|device| device.guid)
+            .collect();
+        self.rotten
+            .retain(|guid| !is_whole(*guid) || failing.contains(guid));
+    }
+
+    /// Every device is there again, and whole.
+    pub fn bring_all_back(&mut self) {
+        while let Some(info) = self.away().first().cloned() {
+            self.online(&info);
+            assert!(!self.is_over);
+        }
+        self.scrub_all();
+        let online = self
+            .members()
+            .iter()
+            .all(|d| d.state == DeviceState::Online);
+        assert!(online, "{:?}", self.members());
+        assert!(self.rotten.is_empty() || self.devices.len() > self.members().len());
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs seeds, on all cores, and makes short of what fails.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::sim::Sim;
+
+/// Steps of a run.
+pub const STEPS: u64 = 250;
+/// Attempts to do without some steps of a run that fails.
+const ATTEMPTS: u32 = 120;
+
+/// A seed, and the steps that are not left out.
+#[derive(Clone)]
+pub struct Run {
+    pub seed: u64,
+    pub steps: BTreeSet<u64>,
+}
+
+thread_local! {
+    /// What the last panic of this thread said.
+    static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// How a run failed.
+struct Failure {
+    message: String,
+    log: String,
+    /// The step in which it did.
+    at: u64,
+}
+
+impl Run {
+    /// To the end; what the devices hold then.
+    pub fn go(&self) -> blake3::Hash {
+        self.try_go().unwrap_or_else(|failure| {
+            panic!("seed {}: {}\n{}", self.seed, failure.log, failure.message)
+        })
+    }
+
+    fn try_go(&self) -> Result<blake3::Hash, Failure> {
+        keep_messages();
+        let mut sim = Sim::new(self.seed);
+        let mut at = 0;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for step in &self.steps {
+                at = *step;
+                sim.step(*step);
+            }
+            at = u64::MAX;
+            sim.finish();
+        }));
+        outcome.map_err(|_| Failure {
+            message: MESSAGE.take(),
+            log: sim.log(),
+            at,
+        })?;
+        Ok(sim.hash())
+    }
+
+    /// Leaves out whatever can be left out with the run still failing in the same place.
+    fn shortened(mut self, mut failure: Failure) -> (Run, Failure) {
+        self.steps = self.steps.range(..=failure.at).copied().collect();
+        let mut attempts = 0;
+        let mut chunk = self.steps.len().div_ceil(2);
+        while chunk > 0 && attempts < ATTEMPTS {
+            let steps: Vec<u64> = self.steps.iter().copied().collect();
+            for some in steps.chunks(chunk) {
+                let mut shorter = self.clone();
+                shorter.steps.retain(|step| !some.contains(step));
+                attempts += 1;
+                if let Err(other) = shorter.try_go()
+                    && place(&other.message) == place(&failure.message)
+                {
+                    (self, failure) = (shorter, other);
+                }
+            }
+            chunk /= 2;
+        }
+        (self, failure)
+    }
+}
+
+/// Where in the source a panic was.
+fn place(message: &str) -> &str {
+    message.lines().next().unwrap_or_default()
+}
+
+/// Panics are noted, and shown by whoever makes the report.
+fn keep_messages() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if std::thread::current()
+                .name()
+                .is_some_and(|name| name.starts_with("seeds"))
+            {
+                let place = info.location().map_or(String::new(), ToString::to_string);
+                MESSAGE.set(format!("{place}\n{info}"));
+            } else {
+                usual(info);
+            }
+        }));
+    });
+}
+
+/// Runs seeds from `first` on, `count` of them unless `STRONGROOM_SEEDS` says otherwise; `forever`
+/// with `FIRST+forever`. `STRONGROOM_STEPS` names the steps of a single one.
+pub fn run_all(first: u64, count: u64) {
+    let seeds = seeds(first, count);
+    let next = AtomicU64::new(seeds.start);
+    let has_failed = AtomicBool::new(false);
+    let work = || {
+        while !has_failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let run = Run {
+                seed,
+                steps: steps(),
+            };
+            if let Err(failure) = run.try_go() {
+                has_failed.store(true, Ordering::Relaxed);
+                report(run, failure);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for n in 0..threads() {
+            let name = format!("seeds-{n}");
+            let thread = std::thread::Builder::new().name(name);
+            thread.spawn_scoped(scope, work).unwrap();
+        }
+    });
+    assert!(!has_failed.into_inner(), "a seed failed; see above");
+    eprintln!("{} seeds", seeds.end - seeds.start);
+}
+
+fn report(run: Run, failure: Failure) {
+    let seed = run.seed;
+    eprintln!("seed {seed} fails:\n{}\n{}", failure.log, failure.message);
+    let (run, failure) = run.shortened(failure);
+    let steps: Vec<String> = run.steps.iter().map(u64::to_string).collect();
+    eprintln!(
+        "\n\nseed {seed} with {} steps:\n{}\n{}\n\nagain:\n  scripts/simulate {seed} {}\n",
+        steps.len(),
+        failure.log,
+        failure.message,
+        steps.join(",")
+    );
+}
+
+fn threads() -> usize {
+    let asked = std::env::var("STRONGROOM_THREADS").ok();
+    let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    asked.map_or_else(cores, |text| text.parse().expect("a number"))
+}
+
+fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
+    match std::env::var("STRONGROOM_SEEDS").as_deref() {
+        Ok(asked) if asked.ends_with("+forever") => {
+            let first = asked.trim_end_matches("+forever").parse().expect("a seed");
+            first..u64::MAX
+        }
+        _ => crate::common::seeds(first, count),
+    }
+}
+
+fn steps() -> BTreeSet<u64> {
+    match std::env::var("STRONGROOM_STEPS") {
+        Ok(asked) => {
+            let steps = asked.split(',').filter(|step| !step.is_empty());
+            steps.map(|step| step.parse().expect("a step")).collect()
+        }
+        Err(_) => (0..STEPS).collect(),
+    }
+}

@@ -1,0 +1,218 @@
+//! Keys: what makes them, loads them, takes them away and puts others in their place. The pool's part
+//! of it; whoever asks for a passphrase is left out.
+
+use cipher::Suite;
+use dataset::OpenSnapshot;
+use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use pool::{DatasetKind, Entry, NewDataset, NewKeyring, Pool};
+
+use crate::common::{ROOT_USER, origin};
+use crate::sim::Sim;
+use crate::world::Dataset;
+
+const SUITES: &[Suite] = &[Suite::Xaes256Gcm, Suite::Aes128Ccm, Suite::Aes256Gcm];
+
+fn material(secret: u64) -> KeyMaterial {
+    let mut key = [0x5e; 32];
+    key[..8].copy_from_slice(&secret.to_le_bytes());
+    KeyMaterial::Key(Key::from_bytes(&key).unwrap())
+}
+
+impl Sim {
+    /// A dataset to make below another: clear, with the key of that, or with one of its own.
+    pub fn new_dataset(&mut self, parent: Option<&Dataset>) -> (NewDataset, Dataset) {
+        let guid = self.number();
+        let above = parent.and_then(|parent| parent.suite.map(|suite| (suite, parent.key_root)));
+        let (suite, key_root, secret) = match (above, self.dice.below(3)) {
+            (Some((suite, root)), 0 | 1) => (Some(suite), root, None),
+            (None, 0) => (None, 0, None),
+            _ => {
+                let suite = self.pick(SUITES.to_vec());
+                (suite, guid, Some(self.number()))
+            }
+        };
+        let mut new = NewDataset {
+            kind: DatasetKind::FileSystem,
+            guid,
+            suite: suite.map_or(0, |suite| suite.id()),
+            keyring: None,
+            is_key_root: secret.is_some(),
+            props: Default::default(),
+        };
+        if let Some(suite) = suite {
+            let (wrapping, key) = match secret {
+                Some(secret) => self.new_wrapping(secret),
+                None => {
+                    let key = self.key(key_root).unwrap();
+                    (Wrapping::Inherited { id: *key.id() }, key)
+                }
+            };
+            if secret.is_some() {
+                self.keys
+                    .lock()
+                    .unwrap()
+                    .insert(guid, key.try_clone().unwrap());
+            }
+            let random = std::sync::Arc::clone(&self.random);
+            new.keyring = Some(Box::new(move |txg| {
+                let generation = Generation::create(&key, guid, 1, txg, suite, 0, random.as_ref());
+                let (generation, _) = generation.map_err(|error| error.to_string())?;
+                let keyring = Keyring::new(guid, wrapping, vec![generation]);
+                Ok(keyring.map_err(|error| error.to_string())?.encode())
+            }));
+        }
+        (new, Dataset::new(guid, suite, key_root, secret))
+    }
+
+    fn new_wrapping(&self, secret: u64) -> (Wrapping, WrappingKey) {
+        let params = Argon2Params::insecure_for_tests();
+        Wrapping::create(&material(secret), &params, 0, self.random.as_ref()).unwrap()
+    }
+
+    /// The key of a key root, if it is loaded.
+    fn key(&self, root: u64) -> Option<WrappingKey> {
+        let loaded = self.keys.lock().unwrap();
+        loaded.get(&root).map(|key| key.try_clone().unwrap())
+    }
+
+    /// Whether what is made below a dataset finds the key that it may inherit.
+    pub fn can_inherit(&self, above: &str) -> bool {
+        let root = self.world.0[above].key_root;
+        root == 0 || self.key(root).is_some()
+    }
+
+    /// Loads the key of a dataset, if it has one. False if that fails.
+    pub fn load_key(&mut self, name: &str) -> bool {
+        let root = self.world.0[name].key_root;
+        if root == 0 || self.key(root).is_some() {
+            return true;
+        }
+        let (root_name, dataset) = self.world.by_guid(root).unwrap();
+        let (root_name, secrets) = (root_name.clone(), dataset.secrets.clone());
+        self.say(format!("load the key of {root_name}"));
+        let pool = self.pool();
+        let bytes = pool.keyring(pool.find(&root_name).unwrap().id);
+        let Some(bytes) = self.survive(bytes) else {
+            return false;
+        };
+        let keyring = Keyring::decode(&bytes).unwrap();
+        for secret in &secrets {
+            match keyring.unlock(&material(*secret)) {
+                Ok(key) => {
+                    self.keys.lock().unwrap().insert(root, key);
+                    self.dataset_mut(root).secrets = vec![*secret];
+                    return true;
+                }
+                Err(error) => assert!(matches!(error, keys::Error::WrongKey), "{error}"),
+            }
+        }
+        panic!("no secret of {secrets:?} opens {root_name}");
+    }
+
+    pub fn unload_key(&mut self, name: &str) {
+        let root = self.world.0[name].key_root;
+        let users = self.mounted.keys().copied();
+        let users: Vec<u64> = users
+            .filter(|guid| self.world.by_guid(*guid).unwrap().1.key_root == root)
+            .collect();
+        if root == 0 {
+            return;
+        }
+        self.say(format!("unload the key of {root}"));
+        for guid in users {
+            self.close(guid);
+        }
+        if !self.is_over {
+            self.keys.lock().unwrap().remove(&root);
+        }
+    }
+
+    /// Keys of datasets that are gone.
+    pub fn forget_keys(&mut self) {
+        let world = &self.world;
+        self.keys
+            .lock()
+            .unwrap()
+            .retain(|guid, _| world.by_guid(*guid).is_some());
+    }
+
+    /// The keys of a dataset whose wrapping key is loaded.
+    pub fn data_keys(
+        &self,
+        pool: &Pool,
+        entry: &Entry,
+        dataset: &Dataset,
+    ) -> Option<Vec<DataKeys>> {
+        dataset.suite?;
+        let keyring = Keyring::decode(&pool.keyring(entry.id).unwrap()).unwrap();
+        Some(keyring.open(&self.key(dataset.key_root).unwrap()).unwrap())
+    }
+
+    pub fn open_snapshot(&self, dataset: &Dataset) -> OpenSnapshot {
+        let (pool, engine) = (self.pool(), std::sync::Arc::clone(self.engine()));
+        let (loaded, is_sealed) = (std::sync::Arc::clone(&self.keys), dataset.suite.is_some());
+        Box::new(move |entry: &Entry| {
+            // As it is now: a snapshot follows its dataset.
+            let root = pool.entry(pool.entry(entry.parent)?.key_root);
+            let keys = match is_sealed {
+                true => {
+                    let loaded = loaded.lock().unwrap();
+                    let key = &loaded[&root?.guid];
+                    Some(Keyring::decode(&pool.keyring(entry.id)?)?.open(key)?)
+                }
+                false => None,
+            };
+            let settings = dataset::Settings {
+                read_only: true,
+                ..Default::default()
+            };
+            dataset::Files::open(&engine, &pool, entry.id, keys, settings, &ROOT_USER)
+        })
+    }
+
+    /// Another secret, or one of its own for what has inherited one.
+    pub fn change_key(&mut self, name: &str) {
+        let dataset = self.world.0[name].clone();
+        if dataset.suite.is_none() || !self.load_key(name) {
+            return;
+        }
+        let secret = self.number();
+        self.say(format!("change the key of {name}"));
+        let (wrapping, new) = self.new_wrapping(secret);
+        let pool = self.pool();
+        let root = pool.find(name).unwrap().id;
+        let mut after = self.world.clone();
+        let mut changes = Vec::new();
+        for below in self.world.subtree(name) {
+            if self.world.0[&below].key_root != dataset.key_root {
+                continue;
+            }
+            let id = pool.find(&below).unwrap().id;
+            let Some(bytes) = self.survive(pool.keyring(id)) else {
+                return;
+            };
+            let wrapping = match id == root {
+                true => wrapping.clone(),
+                false => Wrapping::Inherited { id: *new.id() },
+            };
+            let old = &self.key(dataset.key_root).unwrap();
+            let keyring = Keyring::decode(&bytes).unwrap();
+            let keyring = keyring.rewrap(old, wrapping, &new, self.random.as_ref());
+            changes.push(NewKeyring {
+                id,
+                keyring: keyring.unwrap().encode(),
+                key_root: root,
+                props: Vec::new(),
+            });
+            after.0.get_mut(&below).unwrap().key_root = dataset.guid;
+        }
+        after.0.get_mut(name).unwrap().secrets = vec![secret];
+        let changed = pool.replace_keyrings(&changes, &origin());
+        if self.command(after, changed) {
+            self.keys.lock().unwrap().insert(dataset.guid, new);
+        } else if self.is_over {
+            // Which of the two it is cannot be seen from outside if it was its own before.
+            self.dataset_mut(dataset.guid).secrets.push(secret);
+        }
+    }
+}

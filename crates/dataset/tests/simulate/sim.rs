@@ -1,0 +1,476 @@
+//! A pool in use: its lives, how each ends, and what has to be there afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use block::BlockDevice;
+use block::fault::Survival;
+use cipher::SeededRandom;
+use dataset::{Engine, EngineOptions, Files, Mounted};
+use keys::WrappingKey;
+use pool::Pool;
+use store::{CreateOptions, DeviceStore, Store};
+
+use crate::common::history::History;
+use crate::common::look::{look, look_from, resolve};
+use crate::common::model::{Picture, assert_same};
+use crate::common::*;
+use crate::device::{Power, SimDevice};
+use crate::shapes::{SHAPES, Shape};
+use crate::world::{World, shape_of};
+
+/// Keys that are loaded, by the guid of their key root.
+pub type Keys = Arc<Mutex<BTreeMap<u64, WrappingKey>>>;
+
+/// A machine with a pool.
+pub struct Sim {
+    pub seed: u64,
+    pub dice: Dice,
+    pub random: Arc<SeededRandom>,
+    pub power: Arc<Power>,
+    /// Every device there ever was.
+    pub devices: Vec<Arc<SimDevice>>,
+    /// Whose bits were flipped, or that are about to fail, since they were last whole.
+    pub rotten: BTreeSet<u64>,
+    pub pool: Option<Pool>,
+    engine: Arc<Engine>,
+    /// Datasets in use, by guid.
+    pub mounted: BTreeMap<u64, Arc<Mounted>>,
+    pub keys: Keys,
+    pub world: World,
+    /// What may be instead, if the last command was cut short.
+    maybe: Option<World>,
+    /// Something failed that no redundancy covers: this life is over.
+    pub is_over: bool,
+    /// Reads fail where nothing else can be read.
+    pub is_hostile: bool,
+    /// Devices that may be away at the next import.
+    may_be_away: Vec<u64>,
+    next: u64,
+    log: Vec<String>,
+}
+
+impl Sim {
+    pub fn new(seed: u64) -> Sim {
+        let power = Power::new();
+        let mut dice = Dice(seed);
+        let shape = &SHAPES[seed as usize % SHAPES.len()];
+        let mut sim = Sim {
+            seed,
+            random: Arc::new(SeededRandom::new(seed)),
+            devices: make_devices(shape, &mut dice, &power),
+            power,
+            rotten: BTreeSet::new(),
+            pool: None,
+            engine: new_engine(seed, &mut dice),
+            mounted: BTreeMap::new(),
+            keys: Keys::default(),
+            world: World(BTreeMap::new()),
+            maybe: None,
+            is_over: false,
+            is_hostile: false,
+            may_be_away: Vec::new(),
+            next: 100,
+            log: Vec::new(),
+            dice,
+        };
+        sim.create(shape);
+        sim
+    }
+
+    fn create(&mut self, shape: &Shape) {
+        let mut rest = dynamic(&self.devices).into_iter();
+        let groups = shape
+            .groups
+            .iter()
+            .map(|n| rest.by_ref().take(*n).collect());
+        let groups: Vec<Vec<_>> = groups.collect();
+        let options = CreateOptions {
+            pool_guid: 1,
+            device_guids: self.devices.iter().map(|device| device.guid).collect(),
+            created: 1,
+            force: false,
+        };
+        let store = DeviceStore::create_groups(groups, rest.collect(), &options).unwrap();
+        let store = Arc::new(store);
+        let (top, dataset) = self.new_dataset(None);
+        let pool = Pool::create(
+            Arc::clone(&store) as Arc<dyn Store>,
+            env(self.seed),
+            "tank",
+            top,
+        );
+        store.commit_labels().unwrap();
+        self.pool = Some(pool.unwrap());
+        self.world.0.insert("tank".into(), dataset);
+    }
+
+    pub fn pool(&self) -> Pool {
+        self.pool.clone().expect("a pool")
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub fn say(&mut self, what: impl Into<String>) {
+        self.log.push(what.into());
+    }
+
+    /// What was done lately, the oldest first.
+    pub fn log(&self) -> String {
+        let from = self.log.len().saturating_sub(60);
+        self.log[from..].join("\n")
+    }
+
+    /// The devices as they are, and everything that was ever written to them.
+    pub fn hash(&self) -> blake3::Hash {
+        let mut hash = blake3::Hasher::new();
+        for device in &self.devices {
+            hash.update(device.hash().as_bytes());
+            hash.update(&device.to_bytes());
+        }
+        hash.finalize()
+    }
+
+    /// One step. Each has dice of its own, so that some can be left out.
+    pub fn step(&mut self, number: u64) {
+        self.dice = Dice(Dice(self.seed ^ number << 32).below(u64::MAX));
+        self.say(format!("-- {number}"));
+        if self.pool.is_none() {
+            self.import();
+        }
+        self.act();
+        if self.is_over || self.pool.as_ref().is_some_and(|pool| self.is_failing(pool)) {
+            self.end();
+        }
+    }
+
+    fn act(&mut self) {
+        match self.dice.below(200) {
+            0..=109 => self.file_step(),
+            110..=124 => self.sync_step(),
+            125..=139 => self.use_step(),
+            140..=163 => self.command_step(),
+            164..=191 => self.device_step(),
+            192..=195 => self.leave(),
+            _ => self.schedule_cut(),
+        }
+    }
+
+    fn schedule_cut(&mut self) {
+        let bits = self.dice.below(9);
+        let writes = self.dice.below(1 << bits);
+        self.say(format!("the power will fail after {writes} writes"));
+        self.power.cut_after(writes);
+    }
+
+    /// Exports the pool, or ends the process as it is; the machine goes on.
+    fn leave(&mut self) {
+        self.may_be_away = self
+            .dispensable()
+            .iter()
+            .map(|device| device.guid)
+            .collect();
+        if self.dice.below(2) == 0 {
+            self.say("kill");
+            self.is_over = true;
+            return;
+        }
+        self.say("export");
+        for guid in self.mounted.keys().copied().collect::<Vec<_>>() {
+            self.close(guid);
+        }
+        let exported = self.pool().export();
+        if self.survive(exported).is_some() {
+            if std::mem::take(&mut self.is_hostile) {
+                self.devices.iter().for_each(|device| device.mend());
+            }
+            self.keys.lock().unwrap().clear();
+            self.pool = None;
+        }
+    }
+
+    fn is_failing(&self, pool: &Pool) -> bool {
+        self.power.is_off() || pool.suspended().is_some()
+    }
+
+    /// Whether what fails now has a reason.
+    pub fn may_fail(&self) -> bool {
+        self.is_hostile || self.pool.as_ref().is_none_or(|pool| self.is_failing(pool))
+    }
+
+    /// What a pool answered; none if it could not, for a reason that is known.
+    pub fn survive<T>(&mut self, result: pool::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(pool::Error::NoSpace | pool::Error::KeyAreaFull { .. }) => {
+                self.say("   no room");
+                None
+            }
+            Err(error) => {
+                assert!(self.may_fail(), "{error}");
+                self.say(format!("   {error}"));
+                self.is_over = true;
+                None
+            }
+        }
+    }
+
+    /// As [`Sim::survive`], of a dataset.
+    pub fn survive_dataset<T>(&mut self, result: dataset::Result<T>) -> Option<T> {
+        match result {
+            Err(dataset::Error::Pool(error)) => self.survive(Err(error)),
+            Err(dataset::Error::Fs(vfs::Error::NoSpace)) => self.survive(Err(pool::Error::NoSpace)),
+            Err(error) => {
+                assert!(self.may_fail(), "{error}");
+                self.say(format!("   {error}"));
+                self.is_over = true;
+                None
+            }
+            Ok(value) => Some(value),
+        }
+    }
+
+    /// A command that makes `after` of the world, and commits, has returned this. True if it is done.
+    pub fn command<T>(&mut self, after: World, result: pool::Result<T>) -> bool {
+        let is_done = self.survive(result).is_some();
+        if is_done {
+            self.world = after;
+            self.committed();
+        } else if self.is_over {
+            let mut after = after;
+            after.committed(|guid| self.mounted.contains_key(&guid));
+            self.maybe = Some(after);
+        }
+        is_done
+    }
+
+    /// A commit has succeeded.
+    pub fn committed(&mut self) {
+        let mounted = &self.mounted;
+        self.world.committed(|guid| mounted.contains_key(&guid));
+    }
+
+    /// The process ends, or the machine does, without a warning.
+    fn end(&mut self) {
+        self.mounted.clear();
+        self.keys.lock().unwrap().clear();
+        self.pool = None;
+        self.is_over = false;
+        self.is_hostile = false;
+        // Where the power was to fail it may have been the process.
+        if self.dice.below(3) > 0 {
+            self.restart();
+        }
+        self.power.restore();
+        for device in &self.devices {
+            device.mend();
+        }
+    }
+
+    /// The machine starts again, without what was not flushed.
+    fn restart(&mut self) {
+        self.say("the machine starts again");
+        for device in &self.devices {
+            let survival = match self.dice.below(4) {
+                0 => Survival::None,
+                1 => Survival::All,
+                _ => Survival::Seeded(self.dice.below(u64::MAX)),
+            };
+            device.restart(survival);
+        }
+    }
+
+    fn import(&mut self) {
+        let may_be_away = std::mem::take(&mut self.may_be_away);
+        let absent = match self.dice.below(3) {
+            0 => self.pick(may_be_away),
+            _ => None,
+        };
+        if self.dice.below(6) == 0 {
+            self.power.cut_after(self.dice.below(60));
+        }
+        self.engine = new_engine(self.dice.below(u64::MAX), &mut self.dice);
+        loop {
+            self.say(format!("import without {absent:?}"));
+            let there = self.devices.iter().filter(|d| absent != Some(d.guid));
+            let there: Vec<_> = there.map(Arc::clone).collect();
+            let number = self.number();
+            let seed = self.seed;
+            let opened = DeviceStore::open(dynamic(&there))
+                .map_err(pool::Error::from)
+                .and_then(|store| Pool::open(Arc::new(store), env(seed ^ number << 32), false))
+                .and_then(|pool| pool.claim("here").map(|()| pool));
+            match opened {
+                Ok(pool) => {
+                    self.pool = Some(pool);
+                    break;
+                }
+                Err(error) => {
+                    assert!(self.power.is_off(), "import: {error}");
+                    self.end();
+                }
+            }
+        }
+        self.find_world();
+        self.check();
+    }
+
+    /// Which of the two worlds that may be it is.
+    fn find_world(&mut self) {
+        let found = shape_of(&self.pool());
+        if let Some(after) = self.maybe.take()
+            && after.shape() == found
+            && self.world.shape() != found
+        {
+            self.world = after;
+        }
+        assert_eq!(self.world.shape(), found);
+    }
+
+    /// Nothing is lost, and nothing used twice.
+    pub fn check(&mut self) {
+        if self.may_fail() {
+            return;
+        }
+        let report = self.pool().check();
+        if let Some(report) = self.survive(report) {
+            assert!(report.is_clean(), "{:#?}", report.findings);
+        }
+    }
+
+    /// Compares everything in a dataset that is in use with what it should hold.
+    pub fn verify(&mut self, guid: u64) {
+        let mounted = Arc::clone(&self.mounted[&guid]);
+        if let Some(found) = self.look(look(mounted.as_ref())) {
+            let (name, dataset) = self.world.by_guid(guid).unwrap();
+            assert_same(&found, &dataset.history.now().picture(), name);
+        }
+    }
+
+    /// Finds out what a dataset holds that has come into use again, and whether that can be.
+    pub fn settle(&mut self, guid: u64) {
+        let mounted = Arc::clone(&self.mounted[&guid]);
+        let Some(found) = self.look(look(mounted.as_ref())) else {
+            return;
+        };
+        let (name, dataset) = self.world.by_guid(guid).unwrap();
+        let Some(model) = dataset.history.settle(&found) else {
+            let now = dataset.history.now().picture();
+            assert_same(
+                &found,
+                &now,
+                &format!("{name}, beside the last of all states"),
+            );
+            panic!("{name} is a mixture that it cannot be");
+        };
+        self.dataset_mut(guid).history = History::new(model);
+    }
+
+    /// Compares a snapshot with what it should hold.
+    pub fn verify_snapshot(&mut self, guid: u64, index: usize) {
+        let mounted = Arc::clone(&self.mounted[&guid]);
+        let (name, history) = self.world.by_guid(guid).unwrap().1.snapshots[index].clone();
+        self.say(format!("look at @{name}"));
+        let path = format!(".snapshot/{name}");
+        let found = resolve(mounted.as_ref(), path.as_bytes())
+            .and_then(|dir| look_from(mounted.as_ref(), dir));
+        if let Some(found) = self.look(found) {
+            let model = history.settle(&found);
+            let model = model.unwrap_or_else(|| {
+                assert_same(&found, &history.now().picture(), &name);
+                panic!("snapshot {name} is none of {} states", history.len())
+            });
+            self.dataset_mut(guid).snapshots[index].1 = History::new(model);
+        }
+    }
+
+    fn look(&mut self, found: vfs::Result<Picture>) -> Option<Picture> {
+        match found {
+            Ok(found) => Some(found),
+            Err(error) => {
+                assert!(self.may_fail(), "looking: {error}");
+                self.is_over = true;
+                None
+            }
+        }
+    }
+
+    pub fn dataset_mut(&mut self, guid: u64) -> &mut crate::world::Dataset {
+        let mut datasets = self.world.0.values_mut();
+        datasets.find(|dataset| dataset.guid == guid).unwrap()
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The files of a dataset that is in use.
+    pub fn files(&self, guid: u64) -> Arc<Files> {
+        Arc::clone(self.mounted[&guid].head())
+    }
+
+    /// Ends well: all devices are there and whole, and everything is what it should be.
+    pub fn finish(&mut self) {
+        self.dice = Dice(self.seed ^ u64::MAX);
+        self.say("-- the end");
+        self.power.restore();
+        while self.pool.is_none() || self.power.is_off() {
+            if self.power.is_off() {
+                self.end();
+            }
+            self.import();
+        }
+        self.power.restore();
+        self.devices.iter().for_each(|device| device.mend());
+        self.is_hostile = false;
+        self.bring_all_back();
+        for name in self.world.names() {
+            self.open(&name);
+            let guid = self.world.0[&name].guid;
+            self.verify(guid);
+            for index in 0..self.world.0[&name].snapshots.len() {
+                self.verify_snapshot(guid, index);
+            }
+        }
+        for guid in self.mounted.keys().copied().collect::<Vec<_>>() {
+            self.close(guid);
+        }
+        let pool = self.pool();
+        while pool.space().freeing > 0 {
+            pool.commit().unwrap();
+        }
+        self.scrub_all();
+        self.check();
+        assert!(!self.is_over);
+        pool.export().unwrap();
+    }
+}
+
+fn make_devices(shape: &Shape, dice: &mut Dice, power: &Arc<Power>) -> Vec<Arc<SimDevice>> {
+    let count = shape.groups.iter().sum::<usize>() + shape.spares;
+    let size = (10 << 20) + (dice.below(15) << 20) as usize;
+    (0..count as u64)
+        .map(|n| SimDevice::new(10 + n, size + (dice.below(3) << 20) as usize, power))
+        .collect()
+}
+
+fn new_engine(seed: u64, dice: &mut Dice) -> Arc<Engine> {
+    let options = EngineOptions {
+        cache_bytes: [64 << 10, 1 << 20, 16 << 20][dice.below(3) as usize],
+        dirty_bytes: 4 << 20,
+        // What they do depends on who is faster.
+        seal_threads: 0,
+    };
+    let random = Arc::new(SeededRandom::new(seed));
+    Engine::new(options, random, test_clock(), || {})
+}
+
+pub fn dynamic(devices: &[Arc<SimDevice>]) -> Vec<Arc<dyn BlockDevice>> {
+    let devices = devices.iter();
+    devices
+        .map(|device| Arc::clone(device) as Arc<dyn BlockDevice>)
+        .collect()
+}
