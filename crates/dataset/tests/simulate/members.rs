@@ -119,10 +119,13 @@ impl Sim {
 
     /// A device that nothing can stand in for fails: errors, but never anything wrong.
     fn hurt_what_is_needed(&mut self) {
-        let dispensable: Vec<u64> = self.dispensable().iter().map(|d| d.guid).collect();
-        let mut needed = self.members();
-        needed.retain(|device| !dispensable.contains(&device.guid));
-        let Some(info) = self.pick(needed) else {
+        let all = self.members();
+        let is_alone = |device: &DeviceInfo| {
+            let mut others = all.iter().filter(|other| other.guid != device.guid);
+            others.all(|other| other.group != device.group)
+        };
+        let alone = all.iter().filter(|device| is_alone(device)).cloned();
+        let Some(info) = self.pick(alone.collect()) else {
             return;
         };
         let writes = self.dice.below(30);

@@ -109,8 +109,12 @@ fn keep_messages() {
 }
 
 /// Runs seeds from `first` on, `count` of them unless `STRONGROOM_SEEDS` says otherwise; `forever`
-/// with `FIRST+forever`. `STRONGROOM_STEPS` names the steps of a single one.
+/// with `FIRST+forever`. `STRONGROOM_STEPS` names the steps of a single one, and with `STRONGROOM_LOG`
+/// the program says what it has to say.
 pub fn run_all(first: u64, count: u64) {
+    if std::env::var_os("STRONGROOM_LOG").is_some() {
+        let _ = tracing_subscriber::fmt().with_ansi(false).try_init();
+    }
     let seeds = seeds(first, count);
     let next = AtomicU64::new(seeds.start);
     let has_failed = AtomicBool::new(false);
