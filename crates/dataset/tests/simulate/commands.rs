@@ -72,7 +72,9 @@ impl Sim {
         self.say(format!("open {name} ({})", dataset.guid));
         let pool = self.pool();
         let entry = pool.find(name).unwrap();
-        let keys = self.data_keys(&pool, &entry, &dataset);
+        let Some(keys) = self.data_keys(&entry, &dataset) else {
+            return;
+        };
         let settings = settings(&dataset);
         let files = Files::open(self.engine(), &pool, entry.id, keys, settings, &ROOT_USER);
         let Some(files) = self.survive_dataset(files) else {

@@ -4,7 +4,7 @@
 use cipher::Suite;
 use dataset::OpenSnapshot;
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{DatasetKind, Entry, NewDataset, NewKeyring, Pool};
+use pool::{DatasetKind, Entry, NewDataset, NewKeyring};
 
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
@@ -136,16 +136,16 @@ impl Sim {
             .retain(|guid, _| world.by_guid(*guid).is_some());
     }
 
-    /// The keys of a dataset whose wrapping key is loaded.
-    pub fn data_keys(
-        &self,
-        pool: &Pool,
-        entry: &Entry,
-        dataset: &Dataset,
-    ) -> Option<Vec<DataKeys>> {
-        dataset.suite?;
-        let keyring = Keyring::decode(&pool.keyring(entry.id).unwrap()).unwrap();
-        Some(keyring.open(&self.key(dataset.key_root).unwrap()).unwrap())
+    /// The keys of a dataset whose wrapping key is loaded, if it is encrypted; none if they cannot be
+    /// read.
+    pub fn data_keys(&mut self, entry: &Entry, dataset: &Dataset) -> Option<Option<Vec<DataKeys>>> {
+        if dataset.suite.is_none() {
+            return Some(None);
+        }
+        let bytes = self.pool().keyring(entry.id);
+        let keyring = Keyring::decode(&self.survive(bytes)?).unwrap();
+        let key = self.key(dataset.key_root).unwrap();
+        Some(Some(keyring.open(&key).unwrap()))
     }
 
     pub fn open_snapshot(&self, dataset: &Dataset) -> OpenSnapshot {
@@ -203,6 +203,7 @@ impl Sim {
                 keyring: keyring.unwrap().encode(),
                 key_root: root,
                 props: Vec::new(),
+                done: "keyring rewrapped".into(),
             });
             after.0.get_mut(&below).unwrap().key_root = dataset.guid;
         }
