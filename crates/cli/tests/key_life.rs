@@ -177,6 +177,51 @@ fn lost_keyrings_come_back_from_a_copy() {
     everything_opens(&place, &all);
 }
 
+/// A backup of one keyring whose data keys nothing unwraps, with every checksum right.
+fn forged(backup: &[u8]) -> Vec<u8> {
+    let text = |at: usize| usize::from(u16::from_le_bytes([backup[at], backup[at + 1]]));
+    let start = 24 + 16 + text(24 + 12) + text(24 + 14);
+    let mut forged = backup[..backup.len() - 32].to_vec();
+    let end = forged.len();
+    // The end of the last generation, before the keyring's own checksum.
+    forged[end - 40] ^= 1;
+    let sum = blake3::hash(&forged[start..end - 32]);
+    forged[end - 32..].copy_from_slice(sum.as_bytes());
+    let sum = blake3::hash(&forged);
+    forged.extend_from_slice(sum.as_bytes());
+    forged
+}
+
+/// A keyring that can be read goes only for one that opens the dataset.
+#[test]
+fn copies_are_opened_before_they_replace_anything() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_mounts();
+    let (key, other) = (key_file(&place, "key"), key_file(&place, "other"));
+    place.ok(&format!("create -o encryption=on -o {key} tank/a"));
+    write_notes(&place, &["a"]);
+    place.ok(&format!("key backup tank/a {}", place.arg("a.keys")));
+    let backup = fs::read(place.path("a.keys")).unwrap();
+    fs::write(place.path("forged.keys"), forged(&backup)).unwrap();
+    place.ok(&format!("key change -o {other} tank/a"));
+    place.ok("unmount -a");
+    let restore =
+        |options: &str, file: &str| format!("key restore -f {options} tank/a {}", place.arg(file));
+    place.fails(&restore("", "forged.keys"), DAMAGED);
+    place.fails(&restore(&format!("-o {other}"), "a.keys"), WRONG_KEY);
+    fs::rename(place.path("key"), place.path("moved")).unwrap();
+    place.fails(&restore("", "a.keys"), NO_KEY);
+    everything_opens(&place, &["a"]);
+
+    place.ok("unmount -a");
+    let moved = format!("-o keysource=raw,file://{}", place.arg("moved"));
+    place.ok(&restore(&moved, "a.keys"));
+    fs::rename(place.path("moved"), place.path("key")).unwrap();
+    everything_opens(&place, &["a"]);
+}
+
 /// Of datasets whose keys others lost by such commands (OpenZFS issues 9267, 12000, 12123, 12614).
 #[test]
 fn no_move_or_change_leaves_keys_that_nothing_opens() {

@@ -298,6 +298,8 @@ pub enum Command {
         name: String,
         /// The backup, in hexadecimal digits.
         backup: String,
+        /// Where the key that opens it comes from; from where it did if absent.
+        keysource: Option<String>,
     },
     /// Whether keys are loaded.
     KeyStatus {

@@ -1,20 +1,21 @@
 //! Copies of keyrings, and putting them back.
 //!
 //! What is put back must not cost anything: a keyring that lacks a generation which the dataset has, or
-//! which its records name, is refused, and so is one of another dataset.
+//! which its records name, is refused, and so is one of another dataset. As long as the keyring that is
+//! there can be read, it goes only for one that has been opened, with keys that the dataset is sealed by.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use keys::{Backup, BackupKeyring, Keyring, Wrapping};
+use keys::{Backup, BackupKeyring, Keyring, Wrapping, WrappingKey};
 use pool::{Entry, NewKeyring, Origin};
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keychange::check_has_keyring;
-use crate::keyholder::{keyring_of, now_secs};
+use crate::keyholder::{Asker, changed_meanwhile, keyring_of, material, now_secs};
 
 impl Imported {
     /// Copies the keyring of a dataset, and those of the datasets that have their key from it. No key
@@ -46,34 +47,25 @@ impl Imported {
     }
 
     /// Puts the keyrings of a backup in the place of those of a dataset and of the datasets that have
-    /// their key from it, as far as both are there, and returns the names of these.
+    /// their key from it, as far as both are there, and returns the names of these. `keysource` says
+    /// where the key that opens the backup comes from, if not from where it did. Takes the right to
+    /// change the pool, but not while someone is asked.
     pub(crate) fn restore_keys(
         &self,
         entry: &Entry,
         bytes: &[u8],
+        keysource: Option<&str>,
         origin: &Origin,
+        asker: &mut dyn Asker,
     ) -> Result<Vec<String>> {
         let backup = Backup::decode(bytes)?;
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
+        self.check_copies(entry, &backup, &name)?;
+        let key = self.key_of_copy(entry, &backup, keysource, &name, asker)?;
         let _admin = self.lock()?;
         let now = self.again(entry, &name)?;
-        if backup.keyrings.iter().all(|k| k.guid != now.guid) {
-            let names = backup.keyrings.iter().map(|k| format!("'{}'", k.name));
-            let names: Vec<String> = names.collect();
-            return Err(Failure::usage(format!(
-                "the backup has the keys of {}, and not those of '{name}'",
-                names.join(", ")
-            )));
-        }
-        let mut changes = Vec::new();
-        for head in self.heads_below(&now)? {
-            let follows = head.id == now.id || head.key_root == now.id;
-            let copy = backup.keyrings.iter().find(|k| k.guid == head.guid);
-            if let Some(copy) = copy.filter(|_| follows) {
-                changes.push(self.restored(&head, copy)?);
-            }
-        }
+        let changes = self.copies_for(&now, &backup, key.as_ref())?;
         let ids: Vec<u64> = changes.iter().map(|change| change.id).collect();
         if let Some(id) = ids.iter().find(|id| self.mounts.lock().contains_key(id)) {
             let mounted = self.pool.name_of(*id)?;
@@ -90,13 +82,87 @@ impl Imported {
         ids.iter().map(|id| Ok(self.pool.name_of(*id)?)).collect()
     }
 
+    /// Refuses a backup of other datasets.
+    fn check_copies(&self, entry: &Entry, backup: &Backup, name: &str) -> Result<()> {
+        if backup.keyrings.iter().any(|k| k.guid == entry.guid) {
+            return Ok(());
+        }
+        let names = backup.keyrings.iter().map(|k| format!("'{}'", k.name));
+        let names: Vec<String> = names.collect();
+        Err(Failure::usage(format!(
+            "the backup has the keys of {}, and not those of '{name}'",
+            names.join(", ")
+        )))
+    }
+
+    /// The wrapping key that opens the copies for a dataset; none if what they replace is lost, and
+    /// they need not be opened.
+    fn key_of_copy(
+        &self,
+        entry: &Entry,
+        backup: &Backup,
+        keysource: Option<&str>,
+        name: &str,
+        asker: &mut dyn Asker,
+    ) -> Result<Option<WrappingKey>> {
+        let copy = backup.keyrings.iter().find(|k| k.guid == entry.guid);
+        let (Some(copy), Ok(_)) = (copy, self.keyring(entry)) else {
+            return Ok(None);
+        };
+        let context = |failure: Failure| failure.context(format_args!("the backup of '{name}'"));
+        let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
+            .map_err(|error| context(error.into()))?;
+        match keyring.wrapping() {
+            Wrapping::Own { .. } => {
+                let source: keys::KeySource = keysource.unwrap_or(&copy.keysource).parse()?;
+                let material = material(&source, name, false, asker)?;
+                let key = keyring.unlock(&material);
+                Ok(Some(key.map_err(|error| context(error.into()))?))
+            }
+            Wrapping::Inherited { .. } => {
+                let above = match entry.key_root == entry.id {
+                    true => self.pool.entry(entry.parent)?.key_root,
+                    false => entry.key_root,
+                };
+                Ok(Some(self.loaded_key(above)?))
+            }
+        }
+    }
+
+    /// What becomes of a dataset and of those that have their key from it.
+    fn copies_for(
+        &self,
+        entry: &Entry,
+        backup: &Backup,
+        key: Option<&WrappingKey>,
+    ) -> Result<Vec<NewKeyring>> {
+        let mut changes = Vec::new();
+        for head in self.heads_below(entry)? {
+            let follows = head.id == entry.id || head.key_root == entry.id;
+            let copy = backup.keyrings.iter().find(|k| k.guid == head.guid);
+            if let Some(copy) = copy.filter(|_| follows) {
+                changes.push(self.restored(&head, copy, key)?);
+            }
+        }
+        Ok(changes)
+    }
+
     /// What a copy of its keyring makes of a dataset.
-    fn restored(&self, entry: &Entry, copy: &BackupKeyring) -> Result<NewKeyring> {
+    fn restored(
+        &self,
+        entry: &Entry,
+        copy: &BackupKeyring,
+        key: Option<&WrappingKey>,
+    ) -> Result<NewKeyring> {
         let name = self.pool.name_of(entry.id)?;
         let context = |failure: Failure| failure.context(format_args!("the backup of '{name}'"));
         let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
             .map_err(|error| context(error.into()))?;
         self.check_generations(entry, &keyring).map_err(context)?;
+        if self.keyring(entry).is_ok() {
+            self.check_opens(entry, &keyring, key, &name)
+                .map_err(context)?;
+        }
         let (key_root, props) = match keyring.wrapping() {
             Wrapping::Own { .. } => {
                 let source = copy.keysource.parse::<keys::KeySource>()?.to_string();
@@ -115,6 +181,18 @@ impl Imported {
             props,
             done: "keyring restored".into(),
         })
+    }
+
+    /// Refuses a copy that does not open, or not to the keys by which the dataset is sealed.
+    fn check_opens(
+        &self,
+        entry: &Entry,
+        copy: &Keyring,
+        key: Option<&WrappingKey>,
+        name: &str,
+    ) -> Result<()> {
+        let key = key.ok_or_else(|| changed_meanwhile(name))?;
+        Ok(dataset::verify_seal(&self.pool, entry, copy.open(key)?)?)
     }
 
     /// Refuses a copy that lacks keys which records are sealed with.

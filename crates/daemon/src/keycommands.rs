@@ -118,12 +118,17 @@ impl Daemon {
                 let backup = imported.backup_keys(&entry)?;
                 Ok(Reply::Backup(hex(&backup)))
             }
-            Command::KeyRestore { name, backup } => {
+            Command::KeyRestore {
+                name,
+                backup,
+                keysource,
+            } => {
                 let (imported, entry) = self.find(&name)?;
                 let bytes = unhex(&backup)
                     .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
+                let source = keysource.as_deref();
                 imported
-                    .restore_keys(&entry, &bytes, &origin)
+                    .restore_keys(&entry, &bytes, source, &origin, context.asker)
                     .map(Reply::Names)
             }
             other => Err(Failure::other(format!("{other:?} is not served here"))),

@@ -326,25 +326,33 @@ pub(crate) struct KeyBackup {
 ///
 /// The keyrings that the dataset and those below it have now are replaced and overwritten: passphrases and
 /// keys are those of the time of the copy. A copy of another dataset is refused, and so is one that lacks
-/// keys which records are encrypted with. Nothing of it may be mounted. On a terminal it asks first;
-/// without one, -f is needed.
+/// keys which records are encrypted with. Unless the keyring that is there is damaged, the copy has to be
+/// opened first: by the passphrase or key of the time of the copy. Nothing of it may be mounted. On a
+/// terminal it asks first; without one, -f is needed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   After the key area was damaged:
     strongroom key restore tank/home /media/stick/home.keys
 
+  Opened by a key that is elsewhere now:
+    strongroom key restore -o keysource=hex,file:///media/stick/home.key tank/home \\
+      /media/stick/home.keys
+
 JSON
   With -f, an array of the names of the datasets.
 
 EXIT CODES
   1 if the answer was no, or keys would be missing; 2 if the copy is of other datasets, or there is
-  neither a terminal nor -f; 3 if there is no such dataset or file; 5 if it is mounted; 9 if the
-  copy is damaged.")]
+  neither a terminal nor -f; 3 if there is no such dataset or file; 5 if it is mounted; 7 if the key
+  does not open the copy; 8 if it cannot be read; 9 if the copy is damaged.")]
 pub(crate) struct KeyRestore {
-    /// Do not ask
+    /// Do not ask whether to replace them
     #[arg(short)]
     pub(crate) force: bool,
+    /// Read the key that opens the copy from here
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
+    pub(crate) keysource: Option<String>,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,

@@ -124,6 +124,7 @@ fn restore(args: KeyRestore, session: &mut Session) -> Result {
     let command = Command::KeyRestore {
         name: args.name,
         backup: hex(&bytes),
+        keysource: args.keysource,
     };
     call_quiet(session, command)
 }
