@@ -117,6 +117,11 @@ fn session_slots() {
 }
 
 #[test]
+fn session_clones() {
+    session("clones");
+}
+
+#[test]
 fn session_refusals() {
     session("refusals");
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, HistoryRow, ImportablePool,
+    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, HistoryRow, HoldRow, ImportablePool,
     InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow, PoolIo,
     PoolReport, PropertyRow, ScrubRow, SlotRow, Source, SuperblockRow, Value,
 };
@@ -142,10 +142,57 @@ pub enum Command {
         name: String,
         /// With everything below it.
         recursive: bool,
+        /// With everything below it and all clones.
+        clones: bool,
         /// Unmount what is in use.
         force: bool,
         /// Only say what would go.
         dry_run: bool,
+    },
+    /// Make a dataset that begins as a snapshot.
+    Clone {
+        /// The snapshot.
+        snapshot: String,
+        /// The name of the clone.
+        name: String,
+        /// Its properties.
+        props: Props,
+        /// With data keys of its own for what is written to it.
+        rekey: bool,
+        /// Make the datasets above it too.
+        parents: bool,
+        /// Leave it unmounted.
+        no_mount: bool,
+    },
+    /// Have a clone own what it shares with its origin.
+    Promote {
+        /// The clone.
+        name: String,
+    },
+    /// Put a tag on snapshots, which keeps them from being destroyed.
+    Hold {
+        /// The snapshots.
+        names: Vec<String>,
+        /// The tag.
+        tag: String,
+        /// Of the same names below, too.
+        recursive: bool,
+    },
+    /// Take a tag away.
+    Release {
+        /// The snapshots.
+        names: Vec<String>,
+        /// The tag.
+        tag: String,
+        /// Of the same names below, too.
+        recursive: bool,
+    },
+    /// Which tags snapshots have.
+    Holds {
+        /// The snapshots.
+        names: Vec<String>,
+        /// Of the same names below, too.
+        recursive: bool,
     },
     /// Give a dataset or snapshot another name.
     Rename {
@@ -536,6 +583,8 @@ pub enum Reply {
     Mounts(Vec<MountRow>),
     /// The history.
     History(Vec<HistoryRow>),
+    /// Tags on snapshots.
+    Holds(Vec<HoldRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
     /// Slots.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pool::Entry;
+use pool::{Entry, Reach};
 
-use crate::api::{Failure, FailureKind, Props};
+use crate::api::{Failure, FailureKind, HoldRow, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::mounts::Unmounted;
@@ -70,15 +70,16 @@ impl Daemon {
     pub(crate) fn destroy(
         self: &Arc<Self>,
         name: &str,
-        recursive: bool,
+        reach: Reach,
         force: bool,
         dry_run: bool,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
-        let imported = self.pool_of(name)?;
+        // It may stand for several snapshots.
+        let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+        let imported = self.pool_of(dataset)?;
         let _admin = imported.lock()?;
-        let entry = imported.pool.find(name)?;
-        let doomed = imported.pool.doomed(name, recursive)?;
+        let doomed = imported.pool.doomed(name, reach)?;
         if dry_run {
             return doomed
                 .iter()
@@ -86,13 +87,11 @@ impl Daemon {
                 .collect();
         }
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
-        if entry.is_snapshot() {
-            imported.close_snapshots(&ids);
-        }
+        imported.close_snapshots(&ids);
         let unmounted = self.unmount_all(&imported, &ids, force)?;
         let destroyed = imported
             .pool
-            .destroy_dataset(name, recursive, &context.origin());
+            .destroy_dataset(name, reach, &context.origin());
         let gone = match destroyed {
             Ok(gone) => gone,
             Err(error) => {
@@ -288,6 +287,66 @@ impl Daemon {
             failures.extend(self.mount_automatic(imported, &waiting, context.caller()));
         }
         all_done(changed, failures, context)
+    }
+
+    pub(crate) fn hold(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, names) in self.by_pool(names)? {
+            let _admin = imported.lock()?;
+            let origin = context.origin();
+            imported.pool.hold(&names, tag, recursive, &origin)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, names) in self.by_pool(names)? {
+            let _admin = imported.lock()?;
+            let origin = context.origin();
+            imported.pool.release(&names, tag, recursive, &origin)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<HoldRow>> {
+        let mut rows = Vec::new();
+        for (imported, names) in self.by_pool(names)? {
+            let holds = imported.pool.holds(&names, recursive)?;
+            rows.extend(holds.into_iter().map(|hold| HoldRow {
+                name: hold.snapshot,
+                tag: hold.tag,
+                time: hold.time,
+            }));
+        }
+        Ok(rows)
+    }
+
+    /// Names of snapshots, or what stands for several, by pool.
+    fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<Imported>, Vec<String>)>> {
+        let mut all: Vec<(Arc<Imported>, Vec<String>)> = Vec::new();
+        for name in names {
+            let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+            let imported = self.pool_of(dataset)?;
+            match all
+                .iter_mut()
+                .find(|(known, _)| Arc::ptr_eq(known, &imported))
+            {
+                Some((_, names)) => names.push(name.clone()),
+                None => all.push((imported, vec![name.clone()])),
+            }
+        }
+        Ok(all)
     }
 
     pub(crate) fn snapshot(

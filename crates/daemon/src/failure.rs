@@ -84,7 +84,9 @@ impl From<pool::Error> for Failure {
             E::UnknownFeatures { .. } => FailureKind::TooNew,
             E::Destroyed { .. } | E::NoSuchDataset { .. } => FailureKind::NotFound,
             E::Exists { .. } => FailureKind::Exists,
-            E::Busy { .. } | E::HasDependents { .. } => FailureKind::Busy,
+            E::Busy { .. } | E::HasDependents { .. } | E::HasClones { .. } | E::Held { .. } => {
+                FailureKind::Busy
+            }
             E::BadName { .. } | E::Refused { .. } | E::Device { .. } => FailureKind::Usage,
             E::OtherHistory { .. } => FailureKind::Device,
             _ => FailureKind::Other,

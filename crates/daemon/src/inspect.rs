@@ -224,6 +224,13 @@ fn describe(finding: &Finding) -> String {
                 at(segment)
             )
         }
+        Finding::Deadlist {
+            name,
+            missing,
+            surplus,
+        } => format!(
+            "the deadlist of {name} lacks {missing} things that died, and has {surplus} that did not"
+        ),
         Finding::Unreadable { what, why } => format!("{what} cannot be read: {why}"),
     }
 }

@@ -7,6 +7,7 @@ mod anchor;
 pub mod api;
 mod candidates;
 pub mod client;
+mod clones;
 mod datasets;
 mod devices;
 pub mod digits;

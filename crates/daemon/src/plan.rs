@@ -109,7 +109,7 @@ impl Plan {
 }
 
 /// The properties that are given, if they may be.
-fn checked(given: &Props) -> Result<BTreeMap<String, String>> {
+pub(crate) fn checked(given: &Props) -> Result<BTreeMap<String, String>> {
     let mut props = BTreeMap::new();
     for (key, value) in given {
         properties::check(key, value, Settable::AtCreation)?;

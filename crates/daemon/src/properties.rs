@@ -112,6 +112,8 @@ pub(crate) const COMPUTED: &[&str] = &[
     "mounted",
     "keystatus",
     "rekeydate",
+    "origin",
+    "clones",
     "usedbydataset",
     "usedbysnapshots",
     "usedbychildren",

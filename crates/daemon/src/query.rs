@@ -259,6 +259,13 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
             Ok(keyring) => Value::Time(keyring.newest().created()),
             Err(_) => Value::None,
         },
+        "origin" if entry.origin == 0 => Value::None,
+        "origin" => Value::Text(imported.pool.name_of(entry.origin)?),
+        "clones" if !is_snapshot => Value::None,
+        "clones" => match imported.pool.clones(entry.id) {
+            none if none.is_empty() => Value::None,
+            some => Value::Text(some.join(",")),
+        },
         "usedbydataset" => heads(listed.used_by_dataset),
         "usedbysnapshots" => heads(listed.used_by_snapshots),
         "usedbychildren" => heads(listed.used_by_children),

@@ -4,12 +4,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use keys::Secret;
-use pool::Origin;
+use pool::{Origin, Reach};
 use vfs::Caller;
 
 use crate::api::{
     API_VERSION, Answer, Ask, Command, DaemonReport, Failure, FailureKind, Reply, Request,
 };
+use crate::clones::CloneOf;
 use crate::failure::Result;
 use crate::keycommands::unloaded_roots;
 use crate::keyholder::Asker;
@@ -197,11 +198,18 @@ impl Daemon {
             Command::Destroy {
                 name,
                 recursive,
+                clones,
                 force,
                 dry_run,
-            } => self
-                .destroy(&name, recursive, force, dry_run, context)
-                .map(Reply::Names),
+            } => {
+                let reach = if clones {
+                    Reach::Clones
+                } else {
+                    recursive.into()
+                };
+                self.destroy(&name, reach, force, dry_run, context)
+                    .map(Reply::Names)
+            }
             Command::Rename { from, to } => self.rename(&from, &to, context).map(done),
             Command::Get {
                 names,
@@ -230,6 +238,47 @@ impl Daemon {
                 recursive,
                 force,
             } => self.rollback(&name, recursive, force, context).map(done),
+            other => self.run_clones_and_holds(other, context),
+        }
+    }
+
+    fn run_clones_and_holds(
+        self: &Arc<Self>,
+        command: Command,
+        context: &mut Context<'_>,
+    ) -> Result<Reply> {
+        let done = |()| Reply::Nothing;
+        match command {
+            Command::Clone {
+                snapshot,
+                name,
+                props,
+                rekey,
+                parents,
+                no_mount,
+            } => {
+                let clone = CloneOf {
+                    snapshot: &snapshot,
+                    name: &name,
+                    props: &props,
+                    rekey,
+                    parents,
+                    no_mount,
+                };
+                self.clone_snapshot(&clone, context).map(done)
+            }
+            Command::Promote { name } => self.promote(&name, context).map(done),
+            Command::Hold {
+                names,
+                tag,
+                recursive,
+            } => self.hold(&names, &tag, recursive, context).map(done),
+            Command::Release {
+                names,
+                tag,
+                recursive,
+            } => self.release(&names, &tag, recursive, context).map(done),
+            Command::Holds { names, recursive } => self.holds(&names, recursive).map(Reply::Holds),
             other => self.run_mounts(other, context),
         }
     }

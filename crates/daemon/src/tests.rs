@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use keys::Secret;
-use pool::PoolState;
+use pool::{PoolState, Reach};
 
 use crate::api::{Ask, FailureKind, PoolDevices, Props};
 use crate::failure::Result;
@@ -183,7 +183,7 @@ fn a_question_without_an_answer_blocks_nobody() {
         || {
             command(|context| {
                 daemon
-                    .destroy("tank/asked", true, false, false, context)
+                    .destroy("tank/asked", Reach::Below, false, false, context)
                     .map(drop)
             })
             .unwrap()

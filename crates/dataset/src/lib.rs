@@ -22,4 +22,4 @@ pub use log::SyncMode;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
-pub use seal::{Compression, NewGeneration};
+pub use seal::{Compression, NewGeneration, Resealer};

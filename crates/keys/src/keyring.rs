@@ -107,6 +107,25 @@ impl Keyring {
         Keyring::new(self.family, wrapping, generations)
     }
 
+    /// The keyring of a clone: of these generations, those that are no younger than transaction group
+    /// `until`, under another wrapping key. So it opens what it shares, and nothing written later.
+    ///
+    /// # Errors
+    /// As [`Keyring::rewrap`]; [`Error::Keyring`] if there was no generation then.
+    pub fn for_clone(
+        &self,
+        until: u64,
+        old: &WrappingKey,
+        wrapping: Wrapping,
+        new: &WrappingKey,
+        random: &dyn Random,
+    ) -> Result<Keyring> {
+        let shared = self.generations.iter().filter(|g| g.txg() <= until);
+        let rewrap = |generation: &Generation| generation.rewrap(self.family, old, new, random);
+        let generations = shared.map(rewrap).collect::<Result<_>>()?;
+        Keyring::new(self.family, wrapping, generations)
+    }
+
     /// Adds a generation of new keys, from transaction group `txg` on, and returns them.
     ///
     /// # Errors

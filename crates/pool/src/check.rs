@@ -10,9 +10,11 @@ use std::ops::ControlFlow;
 use store::{SegmentId, UNIT};
 
 use crate::array::walk::{self, Visit};
-use crate::deadlist;
+use crate::deadlist::{self, DeadEntry};
+use crate::entry::Entry;
 use crate::error::Result;
 use crate::layout::{Place, RecordPtr};
+use crate::open::ArrayKind;
 use crate::pool::Pool;
 use crate::reap::Reap;
 use crate::space::{Bitmap, Extent};
@@ -45,6 +47,15 @@ pub enum Finding {
         segment: SegmentId,
         /// How many units of it.
         units: u32,
+    },
+    /// A deadlist does not list what died: space would be lost with it, or freed that is in use.
+    Deadlist {
+        /// Of which dataset or snapshot.
+        name: String,
+        /// How many records and nodes died and are not in it, or not where they belong.
+        missing: u64,
+        /// How many are in it and did not die.
+        surplus: u64,
     },
     /// Something cannot be read.
     Unreadable {
@@ -202,6 +213,12 @@ impl Check<'_> {
                 self.array(&name, root, (0, entry.prev_snap_txg), |_, _| Ok(()));
             }
             self.deadlist(&format!("the deadlist of {name}"), &entry.deadlist);
+            if let Err(error) = self.compare_deadlist(&name, &entry) {
+                self.report.find(Finding::Unreadable {
+                    what: format!("what died in {name}"),
+                    why: error.to_string(),
+                });
+            }
             self.claim_extents(&format!("the log of {name}"), entry.log.extents());
         }
     }
@@ -219,6 +236,56 @@ impl Check<'_> {
                 why: error.to_string(),
             }),
         }
+    }
+
+    /// Compares a deadlist with the difference between the entry and the snapshot before it.
+    fn compare_deadlist(&mut self, name: &str, entry: &Entry) -> Result<()> {
+        let disk = &self.pool.shared.disk;
+        let (before, line) = {
+            let state = self.pool.shared.state.read();
+            (state.before(entry).cloned(), state.line(entry))
+        };
+        // What is listed, less what died.
+        let mut listed: HashMap<(u64, DeadEntry), i64> = HashMap::new();
+        for (snapshot, sublist) in deadlist::sublists(disk, &entry.deadlist)? {
+            walk::each_record(disk, &sublist.root, &mut |_, chunk| {
+                for dead in deadlist::decode_chunk(&disk.clear_record(chunk)?)? {
+                    *listed.entry((snapshot, dead)).or_default() += 1;
+                }
+                Ok(())
+            })?;
+        }
+        let oldest = |birth| {
+            let mut line = line.iter().rev();
+            let oldest = line.find(|snapshot| snapshot.created_txg >= birth);
+            oldest.map_or(0, |snapshot| snapshot.id)
+        };
+        for array in ArrayKind::ALL {
+            let Some(before) = &before else { break };
+            let roots = [before, entry].map(|entry: &Entry| entry.roots[array as usize]);
+            walk::gone(disk, &roots[0], &roots[1], &mut |ptr| {
+                let key = (oldest(ptr.place.birth()), DeadEntry::new(ptr));
+                *listed.entry(key).or_default() -= 1;
+                Ok(())
+            })?;
+        }
+        let missing = listed
+            .values()
+            .filter(|n| **n < 0)
+            .map(|n| n.unsigned_abs());
+        let surplus = listed
+            .values()
+            .filter(|n| **n > 0)
+            .map(|n| n.unsigned_abs());
+        let (missing, surplus) = (missing.sum(), surplus.sum());
+        if missing > 0 || surplus > 0 {
+            self.report.find(Finding::Deadlist {
+                name: name.into(),
+                missing,
+                surplus,
+            });
+        }
+        Ok(())
     }
 
     fn reap_queue(&mut self) {

@@ -22,7 +22,7 @@ use crate::state::State;
 use crate::wire::Writer;
 
 /// A record that died.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
@@ -134,7 +134,7 @@ pub(crate) fn append(
         return Ok(());
     }
     let entry = state.entry(id)?;
-    let mut snapshots = state.snapshots(entry);
+    let mut snapshots = state.line(entry);
     snapshots.reverse();
     let mut by_snapshot: BTreeMap<u64, Vec<DeadEntry>> = BTreeMap::new();
     for dead in dead {

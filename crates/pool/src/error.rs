@@ -119,6 +119,22 @@ pub enum Error {
         /// What it has.
         what: &'static str,
     },
+    /// Clones need the snapshot.
+    #[error("{name} has clones: {clones}; use -R to destroy them too, or promote one of them")]
+    HasClones {
+        /// The snapshot.
+        name: String,
+        /// The names of the clones.
+        clones: String,
+    },
+    /// Somebody holds the snapshot.
+    #[error("{name} is held ({tags}); 'release' it first")]
+    Held {
+        /// The snapshot.
+        name: String,
+        /// The tags.
+        tags: String,
+    },
     /// The dataset is open.
     #[error("{name} is in use")]
     Busy {

@@ -153,11 +153,7 @@ impl Pool {
             listed.used = own.bytes();
             return Ok(listed);
         }
-        let shared = match state.get(entry.prev_snap) {
-            Some(snapshot) => snapshot.referenced.saturating_sub(entry.dead_bytes),
-            None => 0,
-        };
-        listed.used_by_dataset = entry.referenced.saturating_sub(shared);
+        listed.used_by_dataset = state.own_bytes(entry);
         listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
         listed.used_by_children = state
             .subtree(entry.id)

@@ -13,9 +13,11 @@
 mod array;
 mod batch;
 mod check;
+mod clones;
 mod commit;
 mod config;
 mod deadlist;
+mod destroy;
 mod devices;
 mod disk;
 mod entry;
@@ -25,6 +27,7 @@ mod faults;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod history;
+mod holds;
 mod info;
 mod keyarea;
 pub mod layout;
@@ -49,13 +52,16 @@ mod variants;
 mod wire;
 
 pub use check::{CheckReport, Finding};
+pub use clones::{NewClone, Reseal};
 pub use commit::Commit;
 pub use config::DeviceState;
+pub use destroy::Reach;
 pub use devices::DeviceInfo;
 pub use entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
 pub use env::Env;
 pub use error::{Error, Result};
 pub use history::HistoryLine;
+pub use holds::Hold as SnapshotHold;
 pub use info::{Listed, SpaceInfo, Superblock};
 pub use layout::{Identity, RECORD_MAX, RecordPtr};
 pub use lifecycle::{MakeKeyring, NewDataset, NewKeyring, Origin};

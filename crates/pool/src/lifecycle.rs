@@ -1,10 +1,9 @@
-//! Making, renaming and destroying datasets, and their properties and keys.
+//! Making and renaming datasets, and their properties and keys.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::commit::Commit;
-use crate::deadlist;
 use crate::entry::{DatasetKind, Entry, PROPERTY_MAX};
 use crate::error::{Error, Result};
 use crate::history::HistoryLine;
@@ -13,7 +12,6 @@ use crate::layout::RecordPtr;
 use crate::names::{DatasetName, NAME_MAX, check_pool_name};
 use crate::open::OpenDataset;
 use crate::pool::Pool;
-use crate::reap::{self, Reap, ReapJob};
 use crate::root::FEATURE_ROTATED;
 use crate::snapshot;
 use crate::state::State;
@@ -42,7 +40,7 @@ pub(crate) fn create_top(commit: &Commit<'_>, state: &mut State, new: NewDataset
     insert(commit, state, new, 0, "")
 }
 
-fn insert(
+pub(crate) fn insert(
     commit: &Commit<'_>,
     state: &mut State,
     new: NewDataset,
@@ -226,36 +224,6 @@ impl Pool {
         })
     }
 
-    /// What [`Pool::destroy_dataset`] would destroy.
-    pub fn doomed(&self, name: &str, recursive: bool) -> Result<Vec<Arc<Entry>>> {
-        all_doomed(&self.shared.state.read(), name, recursive)
-    }
-
-    /// Destroys a dataset or snapshot; with `recursive` also its snapshots and what is below it, or,
-    /// of a snapshot, the snapshots of the same name below. Returns the names of all that went.
-    pub fn destroy_dataset(
-        &self,
-        name: &str,
-        recursive: bool,
-        origin: &Origin,
-    ) -> Result<Vec<String>> {
-        self.shared.commit_with(|commit, state| {
-            let doomed = all_doomed(state, name, recursive)?;
-            self.check_closed(state, &doomed)?;
-            let names = doomed.iter().map(|entry| state.name_of(entry)).collect();
-            log(commit, state, origin, None);
-            for entry in &doomed {
-                log_internal(commit, state, origin, "destroy", entry);
-                if entry.is_snapshot() {
-                    snapshot::destroy(commit, state, entry.id)?;
-                } else {
-                    destroy_head(commit, state, entry.id)?;
-                }
-            }
-            Ok(names)
-        })
-    }
-
     pub(crate) fn check_closed(&self, state: &State, entries: &[Arc<Entry>]) -> Result<()> {
         let open = self.shared.open.lock();
         let busy = entries.iter().find(|entry| {
@@ -391,12 +359,12 @@ pub struct NewKeyring {
     pub done: String,
 }
 
-fn text_bytes(props: &BTreeMap<String, String>) -> usize {
+pub(crate) fn text_bytes(props: &BTreeMap<String, String>) -> usize {
     let texts = props.iter();
     texts.map(|(key, value)| key.len() + value.len() + 4).sum()
 }
 
-fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
+pub(crate) fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
     let bytes = text_bytes(props);
     let longest = props
         .iter()
@@ -412,7 +380,7 @@ fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
 }
 
 /// The parent of a dataset that does not exist yet, and the last part of its name.
-fn free_name(state: &State, name: &str) -> Result<(u64, String)> {
+pub(crate) fn free_name(state: &State, name: &str) -> Result<(u64, String)> {
     if state.find(name).is_ok() {
         return Err(Error::Exists { name: name.into() });
     }
@@ -468,69 +436,5 @@ fn check_move(state: &State, entry: &Entry, name: &str, parent: u64) -> Result<(
                 .into(),
         });
     }
-    Ok(())
-}
-
-/// What goes with a dataset or snapshot, in the order in which it goes.
-fn all_doomed(state: &State, name: &str, recursive: bool) -> Result<Vec<Arc<Entry>>> {
-    let entry = state.find(name)?;
-    if entry.is_snapshot() {
-        snapshot::same_named(state, entry, recursive)
-    } else {
-        doomed(state, entry, name, recursive)
-    }
-}
-
-/// What goes with a dataset.
-fn doomed(
-    state: &State,
-    entry: &Arc<Entry>,
-    name: &str,
-    recursive: bool,
-) -> Result<Vec<Arc<Entry>>> {
-    let dependents = |what| Error::HasDependents {
-        name: name.into(),
-        what,
-    };
-    if entry.parent == 0 {
-        return Err(Error::Refused {
-            name: name.into(),
-            reason: "it is the root of its pool; use 'pool destroy'".into(),
-        });
-    }
-    if !recursive {
-        if state.children(entry.id).next().is_some() {
-            return Err(dependents("datasets below it"));
-        }
-        if entry.prev_snap != 0 {
-            return Err(dependents("snapshots"));
-        }
-    }
-    let mut all = Vec::new();
-    for dataset in state.subtree(entry.id).into_iter().rev() {
-        let mut snapshots = state.snapshots(&dataset);
-        snapshots.reverse();
-        all.extend(snapshots);
-        all.push(dataset);
-    }
-    Ok(all)
-}
-
-/// Destroys a dataset that has no snapshots.
-fn destroy_head(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
-    let entry = state
-        .remove(id)
-        .ok_or_else(|| Error::inconsistent("dataset table", "a dataset vanished"))?;
-    let min_birth = entry.prev_snap_txg;
-    let lists = deadlist::dissolve(commit, &entry.deadlist)?;
-    let trees = entry
-        .roots
-        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
-    let lists = lists
-        .into_iter()
-        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
-    reap::enqueue(state, trees.into_iter().chain(lists));
-    commit.free_extents(entry.log.extents());
-    keyarea::discard(state, entry.keyring.clone());
     Ok(())
 }

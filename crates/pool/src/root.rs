@@ -21,9 +21,12 @@ pub(crate) const FEATURE_REDUNDANT: u64 = 8;
 /// and never taken back.
 pub(crate) const FEATURE_ROTATED: u64 = 32;
 
+/// Snapshots may have clones and holds. Set with the first, and never taken back.
+pub(crate) const FEATURE_CLONES: u64 = 64;
+
 /// The features that a pool may require and this program knows.
 pub(crate) const FEATURES_KNOWN: u64 =
-    FEATURE_SCATTERED | FEATURE_LOG | FEATURE_REDUNDANT | FEATURE_ROTATED;
+    FEATURE_SCATTERED | FEATURE_LOG | FEATURE_REDUNDANT | FEATURE_ROTATED | FEATURE_CLONES;
 
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;

@@ -1,11 +1,15 @@
-//! Snapshots: earlier states of a dataset, in a line from the oldest to the dataset itself.
+//! Snapshots: earlier states of a dataset, in a line from the oldest to the dataset itself. That of a clone
+//! goes on in the line of its origin.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::commit::Commit;
 use crate::deadlist;
+use crate::destroy::check_clones;
 use crate::entry::{DatasetKind, Entry};
 use crate::error::{Error, Result};
+use crate::holds;
 use crate::layout::RecordPtr;
 use crate::lifecycle::{Origin, log, log_internal};
 use crate::names::DatasetName;
@@ -88,6 +92,10 @@ impl Pool {
                     ),
                 });
             }
+            for snapshot in &later {
+                holds::check(state, snapshot)?;
+                check_clones(state, snapshot, &BTreeSet::new())?;
+            }
             let mut concerned = later.clone();
             concerned.push(Arc::clone(&head));
             self.check_closed(state, &concerned)?;
@@ -133,23 +141,64 @@ pub(crate) fn free_name(state: &State, name: &str, dataset: u64) -> Result<(u64,
     Ok((dataset, last.to_owned()))
 }
 
-/// A snapshot, and with `recursive` those of the same name below its dataset.
-pub(crate) fn same_named(
-    state: &State,
-    snapshot: &Arc<Entry>,
-    recursive: bool,
-) -> Result<Vec<Arc<Entry>>> {
-    if !recursive {
-        return Ok(vec![Arc::clone(snapshot)]);
+/// The snapshots that a name stands for, with `recursive` also those of the same names below their dataset:
+/// `a/b@s`, the range `a/b@s%t` from one to another (from the first or to the last, if one of them is
+/// left out), and lists of both, with commas.
+pub(crate) fn named(state: &State, name: &str, recursive: bool) -> Result<Vec<Arc<Entry>>> {
+    let (dataset, parts) = name.split_once('@').ok_or_else(|| Error::BadName {
+        name: name.into(),
+        reason: "a snapshot's name is dataset@snapshot",
+    })?;
+    let head = Arc::clone(state.find(dataset)?);
+    let heads = match recursive {
+        true => state.subtree(head.id),
+        false => vec![Arc::clone(&head)],
+    };
+    let mut all: Vec<Arc<Entry>> = Vec::new();
+    for part in parts.split(',') {
+        for of in &heads {
+            match in_range(state, of, part) {
+                // Below there need not be all that is here.
+                Err(Error::NoSuchDataset { .. }) if of.id != head.id => {}
+                found => {
+                    let known = |entry: &Arc<Entry>| all.iter().any(|e| e.id == entry.id);
+                    let new = found?.into_iter().filter(|entry| !known(entry));
+                    let new: Vec<_> = new.collect();
+                    all.extend(new);
+                }
+            }
+        }
     }
-    let heads = state.subtree(snapshot.parent);
-    Ok(heads
-        .iter()
-        .filter_map(|head| {
-            let name = format!("{}@{}", state.name_of(head), snapshot.name);
-            state.find(&name).ok().cloned()
-        })
-        .collect())
+    Ok(all)
+}
+
+/// One snapshot of a dataset, or those from one to another.
+fn in_range(state: &State, head: &Entry, part: &str) -> Result<Vec<Arc<Entry>>> {
+    let find = |snapshot: &str| {
+        let name = format!("{}@{snapshot}", state.name_of(head));
+        state.find(&name).cloned()
+    };
+    let Some((from, to)) = part.split_once('%') else {
+        return Ok(vec![find(part)?]);
+    };
+    let from = match from {
+        "" => 0,
+        from => find(from)?.created_txg,
+    };
+    let to = match to {
+        "" => u64::MAX,
+        to => find(to)?.created_txg,
+    };
+    if from > to {
+        return Err(Error::Refused {
+            name: format!("{}@{part}", state.name_of(head)),
+            reason: "the first of a range is the older one".into(),
+        });
+    }
+    let mut all = state.snapshots(head);
+    all.reverse();
+    all.retain(|snapshot| (from..=to).contains(&snapshot.created_txg));
+    Ok(all)
 }
 
 /// Makes a snapshot of a dataset as the commit leaves it.
@@ -168,6 +217,7 @@ fn create(commit: &Commit<'_>, state: &mut State, head: u64, name: &str) -> Resu
         keyring: None,
         next: head.id,
         used: 0,
+        origin: 0,
         sequence_past: 0,
         log: head.log.without_chunks(),
         props: Default::default(),
@@ -214,20 +264,25 @@ pub(crate) fn destroy(commit: &Commit<'_>, state: &mut State, id: u64) -> Result
     }
     let head = state.edit(snapshot.parent)?;
     head.used = head.used.saturating_sub(freed);
-    pass_on(commit, state, id, &next)
+    pass_on(commit, state, &snapshot, &next)
 }
 
-/// Later deadlists keep things for the destroyed snapshot: its successor has them too.
-fn pass_on(commit: &Commit<'_>, state: &mut State, gone: u64, successor: &Entry) -> Result<()> {
-    let mut at = successor.next;
-    while at != 0 {
-        let later = Arc::clone(state.entry(at)?);
-        let (deadlist, kept) = deadlist::take(commit, &later.deadlist, gone)?;
+/// Later deadlists, also those of clones, keep things for the destroyed snapshot: its successor has them
+/// too. A clone of the snapshot itself, which would have another successor, there is none.
+fn pass_on(commit: &Commit<'_>, state: &mut State, gone: &Entry, successor: &Entry) -> Result<()> {
+    let is_later = |entry: &&Arc<Entry>| {
+        entry.family == gone.family
+            && entry.id != successor.id
+            && !entry.deadlist.is_empty()
+            && (!entry.is_snapshot() || entry.created_txg > gone.created_txg)
+    };
+    let later: Vec<Arc<Entry>> = state.all().filter(is_later).cloned().collect();
+    for later in later {
+        let (deadlist, kept) = deadlist::take(commit, &later.deadlist, gone.id)?;
         if let Some(sublist) = kept {
             let deadlist = deadlist::merge(commit, &deadlist, successor.id, &sublist)?;
             state.edit(later.id)?.deadlist = deadlist;
         }
-        at = later.next;
     }
     Ok(())
 }

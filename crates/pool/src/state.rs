@@ -110,8 +110,28 @@ impl State {
                     entry.id
                 )));
             }
+            if before == 0 && !self.origin_fits(entry) {
+                let what = format!("entry {} is no clone of its origin", entry.id);
+                return Err(inconsistent(what));
+            }
         }
         Ok(())
+    }
+
+    /// Whether the first of a line goes on where its dataset was cloned from. So lines end: each
+    /// snapshot is older than the one after it.
+    fn origin_fits(&self, entry: &Entry) -> bool {
+        let Some(head) = self.get(head_id(entry)) else {
+            return false;
+        };
+        head.origin == 0
+            || self.get(head.origin).is_some_and(|origin| {
+                origin.is_snapshot()
+                    && origin.family == entry.family
+                    && origin.created_txg == entry.prev_snap_txg
+                    && (origin.created_txg < entry.created_txg || !entry.is_snapshot())
+                    && origin.parent != head.id
+            })
     }
 
     /// Whether an entry's parents lead to the root dataset.
@@ -249,15 +269,58 @@ impl State {
         all
     }
 
-    /// The snapshots of a dataset, the newest first.
-    pub(crate) fn snapshots(&self, head: &Entry) -> Vec<Arc<Entry>> {
+    /// The snapshots of a dataset, or those before a snapshot, the newest first.
+    pub(crate) fn snapshots(&self, entry: &Entry) -> Vec<Arc<Entry>> {
         let mut all = Vec::new();
-        let mut id = head.prev_snap;
+        let mut id = entry.prev_snap;
         while let Some(snapshot) = self.get(id) {
             all.push(Arc::clone(snapshot));
             id = snapshot.prev_snap;
         }
         all
+    }
+
+    /// The snapshot that an entry shares records with: the one before it, and of the first of a clone's
+    /// line the clone's origin.
+    pub(crate) fn before(&self, entry: &Entry) -> Option<&Arc<Entry>> {
+        match entry.prev_snap {
+            0 => self.get(self.get(head_id(entry))?.origin),
+            before => self.get(before),
+        }
+    }
+
+    /// All snapshots that an entry may share records with, the newest first: those of its line, and of
+    /// the lines that this goes on in.
+    pub(crate) fn line(&self, entry: &Entry) -> Vec<Arc<Entry>> {
+        let mut all: Vec<Arc<Entry>> = self.before(entry).cloned().into_iter().collect();
+        while let Some(before) = all.last().and_then(|last| self.before(last)) {
+            all.push(Arc::clone(before));
+        }
+        all
+    }
+
+    /// Bytes of an entry that nothing before it in its line has.
+    pub(crate) fn own_bytes(&self, entry: &Entry) -> u64 {
+        let before = self.before(entry).map_or(0, |before| before.referenced);
+        let shared = before.saturating_sub(entry.dead_bytes);
+        entry.referenced.saturating_sub(shared)
+    }
+
+    /// The clones of a snapshot.
+    pub(crate) fn clones(&self, snapshot: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.all()
+            .filter(move |entry| !entry.is_snapshot() && entry.origin == snapshot)
+    }
+
+    /// How many origins a dataset has, one behind the other.
+    pub(crate) fn origins(&self, head: u64) -> usize {
+        let mut count = 0;
+        let mut at = self.get(head);
+        while let Some(origin) = at.and_then(|head| self.get(head.origin)) {
+            count += 1;
+            at = self.get(origin.parent);
+        }
+        count
     }
 
     /// Datasets whose keys nothing would unwrap: they are neither key roots nor directly below a dataset

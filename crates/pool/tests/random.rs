@@ -7,6 +7,7 @@ use std::sync::Arc;
 use block::fault::{FaultClock, FaultDevice};
 use common::model::*;
 use common::*;
+use pool::Reach;
 
 fn run(seed: u64, devices: usize, steps: usize) {
     let devices = fault_devices(devices, &FaultClock::new());
@@ -40,16 +41,31 @@ fn drive(mut workload: Workload, devices: &[Arc<FaultDevice>], seed: u64, steps:
 
     // Destroying everything gives everything back.
     let top = pool.top().unwrap();
-    for listed in pool.list(top.id).unwrap().iter().rev() {
-        if listed.entry.id != top.id && pool.find(&listed.name).is_ok() {
-            pool.destroy_dataset(&listed.name, true, &origin()).unwrap();
-        }
+    destroy_others(&pool);
+    while pool.top().unwrap().origin != 0 {
+        pool.promote("tank", None, &origin()).unwrap();
     }
+    destroy_others(&pool);
+    assert_eq!(pool.list(top.id).unwrap().len(), 1);
     settle(&pool);
     assert_clean(&pool);
     let root = pool.listed_one(top.id).unwrap();
     assert_eq!(root.used, root.entry.referenced);
     assert_eq!(root.used_by_snapshots, 0);
+}
+
+/// Destroys all but the root dataset, and what that was cloned from.
+fn destroy_others(pool: &pool::Pool) {
+    let top = pool.top().unwrap().id;
+    for listed in pool.list(top).unwrap().iter().rev() {
+        if listed.entry.id == top || pool.find(&listed.name).is_err() {
+            continue;
+        }
+        let destroyed = pool.destroy_dataset(&listed.name, Reach::Clones, &origin());
+        let is_root = |error: &pool::Error| error.to_string().contains("root of its pool");
+        assert!(destroyed.is_ok() || is_root(&destroyed.unwrap_err()));
+    }
+    settle(pool);
 }
 
 /// What is used by datasets and snapshots is what their trees reach.
@@ -66,6 +82,19 @@ fn counts_add_up(pool: &pool::Pool) {
         if listed.entry.prev_snap == 0 {
             assert_eq!(listed.used_by_snapshots, 0, "{listed:?}");
         }
+        // What each of the line has and the one before it has not.
+        let mut before = match listed.entry.origin {
+            0 => 0,
+            origin => pool.entry(origin).unwrap().referenced,
+        };
+        let mut line = pool.snapshots(listed.entry.id).unwrap();
+        line.push(Arc::clone(&listed.entry));
+        let mut own = 0;
+        for entry in line {
+            own += entry.referenced - (before - entry.dead_bytes);
+            before = entry.referenced;
+        }
+        assert_eq!(listed.entry.used, own, "{listed:?}");
     }
 }
 

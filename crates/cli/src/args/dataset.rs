@@ -45,7 +45,9 @@ pub(crate) struct Create {
 /// Destroy a dataset or a snapshot
 ///
 /// On a terminal, lists what goes and asks; without one, -f is needed. A dataset with snapshots or
-/// datasets below it needs -r. The keys of what was encrypted are overwritten. No key is needed.
+/// datasets below it needs -r, and a snapshot with clones -R, which takes these too. Several snapshots are
+/// named as DATASET@FIRST%LAST, where either may be left out, and with commas. The keys of what was
+/// encrypted are overwritten. No key is needed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -56,6 +58,13 @@ EXAMPLES
   What would go with everything below it:
     strongroom destroy -r -n tank/home
 
+  Snapshots from one to another, and all up to one:
+    strongroom destroy tank/home@monday%friday
+    strongroom destroy tank/home@%friday
+
+  What was cloned of a snapshot, with it:
+    strongroom destroy -R tank/home@1
+
   In a script:
     strongroom destroy -r -f tank/home
 
@@ -64,11 +73,14 @@ JSON
 
 EXIT CODES
   1 if the answer was no; 2 if there is neither a terminal nor -f; 3 if there is no such thing;
-  5 if it is in use, or has something below it and -r is not given.")]
+  5 if it is in use, or held, has something below it and -r is not given, or clones and no -R.")]
 pub(crate) struct Destroy {
-    /// With snapshots and everything below it
+    /// With snapshots and everything below it; of a snapshot, also those of the same name below
     #[arg(short)]
     pub(crate) recursive: bool,
+    /// With all that, and with clones of what goes, wherever they are
+    #[arg(short = 'R')]
+    pub(crate) clones: bool,
     /// Do not ask, and unmount what is in use
     #[arg(short)]
     pub(crate) force: bool,

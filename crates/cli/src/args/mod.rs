@@ -5,6 +5,7 @@
 //! Examples stand below each command, because people copy them. The words and letters are those of
 //! `zpool` and `zfs` wherever these have one for the thing.
 
+mod clone;
 mod dataset;
 mod devices;
 mod key;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use clone::{Clone, Hold, Holds, Promote, Release};
 pub(crate) use dataset::{
     Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
     Type,
@@ -85,6 +87,11 @@ pub(crate) enum Command {
     Unmount(Unmount),
     Snapshot(Snapshot),
     Rollback(Rollback),
+    Clone(Clone),
+    Promote(Promote),
+    Hold(Hold),
+    Holds(Holds),
+    Release(Release),
     #[command(subcommand)]
     Key(Key),
     Keygen(Keygen),

@@ -23,6 +23,7 @@ pub(super) fn destroy(args: Destroy, session: &mut Session) -> Result {
     let ask = |dry_run| Command::Destroy {
         name: args.name.clone(),
         recursive: args.recursive,
+        clones: args.clones,
         force: args.force,
         dry_run,
     };

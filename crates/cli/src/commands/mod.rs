@@ -4,6 +4,7 @@
 //! fails, and a closed pipe is dealt with in one place.
 
 mod anchor;
+mod clone;
 mod dataset;
 mod devices;
 mod generate;
@@ -75,6 +76,11 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Unmount(args) => mount::unmount(args, session),
         Command::Snapshot(args) => dataset::snapshot(args, session),
         Command::Rollback(args) => dataset::rollback(args, session),
+        Command::Clone(args) => clone::clone(args, session),
+        Command::Promote(args) => clone::promote(args, session),
+        Command::Hold(args) => clone::hold(args, session),
+        Command::Holds(args) => clone::holds(args, session),
+        Command::Release(args) => clone::release(args, session),
         Command::Key(args) => key::run(args, session),
         Command::Keygen(args) => key::keygen(&args),
         Command::Inspect(args) => inspect::run(args, session),

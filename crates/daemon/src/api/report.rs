@@ -240,6 +240,17 @@ pub struct KeyRow {
     pub keysource: String,
 }
 
+/// A tag on a snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HoldRow {
+    /// The snapshot.
+    pub name: String,
+    /// The tag.
+    pub tag: String,
+    /// Seconds since 1970.
+    pub time: u64,
+}
+
 /// A way to the key of a dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SlotRow {

@@ -64,6 +64,13 @@ impl Keys {
         let (number, generation) = self.0.last_key_value().expect("never empty");
         (*number, generation)
     }
+
+    /// The generation that made a dataset seal.
+    fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<&Generation> {
+        let mut generations = self.0.values().rev();
+        let made = generations.find(|g| cipher::eq(&dataset_seal(&g.seal, input), seal));
+        made.map(Arc::as_ref)
+    }
 }
 
 /// What is sealed. The associated data names it, so that one kind is not taken for another.
@@ -280,11 +287,29 @@ impl Sealer {
     /// Whether a dataset seal is one of ours. What was sealed before a rotation, as snapshots are, has
     /// the seal of an older generation.
     pub(crate) fn is_sealed(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
-        let Some(keys) = self.keys() else {
-            return true;
-        };
-        let mut generations = keys.0.values().rev();
-        generations.any(|generation| cipher::eq(&dataset_seal(&generation.seal, input), seal))
+        self.keys()
+            .is_none_or(|keys| keys.sealer_of(input, seal).is_some())
+    }
+}
+
+/// Makes seals over what another dataset takes over.
+pub struct Resealer(Sealer);
+
+impl Resealer {
+    /// With the keys of the keyring that it is taken over with.
+    ///
+    /// # Errors
+    /// [`keys::Error::LockLimit`] or [`keys::Error::Memory`].
+    pub fn new(family: u64, keys: Vec<DataKeys>) -> keys::Result<Resealer> {
+        Sealer::new(family, keys).map(Resealer)
+    }
+
+    /// The seal over `new`; `None` if `seal` is not one over `old`. It is of the same generation, which
+    /// whoever may take it over next has too.
+    pub fn reseal(&self, old: &SealInput, seal: &[u8; 32], new: &SealInput) -> Option<[u8; 32]> {
+        let keys = self.0.keys()?;
+        let generation = keys.sealer_of(old, seal)?;
+        Some(dataset_seal(&generation.seal, new))
     }
 }
 

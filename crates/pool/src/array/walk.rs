@@ -132,6 +132,60 @@ pub(crate) fn next(disk: &Disk, root: &RecordPtr, from: u64) -> Result<Option<(u
     })
 }
 
+/// Shows the records and nodes of an older state of an array that a newer one has not in their places.
+/// What both have is not descended into.
+pub(crate) fn gone(
+    disk: &Disk,
+    older: &RecordPtr,
+    newer: &RecordPtr,
+    each: &mut dyn FnMut(&RecordPtr) -> Result<()>,
+) -> Result<()> {
+    check_root(older)?;
+    check_root(newer)?;
+    let mut newer = *newer;
+    // A tree that grew has the older root, or what became of it, at its left edge.
+    while !older.is_empty() && newer.level() > older.level() {
+        newer = disk.node(&newer, newer.level(), 0)?.children[0];
+    }
+    let mut left = disk.units();
+    gone_below(disk, older, &newer, 0, &mut left, each)
+}
+
+fn gone_below(
+    disk: &Disk,
+    older: &RecordPtr,
+    newer: &RecordPtr,
+    first: u64,
+    left: &mut u64,
+    each: &mut dyn FnMut(&RecordPtr) -> Result<()>,
+) -> Result<()> {
+    if older.is_empty() || older == newer {
+        return Ok(());
+    }
+    *left = left.checked_sub(1).ok_or_else(too_many)?;
+    each(older)?;
+    let level = older.level();
+    if level == 0 {
+        return Ok(());
+    }
+    let children = disk.node(older, level, first)?;
+    // A tree that has become lower has its root where an only child was.
+    let others = match newer.level() {
+        same if same == level => Some(disk.node(newer, level, first)?),
+        _ => None,
+    };
+    for (index, child) in children.children.iter().enumerate() {
+        let other = match &others {
+            Some(node) => node.children[index],
+            None if index == 0 && first == 0 => *newer,
+            None => RecordPtr::EMPTY,
+        };
+        let child_first = first + index as u64 * coverage(level - 1);
+        gone_below(disk, child, &other, child_first, left, each)?;
+    }
+    Ok(())
+}
+
 /// Whether the array still has this record or node where `slot` is.
 pub(crate) fn contains(
     disk: &Disk,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice};
 use pool::{
-    ArrayKind, DatasetKind, DeviceState, Env, Identity, NewDataset, OpenDataset, Origin, Pool,
-    ReserveFor, Result,
+    ArrayKind, DatasetKind, DeviceState, Env, Identity, NewClone, NewDataset, OpenDataset, Origin,
+    Pool, ReserveFor, Result,
 };
 use store::{CreateOptions, DeviceStore, NewMember, Store};
 
@@ -68,6 +68,17 @@ pub fn new_dataset(guid: u64) -> NewDataset {
         keyring: None,
         is_key_root: false,
         props: BTreeMap::new(),
+    }
+}
+
+pub fn new_clone(guid: u64) -> NewClone {
+    NewClone {
+        guid,
+        keyring: None,
+        is_key_root: false,
+        reseal: None,
+        props: BTreeMap::new(),
+        is_rekeyed: false,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, OpenDataset, Pool, ReserveFor};
+use pool::{ArrayKind, OpenDataset, Pool, Reach, ReserveFor};
 
 use super::*;
 
@@ -16,6 +16,109 @@ pub struct Model {
     pub datasets: BTreeMap<String, Arrays>,
     /// The snapshots of each dataset, the oldest first.
     pub snapshots: BTreeMap<String, Vec<(String, Arrays)>>,
+    /// The origin of each clone.
+    pub origins: BTreeMap<String, String>,
+}
+
+impl Model {
+    fn subtree(&self, name: &str) -> Vec<String> {
+        let below = format!("{name}/");
+        let is_in = |other: &&String| *other == name || other.starts_with(&below);
+        self.datasets.keys().filter(is_in).cloned().collect()
+    }
+
+    /// The whole names of the snapshots of a dataset.
+    fn snapshots_of(&self, name: &str) -> Vec<String> {
+        let all = self.snapshots.get(name).into_iter().flatten();
+        all.map(|(snapshot, _)| format!("{name}@{snapshot}"))
+            .collect()
+    }
+
+    /// Takes datasets and snapshots away, and with `clones` what was cloned of them; false if something
+    /// stands in the way.
+    fn destroy(&mut self, heads: &[String], snapshots: &[String], clones: bool) -> bool {
+        let mut heads: Vec<String> = heads.to_vec();
+        let mut snapshots: Vec<String> = snapshots.to_vec();
+        let mut at = 0;
+        loop {
+            for head in &heads {
+                for snapshot in self.snapshots_of(head) {
+                    if !snapshots.contains(&snapshot) {
+                        snapshots.push(snapshot);
+                    }
+                }
+            }
+            let Some(snapshot) = snapshots.get(at) else {
+                break;
+            };
+            at += 1;
+            for (clone, origin) in &self.origins {
+                if origin != snapshot || heads.contains(clone) {
+                    continue;
+                }
+                if !clones || clone == "tank" {
+                    return false;
+                }
+                for below in self.subtree(clone) {
+                    if !heads.contains(&below) {
+                        heads.push(below);
+                    }
+                }
+            }
+        }
+        for snapshot in snapshots {
+            let (head, last) = snapshot.split_once('@').unwrap();
+            let of_head = self.snapshots.get_mut(head).unwrap();
+            of_head.retain(|(name, _)| name != last);
+        }
+        for head in heads {
+            self.datasets.remove(&head);
+            self.snapshots.remove(&head);
+            self.origins.remove(&head);
+        }
+        true
+    }
+
+    fn promote(&mut self, clone: &str) {
+        let origin = self.origins.remove(clone).unwrap();
+        let (owner, last) = origin.split_once('@').unwrap();
+        let of_owner = self.snapshots.get_mut(owner).unwrap();
+        let end = of_owner.iter().position(|(name, _)| name == last).unwrap() + 1;
+        let mut moved: Vec<_> = of_owner.drain(..end).collect();
+        let renamed: Vec<(String, String)> = moved
+            .iter()
+            .map(|(name, _)| (format!("{owner}@{name}"), format!("{clone}@{name}")))
+            .collect();
+        let own = self.snapshots.entry(clone.into()).or_default();
+        moved.append(own);
+        *own = moved;
+        if let Some(above) = self.origins.remove(owner) {
+            self.origins.insert(clone.into(), above);
+        }
+        self.origins.insert(owner.into(), origin.clone());
+        for value in self.origins.values_mut() {
+            if let Some((_, new)) = renamed.iter().find(|(old, _)| old == value) {
+                value.clone_from(new);
+            }
+        }
+    }
+
+    fn rename(&mut self, old: &str, new: &str) {
+        let arrays = self.datasets.remove(old).unwrap();
+        self.datasets.insert(new.into(), arrays);
+        if let Some(snapshots) = self.snapshots.remove(old) {
+            self.snapshots.insert(new.into(), snapshots);
+        }
+        if let Some(origin) = self.origins.remove(old) {
+            self.origins.insert(new.into(), origin);
+        }
+        let prefix = format!("{old}@");
+        for value in self.origins.values_mut() {
+            if let Some(last) = value.strip_prefix(&prefix) {
+                *value = format!("{new}@{last}");
+            }
+        }
+    }
 }
 
 pub struct Workload {
@@ -58,7 +161,7 @@ impl Workload {
     /// One random step. True if everything so far is durable now.
     pub fn step(&mut self) -> bool {
         let name = self.pick_dataset();
-        match self.dice.below(40) {
+        match self.dice.below(43) {
             0..=19 => self.put(&name),
             20..=24 => self.punch(&name),
             25 => self.create(&name),
@@ -67,6 +170,8 @@ impl Workload {
             29 => self.rollback(&name),
             30 => self.destroy(&name),
             31 => self.rename(&name),
+            32..=33 => self.clone(&name),
+            34 => self.promote(),
             _ => {
                 self.pool.commit().unwrap();
                 true
@@ -182,16 +287,90 @@ impl Workload {
         true
     }
 
-    fn destroy_snapshot(&mut self, name: &str) -> bool {
-        let count = self.model.snapshots.get(name).map_or(0, Vec::len) as u64;
+    fn clone(&mut self, name: &str) -> bool {
+        let snapshots = self.model.snapshots.get(name).map_or(0, Vec::len) as u64;
+        if snapshots == 0 {
+            return false;
+        }
+        let index = self.dice.below(snapshots) as usize;
+        let (snapshot, arrays) = self.model.snapshots[name][index].clone();
+        let above = self.pick_dataset();
+        let number = self.number();
+        let clone = format!("{above}/c{number}");
+        if clone.len() > 60 {
+            return false;
+        }
+        let origin_name = format!("{name}@{snapshot}");
+        let new = new_clone(100_000 + number);
+        let made = self
+            .pool
+            .clone_snapshot(&origin_name, &clone, new, &origin());
+        if has_room(made) {
+            self.model.datasets.insert(clone.clone(), arrays);
+            self.model.origins.insert(clone, origin_name);
+        }
+        true
+    }
+
+    fn promote(&mut self) -> bool {
+        let count = self.model.origins.len() as u64;
         if count == 0 {
             return false;
         }
         let index = self.dice.below(count) as usize;
-        let (snapshot, _) = self.model.snapshots.get_mut(name).unwrap().remove(index);
-        self.pool
-            .destroy_dataset(&format!("{name}@{snapshot}"), false, &origin())
-            .unwrap();
+        let clone = self.model.origins.keys().nth(index).unwrap().clone();
+        if has_room(self.pool.promote(&clone, None, &origin())) {
+            self.model.promote(&clone);
+        }
+        true
+    }
+
+    /// Destroys a name that stands for these, if the model says that it can be.
+    fn destroy_named(&mut self, name: &str, heads: &[String], snapshots: &[String]) {
+        let clones = self.dice.below(2) == 0;
+        let reach = match (clones, heads.is_empty()) {
+            (true, _) => Reach::Clones,
+            (false, true) => Reach::Named,
+            (false, false) => Reach::Below,
+        };
+        let mut after = self.model.clone();
+        let can_be = after.destroy(heads, snapshots, clones);
+        if can_be {
+            let stay = |name: &String, _: &mut _| after.datasets.contains_key(name);
+            self.open.retain(stay);
+            self.model = after;
+        }
+        let result = self.pool.destroy_dataset(name, reach, &origin());
+        assert_eq!(result.is_ok(), can_be, "{name} {reach:?}: {result:?}");
+    }
+
+    fn destroy_snapshot(&mut self, name: &str) -> bool {
+        let all = self.model.snapshots_of(name);
+        if all.is_empty() {
+            return false;
+        }
+        let from = self.dice.below(all.len() as u64) as usize;
+        let to = match self.dice.below(3) {
+            0 => from + self.dice.below((all.len() - from) as u64) as usize,
+            _ => from,
+        };
+        let last = |at: usize| all[at].split_once('@').unwrap().1;
+        let target = match to == from {
+            true => all[from].clone(),
+            false => format!("{name}@{}%{}", last(from), last(to)),
+        };
+        // With clones the snapshots of the same names below would go as well; there are none of them
+        // but where a snapshot was recursive.
+        let recursive = self.model.snapshots.iter().any(|(other, snapshots)| {
+            other.starts_with(&format!("{name}/"))
+                && snapshots
+                    .iter()
+                    .any(|(s, _)| (from..=to).any(|at| s == last(at)))
+        });
+        if recursive {
+            return false;
+        }
+        self.destroy_named(&target, &[], &all[from..=to]);
         true
     }
 
@@ -201,37 +380,26 @@ impl Workload {
             return false;
         }
         let keep = self.dice.below(count) as usize + 1;
-        self.open.remove(name);
-        let snapshots = self.model.snapshots.get_mut(name).unwrap();
-        snapshots.truncate(keep);
-        let (snapshot, arrays) = snapshots.last().unwrap().clone();
-        self.pool
-            .rollback(&format!("{name}@{snapshot}"), true, &origin())
-            .unwrap();
-        self.model.datasets.insert(name.into(), arrays);
+        let all = self.model.snapshots_of(name);
+        let can_be = self.model.destroy(&[], &all[keep..], false);
+        if can_be {
+            self.open.remove(name);
+        }
+        let result = self.pool.rollback(&all[keep - 1], true, &origin());
+        assert_eq!(result.is_ok(), can_be, "{name}: {result:?}");
+        if can_be {
+            let (_, arrays) = self.model.snapshots[name].last().unwrap().clone();
+            self.model.datasets.insert(name.into(), arrays);
+        }
         true
-    }
-
-    fn subtree(&self, name: &str) -> Vec<String> {
-        let below = format!("{name}/");
-        self.model
-            .datasets
-            .keys()
-            .filter(|other| *other == name || other.starts_with(&below))
-            .cloned()
-            .collect()
     }
 
     fn destroy(&mut self, name: &str) -> bool {
         if name == "tank" {
             return false;
         }
-        for gone in self.subtree(name) {
-            self.open.remove(&gone);
-            self.model.datasets.remove(&gone);
-            self.model.snapshots.remove(&gone);
-        }
-        self.pool.destroy_dataset(name, true, &origin()).unwrap();
+        let heads = self.model.subtree(name);
+        self.destroy_named(name, &heads, &[]);
         true
     }
 
@@ -242,13 +410,9 @@ impl Workload {
         let (above, _) = name.rsplit_once('/').unwrap();
         let new = format!("{above}/r{}", self.number());
         self.pool.rename(name, &new, &origin()).unwrap();
-        for old in self.subtree(name) {
+        for old in self.model.subtree(name) {
             let renamed = old.replacen(name, &new, 1);
-            let arrays = self.model.datasets.remove(&old).unwrap();
-            self.model.datasets.insert(renamed.clone(), arrays);
-            if let Some(snapshots) = self.model.snapshots.remove(&old) {
-                self.model.snapshots.insert(renamed.clone(), snapshots);
-            }
+            self.model.rename(&old, &renamed);
             if let Some(dataset) = self.open.remove(&old) {
                 self.open.insert(renamed, dataset);
             }
@@ -293,6 +457,12 @@ pub fn read_pool(pool: &Pool) -> Model {
             None => {
                 model.datasets.insert(listed.name, arrays);
             }
+        }
+    }
+    for listed in pool.list(pool.top().unwrap().id).unwrap() {
+        if listed.entry.origin != 0 {
+            let origin = pool.name_of(listed.entry.origin).unwrap();
+            model.origins.insert(listed.name, origin);
         }
     }
     model.snapshots.retain(|_, snapshots| !snapshots.is_empty());

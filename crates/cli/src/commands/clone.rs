@@ -1,0 +1,58 @@
+//! Clones, and the tags that keep snapshots.
+
+use daemon::api::{self, HoldRow};
+
+use super::{Outcome, Result, call_quiet};
+use crate::args::{Clone, Hold, Holds, Promote, Release};
+use crate::session::{Session, answer};
+use crate::show::table::{self, Column};
+use crate::show::{json, time};
+
+pub(super) fn clone(args: Clone, session: &mut Session) -> Result {
+    let command = api::Command::Clone {
+        snapshot: args.snapshot,
+        name: args.name,
+        props: args.props,
+        rekey: args.rekey,
+        parents: args.parents,
+        no_mount: args.no_mount,
+    };
+    call_quiet(session, command)
+}
+
+pub(super) fn promote(args: Promote, session: &mut Session) -> Result {
+    call_quiet(session, api::Command::Promote { name: args.name })
+}
+
+pub(super) fn hold(args: Hold, session: &mut Session) -> Result {
+    let command = api::Command::Hold {
+        names: args.names,
+        tag: args.tag,
+        recursive: args.recursive,
+    };
+    call_quiet(session, command)
+}
+
+pub(super) fn release(args: Release, session: &mut Session) -> Result {
+    let command = api::Command::Release {
+        names: args.names,
+        tag: args.tag,
+        recursive: args.recursive,
+    };
+    call_quiet(session, command)
+}
+
+pub(super) fn holds(args: Holds, session: &mut Session) -> Result {
+    let command = api::Command::Holds {
+        names: args.names,
+        recursive: args.recursive,
+    };
+    let rows = answer!(session.call(command)?, Holds)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let heads = ["NAME", "TAG", "TIMESTAMP"].map(Column::left);
+    let cells = |row: HoldRow| vec![row.name, row.tag, time::second(row.time)];
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}

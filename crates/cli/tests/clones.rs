@@ -1,0 +1,258 @@
+//! Clones: what they share and what they write, with keys of their own or inherited, whoever owns the
+//! snapshots and whatever is destroyed.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::*;
+
+struct Bench {
+    place: Place,
+}
+
+impl Bench {
+    /// A pool with an encrypted dataset `tank/a`, mounted, with a snapshot.
+    fn new() -> Option<Bench> {
+        if !can_mount() {
+            return None;
+        }
+        let place = Place::new();
+        for name in ["a", "b", "c"] {
+            place.ok(&format!("keygen {}", place.arg(name)));
+        }
+        let bench = Bench { place };
+        bench.ok(&format!(
+            "pool create -s 64M -m {} tank {}",
+            bench.place.arg("mnt"),
+            bench.place.arg("tank.pool")
+        ));
+        let key = bench.key("a");
+        bench.ok(&format!("create -o encryption=on -o {key} tank/a"));
+        bench.write("a", "shared", &"s".repeat(200_000));
+        bench.write("a", "gone", &"g".repeat(100_000));
+        bench.ok("snapshot tank/a@1");
+        fs::remove_file(bench.file("a", "gone")).unwrap();
+        bench.write("a", "later", "later");
+        Some(bench)
+    }
+
+    fn ok(&self, line: &str) -> String {
+        self.place.ok(line)
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("keysource=raw,file://{}", self.place.arg(name))
+    }
+
+    fn file(&self, dataset: &str, name: &str) -> PathBuf {
+        self.place.path("mnt").join(dataset).join(name)
+    }
+
+    fn write(&self, dataset: &str, name: &str, text: &str) {
+        fs::write(self.file(dataset, name), text).unwrap();
+    }
+
+    fn read(&self, dataset: &str, name: &str) -> Option<String> {
+        fs::read_to_string(self.file(dataset, name)).ok()
+    }
+
+    /// What a clone of the snapshot begins with.
+    fn begins_as_the_snapshot(&self, clone: &str) {
+        assert_eq!(self.read(clone, "shared"), Some("s".repeat(200_000)));
+        assert_eq!(self.read(clone, "gone"), Some("g".repeat(100_000)));
+        assert_eq!(self.read(clone, "later"), None);
+    }
+
+    /// Everything closed, exported and imported, with all keys loaded again; and nothing is wrong.
+    fn again(&self) {
+        self.ok("unmount -a");
+        self.ok("key unload -a");
+        self.ok("pool export tank");
+        let file = self.place.arg("tank.pool");
+        self.ok(&format!("pool import -N -d {file} tank"));
+        self.ok("inspect --check tank");
+        self.ok("mount -a -l");
+    }
+}
+
+#[test]
+fn each_writes_for_itself() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
+    bench.ok("clone -K tank/a@1 tank/a/c");
+    for clone in ["b", "a/c"] {
+        bench.begins_as_the_snapshot(clone);
+        bench.write(clone, "own", clone);
+        let file = bench.file(clone, "shared");
+        let file = fs::File::options().write(true).open(file).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"changed", 150_000).unwrap();
+    }
+    bench.again();
+    assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));
+    assert_eq!(bench.read("a", "own"), None);
+    for clone in ["b", "a/c"] {
+        assert_eq!(bench.read(clone, "own"), Some(clone.into()));
+        let shared = bench.read(clone, "shared").unwrap();
+        assert_eq!(&shared[149_999..150_008], "schangeds");
+        assert_eq!(bench.read(clone, "later"), None);
+    }
+    // A clone of a clone; and only its own key is needed.
+    bench.ok("snapshot tank/b@2");
+    bench.ok(&format!("clone -o {} tank/b@2 tank/d", bench.key("c")));
+    bench.ok("unmount -a");
+    bench.ok("key unload -a");
+    bench.ok("key load tank/d");
+    bench.ok("mount tank/d");
+    assert_eq!(bench.read("d", "own"), Some("b".into()));
+    // What it was made of cannot go, and all goes with it.
+    for (line, clone) in [
+        ("destroy -f tank/a@1", "tank/b"),
+        ("destroy -f -r tank/b", "tank/d"),
+        ("destroy -f -r tank/a", "tank/b"),
+    ] {
+        let said = bench.place.fails(line, BUSY);
+        assert!(said.contains(clone), "{said}");
+    }
+    bench.ok("destroy -f -R tank/a@1");
+    assert_eq!(bench.ok("list -H -o name -t all"), "tank\ntank/a\n");
+    bench.ok("inspect --check tank");
+}
+
+#[test]
+fn whoever_owns_the_snapshots_opens_them() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("key rotate tank/a");
+    bench.ok("snapshot tank/a@2");
+    bench.ok(&format!("clone -K -o {} tank/a@2 tank/b", bench.key("b")));
+    bench.write("b", "own", "own");
+    bench.write("a", "later", "even later");
+    bench.ok("snapshot tank/a@3");
+    bench.ok("snapshot tank/b@own");
+    // While both are mounted and one is looked into.
+    let then = |dataset: &str, snapshot: &str, name: &str| {
+        bench.read(dataset, &format!(".snapshot/{snapshot}/{name}"))
+    };
+    assert!(then("a", "1", "gone").is_some());
+    for _ in 0..2 {
+        bench.ok("promote tank/b");
+        assert_eq!(
+            bench.ok("list -H -o name,origin -t all -r tank"),
+            "tank\t-\ntank/a\ttank/b@2\ntank/a@3\t-\ntank/b\t-\ntank/b@1\t-\ntank/b@2\t-\n\
+             tank/b@own\t-\n"
+        );
+        assert_eq!(then("b", "1", "gone"), Some("g".repeat(100_000)));
+        assert_eq!(then("b", "2", "later"), Some("later".into()));
+        assert_eq!(then("b", "own", "own"), Some("own".into()));
+        assert_eq!(then("a", "3", "later"), Some("even later".into()));
+        assert_eq!(then("a", "1", "gone"), None);
+        bench.again();
+        assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));
+        assert_eq!(then("b", "1", "gone"), Some("g".repeat(100_000)));
+        bench.ok("promote tank/a");
+        assert_eq!(then("a", "1", "gone"), Some("g".repeat(100_000)));
+        bench.again();
+        assert_eq!(then("a", "2", "later"), Some("later".into()));
+        assert_eq!(bench.read("b", "own"), Some("own".into()));
+    }
+    // The one that it came from can go, and with it the key of that.
+    bench.ok("promote tank/b");
+    bench.ok("destroy -f -r tank/a");
+    fs::remove_file(bench.place.path("a")).unwrap();
+    bench.again();
+    assert_eq!(then("b", "1", "gone"), Some("g".repeat(100_000)));
+    bench.ok("rollback -r tank/b@1");
+    bench.begins_as_the_snapshot("b");
+    bench.write("b", "after", "after");
+    bench.again();
+    assert_eq!(bench.read("b", "after"), Some("after".into()));
+    // What is left of the key that encrypted the shared part, in the keyring of the clone, is enough.
+    bench.ok("destroy -f tank/b@1");
+    bench.ok("inspect --check tank");
+}
+
+/// The inherited keys of clones, after whatever moves (as those that OpenZFS lost, issues 12000 and 12614).
+#[test]
+fn inherited_keys_of_clones_stay_with_someone_above() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok(&format!(
+        "create -o encryption=on -o {} tank/b",
+        bench.key("b")
+    ));
+    bench.ok("clone tank/a@1 tank/a/c");
+    bench.ok("clone tank/a@1 tank/b/c");
+    for name in ["a/c", "b/c"] {
+        bench.begins_as_the_snapshot(name);
+    }
+    // The clone owns the snapshots, and is below the dataset that has its key.
+    bench.ok("promote tank/a/c");
+    bench.again();
+    bench.begins_as_the_snapshot("a/c");
+    bench.ok("promote tank/b/c");
+    bench.again();
+    bench.begins_as_the_snapshot("b/c");
+    bench.place.fails("destroy -f tank/a", BUSY);
+    bench.place.fails("rename tank/b/c tank/c", USAGE);
+    // From one key to the other, and back.
+    bench.ok(&format!("key change -o {} tank/b/c", bench.key("c")));
+    bench.ok("rename tank/b/c tank/a/moved");
+    bench.ok("key change -i tank/a/moved");
+    bench.again();
+    bench.begins_as_the_snapshot("a/moved");
+    bench.ok("promote tank/a");
+    bench.ok("promote tank/a/c");
+    bench.ok(&format!("key change -o {} tank/a", bench.key("c")));
+    bench.again();
+    for name in ["a/moved", "a/c"] {
+        bench.begins_as_the_snapshot(name);
+    }
+    // Everything but one, which goes on with a key of its own.
+    bench.ok(&format!("key change -o {} tank/a/c", bench.key("b")));
+    bench.ok("rename tank/a/c tank/c");
+    bench.ok("destroy -f -r tank/a");
+    bench.ok("destroy -f -r tank/b");
+    bench.again();
+    bench.begins_as_the_snapshot("c");
+}
+
+/// The procedure of Solaris: what is unique to a clone goes with its key, and the origin stays.
+#[test]
+fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
+    let Some(bench) = Bench::new() else { return };
+    for line in ["set readonly=on tank/a", "snapshot tank/a@2"] {
+        bench.ok(line);
+    }
+    bench.ok(&format!("clone -K -o {} tank/a@2 tank/b", bench.key("b")));
+    bench.ok("set readonly=off tank/b");
+    bench.ok("key -K tank/a");
+    bench.ok("set readonly=off tank/a");
+    bench.write("b", "secret", &"x".repeat(50_000));
+    bench.ok("pool sync");
+    let used = |dataset: &str| -> Vec<u64> {
+        let shown = bench.ok("inspect -dddd tank");
+        let of = format!("Dataset {dataset} [");
+        let lines = shown.lines().skip_while(|line| !line.starts_with(&of));
+        let lines = lines
+            .skip(1)
+            .take_while(|line| !line.starts_with("Dataset "));
+        let txgs = lines.filter_map(|line| line.trim().strip_prefix("txg ")?.split_once(' '));
+        txgs.map(|(txg, _)| txg.parse().unwrap()).collect()
+    };
+    let (origin, clone) = (used("tank/a"), used("tank/b"));
+    assert_eq!((origin.len(), clone.len()), (2, 2));
+    assert_eq!(
+        origin[0], clone[0],
+        "what was there is under the shared key"
+    );
+    assert_ne!(origin[1], clone[1], "what is written since is not");
+    // The key that nobody knows, and away.
+    bench.ok("key -c -o keysource=raw,file:///dev/urandom tank/b");
+    bench.ok("unmount tank/b");
+    bench.ok("key -u tank/b");
+    bench.place.fails("key -l tank/b", WRONG_KEY);
+    bench.ok(&format!("key load -n {}", "tank/a"));
+    bench.ok("destroy -f tank/b");
+    bench.again();
+    assert_eq!(bench.read("a", "later"), Some("later".into()));
+}

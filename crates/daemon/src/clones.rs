@@ -1,0 +1,233 @@
+//! Clones, and which dataset owns what they share.
+
+use std::sync::{Arc, Mutex};
+
+use cipher::{Suite, SystemRandom};
+use dataset::Resealer;
+use keys::{KeySource, Keyring, Wrapping, WrappingKey};
+use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
+
+use crate::api::{Failure, FailureKind, Props};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keyholder::{OwnKey, material, new_wrapping, now_secs};
+use crate::plan::checked;
+use crate::server::{Context, first_of};
+use crate::state::{Daemon, new_guid};
+
+/// A clone to make.
+pub(crate) struct CloneOf<'a> {
+    pub(crate) snapshot: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) props: &'a Props,
+    /// With data keys of its own for what is written to it.
+    pub(crate) rekey: bool,
+    /// Make the datasets above it too.
+    pub(crate) parents: bool,
+    pub(crate) no_mount: bool,
+}
+
+impl Daemon {
+    /// Makes a clone. It is encrypted if its origin is; its key is the one of the dataset above, or its
+    /// own if that has none or `keysource` is given.
+    pub(crate) fn clone_snapshot(
+        self: &Arc<Self>,
+        clone: &CloneOf<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (imported, origin) = self.find(clone.snapshot)?;
+        if self.pool_of(clone.name)?.pool.guid() != imported.pool.guid() {
+            return Err(Failure::usage("a clone is in the pool of its snapshot"));
+        }
+        if !origin.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{}' is not a snapshot; clones are made of snapshots",
+                clone.snapshot
+            )));
+        }
+        if imported.pool.find(clone.name).is_ok() {
+            let name = clone.name.into();
+            return Err(pool::Error::Exists { name }.into());
+        }
+        let (above, _) = clone
+            .name
+            .rsplit_once('/')
+            .ok_or_else(|| Failure::usage("a clone is below a dataset: POOL/NAME"))?;
+        if clone.parents {
+            self.create(above, &Props::new(), true, clone.no_mount, context)?;
+        }
+        let mut props = checked(clone.props)?;
+        if props.contains_key("encryption") {
+            return Err(Failure::usage(
+                "a clone is encrypted as its origin; leave out encryption",
+            ));
+        }
+        let parent = imported.pool.find(above)?;
+        if parent.suite != origin.suite {
+            // It is not inherited.
+            let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
+            props.insert("encryption".into(), suite.into());
+        }
+        let mut own = None;
+        if origin.suite != 0 {
+            // Nobody is to be asked in vain.
+            imported.loaded_key(imported.key_root(&origin)?)?;
+            if parent.suite == 0 || props.contains_key("keysource") {
+                let default = KeySource::default().to_string();
+                let source = props.entry("keysource".into()).or_insert(default);
+                let source: KeySource = source.parse()?;
+                let material = material(&source, clone.name, true, context.asker)?;
+                own = Some(new_wrapping(&material)?);
+            }
+        } else if props.contains_key("keysource") || clone.rekey {
+            return Err(Failure::usage(format!(
+                "'{}' is not encrypted, and so its clones have no keys",
+                clone.snapshot
+            )));
+        }
+        let _admin = imported.lock()?;
+        let origin = imported.again(&origin, clone.snapshot)?;
+        let own_key = own.as_ref().map(|(_, key)| key.try_clone()).transpose()?;
+        let keys = match origin.suite {
+            0 => None,
+            _ => Some(imported.clone_keys(&origin, above, own, clone.rekey)?),
+        };
+        let (keyring, reseal) = keys.unzip();
+        let new = NewClone {
+            guid: new_guid(),
+            keyring,
+            is_key_root: own_key.is_some(),
+            reseal,
+            props,
+            is_rekeyed: clone.rekey,
+        };
+        let made =
+            imported
+                .pool
+                .clone_snapshot(clone.snapshot, clone.name, new, &context.origin())?;
+        if let Some(key) = own_key {
+            imported.keys.lock().insert(made.id, key);
+        }
+        if clone.no_mount {
+            return Ok(());
+        }
+        let failures = self.mount_automatic(&imported, &[made], context.caller());
+        let created = |failure: Failure| {
+            failure.context(format_args!(
+                "'{}' was created, but not mounted",
+                clone.name
+            ))
+        };
+        first_of(failures.into_iter().map(created).collect(), context)
+    }
+
+    /// Has a clone own what it shares with its origin.
+    pub(crate) fn promote(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+        let (imported, entry) = self.find(name)?;
+        let _admin = imported.lock()?;
+        let clone = imported.again(&entry, name)?;
+        let moving = imported.pool.promoted_by(name)?;
+        let reseal = match clone.suite {
+            0 => None,
+            _ => Some(imported.reseal_for(&clone, &moving)?),
+        };
+        Ok(imported.pool.promote(name, reseal, &context.origin())?)
+    }
+}
+
+impl Imported {
+    /// What makes the keyring of a clone, and its first seal.
+    fn clone_keys(
+        &self,
+        origin: &Entry,
+        above: &str,
+        own: Option<OwnKey>,
+        rekey: bool,
+    ) -> Result<(MakeKeyring, Reseal)> {
+        let old = self.loaded_key(self.key_root(origin)?)?;
+        let (wrapping, new) = match own {
+            Some(own) => own,
+            None => {
+                let parent = self.pool.find(above)?;
+                let key = self.loaded_key(self.key_root(&parent)?)?;
+                (Wrapping::Inherited { id: *key.id() }, key)
+            }
+        };
+        let ring = self.keyring(origin)?;
+        let until = origin.created_txg;
+        let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
+            let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
+            if rekey {
+                let suite = ring.newest().suite();
+                ring.rotate(new, txg, suite, now_secs(), &SystemRandom)?;
+            }
+            let resealer = Resealer::new(ring.family(), ring.open(new)?)?;
+            Ok((ring.encode(), resealer))
+        };
+        // The keyring is made before the seal.
+        let made: Arc<Mutex<Option<Resealer>>> = Arc::default();
+        let place = Arc::clone(&made);
+        let keyring: MakeKeyring = Box::new(move |txg| {
+            let (bytes, resealer) = make(txg, &old, &new).map_err(|error| error.to_string())?;
+            *place.lock().expect("nobody panics with it") = Some(resealer);
+            Ok(bytes)
+        });
+        let guid = self.pool.entry(origin.parent)?.guid;
+        let reseal: Reseal = Box::new(move |snapshot, input| {
+            let made = made.lock().expect("nobody panics with it");
+            reseal(made.as_ref(), guid, snapshot, input)
+        });
+        Ok((keyring, reseal))
+    }
+
+    /// What makes the seals of the snapshots that a clone takes over, with its keys. Refuses if it lacks
+    /// some that these need.
+    fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>]) -> Result<Reseal> {
+        let newest = &moving[0];
+        let owner = self.pool.entry(newest.parent)?;
+        let (own, theirs) = (self.keyring(clone)?, self.keyring(&owner)?);
+        let mut needed = theirs.generations().iter();
+        let lacking = needed.find(|needed| {
+            let is_needed = needed.txg() <= newest.created_txg;
+            is_needed && !has_generation(&own, needed)
+        });
+        if let Some(lacking) = lacking {
+            let (name, owner) = (self.pool.name_of(clone.id)?, self.pool.name_of(owner.id)?);
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the keyring of '{name}' has no generation {} any more, which the snapshots of \
+                     '{owner}' need that would be its",
+                    lacking.number()
+                ),
+            ));
+        }
+        let keys = own.open(&self.loaded_key(clone.key_root)?)?;
+        let resealer = Resealer::new(clone.family, keys)?;
+        Ok(Box::new(move |snapshot, input| {
+            reseal(Some(&resealer), owner.guid, snapshot, input)
+        }))
+    }
+}
+
+fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
+    let found = keyring.generation(wanted.number());
+    found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))
+}
+
+/// The new seal over a snapshot that the dataset with this guid had.
+fn reseal(
+    resealer: Option<&Resealer>,
+    guid: u64,
+    snapshot: &Entry,
+    input: &SealInput,
+) -> std::result::Result<[u8; 32], String> {
+    let old = SealInput::of(snapshot, guid);
+    let seal = resealer.and_then(|resealer| resealer.reseal(&old, &snapshot.seal, input));
+    seal.ok_or_else(|| {
+        format!(
+            "that over the snapshot '@{}' is not its own: parts of it are not of the same moment",
+            snapshot.name
+        )
+    })
+}

@@ -1,0 +1,202 @@
+//! Destroying datasets and snapshots: what goes together, in which order, and what stands in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::commit::Commit;
+use crate::deadlist;
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::holds;
+use crate::keyarea;
+use crate::lifecycle::{Origin, log, log_internal};
+use crate::pool::Pool;
+use crate::reap::{self, Reap, ReapJob};
+use crate::snapshot;
+use crate::state::{State, head_id};
+
+/// What is destroyed besides what is named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Nothing.
+    #[default]
+    Named,
+    /// Of a dataset, its snapshots and everything below it; of a snapshot, those of the same name below.
+    Below,
+    /// The same, and every clone of what goes, with everything below it.
+    Clones,
+}
+
+impl From<bool> for Reach {
+    /// Whether with everything below.
+    fn from(recursive: bool) -> Reach {
+        match recursive {
+            true => Reach::Below,
+            false => Reach::Named,
+        }
+    }
+}
+
+impl Pool {
+    /// What [`Pool::destroy_dataset`] would destroy.
+    pub fn doomed(&self, name: &str, reach: impl Into<Reach>) -> Result<Vec<Arc<Entry>>> {
+        doomed(&self.shared.state.read(), name, reach.into())
+    }
+
+    /// Destroys a dataset, or the snapshots that a name like `a/b@s`, `a/b@s%t` or `a/b@s,t` stands for.
+    /// Returns the names of all that went.
+    pub fn destroy_dataset(
+        &self,
+        name: &str,
+        reach: impl Into<Reach>,
+        origin: &Origin,
+    ) -> Result<Vec<String>> {
+        let reach = reach.into();
+        self.shared.commit_with(|commit, state| {
+            let doomed = doomed(state, name, reach)?;
+            self.check_closed(state, &doomed)?;
+            let names = doomed.iter().map(|entry| state.name_of(entry)).collect();
+            log(commit, state, origin, None);
+            for entry in &doomed {
+                log_internal(commit, state, origin, "destroy", entry);
+            }
+            for entry in &doomed {
+                if entry.is_snapshot() {
+                    snapshot::destroy(commit, state, entry.id)?;
+                } else {
+                    destroy_head(commit, state, entry.id)?;
+                }
+            }
+            Ok(names)
+        })
+    }
+}
+
+/// What goes with a name, in the order in which it goes: clones before the snapshots that they were made
+/// of, snapshots before their datasets.
+fn doomed(state: &State, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
+    let mut all = match name.contains('@') {
+        true => snapshot::named(state, name, reach >= Reach::Below)?,
+        false => with_dataset(state, name, reach)?,
+    };
+    if reach == Reach::Clones {
+        add_clones(state, &mut all)?;
+    }
+    let ids: BTreeSet<u64> = all.iter().map(|entry| entry.id).collect();
+    for snapshot in all.iter().filter(|entry| entry.is_snapshot()) {
+        holds::check(state, snapshot)?;
+        check_clones(state, snapshot, &ids)?;
+    }
+    Ok(in_order(state, all))
+}
+
+/// A dataset, and what goes with it.
+fn with_dataset(state: &State, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
+    let entry = state.find(name)?;
+    let dependents = |what| Error::HasDependents {
+        name: name.into(),
+        what,
+    };
+    check_not_top(state, entry)?;
+    if reach == Reach::Named {
+        if state.children(entry.id).next().is_some() {
+            return Err(dependents("datasets below it"));
+        }
+        if entry.prev_snap != 0 {
+            return Err(dependents("snapshots"));
+        }
+    }
+    Ok(with_everything(state, entry.id))
+}
+
+fn check_not_top(state: &State, entry: &Entry) -> Result<()> {
+    match entry.parent {
+        0 => Err(Error::Refused {
+            name: state.name_of(entry),
+            reason: "it is the root of its pool; use 'pool destroy'".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A dataset with its snapshots and everything below it.
+fn with_everything(state: &State, id: u64) -> Vec<Arc<Entry>> {
+    let heads = state.subtree(id).into_iter().rev();
+    heads
+        .flat_map(|head| {
+            let mut all = state.snapshots(&head);
+            all.push(head);
+            all
+        })
+        .collect()
+}
+
+/// Adds the clones of what goes, and theirs.
+fn add_clones(state: &State, all: &mut Vec<Arc<Entry>>) -> Result<()> {
+    let mut known: BTreeSet<u64> = all.iter().map(|entry| entry.id).collect();
+    let mut next = 0;
+    while next < all.len() {
+        let clones: Vec<Arc<Entry>> = state.clones(all[next].id).cloned().collect();
+        for clone in clones {
+            check_not_top(state, &clone)?;
+            let more = with_everything(state, clone.id).into_iter();
+            all.extend(more.filter(|entry| known.insert(entry.id)));
+        }
+        next += 1;
+    }
+    Ok(())
+}
+
+/// Refuses to destroy a snapshot that a clone needs which stays.
+pub(crate) fn check_clones(state: &State, snapshot: &Entry, doomed: &BTreeSet<u64>) -> Result<()> {
+    let stay = state.clones(snapshot.id);
+    let stay = stay.filter(|clone| !doomed.contains(&clone.id));
+    let clones: Vec<String> = stay.map(|clone| state.name_of(clone)).collect();
+    if clones.is_empty() {
+        return Ok(());
+    }
+    Err(Error::HasClones {
+        name: state.name_of(snapshot),
+        clones: clones.join(", "),
+    })
+}
+
+fn in_order(state: &State, all: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
+    let mut by_head: BTreeMap<u64, Vec<Arc<Entry>>> = BTreeMap::new();
+    let mut heads = Vec::new();
+    for entry in all {
+        let head = head_id(&entry);
+        if !by_head.contains_key(&head) {
+            heads.push(head);
+        }
+        by_head.entry(head).or_default().push(entry);
+    }
+    // Stable, so that what has no clones goes in the order in which it was found.
+    heads.sort_by_key(|head| std::cmp::Reverse(state.origins(*head)));
+    let mut ordered = Vec::new();
+    for head in heads {
+        let mut entries = by_head.remove(&head).unwrap_or_default();
+        entries.sort_by_key(|entry| (!entry.is_snapshot(), entry.created_txg));
+        ordered.extend(entries);
+    }
+    ordered
+}
+
+/// Destroys a dataset that has no snapshots.
+fn destroy_head(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
+    let entry = state
+        .remove(id)
+        .ok_or_else(|| Error::inconsistent("dataset table", "a dataset vanished"))?;
+    let min_birth = entry.prev_snap_txg;
+    let lists = deadlist::dissolve(commit, &entry.deadlist)?;
+    let trees = entry
+        .roots
+        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
+    let lists = lists
+        .into_iter()
+        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
+    reap::enqueue(state, trees.into_iter().chain(lists));
+    commit.free_extents(entry.log.extents());
+    keyarea::discard(state, entry.keyring.clone());
+    Ok(())
+}
