@@ -107,6 +107,11 @@ fn session_mirrors() {
 }
 
 #[test]
+fn session_raidz() {
+    session("raidz");
+}
+
+#[test]
 fn session_keys() {
     session("keys");
 }

@@ -392,10 +392,19 @@ pub struct Allowed {
 /// Devices that form a pool, or more of one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PoolDevices {
-    /// The members of each group.
-    pub groups: Vec<Vec<PathBuf>>,
+    /// The groups.
+    pub groups: Vec<DeviceGroup>,
     /// Those that wait.
     pub spares: Vec<PathBuf>,
+}
+
+/// Devices that hold data together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceGroup {
+    /// Which.
+    pub devices: Vec<PathBuf>,
+    /// How many of them may be lost in a group with parity; 0: all hold the same.
+    pub parity: usize,
 }
 
 /// A change to the devices of a pool. Devices of the pool are named by path or guid.

@@ -7,7 +7,7 @@ use block::{Access, BlockDevice};
 use pool::{DeviceInfo, DeviceState, Pool};
 use store::NewMember;
 
-use crate::api::{DeviceChange, Failure, FailureKind, PoolDevices};
+use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::now_secs;
@@ -81,17 +81,20 @@ impl Imported {
 
     fn add(&self, new: &PoolDevices, force: bool, context: &mut Context<'_>) -> Result<()> {
         if !force {
-            refuse_mixed(new.groups.iter().map(Vec::len).chain(widths(&self.pool)))?;
+            let known = redundancies(&self.pool);
+            refuse_mixed(known.into_iter().chain(new.groups.iter().map(redundancy)))?;
         }
         // All are opened before anything is changed.
-        let open = |paths: &Vec<PathBuf>| -> Result<Vec<NewMember>> {
+        let open = |paths: &[PathBuf]| -> Result<Vec<NewMember>> {
             paths.iter().map(|path| new_member(path, force)).collect()
         };
-        let groups: Vec<Vec<NewMember>> = new.groups.iter().map(open).collect::<Result<_>>()?;
+        let groups = new.groups.iter();
+        let groups = groups.map(|group| Ok((open(&group.devices)?, group.parity)));
+        let groups: Vec<_> = groups.collect::<Result<_>>()?;
         let spares = open(&new.spares)?;
         let origin = context.origin();
-        for group in &groups {
-            self.pool.add_group(group, &origin)?;
+        for (group, parity) in &groups {
+            self.pool.add_group(group, *parity, &origin)?;
         }
         for spare in &spares {
             self.pool.add_spare(spare, &origin)?;
@@ -164,26 +167,48 @@ fn new_member(path: &Path, force: bool) -> Result<NewMember> {
     })
 }
 
-/// How many members each group of a pool has.
-fn widths(pool: &Pool) -> Vec<usize> {
+/// How many members a group has, and how many of them are parity.
+pub(crate) type Redundancy = (usize, usize);
+
+pub(crate) fn redundancy(group: &DeviceGroup) -> Redundancy {
+    (group.devices.len(), group.parity)
+}
+
+/// Those of the groups of a pool.
+fn redundancies(pool: &Pool) -> Vec<Redundancy> {
     let mut groups = std::collections::BTreeMap::new();
     for device in pool.devices() {
         if let (Some(group), 0) = (device.group, device.replaces) {
-            *groups.entry(group).or_insert(0) += 1;
+            let (members, parity) = groups.entry(group).or_insert((0, 0));
+            *members += 1;
+            *parity = device.shape.parity();
         }
     }
     groups.into_values().collect()
 }
 
 /// A pool is as safe as its least safe group: different ones are mostly a mistake.
-pub(crate) fn refuse_mixed(mut widths: impl Iterator<Item = usize>) -> Result<()> {
-    let first = widths.next();
-    match widths.find(|width| Some(*width) != first) {
+pub(crate) fn refuse_mixed(mut groups: impl Iterator<Item = Redundancy>) -> Result<()> {
+    let Some(first) = groups.next() else {
+        return Ok(());
+    };
+    let describe = |(members, parity): Redundancy| {
+        let devices = match members {
+            1 => "1 device".into(),
+            _ => format!("{members} devices"),
+        };
+        match parity {
+            0 => devices,
+            1 => format!("{devices} with single parity"),
+            _ => format!("{devices} with double parity"),
+        }
+    };
+    match groups.find(|group| *group != first) {
         None => Ok(()),
         Some(other) => Err(Failure::usage(format!(
-            "the groups would have different redundancy, {} and {other} devices; use -f if that is \
-             what you want",
-            first.unwrap_or(0)
+            "the groups would have different redundancy, {} and {}; use -f if that is what you want",
+            describe(first),
+            describe(other)
         ))),
     }
 }

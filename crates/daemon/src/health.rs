@@ -82,6 +82,8 @@ pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow>
         }
         .into(),
         group: device.group,
+        parity: device.shape.parity(),
+        column: device.column,
         replaces: path_of(device.replaces),
         was_spare: device.was_spare,
         read: device.errors.read,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
 use pool::{Pool, PoolState, Superblock};
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, DeviceStore, NewGroup, Store};
 use vfs::Caller;
 
 use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
 use crate::candidates::{Candidate, Candidates, choose, open_store};
-use crate::devices::refuse_mixed;
+use crate::devices::{redundancy, refuse_mixed};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, now_secs};
@@ -51,11 +51,16 @@ impl Daemon {
         if self.pool(&new.name).is_ok() {
             return Err(already_imported(&new.name));
         }
-        if new.devices.groups.iter().all(Vec::is_empty) {
+        if new
+            .devices
+            .groups
+            .iter()
+            .all(|group| group.devices.is_empty())
+        {
             return Err(Failure::usage("a pool needs at least one file or disk"));
         }
         if !new.force {
-            refuse_mixed(new.devices.groups.iter().map(Vec::len))?;
+            refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
         let plan = Plan::new(0, &new.name, &new.props, context.asker)?;
         // Someone else may have been faster while a key was asked for.
@@ -66,7 +71,8 @@ impl Daemon {
         let made = MadeFiles::default();
         let groups = open_groups(&new, &made)?;
         let spares = open_devices(&new.devices.spares, &new, &made)?;
-        let count = groups.iter().flatten().chain(&spares).count();
+        let members = groups.iter().flat_map(|group| &group.devices);
+        let count = members.chain(&spares).count();
         let options = CreateOptions {
             pool_guid: new_guid(),
             device_guids: (0..count).map(|_| new_guid()).collect(),
@@ -393,9 +399,16 @@ impl Drop for MadeFiles {
     }
 }
 
-fn open_groups(new: &NewPool, made: &MadeFiles) -> Result<Vec<Vec<Arc<dyn BlockDevice>>>> {
+fn open_groups(new: &NewPool, made: &MadeFiles) -> Result<Vec<NewGroup>> {
     let groups = new.devices.groups.iter();
-    groups.map(|paths| open_devices(paths, new, made)).collect()
+    groups
+        .map(|group| {
+            Ok(NewGroup {
+                devices: open_devices(&group.devices, new, made)?,
+                parity: group.parity,
+            })
+        })
+        .collect()
 }
 
 fn open_devices(

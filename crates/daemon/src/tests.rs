@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use keys::Secret;
 use pool::{PoolState, Reach};
 
-use crate::api::{Ask, FailureKind, PoolDevices, Props};
+use crate::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keychange::KeyChange;
@@ -35,7 +35,10 @@ fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
     let new = NewPool {
         name: name.into(),
         devices: PoolDevices {
-            groups: vec![vec![dir.join(name)]],
+            groups: vec![DeviceGroup {
+                devices: vec![dir.join(name)],
+                parity: 0,
+            }],
             spares: Vec::new(),
         },
         size: Some(64 << 20),

@@ -1,6 +1,5 @@
 //! Small writes of a commit, put together into large ones.
 
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -93,15 +92,13 @@ fn write(store: &dyn Store, mut waiting: Waiting) -> Result<()> {
         .pieces
         .sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));
     let adjacent = |a: &(SegmentId, u32, Piece), b: &(SegmentId, u32, Piece)| {
-        let end = a.1 as usize + a.2.bytes().len().next_multiple_of(UNIT as usize);
-        a.0 == b.0 && end == b.1 as usize
+        let units = (a.2.len() as u32).div_ceil(UNIT);
+        let end = a.1 + store.shape(a.0.group()).taken(units) * UNIT;
+        a.0 == b.0 && end == b.1
     };
     for run in waiting.pieces.chunk_by(adjacent) {
-        let slices: Vec<IoSlice<'_>> = run
-            .iter()
-            .map(|(_, _, piece)| IoSlice::new(piece.bytes()))
-            .collect();
-        store.write(run[0].0, run[0].1, &slices)?;
+        let stripes: Vec<&[u8]> = run.iter().map(|(_, _, piece)| piece.bytes()).collect();
+        store.write_each(run[0].0, run[0].1, &stripes)?;
     }
     Ok(())
 }

@@ -138,18 +138,20 @@ impl Check<'_> {
     }
 
     fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = Extent>) {
+        let numbering = self.pool.shared.space.numbering();
         for extent in extents {
-            self.report.bytes += u64::from(extent.units) * u64::from(UNIT);
+            let span = numbering.span(&extent);
+            self.report.bytes += u64::from(span.units) * u64::from(UNIT);
             let units = self.units;
             let map = self
                 .claims
-                .entry(extent.segment)
+                .entry(span.segment)
                 .or_insert_with(|| Bitmap::new(units));
-            if !map.set(extent.start, extent.units) {
+            if !map.set(span.start, span.units) {
                 self.report.find(Finding::UsedTwice {
                     what: what.into(),
-                    segment: extent.segment,
-                    offset: extent.start * UNIT,
+                    segment: span.segment,
+                    offset: span.start * UNIT,
                 });
             }
         }

@@ -2,11 +2,15 @@
 //! the resilver, and the key blocks that a crash may have left to wipe.
 //!
 //! A pool in which no group has ever had more than one device has version 1 of the record, which
-//! lists paths and sizes only. Version 2 belongs to the feature [`FEATURE_REDUNDANT`].
+//! lists paths and sizes only. Version 2 belongs to the feature [`FEATURE_REDUNDANT`], version 3 to
+//! [`FEATURE_PARITY`].
 //!
 //! [`FEATURE_REDUNDANT`]: crate::root::FEATURE_REDUNDANT
+//! [`FEATURE_PARITY`]: crate::root::FEATURE_PARITY
 
-use store::ErrorCounts;
+use std::collections::BTreeSet;
+
+use store::{ErrorCounts, Shape};
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -20,6 +24,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"CONF");
 const VERSION_PLAIN: u16 = 1;
 /// Groups may have several members.
 const VERSION_REDUNDANT: u16 = 2;
+/// Groups may have parity.
+const VERSION_PARITY: u16 = 3;
 
 /// The group of a device that is in none.
 pub(crate) const NO_GROUP: u16 = store::layout::NO_GROUP;
@@ -80,6 +86,8 @@ pub(crate) struct ConfigDevice {
     pub(crate) guid: u64,
     /// [`NO_GROUP`] of a spare.
     pub(crate) group: u16,
+    /// Which column of a group with parity it holds; else 0.
+    pub(crate) column: u16,
     pub(crate) size: u64,
     pub(crate) path: String,
     pub(crate) state: DeviceState,
@@ -98,6 +106,7 @@ impl ConfigDevice {
         ConfigDevice {
             guid: member.guid,
             group: member.group,
+            column: member.column,
             size: member.size,
             path: member.name.clone(),
             state: match member.is_spare {
@@ -106,6 +115,12 @@ impl ConfigDevice {
             },
             ..ConfigDevice::default()
         }
+    }
+
+    /// The device whose place it has taken for good.
+    pub(crate) fn replaced(&self) -> Option<u64> {
+        let is_done = self.state == DeviceState::Online && !self.was_spare;
+        (is_done && self.replaces != 0).then_some(self.replaces)
     }
 
     /// Whether it is, or should be, a member of a group.
@@ -133,6 +148,8 @@ pub(crate) struct Config {
     pub(crate) scrub: ScrubStatus,
     /// Whether the pool knows of groups with several members. The rest is empty if not.
     pub(crate) is_redundant: bool,
+    /// How the groups lay out what they hold, if any has parity; those that are not here have none.
+    pub(crate) shapes: Vec<Shape>,
     /// The past, as far back as any device may be.
     pub(crate) epochs: Vec<Epoch>,
     /// The resilver under way, or the last one.
@@ -151,6 +168,24 @@ impl Config {
         members.filter(move |device| device.group == group)
     }
 
+    /// How a group lays out what it holds.
+    pub(crate) fn shape(&self, group: u16) -> Shape {
+        let shape = self.shapes.get(usize::from(group));
+        shape.copied().unwrap_or(Shape::WHOLE)
+    }
+
+    /// Whether the devices of a group that are `whole` hold all of it together.
+    pub(crate) fn is_complete(&self, group: u16, whole: impl Fn(&ConfigDevice) -> bool) -> bool {
+        self.columns(group, whole) >= self.shape(group).needed()
+    }
+
+    /// How many columns of a group have a device that is `whole`.
+    pub(crate) fn columns(&self, group: u16, whole: impl Fn(&ConfigDevice) -> bool) -> usize {
+        let devices = self.group(group).filter(|device| whole(device));
+        let columns: BTreeSet<u16> = devices.map(|device| device.column).collect();
+        columns.len()
+    }
+
     /// Has the devices that need it resilvered, from the beginning. When it began is not known yet.
     pub(crate) fn restart_resilver(&mut self) {
         let needs_it = |device: &ConfigDevice| device.state == DeviceState::Resilvering;
@@ -165,11 +200,22 @@ impl Config {
         self.devices.iter_mut().find(|device| device.guid == guid)
     }
 
+    /// Whether a device is in a column that its group has.
+    fn has_column(&self, device: &ConfigDevice) -> bool {
+        let columns = match device.is_member() {
+            true => self.shape(device.group).columns(),
+            false => 1,
+        };
+        usize::from(device.column) < columns
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
-        let version = match self.is_redundant {
-            true => VERSION_REDUNDANT,
-            false => VERSION_PLAIN,
+        let has_parity = !self.shapes.is_empty();
+        let version = match (self.is_redundant, has_parity) {
+            (_, true) => VERSION_PARITY,
+            (true, _) => VERSION_REDUNDANT,
+            (false, _) => VERSION_PLAIN,
         };
         w.u32(MAGIC).u16(version).u16(self.devices.len() as u16);
         w.u32(self.wipe.len() as u32);
@@ -181,11 +227,20 @@ impl Config {
                 w.u64(epoch.guid).u64(epoch.start);
             }
         }
+        if has_parity {
+            w.u16(self.shapes.len() as u16);
+            for shape in &self.shapes {
+                w.u8(shape.columns() as u8).u8(shape.parity() as u8);
+            }
+        }
         for device in &self.devices {
             w.u64(device.guid).u16(device.group).u64(device.size);
             w.text(&device.path);
             if self.is_redundant {
                 put_state(&mut w, device);
+            }
+            if has_parity {
+                w.u16(device.column);
             }
         }
         for block in &self.wipe {
@@ -199,11 +254,11 @@ impl Config {
         if r.u32()? != MAGIC {
             return None;
         }
-        let is_redundant = match r.u16()? {
-            VERSION_PLAIN => false,
-            VERSION_REDUNDANT => true,
-            _ => return None,
-        };
+        let version = r.u16()?;
+        if !(VERSION_PLAIN..=VERSION_PARITY).contains(&version) {
+            return None;
+        }
+        let is_redundant = version >= VERSION_REDUNDANT;
         let devices = r.u16()?;
         let wipe = r.u32()?;
         let mut config = Config {
@@ -216,13 +271,32 @@ impl Config {
             let epochs = 0..r.u32()?;
             config.epochs = epochs.map(|_| take_epoch(&mut r)).collect::<Option<_>>()?;
         }
+        if version >= VERSION_PARITY {
+            let shapes = 0..r.u16()?;
+            config.shapes = shapes.map(|_| take_shape(&mut r)).collect::<Option<_>>()?;
+            if config.shapes.is_empty() {
+                return None;
+            }
+        }
         let devices = 0..devices;
         config.devices = devices
-            .map(|_| take_device(&mut r, is_redundant))
+            .map(|_| take_device(&mut r, version))
             .collect::<Option<_>>()?;
+        if !config
+            .devices
+            .iter()
+            .all(|device| config.has_column(device))
+        {
+            return None;
+        }
         config.wipe = (0..wipe).map(|_| r.u32()).collect::<Option<_>>()?;
         Some(config)
     }
+}
+
+fn take_shape(r: &mut Reader<'_>) -> Option<Shape> {
+    let (columns, parity) = (r.u8()?, r.u8()?);
+    Shape::new(columns.into(), parity.into())
 }
 
 fn take_epoch(r: &mut Reader<'_>) -> Option<Epoch> {
@@ -241,7 +315,7 @@ fn put_state(w: &mut Writer, device: &ConfigDevice) {
     w.u64(errors.read).u64(errors.write).u64(errors.checksum);
 }
 
-fn take_device(r: &mut Reader<'_>, is_redundant: bool) -> Option<ConfigDevice> {
+fn take_device(r: &mut Reader<'_>, version: u16) -> Option<ConfigDevice> {
     let plain = ConfigDevice {
         guid: r.u64()?,
         group: r.u16()?,
@@ -249,7 +323,7 @@ fn take_device(r: &mut Reader<'_>, is_redundant: bool) -> Option<ConfigDevice> {
         path: r.text()?,
         ..ConfigDevice::default()
     };
-    if !is_redundant {
+    if version < VERSION_REDUNDANT {
         return Some(plain);
     }
     let state = DeviceState::from_number(r.u8()?)?;
@@ -267,6 +341,11 @@ fn take_device(r: &mut Reader<'_>, is_redundant: bool) -> Option<ConfigDevice> {
             read: r.u64()?,
             write: r.u64()?,
             checksum: r.u64()?,
+        },
+        column: if version < VERSION_PARITY {
+            0
+        } else {
+            r.u16()?
         },
         ..plain
     })
@@ -329,6 +408,40 @@ mod tests {
             epochs: vec![Epoch { guid: 1, start: 2 }],
             ..Config::default()
         });
+        round_trip(with_parity());
+    }
+
+    fn with_parity() -> Config {
+        Config {
+            devices: vec![ConfigDevice {
+                column: 4,
+                ..device()
+            }],
+            is_redundant: true,
+            shapes: vec![Shape::WHOLE, Shape::WHOLE, Shape::new(5, 2).unwrap()],
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn columns_that_a_group_does_not_have_are_refused() {
+        let mut config = with_parity();
+        config.devices[0].column = 5;
+        assert_eq!(Config::decode(&config.encode()), None);
+        config.devices[0].group = 1;
+        assert_eq!(Config::decode(&config.encode()), None);
+        config.devices[0].column = 0;
+        assert_eq!(Config::decode(&config.encode()), Some(config));
+    }
+
+    #[test]
+    fn a_group_is_complete_with_enough_columns() {
+        let mut config = with_parity();
+        let column = |column| ConfigDevice { column, ..device() };
+        config.devices = [0, 1, 1, 3].map(column).to_vec();
+        assert!(config.is_complete(2, |_| true));
+        assert!(!config.is_complete(2, |device| device.column != 3));
+        assert!(!config.is_complete(0, |_| true));
     }
 
     /// What programs before mirrors wrote and read.

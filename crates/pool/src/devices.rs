@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember};
+use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember, Shape};
 
 use crate::commit::Commit;
-use crate::config::{ConfigDevice, DeviceState, Epoch, NO_GROUP};
+use crate::config::{Config, ConfigDevice, DeviceState, Epoch, NO_GROUP};
 use crate::error::{Error, Result};
 use crate::faults::log_internal;
 use crate::lifecycle::{Origin, log};
 use crate::membership;
-use crate::pool::{Pool, Shared};
+use crate::pool::{Pool, Shared, shapes};
 use crate::resilver::ResilverStatus;
 use crate::root::DEVICES_MAX;
 use crate::scrub::ScrubPhase;
@@ -31,6 +31,10 @@ pub struct DeviceInfo {
     pub size: u64,
     /// The group it belongs to; a spare to none.
     pub group: Option<u16>,
+    /// How its group lays out what it holds.
+    pub shape: Shape,
+    /// Which column of such a group it holds.
+    pub column: u16,
     /// What it is good for.
     pub state: DeviceState,
     /// The device whose place it takes, or 0.
@@ -42,7 +46,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    fn new(device: &ConfigDevice, present: &[MemberInfo]) -> DeviceInfo {
+    fn new(config: &Config, device: &ConfigDevice, present: &[MemberInfo]) -> DeviceInfo {
         let member = present.iter().find(|member| member.guid == device.guid);
         let has_failed = member.is_some_and(|member| member.state == MemberState::Faulted);
         DeviceInfo {
@@ -50,6 +54,8 @@ impl DeviceInfo {
             path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
             size: device.size,
             group: device.is_member().then_some(device.group),
+            shape: config.shape(device.group),
+            column: device.column,
             state: match has_failed && device.is_member() {
                 true => DeviceState::Faulted,
                 false => device.state,
@@ -62,15 +68,15 @@ impl DeviceInfo {
 }
 
 impl Pool {
-    /// The devices, by group, then the spares.
+    /// The devices, by group and column, then the spares.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let present = self.shared.disk.store.members();
         let state = self.shared.state.read();
         let devices = state.config.devices.iter();
         let mut all: Vec<DeviceInfo> = devices
-            .map(|device| DeviceInfo::new(device, &present))
+            .map(|device| DeviceInfo::new(&state.config, device, &present))
             .collect();
-        all.sort_by_key(|device| device.group.map_or(u32::MAX, u32::from));
+        all.sort_by_key(|device| (device.group.map_or(u32::MAX, u32::from), device.column));
         all
     }
 
@@ -99,7 +105,7 @@ impl Pool {
         origin: &Origin,
     ) -> Result<()> {
         self.shared.check_writable()?;
-        let group = {
+        let joins = {
             let mut config = self.shared.state.read().config.clone();
             let mut others = config.devices.iter();
             let taken = others.find(|device| device.replaces == beside && !device.was_spare);
@@ -111,13 +117,19 @@ impl Pool {
                 let reason = format!("the pool has {DEVICES_MAX} devices, and can have no more");
                 return Err(refused(&new.device.name(), reason));
             }
-            let device = config.device(beside).ok_or_else(|| gone(beside))?;
+            let device = config.device(beside).ok_or_else(|| gone(beside))?.clone();
             if !device.is_member() {
                 return Err(refused(&device.path, "it is a spare, and holds nothing"));
             }
-            device.group
+            let (group, column) = (device.group, device.column);
+            if config.shape(group).has_parity() && !replaces {
+                let reason = "its group has parity, and the devices of such a group cannot be \
+                              mirrored; replace one instead";
+                return Err(refused(&device.path, reason));
+            }
+            Joins::Group { group, column }
         };
-        let info = self.shared.disk.store.join(new, Joins::Group(group))?;
+        let info = self.shared.disk.store.join(new, joins)?;
         self.shared.list_or_let_go(&[new.guid], |commit, state| {
             let mut device = ConfigDevice::new(&info);
             device.state = DeviceState::Resilvering;
@@ -129,12 +141,13 @@ impl Pool {
         })
     }
 
-    /// Adds a group of devices to the pool. It is empty, and holds what is written from now on.
-    pub fn add_group(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
+    /// Adds a group of devices to the pool, with parity or alike. It is empty, and holds what is
+    /// written from now on.
+    pub fn add_group(&self, devices: &[NewMember], parity: usize, origin: &Origin) -> Result<()> {
         let shared = &self.shared;
         shared.check_writable()?;
         let store = &shared.disk.store;
-        store.add_group(devices)?;
+        store.add_group(devices, parity)?;
         {
             // What is written to key blocks from now on goes there too.
             let _committing = shared.lock_commits();
@@ -152,6 +165,7 @@ impl Pool {
                 .devices
                 .extend(joined.map(|member| ConfigDevice::new(&member)));
             state.config_dirty = true;
+            state.config.shapes = shapes(store.as_ref());
             if guids.len() > 1 {
                 state.make_redundant(commit);
             }
@@ -182,6 +196,9 @@ impl Pool {
             let device = state.device(guid)?.clone();
             if !device.is_member() {
                 return Err(refused(&device.path, "it is a spare; remove it instead"));
+            }
+            if state.config.shape(device.group).has_parity() {
+                state.check_is_doubled(&device)?;
             }
             let reason = "it is the only device that holds all of its part of the pool";
             state.check_dispensable(commit, guid, reason)?;
@@ -343,6 +360,7 @@ impl Pool {
 }
 
 /// Members that are not needed any more after a resilver.
+#[derive(Default)]
 struct Replaced {
     devices: Vec<u64>,
     /// They wait again.
@@ -402,9 +420,25 @@ impl State {
                 && other.state == DeviceState::Online
                 && member.is_some_and(|member| member.state == MemberState::Online)
         };
-        match self.config.group(device.group).any(is_whole) {
+        match self.config.is_complete(device.group, is_whole) {
             true => Ok(()),
+            false if self.config.shape(device.group).has_parity() => Err(refused(
+                &device.path,
+                "the others of its group do not hold all of it any more",
+            )),
             false => Err(refused(&device.path, reason)),
+        }
+    }
+
+    /// Of a group with parity only a device leaves whose place another one has, or is to have.
+    fn check_is_doubled(&self, device: &ConfigDevice) -> Result<()> {
+        let mut others = self.config.group(device.group);
+        match others.any(|other| other.guid != device.guid && other.column == device.column) {
+            true => Ok(()),
+            false => Err(refused(
+                &device.path,
+                "its group has parity and needs each of its devices; replace it instead",
+            )),
         }
     }
 
@@ -420,7 +454,8 @@ impl State {
         }
     }
 
-    /// Unlists a member. Whoever was to take its place for a while has it for good; a spare waits again.
+    /// Unlists a member. Whoever was to take its place for a while has it for good, or if it was to take
+    /// another one's place itself, takes that; a spare waits again.
     fn take_out(&mut self, commit: &Commit<'_>, guid: u64) {
         self.config_dirty = true;
         commit
@@ -428,9 +463,10 @@ impl State {
             .disk
             .store
             .set_state(guid, MemberState::Offline);
+        let place = self.config.device(guid).map_or(0, |device| device.replaces);
         for device in &mut self.config.devices {
             if device.replaces == guid {
-                device.replaces = 0;
+                device.replaces = place;
                 device.was_spare = false;
             }
         }
@@ -438,6 +474,7 @@ impl State {
             Some(device) if device.was_spare => {
                 *device = ConfigDevice {
                     group: NO_GROUP,
+                    column: 0,
                     state: DeviceState::Spare,
                     replaces: 0,
                     was_spare: false,
@@ -462,26 +499,40 @@ impl State {
                 store.set_state(member.guid, MemberState::Online);
             }
         }
-        let online = |guid: u64| {
-            let mut devices = self.config.devices.iter();
-            devices.any(|device| device.guid == guid && device.state == DeviceState::Online)
-        };
-        let new = self
+        let mut done = Replaced::default();
+        while let Some(old) = self.config.devices.iter().find_map(ConfigDevice::replaced) {
+            for spare in self.stand_ins(|replaces| replaces == old) {
+                self.take_out(commit, spare);
+                done.spares.push(spare);
+            }
+            let was_spare = self
+                .config
+                .device(old)
+                .is_some_and(|device| device.was_spare);
+            self.take_out(commit, old);
+            match was_spare {
+                true => done.spares.push(old),
+                false => done.devices.push(old),
+            }
+        }
+        let online = self
             .config
             .devices
             .iter()
-            .filter(|device| device.replaces != 0);
-        let (spares, new): (Vec<_>, Vec<_>) = new.partition(|device| device.was_spare);
-        let new = new.into_iter().filter(|device| online(device.guid));
-        let devices: Vec<u64> = new.map(|device| device.replaces).collect();
-        let idle = spares
-            .into_iter()
-            .filter(|device| online(device.replaces) || devices.contains(&device.replaces));
-        let spares: Vec<u64> = idle.map(|device| device.guid).collect();
-        for guid in spares.iter().chain(&devices) {
-            self.take_out(commit, *guid);
+            .filter(|d| d.state == DeviceState::Online);
+        let online: Vec<u64> = online.map(|device| device.guid).collect();
+        for spare in self.stand_ins(|replaces| online.contains(&replaces)) {
+            self.take_out(commit, spare);
+            done.spares.push(spare);
         }
-        Replaced { devices, spares }
+        done
+    }
+
+    /// The spares that have taken the place of certain devices.
+    fn stand_ins(&self, of: impl Fn(u64) -> bool) -> Vec<u64> {
+        let devices = self.config.devices.iter();
+        let spares = devices.filter(|device| device.was_spare && of(device.replaces));
+        spares.map(|device| device.guid).collect()
     }
 }
 

@@ -89,7 +89,7 @@ impl Disk {
     /// How many units there are: no array has more nodes and records than this.
     pub(crate) fn units(&self) -> u64 {
         let bounds = self.bounds();
-        let segments: u64 = bounds.groups.iter().map(|n| u64::from(*n)).sum();
+        let segments: u64 = bounds.groups.iter().map(|(n, _)| u64::from(*n)).sum();
         segments * u64::from(bounds.units)
     }
 
@@ -177,8 +177,7 @@ impl Disk {
         }])
     }
 
-    /// Reads one copy of a record or node, from the members that are asked `nth` for it, or from
-    /// others where one cannot be read.
+    /// Reads one copy of a record or node, in the way that comes `nth`, or in others where that fails.
     fn read_copy(&self, place: &Place, copy: usize, nth: usize, buf: &mut [u8]) -> Fetched {
         let Ok(runs) = self.runs(place, copy) else {
             return Fetched::Lost;
@@ -201,7 +200,7 @@ impl Disk {
         fetched
     }
 
-    /// How many members hold each byte of a place, at most.
+    /// In how many ways a place can be read, at most.
     fn width(&self, place: &Place) -> usize {
         let of_copy = |copy| {
             let runs = self.runs(place, copy).unwrap_or_default();
@@ -213,7 +212,7 @@ impl Disk {
         place.copy_numbers().map(of_copy).max().unwrap_or(0)
     }
 
-    /// Reads the copies of a place on all members, one after the other, until `accept` takes one. If
+    /// Reads the copies of a place in all ways, one after the other, until `accept` takes one. If
     /// it takes none, it is shown what can be put together from parts of them.
     pub(crate) fn fetch(
         &self,

@@ -39,13 +39,14 @@ impl Pool {
             spares.map(|device| device.guid).filter(is_there).collect()
         };
         for spare in spares {
-            if let Err(error) = shared.disk.store.enlist(spare, failed.group) {
+            if let Err(error) = shared.disk.store.enlist(spare, failed.group, failed.column) {
                 tracing::warn!(%error, "a spare cannot take the place of {}", failed.path);
                 continue;
             }
             shared.commit_with(|commit, state| {
                 let device = state.device(spare)?;
                 device.group = failed.group;
+                device.column = failed.column;
                 device.state = DeviceState::Resilvering;
                 device.from_txg = 0;
                 device.replaces = failed.guid;

@@ -92,7 +92,7 @@ fn scatter_map(bytes: &[u8]) {
     let addr = [0, 1].map(|index| Addr::new(SegmentId::new(0, index), 0, units * UNIT));
     let place = Place::new(addr, 1, [0; 16]).with_scatter_mark(Some(mark_of(&map)));
     let bounds = Bounds {
-        groups: vec![8, 8],
+        groups: vec![(8, store::Shape::WHOLE); 2],
         units: 256,
     };
     if let Some(scatter) = Scatter::decode(&map, &place, &bounds) {
@@ -175,7 +175,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         ],
     };
     let bounds = Bounds {
-        groups: vec![8, 8],
+        groups: vec![(8, store::Shape::WHOLE); 2],
         units: 256,
     };
     let mut scatter_map = scatter.encode(&bounds).expect("few pieces");

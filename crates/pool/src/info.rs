@@ -197,8 +197,8 @@ impl Pool {
     pub fn space(&self) -> SpaceInfo {
         let space = &self.shared.space;
         SpaceInfo {
-            total: space.total_bytes(),
-            free: space.free_bytes(),
+            total: space.total().usual,
+            free: space.free().usual,
             available: space.available_bytes(),
             freeing: self.shared.state.read().reap.len(),
         }

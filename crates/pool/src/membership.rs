@@ -40,6 +40,7 @@ impl Found<'_> {
             }
             self.set_resilver(&before, config, &newest);
         }
+        self.refuse_other_shapes(config)?;
         let groups = self.root.groups.get();
         let is_in_none =
             |device: &ConfigDevice| device.is_member() && u32::from(device.group) >= groups;
@@ -67,13 +68,11 @@ impl Found<'_> {
 
     /// Why the configuration could not be read: for want of devices, if some are missing.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        let groups = self.store.groups();
-        let is_there = |group: &u32| groups.get(*group as usize).is_some_and(|n| *n > 0);
-        let lost = (0..self.root.groups.get()).filter(|group| !is_there(group));
+        let lost = (0..self.root.groups.get()).filter(|group| self.store.width(*group) == 0);
         match lost.count() {
             0 => error,
             lost => Error::Store(store::Error::MissingDevices {
-                missing: format!("all of {lost} of {} groups", self.root.groups),
+                missing: format!("all, or too many, of {lost} of {} groups", self.root.groups),
             }),
         }
     }
@@ -97,9 +96,10 @@ impl Found<'_> {
             (DeviceState::Online, true) => self.txg.saturating_sub(1),
             _ => device.from_txg,
         };
-        let is_there = present
-            .iter()
-            .any(|member| member.guid == device.guid && member.group == device.group);
+        let is_there = present.iter().any(|member| {
+            member.guid == device.guid
+                && (member.group, member.column) == (device.group, device.column)
+        });
         device.from_txg = match (is_there, last) {
             (true, last) => last.unwrap_or(0).min(was_here_till),
             (false, _) => was_here_till,
@@ -170,6 +170,23 @@ impl Found<'_> {
         Ok(())
     }
 
+    /// Labels must say of each group what the configuration does.
+    fn refuse_other_shapes(&self, config: &Config) -> Result<()> {
+        let segments = self.store.groups().into_iter();
+        let mut known = segments.zip(0..).filter(|(segments, _)| *segments > 0);
+        let differs = known.any(|(_, group)| {
+            let listed = config.shape(u16::try_from(group).unwrap_or(u16::MAX));
+            group < self.root.groups.get() && self.store.shape(group) != listed
+        });
+        match differs {
+            false => Ok(()),
+            true => {
+                let detail = "it does not agree with the labels about parity";
+                Err(Error::inconsistent("configuration", detail))
+            }
+        }
+    }
+
     fn warn_of_strangers(&self, config: &Config) {
         for member in self.store.members() {
             let is_listed = config.devices.iter().any(|d| d.guid == member.guid);
@@ -182,24 +199,29 @@ impl Found<'_> {
         }
     }
 
-    /// Every group needs a member that holds all of it.
+    /// The members of every group must hold all of it together.
     fn refuse_missing(&self, config: &Config) -> Result<()> {
         let present = self.store.members();
-        let is_usable = |device: &&ConfigDevice| {
+        let is_usable = |device: &ConfigDevice| {
             device.state == DeviceState::Online
                 && present.iter().any(|member| member.guid == device.guid)
         };
         let groups = 0..self.root.groups.get();
         let lost = groups.filter(|group| {
             let group = u16::try_from(*group).unwrap_or(u16::MAX);
-            !config.group(group).any(|device| is_usable(&device))
+            !config.is_complete(group, is_usable)
         });
         let missing: Vec<String> = lost
             .map(|group| {
                 let members = config.group(group as u16);
                 let lacking = members.filter(|device| !is_usable(device));
                 let names: Vec<&str> = lacking.map(|device| device.path.as_str()).collect();
-                names.join(" or ")
+                let shape = config.shape(group as u16);
+                let (has, needed) = (config.columns(group as u16, is_usable), shape.needed());
+                match shape.has_parity() {
+                    true => format!("{} of {}", needed - has, names.join(" and ")),
+                    false => names.join(" or "),
+                }
             })
             .collect();
         match missing.is_empty() {

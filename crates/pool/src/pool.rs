@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use meter::Histogram;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use store::Store;
+use store::{Shape, Store};
 
 use crate::commit::Commit;
 use crate::config::{Config, ConfigDevice, Epoch};
@@ -529,6 +529,7 @@ fn first_config(store: &dyn Store, env: &dyn Env) -> Config {
     let mut config = Config {
         is_redundant: devices.len() > store.groups().len(),
         devices,
+        shapes: shapes(store),
         ..Config::default()
     };
     if config.is_redundant {
@@ -538,6 +539,16 @@ fn first_config(store: &dyn Store, env: &dyn Env) -> Config {
         });
     }
     config
+}
+
+/// How the groups of a store lay out what they hold; nothing if none has parity.
+pub(crate) fn shapes(store: &dyn Store) -> Vec<Shape> {
+    let groups = 0..store.groups().len() as u32;
+    let shapes: Vec<Shape> = groups.map(|group| store.shape(group)).collect();
+    match shapes.iter().any(|shape| shape.has_parity()) {
+        true => shapes,
+        false => Vec::new(),
+    }
 }
 
 /// Where the devices are now.

@@ -17,6 +17,9 @@ pub(crate) const FEATURE_LOG: u64 = 4;
 /// back.
 pub(crate) const FEATURE_REDUNDANT: u64 = 8;
 
+/// Groups may have parity. Set with the first that has, and never taken back.
+pub(crate) const FEATURE_PARITY: u64 = 16;
+
 /// Keyrings may have several generations, and seals may be of any of them. Set with the first rotation,
 /// and never taken back.
 pub(crate) const FEATURE_ROTATED: u64 = 32;
@@ -25,8 +28,12 @@ pub(crate) const FEATURE_ROTATED: u64 = 32;
 pub(crate) const FEATURE_CLONES: u64 = 64;
 
 /// The features that a pool may require and this program knows.
-pub(crate) const FEATURES_KNOWN: u64 =
-    FEATURE_SCATTERED | FEATURE_LOG | FEATURE_REDUNDANT | FEATURE_ROTATED | FEATURE_CLONES;
+pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED
+    | FEATURE_LOG
+    | FEATURE_REDUNDANT
+    | FEATURE_PARITY
+    | FEATURE_ROTATED
+    | FEATURE_CLONES;
 
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;

@@ -11,7 +11,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-use store::{SegmentId, Store, UNIT};
+use store::{SegmentId, Shape, Store, UNIT};
 
 use crate::batch::Piece;
 use crate::layout::{Addr, Place, ScatterMark};
@@ -33,17 +33,23 @@ const UNIT_LIMIT: u64 = 1 << 40;
 /// A piece has at most this many units.
 const PIECE_UNITS: u32 = 256;
 
-/// What exists: how many segments each group has, and units each segment.
+/// What exists: how many segments each group has and how it lays out what they hold, and units each
+/// segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    pub(crate) groups: Vec<u32>,
+    pub(crate) groups: Vec<(u32, Shape)>,
     pub(crate) units: u32,
 }
 
 impl Bounds {
     pub(crate) fn of(store: &dyn Store) -> Bounds {
         Bounds {
-            groups: store.groups(),
+            groups: store
+                .groups()
+                .into_iter()
+                .zip(0..)
+                .map(|(segments, group)| (segments, store.shape(group)))
+                .collect(),
             units: store.segment_size() / UNIT,
         }
     }
@@ -68,11 +74,9 @@ impl Bounds {
         let units = (packed & 0xff) as u32 + 1;
         let index = u32::try_from(unit / u64::from(self.units)).ok()?;
         let start = (unit % u64::from(self.units)) as u32;
-        let exists = self
-            .groups
-            .get(usize::from(group))
-            .is_some_and(|n| index < *n);
-        (exists && start + units <= self.units).then_some(Extent {
+        let (segments, shape) = self.groups.get(usize::from(group))?;
+        let exists = index < *segments && start + shape.taken(units) <= self.units;
+        exists.then_some(Extent {
             segment: SegmentId::new(group, index),
             start,
             units,
@@ -131,7 +135,7 @@ impl Scatter {
         };
         (u64::from(units) * u64::from(UNIT) == u64::from(place.disk_size())
             && scatter.fits(place)
-            && scatter.is_disjoint(place))
+            && scatter.is_disjoint(place, bounds))
         .then_some(scatter)
     }
 
@@ -145,13 +149,15 @@ impl Scatter {
     }
 
     /// Whether no unit is in two pieces, or in a piece and a map.
-    fn is_disjoint(&self, place: &Place) -> bool {
+    fn is_disjoint(&self, place: &Place, bounds: &Bounds) -> bool {
         let maps = place.copies().map(|addr| map_extent(&addr));
         let mut seen = BTreeSet::new();
         let mut all = self.copies.iter().flatten().copied().chain(maps);
         all.all(|extent| {
-            (extent.start..extent.start + extent.units)
-                .all(|unit| seen.insert((extent.segment, unit)))
+            let group = bounds.groups.get(extent.segment.group() as usize);
+            let shape = group.map_or(Shape::WHOLE, |(_, shape)| *shape);
+            let end = extent.start.saturating_add(shape.taken(extent.units));
+            (extent.start..end).all(|unit| seen.insert((extent.segment, unit)))
         })
     }
 
@@ -311,7 +317,7 @@ mod tests {
 
     fn bounds() -> Bounds {
         Bounds {
-            groups: vec![8, 3],
+            groups: vec![(8, Shape::WHOLE), (3, Shape::WHOLE)],
             units: 256,
         }
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::history::HistoryLine;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
-use crate::root::{FEATURE_REDUNDANT, PoolRoot};
+use crate::root::{FEATURE_PARITY, FEATURE_REDUNDANT, PoolRoot};
 
 /// Everything about a pool that is not in a dataset.
 #[derive(Clone)]
@@ -75,6 +75,9 @@ impl State {
         if let Some(epoch) = self.config.epochs.last() {
             self.root.features_required |= FEATURE_REDUNDANT;
             self.root.epoch = epoch.guid.into();
+        }
+        if !self.config.shapes.is_empty() {
+            self.root.features_required |= FEATURE_PARITY;
         }
     }
 

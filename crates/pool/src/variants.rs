@@ -1,56 +1,73 @@
-//! Putting a record together where no copy of it is whole: each unit from whichever copy has it.
+//! Putting a record together where no copy of it is whole: each part from whichever copy has it.
 //!
-//! Copies are the two of a pointer, and those of each member of their groups. Where they differ nobody
-//! knows which is right, so that all combinations are tried, as long as they are few.
+//! Copies are the two of a pointer, and those of each member of their groups, or what comes out of a
+//! group with parity in each way of reading it. Where they differ nobody knows which is right, so that
+//! all combinations are tried, as long as they are few. A part is a unit, or in a group with parity
+//! a run.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 use store::UNIT;
 
 use crate::disk::Disk;
 use crate::layout::Place;
+use crate::scatter::Run;
 
 /// More combinations than this are not tried.
 const COMBINATIONS_MAX: usize = 256;
 
-/// The different contents that each unit of a record has in its copies.
+/// The different contents that each part of a record has in its copies.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
-    units: Vec<Vec<Vec<u8>>>,
+    parts: Vec<(Range<usize>, Vec<Vec<u8>>)>,
 }
 
 impl Variants {
-    /// Reads all copies of a place, unit by unit.
+    /// Reads all copies of a place, part by part.
     pub(crate) fn read(disk: &Disk, place: &Place) -> Variants {
-        let count = (place.disk_size() / UNIT) as usize;
-        let mut variants = Variants {
-            units: vec![Vec::new(); count],
-        };
-        for copy in place.copy_numbers() {
-            for run in disk.runs(place, copy).unwrap_or_default() {
-                for (guid, _) in disk.store.readers(run.segment.group()) {
-                    for at in run.bytes.clone().step_by(UNIT as usize) {
-                        let offset = run.offset + (at - run.bytes.start) as u32;
-                        let mut unit = vec![0; UNIT as usize];
-                        let read = disk.store.read_member(guid, run.segment, offset, &mut unit);
-                        if read.is_ok() {
-                            variants.add(at / UNIT as usize, unit);
-                        }
-                    }
+        let runs = |copy| disk.runs(place, copy).unwrap_or_default();
+        let runs = place.copy_numbers().flat_map(runs);
+        let pieces: Vec<Run> = runs.flat_map(|run| pieces(disk, &run)).collect();
+        let mut cuts: BTreeSet<usize> = pieces.iter().map(|piece| piece.bytes.start).collect();
+        cuts.insert(place.disk_size() as usize);
+        let mut variants = Variants::new(&cuts.into_iter().collect::<Vec<_>>());
+        for piece in pieces {
+            for nth in 0..disk.store.width(piece.segment.group()) {
+                let mut bytes = vec![0; piece.bytes.len()];
+                let read = disk
+                    .store
+                    .read_nth(nth, piece.segment, piece.offset, &mut bytes);
+                if read.is_ok() {
+                    variants.add(piece.bytes.start, &bytes);
                 }
             }
         }
         variants
     }
 
-    fn add(&mut self, index: usize, unit: Vec<u8>) {
-        if let Some(known) = self.units.get_mut(index)
-            && !known.contains(&unit)
-        {
-            known.push(unit);
+    fn new(cuts: &[usize]) -> Variants {
+        let parts = cuts.windows(2).map(|pair| (pair[0]..pair[1], Vec::new()));
+        Variants {
+            parts: parts.collect(),
+        }
+    }
+
+    /// Takes in what was read of the record from `start` on.
+    fn add(&mut self, start: usize, bytes: &[u8]) {
+        for (range, known) in &mut self.parts {
+            let from = range.start.checked_sub(start);
+            let part = from.and_then(|from| bytes.get(from..from + range.len()));
+            if let Some(part) = part
+                && !known.iter().any(|other| other == part)
+            {
+                known.push(part.to_vec());
+            }
         }
     }
 
     fn combinations(&self) -> usize {
-        let counts = self.units.iter().map(Vec::len);
+        let counts = self.parts.iter().map(|(_, known)| known.len());
         counts.fold(1, usize::saturating_mul)
     }
 
@@ -61,13 +78,29 @@ impl Variants {
             _ => 0,
         };
         (0..count).any(|mut number| {
-            for (unit, variants) in buf.chunks_exact_mut(UNIT as usize).zip(&self.units) {
-                unit.copy_from_slice(&variants[number % variants.len()]);
-                number /= variants.len();
+            for (range, known) in &self.parts {
+                if let Some(buf) = buf.get_mut(range.clone()) {
+                    buf.copy_from_slice(&known[number % known.len()]);
+                }
+                number /= known.len();
             }
             accept(buf)
         })
     }
+}
+
+/// A run cut into what can be read by itself.
+fn pieces(disk: &Disk, run: &Run) -> Vec<Run> {
+    if disk.store.shape(run.segment.group()).has_parity() {
+        return vec![run.clone()];
+    }
+    let starts = run.bytes.clone().step_by(UNIT as usize);
+    let unit = |at: usize| Run {
+        segment: run.segment,
+        offset: run.offset + (at - run.bytes.start) as u32,
+        bytes: at..(at + UNIT as usize).min(run.bytes.end),
+    };
+    starts.map(unit).collect()
 }
 
 #[cfg(test)]
@@ -79,13 +112,12 @@ mod tests {
     }
 
     fn variants(units: &[&[u8]]) -> Variants {
-        let mut variants = Variants {
-            units: vec![Vec::new(); units.len()],
-        };
-        for (index, bytes) in units.iter().enumerate() {
+        let cuts: Vec<usize> = (0..=units.len()).map(|n| n * UNIT as usize).collect();
+        let mut variants = Variants::new(&cuts);
+        for (start, bytes) in cuts.iter().zip(units) {
             bytes
                 .iter()
-                .for_each(|byte| variants.add(index, unit(*byte)));
+                .for_each(|byte| variants.add(*start, &unit(*byte)));
         }
         variants
     }

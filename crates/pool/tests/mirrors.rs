@@ -408,7 +408,7 @@ fn groups_are_added_and_used() {
         let new: Vec<_> = (1..if mirrored { 3 } else { 2 })
             .map(|n| new_member(&devices[n], 20 + n as u64))
             .collect();
-        workload.pool.add_group(&new, &origin()).unwrap();
+        workload.pool.add_group(&new, 0, &origin()).unwrap();
         let after = workload.pool.space();
         assert!(
             after.total > before.total + (7 << 20),
@@ -471,13 +471,13 @@ fn a_group_that_was_not_added_leaves_no_trace() {
     pool.export().unwrap();
     drop(pool);
     let store = store::DeviceStore::open(dynamic(&devices[..1])).unwrap();
-    store::Store::add_group(&store, &[new_member(&devices[1], 20)]).unwrap();
+    store::Store::add_group(&store, &[new_member(&devices[1], 20)], 0).unwrap();
     drop(store);
     // It is labelled, and no commit has listed it.
     let pool = open_on(&devices).unwrap();
     assert_eq!(states(&pool), [Online]);
     assert_eq!(read_pool(&pool), normal(model));
-    pool.add_group(&[new_member(&devices[1], 21)], &origin())
+    pool.add_group(&[new_member(&devices[1], 21)], 0, &origin())
         .unwrap();
     assert_eq!(states(&pool), [Online; 2]);
     assert_clean(&pool);

@@ -86,8 +86,9 @@ impl Timeline {
         );
     }
 
-    /// The pool is whole after a resilver, and so is either member alone.
-    fn check_mirror(&self, seed: u64, cut: u64, survival: Survival) {
+    /// The pool is whole after a resilver, and so it is with any `needed` members that follow each
+    /// other.
+    fn check_group(&self, seed: u64, cut: u64, survival: Survival, needed: usize) {
         let devices = self.devices(cut, survival);
         let pool = open_on(&devices)
             .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}, {survival:?}: {error}"));
@@ -103,10 +104,14 @@ impl Timeline {
         let states = states(&pool);
         drop(pool);
         let online = devices.iter().zip(states);
-        for (device, _) in online.filter(|(_, state)| *state == DeviceState::Online) {
+        let online = online.filter(|(_, state)| *state == DeviceState::Online);
+        let online: Vec<_> = online.map(|(device, _)| device).collect();
+        for few in online.windows(needed) {
             let clock = FaultClock::new();
-            let alone = Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock));
-            let pool = open_on(&[alone]).unwrap();
+            let copy = |device: &&Arc<FaultDevice>| {
+                Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock))
+            };
+            let pool = open_on(&few.iter().map(copy).collect::<Vec<_>>()).unwrap();
             self.check_pool(&pool, seed, cut, survival);
         }
     }
@@ -163,10 +168,11 @@ fn among_scattered_records() {
 
 #[test]
 fn while_a_member_is_brought_back() {
-    for seed in seeds(40, 3) {
+    for seed in seeds(40, 4) {
         let clock = FaultClock::new();
-        let devices = fault_devices(2, &clock);
-        let mut workload = Workload::new(create_mirrors(&devices, &[2]), seed);
+        let shape = [(2, 0), (3, 1), (2, 0), (4, 2), (5, 1)][seed as usize % 5];
+        let devices = fault_devices(shape.0, &clock);
+        let mut workload = Workload::new(create_groups(&devices, &[shape]), seed);
         let step = |workload: &mut Workload, count: usize| {
             for _ in 0..count {
                 workload.step();
@@ -203,25 +209,44 @@ fn while_a_member_is_brought_back() {
         let mut dice = Dice(seed);
         let first = timeline.durable[0].0;
         for cut in first..=timeline.end {
-            if dice.below(1 + (timeline.end - first) / 100) == 0 {
-                timeline.check_mirror(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+            if dice.below(1 + (timeline.end - first) / 80) == 0 {
+                timeline.check_group(
+                    seed,
+                    cut,
+                    Survival::Seeded(dice.below(u64::MAX)),
+                    needed(shape),
+                );
             }
         }
     }
 }
 
+/// How many members of a group hold all of it.
+fn needed((members, parity): (usize, usize)) -> usize {
+    match parity {
+        0 => 1,
+        parity => members - parity,
+    }
+}
+
 #[test]
-fn of_a_mirror_at_every_write() {
-    for seed in seeds(50, 2) {
+fn of_a_group_at_every_write() {
+    for seed in seeds(50, 4) {
         let clock = FaultClock::new();
-        let devices = fault_devices(2, &clock);
-        let workload = Workload::new(create_mirrors(&devices, &[2]), seed);
+        let shape = [(5, 1), (3, 2), (2, 0), (3, 1), (4, 2)][seed as usize % 5];
+        let devices = fault_devices(shape.0, &clock);
+        let workload = Workload::new(create_groups(&devices, &[shape]), seed);
         let timeline = follow(workload, &devices, &clock, 25);
         let mut dice = Dice(seed);
         let first = timeline.durable[0].0;
         for cut in first..=timeline.end {
-            if dice.below(1 + (timeline.end - first) / 150) == 0 {
-                timeline.check_mirror(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+            if dice.below(1 + (timeline.end - first) / 100) == 0 {
+                timeline.check_group(
+                    seed,
+                    cut,
+                    Survival::Seeded(dice.below(u64::MAX)),
+                    needed(shape),
+                );
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::geometry::{Geometry, choose};
 use crate::group::{Groups, Layout};
 use crate::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
 use crate::member::{Member, contents, read_label};
+use crate::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape};
 use crate::{Error, Joins, MemberState, NewMember, Result};
 
 /// What a new pool is to be.
@@ -21,6 +22,21 @@ pub struct CreateOptions {
     pub created: u64,
     /// Overwrite what the devices hold.
     pub force: bool,
+}
+
+/// A group of a new pool.
+#[derive(Clone)]
+pub struct NewGroup {
+    /// Its devices.
+    pub devices: Vec<Arc<dyn BlockDevice>>,
+    /// How many of them may be lost in a group with parity; 0: all hold the same.
+    pub parity: usize,
+}
+
+impl From<Vec<Arc<dyn BlockDevice>>> for NewGroup {
+    fn from(devices: Vec<Arc<dyn BlockDevice>>) -> NewGroup {
+        NewGroup { devices, parity: 0 }
+    }
 }
 
 /// What a device says of itself, for finding pools.
@@ -59,26 +75,28 @@ impl DeviceStore {
         devices: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
     ) -> Result<DeviceStore> {
-        let groups = devices.into_iter().map(|device| vec![device]).collect();
+        let groups = devices.into_iter().map(|device| vec![device].into());
+        let groups = groups.collect();
         DeviceStore::create_groups(groups, Vec::new(), options)
     }
 
-    /// Prepares devices for a new pool: groups of one or more, and spares. They belong to it only
+    /// Prepares devices for a new pool: groups, and spares. They belong to it only
     /// after [`DeviceStore::commit_labels`], so that a creation that is cut short leaves no half of
     /// a pool.
     pub fn create_groups(
-        groups: Vec<Vec<Arc<dyn BlockDevice>>>,
+        groups: Vec<NewGroup>,
         spares: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
     ) -> Result<DeviceStore> {
-        let all = || groups.iter().flatten().chain(&spares);
+        let members = || groups.iter().flat_map(|group| &group.devices);
+        let all = || members().chain(&spares);
         assert_eq!(all().count(), options.device_guids.len());
         if !options.force {
             for device in all() {
                 refuse_contents(device.as_ref())?;
             }
         }
-        let smallest = groups.iter().flatten().map(|device| device.size()).min();
+        let smallest = members().map(|device| device.size()).min();
         let Some(smallest) = smallest else {
             return Err(Error::Mismatch {
                 reason: "no device was named".into(),
@@ -102,18 +120,19 @@ impl DeviceStore {
                 })
                 .collect()
         };
-        let mut members = Vec::new();
+        let mut labelled = Vec::new();
         for (number, group) in groups.iter().enumerate() {
-            members.extend(template.group(&named(group), number)?);
+            let devices = named(&group.devices);
+            labelled.extend(template.group(&devices, number, group.parity)?);
         }
         for spare in named(&spares) {
             let segments = template.segments(&spare)?;
-            members.push(template.member(&spare, Joins::Spares, segments)?);
+            labelled.push(template.member(&spare, Joins::Spares, (segments, Shape::WHOLE))?);
         }
-        for member in &members {
+        for member in &labelled {
             member.empty_headers()?;
         }
-        Ok(template.store(members))
+        Ok(template.store(labelled))
     }
 
     /// Writes the labels of a new pool, after its first superblock is durable.
@@ -202,7 +221,7 @@ impl Template {
         &self,
         new: &NewMember,
         joins: Joins,
-        segments: u32,
+        (segments, shape): (u32, Shape),
     ) -> Result<Arc<Member>> {
         let device = &new.device;
         let size = device.size();
@@ -215,7 +234,7 @@ impl Template {
             });
         }
         geometry.segments = segments;
-        let label = self.label(&geometry, joins, new);
+        let label = self.label(&geometry, joins, shape, new);
         let member = Member::new(Arc::clone(device), label, geometry);
         if joins == Joins::Spares {
             member.set_state(MemberState::Offline);
@@ -224,25 +243,47 @@ impl Template {
     }
 
     /// The members of a new group, each with as many segments as the smallest has room for.
-    pub(crate) fn group(&self, devices: &[NewMember], number: usize) -> Result<Vec<Arc<Member>>> {
+    pub(crate) fn group(
+        &self,
+        devices: &[NewMember],
+        number: usize,
+        parity: usize,
+    ) -> Result<Vec<Arc<Member>>> {
         let group = u16::try_from(number)
             .ok()
             .filter(|group| *group != NO_GROUP);
         let group = group.ok_or_else(|| Error::Mismatch {
             reason: "there are more than 65,535 groups".into(),
         })?;
+        let shape = match parity {
+            0 => Shape::WHOLE,
+            _ => Shape::new(devices.len(), parity).ok_or_else(|| Error::Mismatch {
+                reason: format!(
+                    "a group with parity has {COLUMNS_MIN} to {COLUMNS_MAX} devices, and not {}",
+                    devices.len()
+                ),
+            })?,
+        };
         let rooms: Result<Vec<u32>> = devices.iter().map(|new| self.segments(new)).collect();
         let segments = rooms?.into_iter().min().unwrap_or(0);
-        let members = devices.iter();
+        let segments = segments.min(u32::MAX / shape.columns() as u32);
+        let members = devices.iter().enumerate();
         members
-            .map(|new| self.member(new, Joins::Group(group), segments))
+            .map(|(number, new)| {
+                let column = if parity > 0 { number as u16 } else { 0 };
+                self.member(new, Joins::Group { group, column }, (segments, shape))
+            })
             .collect()
     }
 
-    fn label(&self, geometry: &Geometry, joins: Joins, new: &NewMember) -> Label {
-        let (group, policy) = match joins {
-            Joins::Group(group) => (group, POLICY_WHOLE),
-            Joins::Spares => (NO_GROUP, POLICY_SPARE),
+    fn label(&self, geometry: &Geometry, joins: Joins, shape: Shape, new: &NewMember) -> Label {
+        let (group, column, policy) = match joins {
+            Joins::Group { group, column } => (group, column, POLICY_WHOLE),
+            Joins::Spares => (NO_GROUP, 0, POLICY_SPARE),
+        };
+        let columns = match shape.has_parity() {
+            true => shape.columns() as u16,
+            false => 0,
         };
         Label {
             magic: LABEL_MAGIC,
@@ -259,6 +300,10 @@ impl Template {
             header_size: geometry.header_size.into(),
             device_size: geometry.device_size.into(),
             created: new.created.into(),
+            column: column.into(),
+            columns: columns.into(),
+            parity: (shape.parity() as u16).into(),
+            reserved: 0.into(),
         }
     }
 

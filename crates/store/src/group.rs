@@ -1,8 +1,9 @@
-//! Groups: devices that hold the same segments.
+//! Groups: devices that hold segments together.
 //!
 //! What is written goes to every member of a group that is online or being resilvered. A member that
-//! fails is faulted as long as another online one is left: what it missed makes it worthless until it
-//! has been resilvered. The last one stays, and its failure is the operation's.
+//! fails is faulted as long as enough online ones are left: what it missed makes it worthless until it
+//! has been resilvered. One that the others cannot do without stays, and its failure is the
+//! operation's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use crate::member::Member;
-use crate::{Error, Fault, MemberState, Result, SegmentId};
+use crate::shape::Shape;
+use crate::{Error, Fault, MemberState, Result, SegmentId, UNIT};
 
 /// Neighbouring places are read from the same member, up to this many bytes.
 const STRIPE: u32 = 1 << 20;
@@ -22,8 +24,29 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    pub(crate) fn shape(&self) -> Shape {
+        self.members.first().map_or(Shape::WHOLE, |m| m.shape())
+    }
+
+    /// How many segments each of its devices has room for, and its shape.
+    pub(crate) fn per_column(&self) -> (u32, Shape) {
+        let segments = self.members.first().map_or(0, |m| m.geometry.segments);
+        (segments, self.shape())
+    }
+
+    /// How many segments there are, parity included.
     pub(crate) fn segments(&self) -> u32 {
-        self.members.first().map_or(0, |m| m.geometry.segments)
+        let (segments, shape) = self.per_column();
+        segments.saturating_mul(shape.columns() as u32)
+    }
+
+    /// How many columns there are that hold everything without this member.
+    fn columns_without(&self, guid: u64) -> usize {
+        let complete = |column| {
+            let mut members = self.members.iter().filter(|m| m.column() == column);
+            members.any(|other| other.guid() != guid && other.is_complete())
+        };
+        (0..self.shape().columns()).filter(|n| complete(*n)).count()
     }
 
     /// The members that can be read, those that hold everything first.
@@ -33,7 +56,10 @@ impl Group {
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.readers().count()
+        match self.shape().has_parity() {
+            true => self.ways().len(),
+            false => self.readers().count(),
+        }
     }
 
     /// The member that is asked `nth` for a place. Which is first depends on the place, so that all
@@ -48,7 +74,7 @@ impl Group {
             return only.is_active().then_some(only);
         }
         let online = self.members.iter().filter(|m| m.is_complete()).count();
-        let width = self.width();
+        let width = self.readers().count();
         if width == 0 {
             return None;
         }
@@ -61,11 +87,31 @@ impl Group {
         self.readers().nth(place).map(Arc::as_ref)
     }
 
-    /// The segments of a place; an error if there is none.
-    pub(crate) fn check_place(&self, segment: SegmentId, offset: u32, len: u64) -> Result<()> {
+    /// An error if the group has no such place. `lens` are the bytes of the stripes that lie there one
+    /// behind the other.
+    pub(crate) fn check_place(
+        &self,
+        segment: SegmentId,
+        offset: u32,
+        lens: impl Iterator<Item = usize>,
+    ) -> Result<()> {
+        let shape = self.shape();
+        let mut len = 0u64;
+        for bytes in lens {
+            len += match shape.has_parity() {
+                true => u64::from(shape.taken(units_of(bytes))) * u64::from(UNIT),
+                false => bytes as u64,
+            };
+        }
+        self.check_range(segment, offset, len)
+    }
+
+    /// An error if the group has no such range, parity included.
+    pub(crate) fn check_range(&self, segment: SegmentId, offset: u32, len: u64) -> Result<()> {
         let exists = self.members.first().is_some_and(|member| {
-            segment.index() < member.geometry.segments
+            segment.index() < self.segments()
                 && u64::from(offset) + len <= u64::from(member.geometry.segment_size)
+                && (!self.shape().has_parity() || offset.is_multiple_of(UNIT))
         });
         match exists {
             true => Ok(()),
@@ -77,9 +123,20 @@ impl Group {
             }),
         }
     }
+
+    /// The number in the group of the unit at a place.
+    pub(crate) fn unit(&self, segment: SegmentId, offset: u32) -> u64 {
+        let size = self.members.first().map_or(0, |m| m.geometry.segment_size);
+        (u64::from(segment.index()) * u64::from(size) + u64::from(offset)) / u64::from(UNIT)
+    }
 }
 
-/// Where a place in a segment is on a member.
+/// How many units so many bytes need.
+pub(crate) fn units_of(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT as usize)).unwrap_or(u32::MAX)
+}
+
+/// Where a place in a segment is on a member of a group without parity.
 pub(crate) fn at(member: &Member, segment: SegmentId, offset: u32) -> u64 {
     member.geometry.segment(segment.index()) + u64::from(offset)
 }
@@ -150,9 +207,9 @@ impl Layout {
         }
     }
 
-    fn group_of(&self, member: &Member) -> &[Arc<Member>] {
+    fn can_spare(&self, member: &Member) -> bool {
         let group = self.groups.get(usize::from(member.label.group.get()));
-        group.map_or(&[], |group| &group.members)
+        group.is_some_and(|group| group.columns_without(member.guid()) >= group.shape().needed())
     }
 }
 
@@ -187,15 +244,14 @@ impl Groups {
         std::mem::take(&mut *self.faults.lock())
     }
 
-    /// A member failed. That is no failure as long as another one of its group is online.
+    /// A member failed. That is no failure as long as the others of its group hold everything.
     pub(crate) fn failed(&self, layout: &Layout, member: &Member, error: Error) -> Result<()> {
         // One at a time, so that of two that fail at once one is the last.
         let mut faults = self.faults.lock();
         if !member.is_active() {
             return Ok(());
         }
-        let mut others = layout.group_of(member).iter();
-        if !others.any(|other| other.guid() != member.guid() && other.is_complete()) {
+        if !layout.can_spare(member) {
             return Err(error);
         }
         member.set_state(MemberState::Faulted);

@@ -1,5 +1,6 @@
 //! Reading and writing a store on block devices, and changing which devices it is made of.
 
+use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -10,20 +11,24 @@ use crate::group::{self, Group, Layout};
 use crate::headers::Headers;
 use crate::layout::{BLOCK, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::{Failed, Member};
+use crate::parity::part_of;
 use crate::{
-    Assigned, Error, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest, Result,
-    SegmentId, Store,
+    Assigned, Error, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest, Parts,
+    Result, SegmentId, Shape, Store, UNIT,
 };
 
 impl DeviceStore {
-    /// The group of a place.
-    fn group(layout: &Layout, segment: SegmentId, offset: u32, len: u64) -> Result<&Group> {
+    fn group(layout: &Layout, number: u32) -> &Group {
         static NONE: Group = Group {
             members: Vec::new(),
         };
-        let group = layout.groups.get(segment.group() as usize);
-        let group = group.unwrap_or(&NONE);
-        group.check_place(segment, offset, len)?;
+        layout.groups.get(number as usize).unwrap_or(&NONE)
+    }
+
+    /// The group of a place with so many bytes.
+    fn group_at(layout: &Layout, segment: SegmentId, offset: u32, len: usize) -> Result<&Group> {
+        let group = DeviceStore::group(layout, segment.group());
+        group.check_place(segment, offset, std::iter::once(len))?;
         Ok(group)
     }
 
@@ -31,18 +36,19 @@ impl DeviceStore {
         layout.find(guid).ok_or(Error::NoSuchMember { guid })
     }
 
-    /// A member of the group of a place, and where that is on it.
-    fn on_member(
+    /// Writes stripes to a group with parity.
+    fn write_stripes(
+        &self,
         layout: &Layout,
-        guid: u64,
-        segment: SegmentId,
-        offset: u32,
-        len: usize,
-    ) -> Result<(&Arc<Member>, u64)> {
-        let group = DeviceStore::group(layout, segment, offset, len as u64)?;
-        let member = group.members.iter().find(|member| member.guid() == guid);
-        let member = member.ok_or(Error::NoSuchMember { guid })?;
-        Ok((member, group::at(member, segment, offset)))
+        group: &Group,
+        (segment, offset): (SegmentId, u32),
+        stripes: &[&[u8]],
+    ) -> Result<()> {
+        group.write_stripes(segment, offset, stripes, |member, at, pieces| {
+            let one = std::iter::once(member).filter(|member| member.is_active());
+            self.groups
+                .on_each(layout, one, |member| member.write(at, pieces))
+        })
     }
 
     fn find_group(layout: &Layout, group: u16) -> Result<&Group> {
@@ -94,51 +100,67 @@ impl Store for DeviceStore {
             .collect()
     }
 
+    fn shape(&self, group: u32) -> Shape {
+        DeviceStore::group(&self.groups.now(), group).shape()
+    }
+
     fn width(&self, group: u32) -> usize {
-        let layout = self.groups.now();
-        layout.groups.get(group as usize).map_or(0, Group::width)
+        DeviceStore::group(&self.groups.now(), group).width()
     }
 
     fn read_nth(&self, nth: usize, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()> {
         let layout = self.groups.now();
-        let group = DeviceStore::group(&layout, segment, offset, buf.len() as u64)?;
-        let member = group
-            .nth_reader(nth, segment, offset)
-            .ok_or(Error::NoMember {
-                group: segment.group(),
-            })?;
+        let group = DeviceStore::group_at(&layout, segment, offset, buf.len())?;
+        let none = Error::NoMember {
+            group: segment.group(),
+        };
+        if group.shape().has_parity() {
+            let way = group.way(nth).ok_or(none)?;
+            return group.read_way(way, segment, offset, buf);
+        }
+        let member = group.nth_reader(nth, segment, offset).ok_or(none)?;
         member.read(group::at(member, segment, offset), buf)
     }
 
-    fn readers(&self, group: u32) -> Vec<(u64, MemberState)> {
+    fn holders(&self, segment: SegmentId, offset: u32, len: usize) -> Vec<(u64, MemberState)> {
         let layout = self.groups.now();
-        let group = layout.groups.get(group as usize);
-        let readers = group.into_iter().flat_map(Group::readers);
-        readers
+        let group = DeviceStore::group(&layout, segment.group());
+        let stripe = group.stripe(segment, offset, len);
+        let holds = |member: &&Arc<Member>| {
+            let mut parts = stripe.parts.iter();
+            parts.any(|part| part.column == member.column())
+        };
+        let holders = group.readers().filter(holds);
+        holders
             .map(|member| (member.guid(), member.state()))
             .collect()
     }
 
-    fn read_member(
+    fn read_parts(
         &self,
-        guid: u64,
         segment: SegmentId,
         offset: u32,
-        buf: &mut [u8],
-    ) -> Result<()> {
+        len: usize,
+        state: MemberState,
+    ) -> Result<Parts> {
         let layout = self.groups.now();
-        let (member, at) = DeviceStore::on_member(&layout, guid, segment, offset, buf.len())?;
-        member.read(at, buf)
+        let group = DeviceStore::group_at(&layout, segment, offset, len)?;
+        Ok(Parts::read(group, segment, offset, len, state))
     }
 
-    fn write_member(&self, guid: u64, segment: SegmentId, offset: u32, bytes: &[u8]) -> Result<()> {
+    fn write_part(&self, guid: u64, segment: SegmentId, offset: u32, whole: &[u8]) -> Result<()> {
         let layout = self.groups.now();
-        let (member, at) = DeviceStore::on_member(&layout, guid, segment, offset, bytes.len())?;
+        let group = DeviceStore::group_at(&layout, segment, offset, whole.len())?;
+        let member = group.members.iter().find(|member| member.guid() == guid);
+        let member = member.ok_or(Error::NoSuchMember { guid })?;
+        let Some((at, bytes)) = part_of(group, member, segment, offset, whole) else {
+            return Ok(());
+        };
         if !member.is_active() {
             return Ok(());
         }
         let one = std::iter::once(member);
-        let write = |member: &Member| member.write(at, &[IoSlice::new(bytes)]);
+        let write = |member: &Member| member.write(at, &[IoSlice::new(&bytes)]);
         self.groups.on_each(&layout, one, write)
     }
 
@@ -149,22 +171,51 @@ impl Store for DeviceStore {
     }
 
     fn write(&self, segment: SegmentId, offset: u32, pieces: &[IoSlice<'_>]) -> Result<()> {
-        let len = pieces.iter().map(|p| p.len() as u64).sum();
+        let len = pieces.iter().map(|p| p.len()).sum();
         let layout = self.groups.now();
-        let group = DeviceStore::group(&layout, segment, offset, len)?;
+        let group = DeviceStore::group_at(&layout, segment, offset, len)?;
+        if group.shape().has_parity() {
+            let whole = match pieces {
+                [only] => Cow::Borrowed(&only[..]),
+                _ => Cow::Owned(pieces.iter().flat_map(|p| p.iter().copied()).collect()),
+            };
+            return self.write_stripes(&layout, group, (segment, offset), &[&whole]);
+        }
         let members = group.members.iter().filter(|member| member.is_active());
         self.groups.on_each(&layout, members, |member| {
             member.write(group::at(member, segment, offset), pieces)
         })
     }
 
+    fn write_each(&self, segment: SegmentId, offset: u32, stripes: &[&[u8]]) -> Result<()> {
+        let layout = self.groups.now();
+        let group = DeviceStore::group(&layout, segment.group());
+        if !group.shape().has_parity() {
+            let pieces: Vec<IoSlice<'_>> = stripes.iter().map(|s| IoSlice::new(s)).collect();
+            return self.write(segment, offset, &pieces);
+        }
+        group.check_place(segment, offset, stripes.iter().map(|s| s.len()))?;
+        self.write_stripes(&layout, group, (segment, offset), stripes)
+    }
+
     fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()> {
         let layout = self.groups.now();
-        let group = DeviceStore::group(&layout, segment, offset, u64::from(len))?;
+        let group = DeviceStore::group(&layout, segment.group());
+        group.check_range(segment, offset, len.into())?;
+        let columns = group.shape().columns() as u64;
+        let from = group.unit(segment, offset);
+        let to = from + u64::from(len / UNIT);
         let members = group.members.iter().filter(|member| member.is_active());
         // A device that cannot discard is not a bad one.
         members
-            .map(|member| member.discard(group::at(member, segment, offset), u64::from(len)))
+            .map(|member| {
+                let row = |unit: u64| {
+                    unit.saturating_sub(member.column() as u64)
+                        .div_ceil(columns)
+                };
+                let (first, last) = (row(from), row(to));
+                member.discard(member.row(first), (last - first) * u64::from(UNIT))
+            })
             .fold(Ok(()), Result::and)
     }
 
@@ -342,48 +393,49 @@ impl Store for DeviceStore {
             refuse_contents(device.device.as_ref())?;
         }
         let template = self.template();
-        let segments = match joins {
-            Joins::Group(group) => DeviceStore::find_group(&self.groups.now(), group)?.segments(),
-            Joins::Spares => template.segments(device)?,
+        let holds = match joins {
+            Joins::Group { group, .. } => {
+                DeviceStore::find_group(&self.groups.now(), group)?.per_column()
+            }
+            Joins::Spares => (template.segments(device)?, Shape::WHOLE),
         };
-        let member = template.member(device, joins, segments)?;
+        let member = template.member(device, joins, holds)?;
         prepare(&member)?;
-        if let Joins::Group(_) = joins {
+        if let Joins::Group { .. } = joins {
             member.set_state(MemberState::Resilvering);
         }
         let info = member.info();
         self.groups.change(|layout| match joins {
-            Joins::Group(group) => layout.groups[usize::from(group)].members.push(member),
+            Joins::Group { group, .. } => layout.groups[usize::from(group)].members.push(member),
             Joins::Spares => layout.spares.push(member),
         });
         Ok(info)
     }
 
-    fn add_group(&self, devices: &[NewMember]) -> Result<u16> {
+    fn add_group(&self, devices: &[NewMember], parity: usize) -> Result<u16> {
         for new in devices.iter().filter(|new| !new.force) {
             refuse_contents(new.device.as_ref())?;
         }
         let number = self.groups.now().groups.len();
-        let members = self.template().group(devices, number)?;
+        let members = self.template().group(devices, number, parity)?;
         members.iter().try_for_each(|member| prepare(member))?;
         self.groups
             .change(|layout| layout.groups.push(Group { members }));
         Ok(number as u16)
     }
 
-    fn enlist(&self, guid: u64, group: u16) -> Result<()> {
+    fn enlist(&self, guid: u64, group: u16, column: u16) -> Result<()> {
         let layout = self.groups.now();
         let spare = DeviceStore::member(&layout, guid)?;
-        let segments = DeviceStore::find_group(&layout, group)?.segments();
+        let holds = DeviceStore::find_group(&layout, group)?.per_column();
         let new = NewMember {
             device: Arc::clone(&spare.device),
             guid,
             created: spare.label.created.get(),
             force: true,
         };
-        let member = self
-            .template()
-            .member(&new, Joins::Group(group), segments)?;
+        let joins = Joins::Group { group, column };
+        let member = self.template().member(&new, joins, holds)?;
         member.set_state(MemberState::Resilvering);
         member.write_labels()?;
         self.groups.change(|layout| {
@@ -403,7 +455,8 @@ impl Store for DeviceStore {
             force: true,
         };
         let template = self.template();
-        let spare = template.member(&new, Joins::Spares, template.segments(&new)?)?;
+        let holds = (template.segments(&new)?, Shape::WHOLE);
+        let spare = template.member(&new, Joins::Spares, holds)?;
         old.set_state(MemberState::Offline);
         self.groups.change(|layout| {
             layout.remove(guid);

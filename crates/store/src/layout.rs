@@ -6,6 +6,8 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::shape::Shape;
+
 /// The format this program writes. It opens this and no newer one.
 pub const FORMAT_VERSION: u32 = 1;
 
@@ -60,7 +62,7 @@ pub struct Label {
     pub width: U16,
     /// How the group places segments: [`POLICY_WHOLE`], or [`POLICY_SPARE`] if the device holds none.
     pub policy: U16,
-    /// How many segments the group holds.
+    /// How many segments the group holds; with parity, how many times the columns of it.
     pub segments: U32,
     /// Blocks in the key area.
     pub key_blocks: U32,
@@ -70,6 +72,14 @@ pub struct Label {
     pub device_size: U64,
     /// When the device joined, seconds since 1970.
     pub created: U64,
+    /// Of a group with parity: which of its columns the device is.
+    pub column: U16,
+    /// How many columns the group has; 0 without parity.
+    pub columns: U16,
+    /// How many columns of a stripe are parity.
+    pub parity: U16,
+    /// Zero.
+    pub reserved: U16,
 }
 
 /// The head of a superblock or key block; the payload follows it.
@@ -88,7 +98,7 @@ pub struct FrameHead {
     pub len: U32,
 }
 
-const _: () = assert!(size_of::<Label>() == 72);
+const _: () = assert!(size_of::<Label>() == 80);
 const _: () = assert!(size_of::<FrameHead>() == 32);
 const _: () = assert!(PAYLOAD_MAX + size_of::<FrameHead>() + CHECKSUM == BLOCK);
 
@@ -158,6 +168,7 @@ impl Label {
             && self.width.get() == 1
             && self.member.get() == 0
             && self.has_known_policy()
+            && self.has_possible_shape()
             && header
                 .checked_mul(2)
                 .and_then(|headers| headers.checked_add(segments.checked_mul(segment)?))
@@ -170,6 +181,23 @@ impl Label {
             POLICY_SPARE => self.group.get() == NO_GROUP,
             _ => false,
         }
+    }
+
+    fn has_possible_shape(&self) -> bool {
+        let numbers = [self.column, self.columns, self.parity, self.reserved];
+        let columns = u32::from(self.columns.get());
+        numbers.iter().all(|n| n.get() == 0)
+            || self.shape().has_parity()
+                && !self.is_spare()
+                && self.column < self.columns
+                && self.reserved.get() == 0
+                && self.segments.get().checked_mul(columns).is_some()
+    }
+
+    /// How the group lays out what it holds.
+    pub fn shape(&self) -> Shape {
+        let (columns, parity) = (self.columns.get(), self.parity.get());
+        Shape::new(columns.into(), parity.into()).unwrap_or(Shape::WHOLE)
     }
 
     /// Whether the device is a spare.
@@ -245,6 +273,10 @@ mod tests {
             header_size: (256 << 10).into(),
             device_size: (4 << 20).into(),
             created: 1_700_000_000.into(),
+            column: 0.into(),
+            columns: 0.into(),
+            parity: 0.into(),
+            reserved: 0.into(),
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! A store knows nothing of records, datasets or keys.
 
+mod code;
 mod devices;
 mod error;
 mod geometry;
@@ -15,10 +16,14 @@ mod headers;
 mod io;
 pub mod layout;
 mod member;
+mod parity;
+mod shape;
 
 pub use block::BlockDevice;
-pub use devices::{CreateOptions, DeviceStore, Found, probe};
+pub use devices::{CreateOptions, DeviceStore, Found, NewGroup, probe};
 pub use error::{Error, Result};
+pub use parity::Parts;
+pub use shape::{COLUMNS_MAX, COLUMNS_MIN, Shape};
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -92,6 +97,8 @@ pub struct MemberInfo {
     pub name: String,
     /// The group it belongs to, by its label.
     pub group: u16,
+    /// Which column of a group with parity it holds; else 0.
+    pub column: u16,
     /// Bytes that the pool uses of it.
     pub size: u64,
     /// Whether it is labelled as a spare.
@@ -139,7 +146,12 @@ pub struct Assigned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joins {
     /// As one more member of a group.
-    Group(u16),
+    Group {
+        /// Which group.
+        group: u16,
+        /// Which of its columns it is to hold; 0 without parity.
+        column: u16,
+    },
     /// As a spare.
     Spares,
 }
@@ -160,9 +172,14 @@ pub struct HeaderCheck {
 /// Nothing that is written is durable before [`Store::flush`] has returned, in whichever order it
 /// was written.
 ///
-/// The members of a group hold the same. What is written goes to all of them that are online or being
-/// resilvered; one that fails is not used any more, which [`Store::take_faults`] tells, and the
-/// operation succeeds as long as an online member of the group has done it.
+/// The members of a group hold the same, or each a column of a group with parity (see [`Shape`]). What
+/// is written goes to all of them that are online or being resilvered; one that fails is not used any
+/// more, which [`Store::take_faults`] tells, and the operation succeeds as long as enough online
+/// members of the group have done it.
+///
+/// A place is the beginning of a stripe, with the bytes that were written there at once. In a group
+/// without parity any part of it can be read and written too; in one with parity only
+/// [`Store::write_each`] and [`Store::read_units`] allow for that, for what is written unit by unit.
 pub trait Store: Send + Sync {
     /// The pool.
     fn pool_guid(&self) -> u64;
@@ -170,8 +187,11 @@ pub trait Store: Send + Sync {
     /// Bytes in a segment: a power of two, at least 1 MiB.
     fn segment_size(&self) -> u32;
 
-    /// How many segments each group holds.
+    /// How many segments each group holds, parity included.
     fn groups(&self) -> Vec<u32>;
+
+    /// How a group lays out what it holds.
+    fn shape(&self, group: u32) -> Shape;
 
     /// How many key blocks there are.
     fn key_blocks(&self) -> u32;
@@ -191,31 +211,54 @@ pub trait Store: Send + Sync {
         result
     }
 
-    /// How many members of a group can be read.
+    /// In how many ways a place in a group can be read: from each member, or without different columns.
     fn width(&self, group: u32) -> usize;
 
-    /// Fills `buf` from one of the members of its group, in the order of preference that this place
-    /// has. `nth` is taken modulo their number.
+    /// Fills `buf` from a place in one of these ways, in the order of preference that this place has.
+    /// `nth` is taken modulo their number.
     fn read_nth(&self, nth: usize, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()>;
 
-    /// The guids of the members that can be read, in an order that depends on nothing but their
-    /// states: online ones first.
-    fn readers(&self, group: u32) -> Vec<(u64, MemberState)>;
+    /// As [`Store::read_nth`], from stripes of one unit each.
+    fn read_units(
+        &self,
+        nth: usize,
+        segment: SegmentId,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let step = self.shape(segment.group()).cell() * UNIT;
+        if step == UNIT {
+            return self.read_nth(nth, segment, offset, buf);
+        }
+        let mut units = buf.chunks_mut(UNIT as usize).zip(0..);
+        units.try_for_each(|(unit, n)| self.read_nth(nth, segment, offset + n * step, unit))
+    }
 
-    /// Fills `buf` from a place in a segment on one member.
-    fn read_member(&self, guid: u64, segment: SegmentId, offset: u32, buf: &mut [u8])
-    -> Result<()>;
+    /// The members that can be read and hold a part of a place of `len` bytes: online ones first.
+    fn holders(&self, segment: SegmentId, offset: u32, len: usize) -> Vec<(u64, MemberState)>;
 
-    /// Writes to a place in a segment on one member, unless it has failed by now.
-    fn write_member(&self, guid: u64, segment: SegmentId, offset: u32, bytes: &[u8]) -> Result<()>;
+    /// Reads what the members in a state hold of a place of `len` bytes.
+    fn read_parts(
+        &self,
+        segment: SegmentId,
+        offset: u32,
+        len: usize,
+        state: MemberState,
+    ) -> Result<Parts>;
+
+    /// Writes one member's part of a place that holds `whole`, unless the member has failed by now.
+    fn write_part(&self, guid: u64, segment: SegmentId, offset: u32, whole: &[u8]) -> Result<()>;
 
     /// Counts a copy on a member that is not what it should be.
     fn count_damage(&self, guid: u64);
 
-    /// Writes the pieces one after the other at a place in a segment.
+    /// Writes the pieces one after the other at a place in a segment, as one stripe.
     fn write(&self, segment: SegmentId, offset: u32, pieces: &[IoSlice<'_>]) -> Result<()>;
 
-    /// Says that a range of a segment is no longer needed.
+    /// Writes stripes one after the other, each where what the one before it takes ends.
+    fn write_each(&self, segment: SegmentId, offset: u32, stripes: &[&[u8]]) -> Result<()>;
+
+    /// Says that a range of a segment is no longer needed, parity included.
     fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()>;
 
     /// Makes everything written durable. After a failure nothing may be assumed of what was written
@@ -268,12 +311,12 @@ pub trait Store: Send + Sync {
     /// labelled, which is durable when this returns. What it holds is refused unless `force`.
     fn join(&self, device: &NewMember, joins: Joins) -> Result<MemberInfo>;
 
-    /// Makes devices the members of a new group, all online, and returns its number. As for
-    /// [`Store::join`].
-    fn add_group(&self, devices: &[NewMember]) -> Result<u16>;
+    /// Makes devices the members of a new group, all online, and returns its number. `parity` as in
+    /// [`NewGroup`]. As for [`Store::join`].
+    fn add_group(&self, devices: &[NewMember], parity: usize) -> Result<u16>;
 
-    /// Makes a spare a member of a group, which is to be resilvered.
-    fn enlist(&self, guid: u64, group: u16) -> Result<()>;
+    /// Makes a spare a member of a group, to hold this column of it, which is to be resilvered.
+    fn enlist(&self, guid: u64, group: u16, column: u16) -> Result<()>;
 
     /// Makes a member a spare again.
     fn dismiss(&self, guid: u64) -> Result<()>;

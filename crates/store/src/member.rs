@@ -12,7 +12,8 @@ use crate::layout::{
     BLOCK, Bad, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame,
     encode_frame,
 };
-use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result};
+use crate::shape::Shape;
+use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result, UNIT};
 
 type Block = [u8; BLOCK];
 
@@ -57,6 +58,21 @@ impl Member {
 
     pub(crate) fn guid(&self) -> u64 {
         self.label.device_guid.get()
+    }
+
+    /// How its group lays out what it holds.
+    pub(crate) fn shape(&self) -> Shape {
+        self.label.shape()
+    }
+
+    /// Which column of the group it holds.
+    pub(crate) fn column(&self) -> usize {
+        self.label.column.get().into()
+    }
+
+    /// The byte at which a row of the column begins.
+    pub(crate) fn row(&self, row: u64) -> u64 {
+        self.geometry.header_size + row * u64::from(UNIT)
     }
 
     pub(crate) fn state(&self) -> MemberState {
@@ -106,6 +122,7 @@ impl Member {
             guid: self.guid(),
             name: self.device.name(),
             group: self.label.group.get(),
+            column: self.label.column.get(),
             size: self.geometry.device_size,
             is_spare: self.label.is_spare(),
             state: self.state(),
@@ -202,7 +219,7 @@ impl Member {
     pub(crate) fn can_be_beside(&self, other: &Member) -> bool {
         self.label.group != other.label.group
             || self.label.is_spare()
-            || self.geometry.segments == other.geometry.segments
+            || self.geometry.segments == other.geometry.segments && self.shape() == other.shape()
     }
 
     /// Writes a superblock into both headers.

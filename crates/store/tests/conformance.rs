@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice, MemoryDevice};
-use store::{CreateOptions, DeviceStore, Error, SegmentId, Store, layout, probe};
+use store::{CreateOptions, DeviceStore, Error, NewGroup, SegmentId, Store, layout, probe};
 
 const SIZE: u64 = 12 << 20;
 
@@ -13,8 +13,8 @@ const SIZE: u64 = 12 << 20;
 struct Backend {
     name: &'static str,
     devices: Box<dyn Fn() -> Vec<Arc<dyn BlockDevice>>>,
-    /// How many members each group has.
-    groups: &'static [usize],
+    /// How many members each group has, and how many of them are parity.
+    groups: &'static [(usize, usize)],
     reopen: bool,
 }
 
@@ -39,8 +39,15 @@ fn memory(count: usize) -> Vec<Arc<dyn BlockDevice>> {
 }
 
 fn each_backend(test: impl Fn(&Backend)) {
-    for groups in [&[1][..], &[1, 1, 1], &[2], &[1, 3]] {
-        let count = groups.iter().sum();
+    for groups in [
+        &[(1, 0)][..],
+        &[(1, 0), (1, 0), (1, 0)],
+        &[(2, 0)],
+        &[(1, 0), (3, 0)],
+        &[(3, 1)],
+        &[(2, 0), (5, 2)],
+    ] {
+        let count = groups.iter().map(|(members, _)| members).sum();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         test(&Backend {
@@ -71,8 +78,11 @@ fn options(devices: usize) -> CreateOptions {
 fn create(backend: &Backend) -> DeviceStore {
     let mut devices = (backend.devices)();
     let count = devices.len();
-    let members = |n: &usize| devices.drain(..*n).collect();
-    let groups: Vec<Vec<_>> = backend.groups.iter().map(members).collect();
+    let group = |(members, parity): &(usize, usize)| NewGroup {
+        devices: devices.drain(..*members).collect(),
+        parity: *parity,
+    };
+    let groups: Vec<NewGroup> = backend.groups.iter().map(group).collect();
     let store = DeviceStore::create_groups(groups, Vec::new(), &options(count)).unwrap();
     store.write_superblock(1, b"first").unwrap();
     store.flush().unwrap();
@@ -93,7 +103,7 @@ fn segments_keep_what_is_written() {
         let groups = store.groups();
         let last = SegmentId::new((groups.len() - 1) as u16, groups[groups.len() - 1] - 1);
         let first = SegmentId::new(0, 0);
-        let end = store.segment_size() - 8;
+        let end = store.segment_size() - store.shape(last.group()).taken(1) * store::UNIT;
         store
             .write(first, 0, &[IoSlice::new(b"in "), IoSlice::new(b"two")])
             .unwrap();

@@ -11,6 +11,10 @@ use store::{
 
 const SIZE: usize = 12 << 20;
 const PLACE: SegmentId = SegmentId::new(0, 3);
+const FIRST: Joins = Joins::Group {
+    group: 0,
+    column: 0,
+};
 
 fn devices(count: usize) -> Vec<Arc<FaultDevice>> {
     let clock = FaultClock::new();
@@ -34,7 +38,8 @@ fn mirror(devices: &[Arc<FaultDevice>]) -> DeviceStore {
         created: 1,
         force: false,
     };
-    let store = DeviceStore::create_groups(vec![dynamic(devices)], vec![], &options).unwrap();
+    let store =
+        DeviceStore::create_groups(vec![dynamic(devices).into()], vec![], &options).unwrap();
     store.write_superblock(1, b"first").unwrap();
     store.flush().unwrap();
     store.commit_labels().unwrap();
@@ -75,11 +80,9 @@ fn every_member_has_what_is_written() {
     for nth in 0..3 {
         assert_eq!(read_nth(&store, nth), b"here");
     }
-    for guid in 100..103 {
-        let mut buf = [0; 4];
-        store.read_member(guid, PLACE, 0, &mut buf).unwrap();
-        assert_eq!(&buf, b"here");
-    }
+    let parts = store.read_parts(PLACE, 0, 4, MemberState::Online).unwrap();
+    assert!(parts.members().eq(100..103));
+    assert!(parts.bad(b"here").is_empty());
     // Any one of them is enough to read it.
     drop(store);
     for device in &devices {
@@ -163,13 +166,11 @@ fn members_join_and_leave() {
     let store = mirror(&all[..1]);
     write(&store, b"old!").unwrap();
     store.write_key_block(3, b"key").unwrap();
-    let info = store
-        .join(&new_member(&all[1], 200), Joins::Group(0))
-        .unwrap();
+    let info = store.join(&new_member(&all[1], 200), FIRST).unwrap();
     assert_eq!(info.state, MemberState::Resilvering);
     store.refresh_headers(200, &[3]).unwrap();
     // It is asked last, and gets what is written.
-    assert_eq!(store.readers(0)[0].0, 100);
+    assert_eq!(store.holders(PLACE, 0, 4)[0].0, 100);
     assert_ne!(read_nth(&store, 1), b"old!");
     write(&store, b"new!").unwrap();
     store.write_superblock(2, b"second").unwrap();
@@ -191,7 +192,7 @@ fn members_join_and_leave() {
     drop(store);
     let store = DeviceStore::open(dynamic(&all[1..])).unwrap();
     assert_eq!((store.groups().len(), store.members().len()), (1, 2));
-    store.enlist(300, 0).unwrap();
+    store.enlist(300, 0, 0).unwrap();
     assert_eq!(
         (store.width(0), state(&store, 300)),
         (2, MemberState::Resilvering)
@@ -205,10 +206,7 @@ fn a_device_that_is_too_small_says_both_sizes() {
     let all = devices(1);
     let store = mirror(&all);
     let small = Arc::new(FaultDevice::new(SIZE - (1 << 20), &FaultClock::new()));
-    let refused = store
-        .join(&new_member(&small, 200), Joins::Group(0))
-        .err()
-        .unwrap();
+    let refused = store.join(&new_member(&small, 200), FIRST).err().unwrap();
     let text = refused.to_string();
     assert!(
         text.contains("11534336 bytes") && text.contains("at least 12"),
@@ -282,7 +280,7 @@ fn a_group_that_was_never_listed_is_passed_over() {
     let add = |n: usize| {
         let store = DeviceStore::open(dynamic(&first)).unwrap();
         let new = new_member(&others[n], 200 + n as u64);
-        store.add_group(&[new]).unwrap();
+        store.add_group(&[new], 0).unwrap();
         store
     };
     let guids = |devices: &[&Arc<FaultDevice>]| -> Vec<u64> {

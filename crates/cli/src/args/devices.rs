@@ -6,8 +6,9 @@ use clap::Args;
 
 /// Add groups of devices to a pool, or spares
 ///
-/// A group is one device, or with `mirror` several that hold the same. It is empty, and gets its share
-/// of what is written from now on. Groups cannot be taken out again.
+/// A group is one device, or with `mirror` several that hold the same, or with `raidz1` or `raidz2` 3 to
+/// 32 of which one or two may be lost. It is empty, and gets its share of what is written from now on.
+/// Groups cannot be taken out again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -16,24 +17,25 @@ EXAMPLES
     strongroom pool add tank spare /dev/sdg
 
 EXIT CODES
-  2 if a device is too small, or the group has another number of devices than those of the pool and
-  -f is not given; 3 if there is no such pool or device; 4 if a device holds something; 5 if it is
+  2 if a device is too small, or the group has another redundancy than those of the pool and -f is
+  not given; 3 if there is no such pool or device; 4 if a device holds something; 5 if it is
   in use.")]
 pub(crate) struct PoolAdd {
-    /// Use devices even if they hold something, which is lost; accept groups of different sizes
+    /// Use devices even if they hold something, which is lost; accept groups of different redundancy
     #[arg(short)]
     pub(crate) force: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks; `mirror` before those of one group, `spare` before spares
-    #[arg(value_name = "mirror|spare|DEVICE", required = true)]
+    /// Files or disks; `mirror`, `raidz1` or `raidz2` before those of one group, `spare` before spares
+    #[arg(value_name = "mirror|raidz|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
 }
 
 /// Make a device hold the same as another one
 ///
-/// A single device becomes a mirror, a mirror gets one member more. The new device is resilvered in
+/// A single device becomes a mirror, a mirror gets one member more. Devices of a raidz group are
+/// replaced only. The new device is resilvered in
 /// the background: `pool status` shows how far that is. It must be as large as its group needs.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -109,10 +111,10 @@ pub(crate) struct PoolReplace {
     pub(crate) new: Option<PathBuf>,
 }
 
-/// Leave a device of a mirror alone
+/// Leave a device of a mirror or raidz group alone
 ///
-/// It is closed, and neither read nor written until `pool online` brings it back. Another member must
-/// hold everything.
+/// It is closed, and neither read nor written until `pool online` brings it back. The others of its
+/// group must hold everything.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -66,11 +66,11 @@ pub(crate) struct PoolSync {
 ///
 /// The devices are files or disks; a name without a slash that is no file here is looked for in
 /// /dev. Each is a group of its own, over which data is spread, unless `mirror` stands before those
-/// that are to hold the same; `spare` stands before those that wait until one fails. Devices that
-/// hold something are refused unless -f is given, and groups of different sizes too. The root
-/// dataset has the
-/// pool's name and is mounted on /POOL unless -m or -O mountpoint=... say otherwise. Whether it is
-/// encrypted is decided now and cannot be changed later; datasets below it decide for themselves.
+/// that are to hold the same, or `raidz1` or `raidz2` before 3 to 32 of which one or two may be lost;
+/// `spare` stands before those that wait until one fails. Devices that hold something are refused
+/// unless -f is given, and groups of different redundancy too. The root dataset has the pool's name
+/// and is mounted on /POOL unless -m or -O mountpoint=... say otherwise. Whether it is encrypted is
+/// decided now and cannot be changed later; datasets below it decide for themselves.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -83,6 +83,9 @@ EXAMPLES
   Two mirrors and a spare:
     strongroom pool create tank mirror sdb sdc mirror sdd sde spare sdf
 
+  Six disks of which any two may fail:
+    strongroom pool create tank raidz2 sdb sdc sdd sde sdf sdg
+
   Encrypted by a key in a file, compressed, mounted elsewhere:
     strongroom keygen /etc/keys/tank
     strongroom pool create -O encryption=on -O keysource=raw,file:///etc/keys/tank \\
@@ -92,7 +95,7 @@ EXIT CODES
   2 for a property that is not known, a value that is not allowed or a device that is too small;
   4 if there is a pool of that name, or a device belongs to one; 5 if a device is in use.")]
 pub(crate) struct PoolCreate {
-    /// Use devices even if they hold something, which is lost; accept groups of different sizes
+    /// Use devices even if they hold something, which is lost; accept groups of different redundancy
     #[arg(short)]
     pub(crate) force: bool,
     /// Make the devices first, as files of this size
@@ -110,8 +113,8 @@ pub(crate) struct PoolCreate {
     /// The name of the pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks; `mirror` before those of one group, `spare` before spares
-    #[arg(value_name = "mirror|spare|DEVICE", required = true)]
+    /// Files or disks; `mirror`, `raidz1` or `raidz2` before those of one group, `spare` before spares
+    #[arg(value_name = "mirror|raidz|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
 }
 

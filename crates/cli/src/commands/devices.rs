@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use daemon::api::{Command, DeviceChange, PoolDevices};
+use daemon::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
 
 use super::pool::device;
 use super::{Result, call_quiet};
 use crate::args::Pool;
 use crate::session::{Session, absolute, usage};
+
+/// A group with parity has so many devices.
+const RAIDZ_MIN: usize = 3;
+const RAIDZ_MAX: usize = 32;
 
 /// Has the devices of a pool changed.
 pub(super) fn run(args: Pool, session: &mut Session) -> Result {
@@ -73,33 +77,44 @@ fn member(given: &Path) -> Result<String> {
     Ok(device(given)?.to_string_lossy().into_owned())
 }
 
-/// What kind of group the devices that follow a word are in.
+/// What the devices that follow a word are.
 enum Kind {
     Single,
-    Mirror,
+    /// Members of the last group, which is named like this.
+    Group(&'static str),
     Spare,
 }
 
-/// The groups and spares that words stand for: `mirror A B mirror C D spare E`. Devices that are to be
-/// made are taken by their paths.
+/// The word before the devices of a group, and how many of them are parity.
+fn group_word(word: &Path) -> Result<Option<(&'static str, usize)>> {
+    Ok(match word.to_str() {
+        Some("mirror") => Some(("mirror", 0)),
+        Some("raidz" | "raidz1") => Some(("raidz1", 1)),
+        Some("raidz2") => Some(("raidz2", 2)),
+        Some("raidz3") => return Err(usage("there is no triple parity; use raidz2")),
+        _ => None,
+    })
+}
+
+/// The groups and spares that words stand for: `mirror A B raidz1 C D E spare F`. Devices that are to
+/// be made are taken by their paths.
 pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
     let mut devices = PoolDevices::default();
     let mut kind = Kind::Single;
     for word in words {
-        match word.to_str() {
-            Some("mirror") => {
-                kind = Kind::Mirror;
-                devices.groups.push(Vec::new());
-                continue;
-            }
-            Some("spare") => {
-                kind = Kind::Spare;
-                continue;
-            }
-            Some(parity @ ("raidz" | "raidz1" | "raidz2" | "raidz3")) => {
-                return Err(usage(format!("{parity} is not built yet; use mirror")));
-            }
-            _ => {}
+        if let Some((name, parity)) = group_word(word)? {
+            check_last(&kind, &devices)?;
+            kind = Kind::Group(name);
+            devices.groups.push(DeviceGroup {
+                devices: Vec::new(),
+                parity,
+            });
+            continue;
+        }
+        if word.as_os_str() == "spare" {
+            check_last(&kind, &devices)?;
+            kind = Kind::Spare;
+            continue;
         }
         let path = match are_new {
             true => absolute(word)?,
@@ -107,42 +122,85 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
         };
         match (&kind, devices.groups.last_mut()) {
             (Kind::Spare, _) => devices.spares.push(path),
-            (Kind::Mirror, Some(group)) => group.push(path),
-            (Kind::Single | Kind::Mirror, _) => devices.groups.push(vec![path]),
+            (Kind::Group(_), Some(group)) => group.devices.push(path),
+            (Kind::Single | Kind::Group(_), _) => devices.groups.push(DeviceGroup {
+                devices: vec![path],
+                parity: 0,
+            }),
         }
     }
-    let mirrors = words.iter().filter(|word| word.as_os_str() == "mirror");
-    if mirrors.count() > 0 && devices.groups.iter().any(Vec::is_empty) {
-        return Err(usage("a mirror has no devices; name them after the word"));
-    }
+    check_last(&kind, &devices)?;
     Ok(devices)
+}
+
+/// Refuses a group of too few devices, or of too many.
+fn check_last(kind: &Kind, devices: &PoolDevices) -> Result<()> {
+    let (Kind::Group(name), Some(group)) = (kind, devices.groups.last()) else {
+        return Ok(());
+    };
+    let count = group.devices.len();
+    if count == 0 {
+        return Err(usage(format!(
+            "{name} has no devices; name them after the word"
+        )));
+    }
+    if group.parity > 0 && !(RAIDZ_MIN..=RAIDZ_MAX).contains(&count) {
+        return Err(usage(format!(
+            "{name} takes {RAIDZ_MIN} to {RAIDZ_MAX} devices, and not {count}"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn groups(words: &[&str]) -> (Vec<usize>, usize) {
+    fn parse(words: &[&str]) -> Result<PoolDevices> {
         let words: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
-        let devices = devices(&words, true).unwrap();
-        let groups = devices.groups.iter().map(Vec::len).collect();
-        (groups, devices.spares.len())
+        devices(&words, true)
+    }
+
+    /// Devices and parity of each group, and the number of spares.
+    fn groups(words: &[&str]) -> (Vec<(usize, usize)>, usize) {
+        let devices = parse(words).unwrap();
+        let groups = devices.groups.iter();
+        let groups = groups.map(|group| (group.devices.len(), group.parity));
+        (groups.collect(), devices.spares.len())
     }
 
     #[test]
     fn words_stand_for_groups() {
-        assert_eq!(groups(&["/a", "/b"]), (vec![1, 1], 0));
+        assert_eq!(groups(&["/a", "/b"]), (vec![(1, 0), (1, 0)], 0));
         assert_eq!(
             groups(&[
                 "mirror", "/a", "/b", "mirror", "/c", "/d", "spare", "/e", "/f"
             ]),
-            (vec![2, 2], 2)
+            (vec![(2, 0), (2, 0)], 2)
         );
-        assert_eq!(groups(&["/a", "mirror", "/b", "/c"]), (vec![1, 2], 0));
+        assert_eq!(
+            groups(&["/a", "mirror", "/b", "/c"]),
+            (vec![(1, 0), (2, 0)], 0)
+        );
         assert_eq!(groups(&["spare", "/a"]), (vec![], 1));
-        for wrong in [&["mirror"][..], &["raidz", "/a"]] {
-            let words: Vec<PathBuf> = wrong.iter().map(PathBuf::from).collect();
-            assert!(devices(&words, true).is_err());
+        assert_eq!(
+            groups(&[
+                "raidz", "/a", "/b", "/c", "raidz1", "/d", "/e", "/f", "spare", "/g"
+            ]),
+            (vec![(3, 1), (3, 1)], 1)
+        );
+        assert_eq!(
+            groups(&["raidz2", "/a", "/b", "/c", "/d"]),
+            (vec![(4, 2)], 0)
+        );
+        for wrong in [
+            &["mirror"][..],
+            &["raidz", "/a", "/b"],
+            &["raidz3", "/a", "/b", "/c", "/d", "/e"],
+            &["mirror", "raidz", "/a", "/b", "/c"],
+            &["raidz2", "spare", "/a"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -201,7 +201,7 @@ fn config(pool: &PoolReport) -> String {
         let mut indent = "  ";
         if group.len() > 1 {
             let all: Vec<&DeviceRow> = group.iter().collect();
-            let size = group.iter().map(|device| device.size).min().unwrap_or(0);
+            let size = group_size(group);
             let is_well = group.iter().all(|device| device.state == "ONLINE");
             let state = if is_well { "ONLINE" } else { "DEGRADED" };
             rows.push(counted(
@@ -233,8 +233,24 @@ fn config(pool: &PoolReport) -> String {
     out
 }
 
+/// Bytes that a group has room for, without what is for parity.
+fn group_size(group: &[DeviceRow]) -> u64 {
+    let smallest = group.iter().map(|device| device.size).min().unwrap_or(0);
+    let columns = group
+        .iter()
+        .map(|device| u64::from(device.column) + 1)
+        .max();
+    let parity = group.first().map_or(0, |device| device.parity as u64);
+    smallest * columns.unwrap_or(1).saturating_sub(parity)
+}
+
 /// A group of one that is just being replaced is no mirror.
 fn kind(group: &[DeviceRow]) -> &'static str {
+    match group.first().map(|device| device.parity) {
+        Some(1) => return "raidz1",
+        Some(2) => return "raidz2",
+        _ => {}
+    }
     let lasting = group
         .iter()
         .filter(|device| device.replaces.is_none())
@@ -282,6 +298,8 @@ mod tests {
             size: 4 << 30,
             state: state.into(),
             group,
+            parity: 0,
+            column: 0,
             replaces: None,
             was_spare: false,
             read: 0,
@@ -341,6 +359,34 @@ mod tests {
         assert!(text.contains(tree), "{text}");
         let speed = "\t1G scanned out of 4G at 102M/s, 00:00:30 to go\n\t0 errors, 25.0% done\n";
         assert!(text.contains(speed), "{text}");
+    }
+
+    #[test]
+    fn a_group_with_parity() {
+        let mut pool = pool();
+        let member = |path: &str, column| DeviceRow {
+            parity: 2,
+            column,
+            ..device(path, Some(0), "ONLINE")
+        };
+        pool.devices = ["/a", "/b", "/c", "/d"]
+            .into_iter()
+            .zip(0..)
+            .map(|(path, column)| member(path, column))
+            .collect();
+        let mut new = member("/e", 3);
+        (new.replaces, new.state) = (Some("/d".into()), "RESILVERING".into());
+        pool.devices.push(new);
+        let text = report(&pool, false, 1010);
+        let tree = "\
+\t  raidz2-0            DEGRADED        0      0      0    8G
+\t    /a                ONLINE          0      0      0    4G
+\t    /b                ONLINE          0      0      0    4G
+\t    /c                ONLINE          0      0      0    4G
+\t    /d                ONLINE          0      0      0    4G
+\t    /e (replaces /d)  RESILVERING     0      0      0    4G
+";
+        assert!(text.contains(tree), "{text}");
     }
 
     fn pool() -> PoolReport {

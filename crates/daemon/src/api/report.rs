@@ -108,6 +108,10 @@ pub struct DeviceRow {
     pub state: String,
     /// The group that it belongs to; a spare to none.
     pub group: Option<u16>,
+    /// How many devices of the group may be lost, if it has parity; else 0.
+    pub parity: usize,
+    /// Which column of such a group it holds.
+    pub column: u16,
     /// The path of the device whose place it takes.
     pub replaces: Option<String>,
     /// Whether it is a spare that stepped in.

@@ -253,7 +253,7 @@ impl Sim {
         let count = 1 + self.dice.below(2);
         let new: Vec<NewMember> = (0..count).map(|_| self.new_device().1).collect();
         self.say(format!("add a group of {count}"));
-        let added = self.pool().add_group(&new, &origin());
+        let added = self.pool().add_group(&new, 0, &origin());
         self.survive(added);
     }
 

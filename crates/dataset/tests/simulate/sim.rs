@@ -9,7 +9,7 @@ use cipher::SeededRandom;
 use dataset::{Engine, EngineOptions, Files, Mounted};
 use keys::WrappingKey;
 use pool::Pool;
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, DeviceStore, NewGroup, Store};
 
 use crate::common::history::History;
 use crate::common::look::{look, look_from, resolve};
@@ -83,8 +83,8 @@ impl Sim {
         let groups = shape
             .groups
             .iter()
-            .map(|n| rest.by_ref().take(*n).collect());
-        let groups: Vec<Vec<_>> = groups.collect();
+            .map(|n| rest.by_ref().take(*n).collect::<Vec<_>>().into());
+        let groups: Vec<NewGroup> = groups.collect();
         let options = CreateOptions {
             pool_guid: 1,
             device_guids: self.devices.iter().map(|device| device.guid).collect(),

@@ -16,6 +16,7 @@ mod open;
 mod ring;
 mod scan;
 
+use store::{Shape, UNIT};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -31,6 +32,12 @@ pub use scan::{LogEnd, LogEntry, LogReader};
 
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
+
+/// How many bytes of entries a chunk has room for. In a group with parity each unit of an entry is a
+/// stripe, which has its own parity and can be written without those around it.
+pub(crate) fn capacity(chunk: &Addr, shape: Shape) -> u32 {
+    shape.singles(chunk.size() / UNIT) * UNIT
+}
 
 /// Where the log of a dataset begins. With no chunks there is no log; the other numbers then still
 /// say what the dataset's seal was made over.

@@ -3,6 +3,8 @@
 use std::io::IoSlice;
 use std::sync::Weak;
 
+use store::UNIT;
+
 use super::entry::{EntryHead, LOG_HEADER};
 use super::{LogHead, LogReader};
 use crate::error::Result;
@@ -100,8 +102,15 @@ impl OpenDataset {
 
     fn write_entry(&self, place: &crate::layout::Addr, head: &[u8], payload: &[u8]) -> Result<()> {
         let store = &self.shared.disk.store;
-        let pieces = [IoSlice::new(head), IoSlice::new(payload)];
-        store.write(place.segment(), place.offset(), &pieces)?;
+        let at = (place.segment(), place.offset());
+        match store.shape(at.0.group()).has_parity() {
+            true => {
+                let entry = [head, payload].concat();
+                let units: Vec<&[u8]> = entry.chunks(UNIT as usize).collect();
+                store.write_each(at.0, at.1, &units)?;
+            }
+            false => store.write(at.0, at.1, &[IoSlice::new(head), IoSlice::new(payload)])?,
+        }
         Ok(store.flush()?)
     }
 }

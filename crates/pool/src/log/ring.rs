@@ -3,12 +3,10 @@
 //! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
 //! the commit is durable that moved the head past it.
 
-use std::io::IoSlice;
-
-use store::UNIT;
+use store::{Shape, UNIT};
 
 use super::entry::ENTRY_MAX;
-use super::{CHUNKS_MAX, LogHead};
+use super::{CHUNKS_MAX, LogHead, capacity};
 use crate::commit::Commit;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
@@ -29,9 +27,9 @@ pub(crate) struct Ring {
     /// Entries up to this one are durable.
     flushed: u64,
     /// The ring as far as the last commit has it, from the chunk with the head on.
-    chunks: Vec<Addr>,
+    chunks: Vec<Chunk>,
     /// What comes behind once the commit under way is durable.
-    coming: Vec<Addr>,
+    coming: Vec<Chunk>,
     /// Where the next entry goes.
     at: Position,
     /// An entry on its way to the device.
@@ -51,6 +49,29 @@ enum Stage {
     Off(Vec<Addr>),
     /// Entries go to the ring.
     On,
+}
+
+/// A part of the ring.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    addr: Addr,
+    shape: Shape,
+}
+
+impl Chunk {
+    /// Bytes of entries.
+    fn size(&self) -> u32 {
+        capacity(&self.addr, self.shape)
+    }
+
+    fn place(&self, offset: u32, len: u32) -> Addr {
+        let at = self.addr.offset() + offset * self.shape.cell();
+        Addr::new(self.addr.segment(), at, len)
+    }
+
+    fn extent(&self) -> Extent {
+        Extent::of(&self.addr)
+    }
 }
 
 /// A place in the ring.
@@ -162,7 +183,7 @@ impl Ring {
         let chunk = &self.chunks[at.chunk];
         let reserved = Reserved {
             at,
-            place: Addr::new(chunk.segment(), chunk.offset() + at.offset, len),
+            place: chunk.place(at.offset, len),
             chain: self.chain,
             sequence: self.sequence,
             flushed: self.flushed,
@@ -254,12 +275,12 @@ impl Ring {
     ) -> Result<()> {
         let is_idle = self.writing.is_none() && self.sequence == sequence;
         if self.wanted == 0 && is_idle {
-            commit.free_extents(self.chunks.drain(..).map(|chunk| Extent::of(&chunk)));
+            commit.free_extents(self.chunks.drain(..).map(|chunk| chunk.extent()));
             self.stage = Stage::Off(Vec::new());
             entry.log = LogHead::default();
             return Ok(());
         }
-        let mut spare: Vec<Addr> = self.chunks.drain(..from.chunk).collect();
+        let mut spare: Vec<Chunk> = self.chunks.drain(..from.chunk).collect();
         self.at.chunk -= from.chunk;
         if let Some(reserved) = &mut self.writing {
             reserved.at.chunk -= from.chunk;
@@ -268,7 +289,7 @@ impl Ring {
         if capacity < self.wanted {
             let count = self.chunks.len() + spare.len();
             if count == CHUNKS_MAX {
-                commit.free_extents(spare.drain(..).map(|chunk| Extent::of(&chunk)));
+                commit.free_extents(spare.drain(..).map(|chunk| chunk.extent()));
             }
             let kept = total(&self.chunks) + total(&spare);
             let grown = self.grow(commit, self.chunks.len() + spare.len(), kept)?;
@@ -280,10 +301,12 @@ impl Ring {
     }
 
     /// More chunks, until there are as many bytes as wanted, or no more can be had.
-    fn grow(&self, commit: &Commit<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Addr>> {
+    fn grow(&self, commit: &Commit<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Chunk>> {
         let space = &commit.shared.space;
         let largest = commit.shared.disk.store.segment_size();
-        let size = self.wanted / (CHUNKS_MAX as u64 - 2);
+        // With parity a chunk has room for less than its size, but for no less than this part of it.
+        let part = commit.shared.space.largest_cell();
+        let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
         let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();
         size = size.clamp(CHUNK_MIN, largest);
         commit.shared.note_log();
@@ -300,10 +323,14 @@ impl Ring {
             match found {
                 Ok(extent) => {
                     commit.note_allocated(extent);
-                    fill(commit, &extent)?;
-                    chunks.push(extent.addr());
+                    let chunk = Chunk {
+                        addr: extent.addr(),
+                        shape: commit.shared.disk.store.shape(extent.segment.group()),
+                    };
+                    fill(commit, &chunk)?;
                     count += 1;
-                    bytes += u64::from(size);
+                    bytes += u64::from(chunk.size());
+                    chunks.push(chunk);
                 }
                 Err(_) if size > CHUNK_MIN => size /= 2,
                 Err(_) => break,
@@ -318,7 +345,12 @@ impl Ring {
             sequence,
             base,
             offset,
-            chunks: [&self.chunks[..], &self.coming[..]].concat(),
+            chunks: self
+                .chunks
+                .iter()
+                .chain(&self.coming)
+                .map(|c| c.addr)
+                .collect(),
         }
     }
 
@@ -329,17 +361,19 @@ impl Ring {
 }
 
 /// Writes a chunk whole. In a file, a block that was never written costs a flush much more.
-fn fill(commit: &Commit<'_>, extent: &Extent) -> Result<()> {
+fn fill(commit: &Commit<'_>, chunk: &Chunk) -> Result<()> {
     static ZEROS: [u8; CHUNK_MIN as usize] = [0; CHUNK_MIN as usize];
-    let (start, len) = (extent.start * UNIT, extent.units * UNIT);
     let store = &commit.shared.disk.store;
-    for at in (start..start + len).step_by(ZEROS.len()) {
-        store.write(extent.segment, at, &[IoSlice::new(&ZEROS)])?;
+    for at in (0..chunk.size()).step_by(ZEROS.len()) {
+        let len = (chunk.size() - at).min(CHUNK_MIN);
+        let units: Vec<&[u8]> = ZEROS[..len as usize].chunks(UNIT as usize).collect();
+        let place = chunk.place(at, len);
+        store.write_each(place.segment(), place.offset(), &units)?;
     }
     Ok(())
 }
 
-fn total(chunks: &[Addr]) -> u64 {
+fn total(chunks: &[Chunk]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.size())).sum()
 }
 
@@ -351,7 +385,10 @@ mod tests {
 
     fn ring(sizes: &[u32]) -> Ring {
         let mut ring = Ring::new(&LogHead::default());
-        let chunk = |(n, size): (usize, &u32)| Addr::new(SegmentId::new(0, n as u32), 0, *size);
+        let chunk = |(n, size): (usize, &u32)| Chunk {
+            addr: Addr::new(SegmentId::new(0, n as u32), 0, *size),
+            shape: Shape::WHOLE,
+        };
         ring.chunks = sizes.iter().enumerate().map(chunk).collect();
         ring
     }

@@ -2,8 +2,8 @@
 
 use store::{SegmentId, UNIT};
 
-use super::LogHead;
 use super::entry::{EntryHead, LOG_HEADER, is_whole};
+use super::{LogHead, capacity};
 use crate::disk::Disk;
 use crate::layout::{Identity, RECORD_MAX};
 
@@ -106,11 +106,15 @@ impl<'a> LogReader<'a> {
         wanted: &dyn Fn(&EntryHead) -> bool,
     ) -> Option<RawEntry> {
         let run = self.head.chunks.get(chunk)?;
-        let room = run.size().checked_sub(offset).filter(|room| *room > 0)?;
-        let (segment, offset) = (run.segment(), run.offset() + offset);
-        let store = &self.disk.store;
+        let (segment, store) = (run.segment(), &self.disk.store);
+        let shape = store.shape(segment.group());
+        let room = capacity(run, shape).checked_sub(offset);
+        let room = room.filter(|room| *room > 0)?;
+        let offset = run
+            .offset()
+            .checked_add(offset.checked_mul(shape.cell())?)?;
         (0..store.width(segment.group())).find_map(|nth| {
-            let read = |bytes: &mut [u8]| store.read_nth(nth, segment, offset, bytes).is_ok();
+            let read = |bytes: &mut [u8]| store.read_units(nth, segment, offset, bytes).is_ok();
             let mut first = vec![0; UNIT as usize];
             let head = read(&mut first).then(|| EntryHead::decode(&first))??;
             let is_ours = head.pool == store.pool_guid()

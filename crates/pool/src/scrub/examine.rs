@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::{MemberState, UNIT};
+use store::{MemberState, Parts, UNIT};
 
 use super::{Step, Task};
 use crate::disk::{Disk, Fetched};
@@ -11,13 +11,18 @@ use crate::layout::{Place, RecordPtr, checksum};
 use crate::log::{LogHead, LogReader, RawEntry};
 use crate::scatter::{Run, map_run};
 
-/// A part of a copy on a member.
+/// A part of a copy on a member that is to be written.
 struct Part {
     copy: usize,
     guid: u64,
     run: Run,
-    /// What is there; nothing if it cannot be read, or was not.
-    bytes: Option<Vec<u8>>,
+}
+
+/// What the members hold of a run.
+struct Found {
+    copy: usize,
+    run: Run,
+    parts: Parts,
 }
 
 /// Says whether something is still where it was.
@@ -52,20 +57,25 @@ impl Step<'_> {
         if self.pool.shared.read_only {
             return Ok(());
         }
-        for (guid, state) in store.readers(entry.segment.group()) {
-            let wanted = match &self.task {
-                Task::Mend => state == MemberState::Online,
-                Task::Fill(_) => state == MemberState::Resilvering,
-            };
-            let mut bytes = vec![0; entry.bytes.len()];
-            let read = store.read_member(guid, entry.segment, entry.offset, &mut bytes);
-            if !wanted || read.is_ok() && bytes == entry.bytes {
-                continue;
-            }
-            store.write_member(guid, entry.segment, entry.offset, &entry.bytes)?;
-            if let Task::Mend = self.task {
-                store.count_damage(guid);
-                self.status.repaired = self.status.repaired.saturating_add(1);
+        let wanted = match &self.task {
+            Task::Mend => MemberState::Online,
+            Task::Fill(_) => MemberState::Resilvering,
+        };
+        // With parity each unit is a stripe.
+        let shape = store.shape(entry.segment.group());
+        let piece = match shape.has_parity() {
+            true => UNIT as usize,
+            false => entry.bytes.len(),
+        };
+        for (bytes, n) in entry.bytes.chunks(piece).zip(0..) {
+            let offset = entry.offset + n * shape.cell() * UNIT;
+            let parts = store.read_parts(entry.segment, offset, bytes.len(), wanted)?;
+            for guid in parts.bad(bytes) {
+                store.write_part(guid, entry.segment, offset, bytes)?;
+                if let Task::Mend = self.task {
+                    store.count_damage(guid);
+                    self.status.repaired = self.status.repaired.saturating_add(1);
+                }
             }
         }
         Ok(())
@@ -136,15 +146,14 @@ impl Step<'_> {
         let mut parts = Vec::new();
         for (copy, run) in each_run(copies) {
             self.status.examined = self.status.examined.saturating_add(run.bytes.len() as u64);
-            let readers = disk.store.readers(run.segment.group());
-            let lacking = readers.into_iter().filter(|(guid, state)| {
+            let holders = disk.store.holders(run.segment, run.offset, run.bytes.len());
+            let lacking = holders.into_iter().filter(|(guid, state)| {
                 *state == MemberState::Resilvering && members.contains(guid)
             });
             parts.extend(lacking.map(|(guid, _)| Part {
                 copy,
                 guid,
                 run: run.clone(),
-                bytes: None,
             }));
         }
         if parts.is_empty() {
@@ -169,47 +178,42 @@ impl Step<'_> {
         current: Current<'_>,
     ) -> Result<bool> {
         let disk = std::sync::Arc::clone(&self.pool.shared.disk);
-        let mut parts = Vec::new();
+        let store = &disk.store;
+        let mut found = Vec::new();
         for (copy, run) in each_run(copies) {
-            let readers = disk.store.readers(run.segment.group());
-            let online = readers
-                .iter()
-                .filter(|(_, state)| *state == MemberState::Online);
-            for (guid, _) in online {
-                let mut bytes = vec![0; run.bytes.len()];
-                let store = &disk.store;
-                let read = store.read_member(*guid, run.segment, run.offset, &mut bytes);
-                self.count(run.bytes.len());
-                parts.push(Part {
-                    copy,
-                    guid: *guid,
-                    run: run.clone(),
-                    bytes: read.is_ok().then_some(bytes),
-                });
-            }
+            let online = MemberState::Online;
+            let parts = store.read_parts(run.segment, run.offset, run.bytes.len(), online);
+            let Ok(parts) = parts else { return Ok(false) };
+            self.count(parts.bytes());
+            let run = run.clone();
+            found.push(Found { copy, run, parts });
         }
-        let whole = parts.iter().filter_map(|part| part.bytes.as_deref());
-        let whole = whole
-            .into_iter()
-            .find(|bytes| is_good(bytes))
-            .map(<[u8]>::to_vec);
-        let Some(good) = whole.or_else(|| fetch(&disk)) else {
-            self.blame(&parts, current)?;
+        let Some(good) = whole(&found, is_good).or_else(|| fetch(&disk)) else {
+            self.blame(&found, current)?;
             return Ok(false);
         };
-        parts.retain(|part| part.bytes.as_deref() != Some(&good[part.run.bytes.clone()]));
-        if parts.is_empty() {
+        let bad = found.iter().flat_map(|Found { copy, run, parts }| {
+            let bad = parts.bad(&good[run.bytes.clone()]).into_iter();
+            bad.map(|guid| Part {
+                copy: *copy,
+                guid,
+                run: run.clone(),
+            })
+        });
+        let bad: Vec<Part> = bad.collect();
+        if bad.is_empty() {
             return Ok(true);
         }
-        let written = self.write(&parts, &good, current)?;
+        let written = self.write(&bad, &good, current)?;
         self.status.repaired = self.status.repaired.saturating_add(written as u64);
         Ok(true)
     }
 
     /// Counts damage that cannot be mended.
-    fn blame(&self, parts: &[Part], current: Current<'_>) -> Result<()> {
+    fn blame(&self, found: &[Found], current: Current<'_>) -> Result<()> {
         if current()? {
-            let guids: BTreeSet<u64> = parts.iter().map(|part| part.guid).collect();
+            let guids = found.iter().flat_map(|found| found.parts.members());
+            let guids: BTreeSet<u64> = guids.collect();
             let store = &self.pool.shared.disk.store;
             guids.into_iter().for_each(|guid| store.count_damage(guid));
         }
@@ -229,12 +233,9 @@ impl Step<'_> {
         }
         let store = &shared.disk.store;
         let mut copies = BTreeSet::new();
-        for Part {
-            copy, guid, run, ..
-        } in parts
-        {
+        for Part { copy, guid, run } in parts {
             let bytes = &good[run.bytes.clone()];
-            store.write_member(*guid, run.segment, run.offset, bytes)?;
+            store.write_part(*guid, run.segment, run.offset, bytes)?;
             copies.insert((*copy, *guid));
         }
         if let Task::Mend = self.task {
@@ -244,6 +245,22 @@ impl Step<'_> {
         }
         Ok(copies.len())
     }
+}
+
+/// A copy that is good, put together in one way or another.
+fn whole(found: &[Found], is_good: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let same_copy = |a: &Found, b: &Found| a.copy == b.copy;
+    found.chunk_by(same_copy).find_map(|runs| {
+        let ways = runs.iter().map(|found| found.parts.ways()).max()?;
+        (0..ways).find_map(|way| {
+            let mut bytes = Vec::new();
+            for found in runs {
+                let way = way.checked_rem(found.parts.ways())?;
+                bytes.extend(found.parts.whole(way)?);
+            }
+            is_good(&bytes).then_some(bytes)
+        })
+    })
 }
 
 fn each_run(copies: &[(usize, Vec<Run>)]) -> impl Iterator<Item = (usize, &Run)> {

@@ -10,7 +10,8 @@ use zerocopy::FromBytes;
 
 use super::picker::{Summary, pick};
 use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
-use super::{Bitmap, Class, Extent};
+use super::totals::Total;
+use super::{Bitmap, Class, Extent, Span};
 use crate::array::walk;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ pub(crate) struct Space {
     pub(super) reserved: AtomicU64,
     pub(super) inner: Mutex<Inner>,
     /// What the last commit freed, in long runs.
-    pub(super) to_discard: Mutex<Vec<Extent>>,
+    pub(super) to_discard: Mutex<Vec<Span>>,
 }
 
 pub(super) struct Inner {
@@ -38,9 +39,7 @@ pub(super) struct Inner {
     maps: HashMap<SegmentId, Map>,
     cursors: HashMap<(Class, u16), Cursor>,
     stripes: HashMap<Class, Stripe>,
-    pub(super) free_units: u64,
-    /// How many segments are the system's.
-    pub(super) system_segments: u64,
+    pub(super) totals: Vec<Total>,
     /// Segments that became the system's, and are not in the table yet.
     pub(super) new_system: Vec<SegmentId>,
     /// The array of bitmaps of the last commit.
@@ -69,8 +68,9 @@ impl Inner {
     /// Keeps an empty segment for the table and the bitmaps.
     pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
         self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
-        self.free_units -= u64::from(units);
-        self.system_segments += 1;
+        let total = &mut self.totals[id.group() as usize];
+        total.free -= u64::from(units);
+        total.system += 1;
         self.new_system.push(id);
     }
 
@@ -115,15 +115,16 @@ impl Space {
 
     fn empty(disk: Arc<Disk>) -> Space {
         let units = disk.store.segment_size() / UNIT;
-        let numbering = Arc::new(Numbering::new(disk.store.groups()));
+        let numbering = Arc::new(Numbering::of(disk.store.as_ref()));
         let summary = Summary::empty(units);
+        let totals = disk.store.groups().into_iter();
+        let totals = totals.map(|segments| Total::new(segments, units)).collect();
         let groups = disk
             .store
             .groups()
             .iter()
             .map(|segments| vec![summary; *segments as usize])
             .collect();
-        let total_units = numbering.total() * u64::from(units);
         Space {
             disk,
             units_per_segment: units,
@@ -135,8 +136,7 @@ impl Space {
                 maps: HashMap::new(),
                 cursors: HashMap::new(),
                 stripes: HashMap::new(),
-                free_units: total_units,
-                system_segments: 0,
+                totals,
                 new_system: Vec::new(),
                 bitmaps: RecordPtr::EMPTY,
                 allocated: [Vec::new(), Vec::new()],
@@ -144,7 +144,7 @@ impl Space {
         }
     }
 
-    pub(super) fn numbering(&self) -> Arc<Numbering> {
+    pub(crate) fn numbering(&self) -> Arc<Numbering> {
         Arc::clone(&self.numbering.read())
     }
 
@@ -153,8 +153,15 @@ impl Space {
         let segments = self.numbering().total();
         let records = segments + segments.div_ceil(ENTRIES_PER_PAGE as u64);
         let nodes = 2 * records.div_ceil(8) + 24;
-        let units = (records + nodes) * 2 * 2;
+        let units = (records + nodes) * 2 * 2 * u64::from(self.largest_cell());
         units.div_ceil(u64::from(self.units_per_segment)).max(2)
+    }
+
+    /// The most units that one unit takes in any group.
+    pub(crate) fn largest_cell(&self) -> u32 {
+        let numbering = self.numbering();
+        let cells = numbering.shapes().iter().map(|shape| shape.cell());
+        cells.max().unwrap_or(1)
     }
 
     fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
@@ -198,11 +205,12 @@ impl Space {
             taken: used,
             longest: free,
         };
-        inner.free_units -= u64::from(match class {
+        let total = &mut inner.totals[id.group() as usize];
+        total.free -= u64::from(match class {
             Class::System => self.units_per_segment,
             Class::Data | Class::Meta => used,
         });
-        inner.system_segments += u64::from(class == Class::System);
+        total.system += u32::from(class == Class::System);
         Some(())
     }
 
@@ -219,7 +227,9 @@ impl Space {
                 "a record of it lies in pieces",
             ));
         }
+        let numbering = self.numbering();
         for extent in places.iter().flat_map(Extent::of_whole) {
+            let extent = numbering.span(&extent);
             let map = self.map(inner, extent.segment)?;
             if !map.taken.set(extent.start, extent.units) {
                 return Err(Error::inconsistent(
@@ -363,11 +373,12 @@ impl Space {
         barred: Option<u32>,
     ) -> Result<Option<Extent>> {
         let key = (class, group);
+        let taken = self.numbering().shape(group.into()).taken(units);
         let mut fresh = false;
         loop {
             let Some(cursor) = inner.cursors.get(&key).filter(|c| Some(c.index) != barred) else {
                 let segments = &inner.groups[usize::from(group)];
-                let picked = pick(segments, class, units, self.units_per_segment, barred);
+                let picked = pick(segments, class, taken, self.units_per_segment, barred);
                 let Some(index) = picked else { return Ok(None) };
                 inner.cursors.insert(key, Cursor { index, unit: 0 });
                 fresh = true;
@@ -375,18 +386,20 @@ impl Space {
             };
             let (index, unit) = (cursor.index, cursor.unit);
             let id = SegmentId::new(group, index);
-            let found = self.map(inner, id)?.taken.find(unit, units);
+            let found = self.map(inner, id)?.taken.find(unit, taken);
             let summary = &mut inner.groups[usize::from(group)][index as usize];
             match found {
                 Ok(start) => {
-                    self.take(inner, class, id, start, units);
-                    let next = Cursor {
-                        index,
-                        unit: start + units,
+                    let (segment, unit) = (id, start + taken);
+                    let span = Span {
+                        segment,
+                        start,
+                        units: taken,
                     };
-                    inner.cursors.insert(key, next);
+                    self.take(inner, class, span);
+                    inner.cursors.insert(key, Cursor { index, unit });
                     return Ok(Some(Extent {
-                        segment: id,
+                        segment,
                         start,
                         units,
                     }));
@@ -401,47 +414,44 @@ impl Space {
         }
     }
 
-    pub(super) fn take(
-        &self,
-        inner: &mut Inner,
-        class: Class,
-        id: SegmentId,
-        start: u32,
-        units: u32,
-    ) {
+    pub(super) fn take(&self, inner: &mut Inner, class: Class, span: Span) {
+        let (id, units) = (span.segment, span.units);
         let map = inner.maps.get_mut(&id).expect("searched just now");
-        assert!(map.taken.set(start, units), "the run is free");
+        assert!(map.taken.set(span.start, units), "the run is free");
         let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
         summary.taken += units;
         let class = *summary.class.get_or_insert(class);
         if class != Class::System {
-            inner.free_units -= u64::from(units);
+            inner.totals[id.group() as usize].free -= u64::from(units);
         }
     }
 
     /// Hands out again what is taken and not needed: an allocation that came to nothing, or the
     /// frees of a durable commit.
     pub(crate) fn release(&self, extents: impl IntoIterator<Item = Extent>) {
+        let numbering = self.numbering();
+        let extents = extents.into_iter();
+        self.release_spans(extents.map(|extent| numbering.span(&extent)));
+    }
+
+    pub(super) fn release_spans(&self, spans: impl IntoIterator<Item = Span>) {
         let mut inner = self.inner.lock();
-        for extent in extents {
-            let id = extent.segment;
+        for span in spans {
+            let id = span.segment;
             let map = inner
                 .maps
                 .get_mut(&id)
                 .expect("a segment in use keeps its map");
-            assert!(
-                map.taken.clear(extent.start, extent.units),
-                "the run is taken"
-            );
+            assert!(map.taken.clear(span.start, span.units), "the run is taken");
             let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
-            summary.taken -= extent.units;
+            summary.taken -= span.units;
             summary.longest = self.units_per_segment;
             let class = summary.class;
             if summary.taken == 0 && class != Some(Class::System) {
                 summary.class = None;
             }
             if class != Some(Class::System) {
-                inner.free_units += u64::from(extent.units);
+                inner.totals[id.group() as usize].free += u64::from(span.units);
             }
         }
     }
@@ -462,13 +472,15 @@ impl Space {
         let mut inner = self.inner.lock();
         let allocated = std::mem::take(&mut inner.allocated[(txg % 2) as usize]);
         let mut changed = std::collections::BTreeSet::new();
+        let numbering = self.numbering();
         for (extents, allocate) in [(&allocated[..], true), (more, true), (freed, false)] {
             for extent in extents {
+                let span = numbering.span(extent);
                 let on_disk = &mut self.map(&mut inner, extent.segment)?.on_disk;
                 let done = if allocate {
-                    on_disk.set(extent.start, extent.units)
+                    on_disk.set(span.start, span.units)
                 } else {
-                    on_disk.clear(extent.start, extent.units)
+                    on_disk.clear(span.start, span.units)
                 };
                 if !done {
                     let verb = if allocate { "allocated" } else { "freed" };
@@ -524,18 +536,6 @@ impl Space {
                 in_use || class == Some(Class::System) || map.taken != map.on_disk
             });
         }
-    }
-
-    /// Bytes for records, in all.
-    pub(crate) fn total_bytes(&self) -> u64 {
-        let system = self.inner.lock().system_segments;
-        let segments = self.numbering().total().saturating_sub(system);
-        segments * u64::from(self.units_per_segment) * u64::from(UNIT)
-    }
-
-    /// Bytes that are not taken.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.inner.lock().free_units * u64::from(UNIT)
     }
 
     /// The bitmap on disk of every segment that is not the system's, for checking.

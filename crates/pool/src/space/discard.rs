@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use store::UNIT;
 
-use super::{Class, Extent, ReserveFor, Space};
+use super::{Class, Extent, ReserveFor, Space, Span};
 use crate::error::Result;
 
 /// Shorter runs are not worth a call.
@@ -23,7 +23,9 @@ impl Space {
     pub(crate) fn discard_after(self: &Arc<Space>, freed: &[Extent]) {
         let due = {
             let mut waiting = self.to_discard.lock();
-            std::mem::replace(&mut *waiting, long_runs(freed))
+            let numbering = self.numbering();
+            let freed = freed.iter().map(|extent| numbering.span(extent));
+            std::mem::replace(&mut *waiting, long_runs(freed.collect()))
         };
         for run in due.into_iter().take(RUNS_MAX) {
             if let Err(error) = self.discard(run) {
@@ -33,7 +35,7 @@ impl Space {
         }
     }
 
-    fn discard(self: &Arc<Space>, run: Extent) -> Result<()> {
+    fn discard(self: &Arc<Space>, run: Span) -> Result<()> {
         let bytes = u64::from(run.units) * u64::from(UNIT);
         let Ok(_room) = self.reserve(bytes, ReserveFor::Writing) else {
             return Ok(());
@@ -41,16 +43,13 @@ impl Space {
         if !self.take_if_free(run)? {
             return Ok(());
         }
-        let addr = run.addr();
-        let done = self
-            .disk
-            .store
-            .discard(addr.segment(), addr.offset(), addr.size());
-        self.release([run]);
+        let (offset, len) = (run.start * UNIT, run.units * UNIT);
+        let done = self.disk.store.discard(run.segment, offset, len);
+        self.release_spans([run]);
         Ok(done?)
     }
 
-    fn take_if_free(&self, run: Extent) -> Result<bool> {
+    fn take_if_free(&self, run: Span) -> Result<bool> {
         let mut inner = self.inner.lock();
         if !self
             .map(&mut inner, run.segment)?
@@ -63,30 +62,21 @@ impl Space {
         if class == Some(Class::System) {
             return Ok(false);
         }
-        self.take(
-            &mut inner,
-            class.unwrap_or(Class::Data),
-            run.segment,
-            run.start,
-            run.units,
-        );
+        self.take(&mut inner, class.unwrap_or(Class::Data), run);
         Ok(true)
     }
 }
 
-/// The runs of at least 64 KiB that extents form together.
-fn long_runs(extents: &[Extent]) -> Vec<Extent> {
-    let mut sorted = extents.to_vec();
-    sorted.sort_unstable_by_key(|extent| (extent.segment, extent.start));
-    let mut runs: Vec<Extent> = Vec::new();
-    for extent in sorted {
+/// The runs of at least 64 KiB that spans form together.
+fn long_runs(mut sorted: Vec<Span>) -> Vec<Span> {
+    sorted.sort_unstable_by_key(|span| (span.segment, span.start));
+    let mut runs: Vec<Span> = Vec::new();
+    for span in sorted {
         match runs.last_mut() {
-            Some(last)
-                if last.segment == extent.segment && last.start + last.units == extent.start =>
-            {
-                last.units += extent.units;
+            Some(last) if last.segment == span.segment && last.start + last.units == span.start => {
+                last.units += span.units;
             }
-            _ => runs.push(extent),
+            _ => runs.push(span),
         }
     }
     runs.retain(|run| run.units >= UNITS_MIN);
@@ -100,18 +90,18 @@ mod tests {
 
     #[test]
     fn neighbours_form_runs_and_short_ones_are_left() {
-        let extent = |index, start, units| Extent {
+        let span = |index, start, units| Span {
             segment: SegmentId::new(0, index),
             start,
             units,
         };
         let freed = [
-            extent(1, 8, 8),
-            extent(1, 0, 8),
-            extent(1, 17, 15),
-            extent(2, 16, 16),
-            extent(0, 0, 1),
+            span(1, 8, 8),
+            span(1, 0, 8),
+            span(1, 17, 15),
+            span(2, 16, 16),
+            span(0, 0, 1),
         ];
-        assert_eq!(long_runs(&freed), [extent(1, 0, 16), extent(2, 16, 16)]);
+        assert_eq!(long_runs(freed.to_vec()), [span(1, 0, 16), span(2, 16, 16)]);
     }
 }

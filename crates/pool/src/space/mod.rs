@@ -17,6 +17,7 @@ mod grow;
 mod picker;
 mod reserve;
 mod table;
+mod totals;
 
 pub(crate) use allocator::Space;
 pub(crate) use bitmap::Bitmap;
@@ -39,9 +40,18 @@ pub enum Class {
     System = 3,
 }
 
-/// A run of units of a segment.
+/// Units of something, one behind the other, and where in a segment they begin. In a group with parity
+/// they take more than that: a [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
+    pub(crate) segment: SegmentId,
+    pub(crate) start: u32,
+    pub(crate) units: u32,
+}
+
+/// A run of units of a segment, as the bitmaps count them: parity is part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
     pub(crate) segment: SegmentId,
     pub(crate) start: u32,
     pub(crate) units: u32,

@@ -51,7 +51,7 @@ impl Drop for Reservation {
 impl Space {
     /// Sets bytes aside, or says that there is no room for them.
     pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        let free = self.free_bytes();
+        let free = self.free().certain;
         let keep = match why {
             ReserveFor::Writing => self.slop_bytes(),
             ReserveFor::Freeing => self.slop_bytes() / 2,
@@ -70,7 +70,7 @@ impl Space {
     /// Bytes that are neither taken nor promised.
     pub(crate) fn unreserved_bytes(&self) -> u64 {
         let reserved = self.reserved.load(Ordering::Relaxed);
-        self.free_bytes().saturating_sub(reserved)
+        self.free().certain.saturating_sub(reserved)
     }
 
     /// A reservation of nothing, to grow.
@@ -81,15 +81,19 @@ impl Space {
         }
     }
 
-    /// Bytes that an ordinary write may still use.
+    /// Bytes that an ordinary write may still use, in records of the usual size. It is nothing when
+    /// the last that is certain is promised.
     pub(crate) fn available_bytes(&self) -> u64 {
-        self.free_bytes()
-            .saturating_sub(self.slop_bytes() + self.reserved.load(Ordering::Relaxed))
+        let free = self.free();
+        let kept = self.slop_bytes() + self.reserved.load(Ordering::Relaxed);
+        let certain = free.certain.saturating_sub(kept);
+        let usual = u128::from(certain) * u128::from(free.usual) / u128::from(free.certain.max(1));
+        u64::try_from(usual).unwrap_or(u64::MAX)
     }
 
     /// What is kept free, so that deleting and committing always have room.
     fn slop_bytes(&self) -> u64 {
-        let total = self.total_bytes();
+        let total = self.total().certain;
         (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
     }
 }

@@ -1,8 +1,11 @@
 //! The segment table: what each segment is used for and how full it is, so that the allocator can
 //! choose without reading every bitmap.
 
+use store::{Shape, Store};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{Extent, Span};
 
 /// Entries to a record of the table.
 pub(crate) const ENTRIES_PER_PAGE: usize = store::UNIT as usize / size_of::<SegmentEntry>();
@@ -33,15 +36,24 @@ impl SegmentEntry {
     }
 }
 
-/// How the segments of all groups are numbered: group by group, in order.
+/// How the segments of all groups are numbered: group by group, in order. And how each group lays out
+/// what it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbering {
     bases: Vec<u64>,
     counts: Vec<u32>,
+    shapes: Vec<Shape>,
 }
 
 impl Numbering {
-    pub(crate) fn new(counts: Vec<u32>) -> Numbering {
+    pub(crate) fn of(store: &dyn Store) -> Numbering {
+        let counts = store.groups();
+        let groups = 0..counts.len() as u32;
+        let shapes = groups.map(|group| store.shape(group)).collect();
+        Numbering::new(counts, shapes)
+    }
+
+    fn new(counts: Vec<u32>, shapes: Vec<Shape>) -> Numbering {
         let bases = counts
             .iter()
             .scan(0, |base, count| {
@@ -50,7 +62,30 @@ impl Numbering {
                 Some(this)
             })
             .collect();
-        Numbering { bases, counts }
+        Numbering {
+            bases,
+            counts,
+            shapes,
+        }
+    }
+
+    /// The shape of a group; of one that does not exist any.
+    pub(crate) fn shape(&self, group: u32) -> Shape {
+        let shape = self.shapes.get(group as usize);
+        shape.copied().unwrap_or(Shape::WHOLE)
+    }
+
+    pub(crate) fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
+    /// What an extent takes of its segment.
+    pub(crate) fn span(&self, extent: &Extent) -> Span {
+        Span {
+            segment: extent.segment,
+            start: extent.start,
+            units: self.shape(extent.segment.group()).taken(extent.units),
+        }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -78,7 +113,7 @@ mod tests {
 
     #[test]
     fn numbers_and_segments_correspond() {
-        let numbering = Numbering::new(vec![3, 5, 1]);
+        let numbering = Numbering::new(vec![3, 5, 1], vec![Shape::WHOLE; 3]);
         assert_eq!(numbering.total(), 9);
         for number in 0..9 {
             assert_eq!(numbering.number(numbering.segment(number)), Some(number));

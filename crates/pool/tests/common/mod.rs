@@ -13,7 +13,7 @@ use pool::{
     ArrayKind, DatasetKind, DeviceState, Env, Identity, NewClone, NewDataset, OpenDataset, Origin,
     Pool, ReserveFor, Result,
 };
-use store::{CreateOptions, DeviceStore, NewMember, Store};
+use store::{CreateOptions, DeviceStore, NewGroup, NewMember, Store};
 
 pub const DEVICE_SIZE: usize = 12 << 20;
 
@@ -244,9 +244,18 @@ pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
 
 /// A pool with mirrors of the devices, as many in each as `widths` say.
 pub fn create_mirrors(devices: &[Arc<FaultDevice>], widths: &[usize]) -> Pool {
+    let groups: Vec<_> = widths.iter().map(|width| (*width, 0)).collect();
+    create_groups(devices, &groups)
+}
+
+/// A pool with groups of so many devices, of which so many are parity. The rest are spares.
+pub fn create_groups(devices: &[Arc<FaultDevice>], groups: &[(usize, usize)]) -> Pool {
     let mut rest = dynamic(devices).into_iter();
-    let groups = widths.iter().map(|n| rest.by_ref().take(*n).collect());
-    let groups: Vec<Vec<_>> = groups.collect();
+    let group = |(width, parity): &(usize, usize)| NewGroup {
+        devices: rest.by_ref().take(*width).collect(),
+        parity: *parity,
+    };
+    let groups: Vec<_> = groups.iter().map(group).collect();
     let options = CreateOptions {
         pool_guid: 1,
         device_guids: (0..devices.len() as u64).map(|i| 10 + i).collect(),
