@@ -388,3 +388,83 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     place.ok("mount -a -l");
     assert_eq!(fs::read(file("both")).unwrap(), [b'y'; 300_000]);
 }
+
+/// Waits until a property of a dataset is one of these values.
+fn wait_for(place: &Place, property: &str, values: &[&str]) -> String {
+    loop {
+        let value = place.ok(&format!("get -H -o value {property} tank/a"));
+        if values.iter().any(|wanted| value.trim_end() == *wanted) {
+            return value.trim_end().into();
+        }
+        // Nothing else has to happen for it to go on.
+        place.ok("pool sync");
+    }
+}
+
+fn states(place: &Place) -> Vec<String> {
+    let shown = place.ok("key generations -H tank/a");
+    let cells = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        format!("{} {} {}", cells[0], cells[3], cells[6])
+    };
+    shown.lines().map(cells).collect()
+}
+
+#[test]
+fn what_is_stored_is_reencrypted_in_the_background() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = pool_with_mounts();
+    let key = key_file(&place, "key");
+    place.ok(&format!(
+        "create -o encryption=on -o compression=off -o {key} tank/a"
+    ));
+    let file = |name: &str| place.path("mnt/a").join(name);
+    let content: Vec<u8> = (0..20_000_000u32).map(|n| (n / 5) as u8).collect();
+    fs::write(file("large"), &content).unwrap();
+    fs::write(file("small"), "small").unwrap();
+    place.ok("snapshot tank/a@old");
+    place.ok("key rotate tank/a");
+    fs::write(file("small"), "changed").unwrap();
+    place.ok("pool sync");
+    assert_eq!(states(&place), ["1 in use @old", "2 newest -"]);
+    place.fails("key rotate --pause tank/a", OTHER);
+
+    place.ok("key rotate --reencrypt tank/a");
+    place.ok("key rotate --pause tank/a");
+    let paused = place.ok("get -H -o value reencryption tank/a");
+    assert!(
+        paused == "paused\n" || paused == "pinned by @old\n",
+        "{paused}"
+    );
+    place.ok("key rotate --resume tank/a");
+    // It is not forgotten, whatever happens to the daemon.
+    let mnt = place.path("mnt/a");
+    place.kill();
+    place.start();
+    place.ok("mount -a -l");
+    let file = |name: &str| mnt.join(name);
+    wait_for(&place, "reencryption", &["pinned by @old"]);
+    assert_eq!(states(&place), ["1 pinned @old", "3 newest -"]);
+    assert_eq!(fs::read(file("large")).unwrap(), content);
+    assert_eq!(fs::read_to_string(file("small")).unwrap(), "changed");
+    assert_eq!(fs::read(file(".snapshot/old/large")).unwrap(), content);
+
+    // With the snapshot goes the last that the old keys are needed for.
+    place.ok("destroy -f tank/a@old");
+    wait_for(&place, "reencryption", &["-"]);
+    assert_eq!(states(&place), ["3 newest -"]);
+    place.ok("inspect --check tank");
+    let history = place.ok("pool history -i tank");
+    for line in [
+        "keys destroyed: generation 2",
+        "keys destroyed: generation 1",
+    ] {
+        assert!(history.contains(line), "{line}: {history}");
+    }
+    place.ok("unmount -a");
+    place.ok("key unload -a");
+    place.ok("mount -a -l");
+    assert_eq!(fs::read(file("large")).unwrap(), content);
+}

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, HistoryRow, HoldRow, ImportablePool,
-    InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow, PoolIo,
-    PoolReport, PropertyRow, ScrubRow, SlotRow, Source, SuperblockRow, Value,
+    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, GenerationRow, HistoryRow, HoldRow,
+    ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow,
+    PoolIo, PoolReport, PropertyRow, ScrubRow, SlotRow, Source, SuperblockRow, Value,
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
@@ -308,6 +308,13 @@ pub enum Command {
     KeyRotate {
         /// The dataset.
         name: String,
+        /// How.
+        how: Rotation,
+    },
+    /// Which data keys there are, and what needs them.
+    KeyGenerations {
+        /// The dataset.
+        name: String,
     },
     /// Add a slot to a dataset's key.
     KeyAdd {
@@ -376,6 +383,20 @@ pub enum Command {
     DaemonStatus,
     /// Unmount everything and end.
     DaemonStop,
+}
+
+/// What to do about the data keys of a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rotation {
+    /// New ones for what is written from now on.
+    New,
+    /// The same, and bring what is stored to them.
+    Reencrypt,
+    /// Stop bringing it.
+    Pause,
+    /// Go on.
+    Resume,
 }
 
 /// What a mount allows; what the properties say where that is `None`.
@@ -596,6 +617,8 @@ pub enum Reply {
     Holds(Vec<HoldRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
+    /// Generations of data keys.
+    Generations(Vec<GenerationRow>),
     /// Slots.
     Slots(Vec<SlotRow>),
     /// The number of a slot.

@@ -151,6 +151,12 @@ impl Imported {
         }
     }
 
+    /// The same, unless another command works on the pool now: for the pool's thread, which a command that
+    /// exports the pool waits for.
+    pub(crate) fn try_lock(&self) -> Option<Admin<'_>> {
+        self.admin.try_lock().filter(|gone| !**gone).map(Admin)
+    }
+
     /// Starts the pool's thread.
     pub(crate) fn hire_keeper(self: &Arc<Self>) {
         if self.pool.is_read_only() {
@@ -218,6 +224,7 @@ impl Imported {
             // What was added to the list since waits for the next commit.
             more |= files.has_dead();
         }
+        more |= self.tend_reencryption(&self.open_files());
         more |= self.pool.space().freeing > 0;
         self.pool.use_spares()?;
         self.pool.heal()?;

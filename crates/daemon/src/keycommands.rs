@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use keys::KeySource;
-use pool::Entry;
+use pool::{Entry, Origin};
 
-use crate::api::{Command, Failure, FailureKind, Reply};
+use crate::api::{Command, Failure, FailureKind, Reply, Rotation};
 use crate::digits::{hex, unhex};
 use crate::failure::Result;
 use crate::imported::Imported;
@@ -74,9 +74,24 @@ impl Daemon {
                     .change_key(&entry, change, &origin, context.asker)
                     .map(done)
             }
-            Command::KeyRotate { name } => {
+            Command::KeyRotate { name, how } => {
                 let (imported, entry) = self.find(&name)?;
-                imported.rotate_key(&entry, &origin).map(done)
+                let rotated = match how {
+                    Rotation::New => imported.rotate_key(&entry, &origin),
+                    Rotation::Reencrypt => imported.rotate_key(&entry, &origin).and_then(|()| {
+                        // What was typed is in the history already.
+                        let text = format!("re-encryption of {name} begins");
+                        let origin = Origin { text, ..origin };
+                        imported.start_reencryption(&entry, &origin)
+                    }),
+                    Rotation::Pause => imported.pause_reencryption(&entry, &origin),
+                    Rotation::Resume => imported.start_reencryption(&entry, &origin),
+                };
+                rotated.map(done)
+            }
+            Command::KeyGenerations { name } => {
+                let (imported, entry) = self.find(&name)?;
+                imported.generation_rows(&entry).map(Reply::Generations)
             }
             Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
             other => self.run_slots(other, context),

@@ -28,6 +28,7 @@ mod plan;
 mod pools;
 mod properties;
 mod query;
+mod reencrypt;
 mod run;
 mod server;
 mod shutdown;

@@ -112,6 +112,7 @@ pub(crate) const COMPUTED: &[&str] = &[
     "mounted",
     "keystatus",
     "rekeydate",
+    "reencryption",
     "origin",
     "clones",
     "usedbydataset",

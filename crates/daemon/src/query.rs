@@ -259,6 +259,9 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
             Ok(keyring) => Value::Time(keyring.newest().created()),
             Err(_) => Value::None,
         },
+        "reencryption" => imported
+            .reencryption(entry)
+            .map_or(Value::None, Value::Text),
         "origin" if entry.origin == 0 => Value::None,
         "origin" => Value::Text(imported.pool.name_of(entry.origin)?),
         "clones" if !is_snapshot => Value::None,

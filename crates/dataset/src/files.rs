@@ -23,6 +23,7 @@ use crate::layout::{AttrValue, attr_key};
 use crate::log::journal::Journal;
 use crate::log::write::LogWriter;
 use crate::log::{Scope, SyncMode};
+use crate::reencrypt::Reencryption;
 use crate::seal::{Compression, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 
@@ -105,6 +106,7 @@ pub struct Files {
     last_change: AtomicU64,
     pub(crate) journal: Journal,
     pub(crate) log: LogWriter,
+    pub(crate) reencryption: Reencryption,
 }
 
 impl Files {
@@ -165,6 +167,7 @@ impl Files {
             last_change: AtomicU64::new(0),
             journal: Journal::default(),
             log: LogWriter::default(),
+            reencryption: Reencryption::default(),
         });
         if files.open.is_writable() {
             let participant: Weak<Files> = Arc::downgrade(&files);

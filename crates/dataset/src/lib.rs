@@ -12,6 +12,7 @@ mod layout;
 mod log;
 mod measure;
 mod mounted;
+mod reencrypt;
 mod seal;
 mod tree;
 
@@ -22,4 +23,5 @@ pub use log::SyncMode;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
+pub use reencrypt::Reencrypted;
 pub use seal::{Compression, NewGeneration, Resealer};

@@ -3,14 +3,18 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::fault::{FaultClock, Survival};
 use cipher::{SeededRandom, Suite};
+use common::driver::Driver;
+use common::look::look;
+use common::model::assert_same;
 use common::*;
 use dataset::{Files, NewGeneration, Settings};
 use keys::{Argon2Params, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{DatasetKind, Entry, NewDataset, Pool};
+use pool::{ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, Pool};
 use vfs::{FileSystem, Kind, NewNode, ROOT};
 
 const SUITE: Suite = Suite::Aes256Gcm;
@@ -120,7 +124,7 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
     files.sync_all().unwrap();
     let end = clock.now();
     let journal = device.take_journal();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for cut in first..=end {
         for survival in [Survival::None, Survival::All, Survival::Seeded(cut)] {
             let image = journal.image(cut, survival);
@@ -185,5 +189,160 @@ fn records_are_sealed_with_the_newest_keys() {
         let found = generations();
         assert_eq!(*found.last().unwrap(), number);
         files.unlink(ROOT, b"more").unwrap();
+    }
+}
+
+/// Brings everything to the newest keys, and says in how many steps.
+fn reencrypt(pool: &Pool, files: &Files, budget: u64) -> usize {
+    for steps in 1.. {
+        let progress = files.reencrypt_step(budget).unwrap();
+        pool.commit().unwrap();
+        assert_eq!(progress.damaged, 0);
+        if progress.is_done {
+            return steps;
+        }
+    }
+    unreachable!()
+}
+
+fn generations(pool: &Pool, id: u64) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for array in ArrayKind::ALL {
+        pool.each_record_of(id, array, &mut |ptr| {
+            found.insert(ptr.identity.generation());
+        })
+        .unwrap();
+    }
+    found
+}
+
+#[test]
+fn what_is_stored_is_brought_to_the_newest_keys() {
+    let device = fault_device(32 << 20, &FaultClock::new());
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    let names: Vec<String> = (0..40).map(|n| format!("file {n}")).collect();
+    names.iter().for_each(|name| write(&files, name));
+    files.sync_all().unwrap();
+    pool.snapshot(&["tank/a@s".into()], false, &origin())
+        .unwrap();
+    rotate(&pool, &entry, &key, &files);
+    rotate(&pool, &entry, &key, &files);
+    write(&files, "new");
+    files.sync_all().unwrap();
+    assert_eq!(generations(&pool, entry.id), BTreeSet::from([1, 3]));
+    assert!(reencrypt(&pool, &files, 16 << 10) > 5);
+    assert_eq!(generations(&pool, entry.id), BTreeSet::from([3]));
+    assert_clean(&pool);
+    let snapshot = pool.find("tank/a@s").unwrap();
+    assert_eq!(generations(&pool, snapshot.id), BTreeSet::from([1]));
+    assert_eq!(files.sealed_by(&pool, entry.id).unwrap(), Some(3));
+    assert_eq!(files.sealed_by(&pool, snapshot.id).unwrap(), Some(1));
+    // Without the old ones: not even in memory.
+    files.forget_generation(1);
+    files.forget_generation(2);
+    files.forget_generation(3);
+    drop(files);
+    pool.destroy_dataset("tank/a@s", false, &origin()).unwrap();
+    let mut ring = keyring(&pool, &entry);
+    ring.retire(1).unwrap();
+    ring.retire(2).unwrap();
+    let change = NewKeyring {
+        id: entry.id,
+        keyring: ring.encode(),
+        key_root: entry.id,
+        props: Vec::new(),
+        done: "destroyed".into(),
+    };
+    pool.replace_keyrings(&[change], &origin()).unwrap();
+    let files = open(&pool, &entry);
+    for name in names.iter().map(String::as_str).chain(["new"]) {
+        assert_eq!(read(&files, name), Some(name.as_bytes().repeat(5000)));
+    }
+}
+
+#[test]
+fn a_power_cut_while_it_goes_on_costs_nothing() {
+    let clock = FaultClock::new();
+    let device = fault_device(16 << 20, &clock);
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    let names: Vec<String> = (0..6).map(|n| format!("file {n}")).collect();
+    names.iter().for_each(|name| write(&files, name));
+    files.sync_all().unwrap();
+    rotate(&pool, &entry, &key, &files);
+    device.take_journal();
+    let first = clock.now();
+    reencrypt(&pool, &files, 40 << 10);
+    let end = clock.now();
+    let journal = device.take_journal();
+    for cut in first..=end {
+        for survival in [Survival::None, Survival::Seeded(cut)] {
+            let pool = open_image(journal.image(cut, survival)).unwrap();
+            assert_clean(&pool);
+            let files = open(&pool, &entry);
+            let look = || {
+                for name in &names {
+                    let expected = Some(name.as_bytes().repeat(5000));
+                    assert_eq!(read(&files, name), expected, "cut {cut}");
+                }
+            };
+            look();
+            if cut % 7 == 0 {
+                // It goes on.
+                reencrypt(&pool, &files, 1 << 20);
+                assert_eq!(generations(&pool, entry.id), BTreeSet::from([2]));
+                look();
+            }
+        }
+    }
+}
+
+/// While others write, cut, remove and commit.
+#[test]
+fn nothing_that_is_written_meanwhile_is_lost() {
+    for seed in seeds(0, 6) {
+        let device = fault_device(96 << 20, &FaultClock::new());
+        let pool = create_pool(&device, None);
+        let (entry, key) = with_keyring(&pool);
+        let files = open(&pool, &entry);
+        let mut driver = Driver::new(seed);
+        driver.size_max = 300_000;
+        for round in 0..3 {
+            for _ in 0..80 {
+                driver.step(files.as_ref()).unwrap();
+            }
+            rotate(&pool, &entry, &key, &files);
+            std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    while !files.reencrypt_step(256 << 10).unwrap().is_done {
+                        pool.commit().unwrap();
+                    }
+                });
+                while !worker.is_finished() {
+                    driver.step(files.as_ref()).unwrap();
+                }
+                worker.join().unwrap();
+            });
+            files.sync_all().unwrap();
+            let context = format!("seed {seed}, round {round}");
+            let expected = driver.model.picture();
+            assert_same(&look(files.as_ref()).unwrap(), &expected, &context);
+            reencrypt(&pool, &files, 1 << 20);
+            let newest = keyring(&pool, &entry).newest().number();
+            assert_eq!(
+                generations(&pool, entry.id),
+                BTreeSet::from([newest]),
+                "{context}"
+            );
+            assert_clean(&pool);
+        }
+        files.close().unwrap();
+        drop(files);
+        let files = open(&pool, &entry);
+        let expected = driver.model.picture();
+        assert_same(&look(files.as_ref()).unwrap(), &expected, "opened again");
     }
 }

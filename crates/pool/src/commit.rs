@@ -97,6 +97,15 @@ impl<'a> Commit<'a> {
         dataset.put_syncing(self.txg, array, slot, RecordPtr::EMPTY);
     }
 
+    /// The record in a slot of an open dataset as this commit will leave it, as far as it knows.
+    pub fn current(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64) -> Result<RecordPtr> {
+        let (root, changed) = dataset.syncing(array);
+        match changed.get(slot) {
+            Some(ptr) => Ok(ptr),
+            None => crate::array::walk::get(&self.shared.disk, &root, slot),
+        }
+    }
+
     /// Puts a record that is written already into a slot of an open dataset.
     pub fn put_placed(
         &self,

@@ -11,10 +11,14 @@ use crate::entry::Entry;
 use crate::error::Result;
 use crate::history::{self, HistoryLine};
 use crate::layout::RecordPtr;
+use crate::open::ArrayKind;
 use crate::pool::Pool;
 use crate::root::{PoolRoot, PoolState};
 use crate::space::{Reservation, ReserveFor};
 use crate::state::State;
+
+/// So many records are shown before a commit may come in between.
+const PIECE: usize = 8192;
 
 /// A dataset or snapshot with what is counted of it.
 #[derive(Clone, Debug)]
@@ -186,6 +190,36 @@ impl Pool {
             })
         });
         visited.map(|_| ())
+    }
+
+    /// Shows the records of an array of a dataset or snapshot as its last commits left it, in pieces, so
+    /// that commits go on in between.
+    pub fn each_record_of(
+        &self,
+        id: u64,
+        array: ArrayKind,
+        each: &mut dyn FnMut(&RecordPtr),
+    ) -> Result<()> {
+        let mut from = 0;
+        loop {
+            let _committing = self.shared.lock_commits();
+            let root = self.entry(id)?.roots[array as usize];
+            let mut left = PIECE;
+            let stopped = walk::visit(&self.shared.disk, &root, from, 0, &mut |visit| {
+                if let walk::Visit::Record(slot, ptr) = visit {
+                    if left == 0 {
+                        return Ok(ControlFlow::Break(slot));
+                    }
+                    left -= 1;
+                    each(ptr);
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            match stopped {
+                ControlFlow::Break(slot) => from = slot,
+                ControlFlow::Continue(()) => return Ok(()),
+            }
+        }
     }
 
     /// The root dataset.

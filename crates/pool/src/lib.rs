@@ -63,7 +63,7 @@ pub use error::{Error, Result};
 pub use history::HistoryLine;
 pub use holds::Hold as SnapshotHold;
 pub use info::{Listed, SpaceInfo, Superblock};
-pub use layout::{Identity, RECORD_MAX, RecordPtr};
+pub use layout::{Identity, RECORD_MAX, RecordPtr, SLOT_LIMIT};
 pub use lifecycle::{MakeKeyring, NewDataset, NewKeyring, Origin};
 pub use log::{LOG_HEADER, LogEnd, LogEntry, LogHead, LogReader};
 pub use names::{DatasetName, NAME_MAX, check_pool_name};

@@ -34,6 +34,7 @@ pub(crate) enum Key {
     Change(KeyChange),
     #[command(short_flag = 'K')]
     Rotate(KeyRotate),
+    Generations(KeyGenerations),
     Status(KeyStatus),
     Add(KeyAdd),
     Remove(KeyRemove),
@@ -184,8 +185,11 @@ pub(crate) struct KeyChange {
 ///
 /// The key must be loaded. What is stored already stays readable by the older data keys, which are kept in
 /// the dataset's keyring; snapshots too. Nothing is read or written but the keyring, so it takes no longer
-/// for a large dataset. `inspect -ddd` shows the generations of keys by transaction group, and the property
-/// `rekeydate` when the newest was made. The passphrase stays; `key change` puts another in its place.
+/// for a large dataset. With --reencrypt what is stored is brought to the new keys in the background, while
+/// the dataset is mounted and used; it takes room beside the old until the next commit, and for ever where
+/// snapshots keep the old. It goes on after a restart. Older keys that nothing needs any more are destroyed
+/// then; those that only snapshots need, when the snapshots are. The passphrase stays; `key change` puts
+/// another in its place.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -193,14 +197,53 @@ EXAMPLES
     strongroom key rotate tank/home
     strongroom key -K tank/home
 
-  Which there are:
-    strongroom inspect -ddd tank
-    strongroom get rekeydate tank/home
+  And what is stored, too; how far that is; and a pause:
+    strongroom key rotate --reencrypt tank/home
+    strongroom get reencryption tank/home
+    strongroom key rotate --pause tank/home
+    strongroom key rotate --resume tank/home
+
+  Which keys there are, and what needs them:
+    strongroom key generations tank/home
 
 EXIT CODES
-  1 if the dataset is not encrypted; 3 if there is no such dataset; 8 if the key is not loaded; 11 if
-  there is no room for more keys.")]
+  1 if the dataset is not encrypted, or there is nothing to pause; 3 if there is no such dataset; 8 if
+  the key is not loaded; 11 if there is no room for more keys.")]
 pub(crate) struct KeyRotate {
+    /// Bring what is stored to the new keys
+    #[arg(long)]
+    pub(crate) reencrypt: bool,
+    /// Make no new keys, and stop bringing what is stored to the newest
+    #[arg(long, conflicts_with = "reencrypt")]
+    pub(crate) pause: bool,
+    /// Make no new keys, and go on, or begin, bringing what is stored to the newest
+    #[arg(long, conflicts_with_all = ["reencrypt", "pause"])]
+    pub(crate) resume: bool,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+}
+
+/// Show the data keys of a dataset, and what needs them
+///
+/// Each rotation makes a generation of data keys. STATE is `newest`; `in use`, if the dataset has records
+/// that are sealed with them; `pinned`, if only snapshots have; or `unused`. All metadata of the dataset
+/// and of its snapshots is read for this, but no key is needed. `inspect -ddd` shows generations without.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All generations:
+    strongroom key generations tank/home
+
+JSON
+  [{\"generation\", \"txg\", \"created\", \"state\", \"records\", \"bytes\", \"snapshots\"}, ...]
+
+EXIT CODES
+  1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]
+pub(crate) struct KeyGenerations {
+    /// No header, a tab between columns, and exact numbers
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,

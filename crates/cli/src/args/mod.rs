@@ -24,7 +24,7 @@ pub(crate) use dataset::{
     Type,
 };
 pub(crate) use key::{
-    Key, KeyBackup, KeyFormat, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
+    Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
 pub(crate) use mount::{Mount, MountOption, Unmount};
 pub(crate) use pool::{

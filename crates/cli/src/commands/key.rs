@@ -4,14 +4,16 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use daemon::api::{Command, Failure, FailureKind, KeyRow, SlotRow};
+use daemon::api::{Command, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow};
 use daemon::digits::{hex, unhex};
 
 use super::{Outcome, Result, call_quiet};
-use crate::args::{Key, KeyBackup, KeyFormat, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen};
+use crate::args::{
+    Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
+};
 use crate::session::{Session, answer, other, usage};
 use crate::show::table::{self, Column};
-use crate::show::{json, time};
+use crate::show::{json, size, time};
 use crate::terminal;
 
 /// No backup is longer: what is, is something else.
@@ -47,7 +49,17 @@ pub(super) fn run(args: Key, session: &mut Session) -> Result {
                 inherit: args.inherit,
             },
         ),
-        Key::Rotate(args) => call_quiet(session, Command::KeyRotate { name: args.name }),
+        Key::Rotate(args) => {
+            let how = match (args.reencrypt, args.pause, args.resume) {
+                (true, ..) => Rotation::Reencrypt,
+                (_, true, _) => Rotation::Pause,
+                (_, _, true) => Rotation::Resume,
+                _ => Rotation::New,
+            };
+            let name = args.name;
+            call_quiet(session, Command::KeyRotate { name, how })
+        }
+        Key::Generations(args) => generations(args, session),
         Key::Status(args) => status(args, session),
         Key::Add(args) => {
             let command = Command::KeyAdd {
@@ -92,6 +104,42 @@ fn slots(args: KeySlots, session: &mut Session) -> Result {
             row.priority.to_string(),
             time::second(row.created),
             row.cost.unwrap_or_else(|| "-".into()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}
+
+fn generations(args: KeyGenerations, session: &mut Session) -> Result {
+    let command = Command::KeyGenerations { name: args.name };
+    let rows = answer!(session.call(command)?, Generations)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let heads = [
+        Column::right("GENERATION"),
+        Column::right("TXG"),
+        Column::left("CREATED"),
+        Column::left("STATE"),
+        Column::right("RECORDS"),
+        Column::right("SIZE"),
+        Column::left("SNAPSHOTS"),
+    ];
+    let cells = |row: GenerationRow| {
+        vec![
+            row.generation.to_string(),
+            row.txg.to_string(),
+            time::second(row.created),
+            row.state,
+            row.records.to_string(),
+            match args.script {
+                true => row.bytes.to_string(),
+                false => size::human(row.bytes),
+            },
+            match row.snapshots.is_empty() {
+                true => "-".into(),
+                false => row.snapshots.join(","),
+            },
         ]
     };
     let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();

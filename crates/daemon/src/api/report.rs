@@ -244,6 +244,25 @@ pub struct KeyRow {
     pub keysource: String,
 }
 
+/// Data keys of a dataset.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GenerationRow {
+    /// Their number.
+    pub generation: u32,
+    /// The transaction group that made them.
+    pub txg: u64,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// `newest`, `in use`, `pinned` (by snapshots only) or `unused`.
+    pub state: String,
+    /// Records of the dataset that are sealed with them.
+    pub records: u64,
+    /// Bytes on disk of these.
+    pub bytes: u64,
+    /// Snapshots with such records.
+    pub snapshots: Vec<String>,
+}
+
 /// A tag on a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HoldRow {

@@ -238,7 +238,8 @@ impl Participant for Files {
         let frozen = self.frozen.lock();
         let result = self
             .sync_records(commit, &frozen.records)
-            .and_then(|()| self.sync_pages(commit, &frozen));
+            .and_then(|()| self.sync_pages(commit, &frozen))
+            .and_then(|()| Ok(self.sync_reencrypted(commit)?));
         result.map_err(|error| match error {
             crate::Error::Pool(error) => error,
             other => pool::Error::Sealing {

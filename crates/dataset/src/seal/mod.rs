@@ -66,10 +66,11 @@ impl Keys {
     }
 
     /// The generation that made a dataset seal.
-    fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<&Generation> {
-        let mut generations = self.0.values().rev();
-        let made = generations.find(|g| cipher::eq(&dataset_seal(&g.seal, input), seal));
-        made.map(Arc::as_ref)
+    fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<(u32, &Generation)> {
+        let is_its = |key| cipher::eq(&dataset_seal(key, input), seal);
+        let mut generations = self.0.iter().rev();
+        let made = generations.find(|(_, generation)| is_its(&generation.seal));
+        made.map(|(number, generation)| (*number, generation.as_ref()))
     }
 }
 
@@ -133,6 +134,47 @@ impl Sealer {
                 .0
                 .insert(number, generation);
         }
+    }
+
+    /// Forgets the keys of a generation that nothing is sealed with any more; never the newest.
+    pub(crate) fn forget_generation(&self, number: u32) {
+        if let Some(keys) = &self.keys {
+            let mut keys = keys.write();
+            if keys.newest().0 != number {
+                Arc::make_mut(&mut keys).0.remove(&number);
+            }
+        }
+    }
+
+    /// The generation that records are sealed with now; `None` if they are clear.
+    pub(crate) fn newest(&self) -> Option<u32> {
+        self.keys().map(|keys| keys.newest().0)
+    }
+
+    /// The number of the generation that made a dataset seal.
+    pub(crate) fn sealed_by(&self, input: &SealInput, seal: &[u8; 32]) -> Option<u32> {
+        let keys = self.keys()?;
+        keys.sealer_of(input, seal).map(|(number, _)| number)
+    }
+
+    /// The same record, sealed with the newest generation. It is not decompressed in between.
+    pub(crate) fn reseal(
+        &self,
+        array: ArrayKind,
+        ptr: &RecordPtr,
+        sealed: &[u8],
+        random: &dyn Random,
+    ) -> Result<Sealed, OpenError> {
+        let keys = self.keys().ok_or(OpenError::NoSuchKey)?;
+        let head = Head {
+            kind: array.into(),
+            compression: ptr.identity.compression,
+            logical_size: ptr.identity.logical_size(),
+        };
+        let mut payload = Buffer::zeroed(sealed.len());
+        self.authenticate(&head, &ptr.identity, sealed, &mut payload)?;
+        self.encrypt(&keys, &head, &payload, random)
+            .map_err(|_| OpenError::NoSuchKey)
     }
 
     fn keys(&self) -> Option<Arc<Keys>> {
@@ -287,8 +329,7 @@ impl Sealer {
     /// Whether a dataset seal is one of ours. What was sealed before a rotation, as snapshots are, has
     /// the seal of an older generation.
     pub(crate) fn is_sealed(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
-        self.keys()
-            .is_none_or(|keys| keys.sealer_of(input, seal).is_some())
+        self.keys.is_none() || self.sealed_by(input, seal).is_some()
     }
 }
 
@@ -308,7 +349,7 @@ impl Resealer {
     /// whoever may take it over next has too.
     pub fn reseal(&self, old: &SealInput, seal: &[u8; 32], new: &SealInput) -> Option<[u8; 32]> {
         let keys = self.0.keys()?;
-        let generation = keys.sealer_of(old, seal)?;
+        let (_, generation) = keys.sealer_of(old, seal)?;
         Some(dataset_seal(&generation.seal, new))
     }
 }

@@ -1,0 +1,273 @@
+//! Re-encryption in the background: the pool's thread brings what is stored to the newest data keys, and
+//! destroys generations of keys that nothing needs any more.
+//!
+//! That it goes on is a property of the dataset, under a name that no property can have; so it goes on
+//! after a restart, or a crash, once the dataset is mounted. How far it is, is not stored: what is done is
+//! passed over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dataset::Files;
+use pool::{ArrayKind, Entry, NewKeyring, Origin};
+
+use crate::api::{Failure, FailureKind, GenerationRow};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::keychange::check_has_keyring;
+
+const PROPERTY: &str = "@reencrypt";
+/// So many bytes are sealed anew before a commit.
+const STEP: u64 = 32 << 20;
+
+/// What is to be done with a dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Paused,
+    /// Only these snapshots, by their ids, are sealed with older keys.
+    Pinned(BTreeSet<u64>),
+}
+
+impl State {
+    fn of(entry: &Entry) -> Option<State> {
+        match entry.props.get(PROPERTY)?.as_str() {
+            "running" => Some(State::Running),
+            "paused" => Some(State::Paused),
+            text => {
+                let ids = text.strip_prefix("pinned ")?.split(',');
+                Some(State::Pinned(
+                    ids.filter_map(|id| id.parse().ok()).collect(),
+                ))
+            }
+        }
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            State::Running => "running".into(),
+            State::Paused => "paused".into(),
+            State::Pinned(ids) => {
+                let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+                format!("pinned {}", ids.join(","))
+            }
+        }
+    }
+}
+
+impl Imported {
+    /// Begins, or goes on after a pause.
+    pub(crate) fn start_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let _admin = self.lock()?;
+        self.again(entry, &name)?;
+        self.set_state(entry.id, Some(&State::Running), origin)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Has it wait until it is told to go on.
+    pub(crate) fn pause_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let _admin = self.lock()?;
+        match State::of(&*self.again(entry, &name)?) {
+            Some(State::Running) => self.set_state(entry.id, Some(&State::Paused), origin),
+            _ => Err(Failure::other(format!(
+                "'{name}' is not being re-encrypted"
+            ))),
+        }
+    }
+
+    fn set_state(&self, id: u64, state: Option<&State>, origin: &Origin) -> Result<()> {
+        let change = (PROPERTY.to_owned(), state.map(State::to_text));
+        let name = self.pool.name_of(id)?;
+        Ok(self.pool.set_props(&[name], &[change], origin)?)
+    }
+
+    /// What there is to say of it; `None` if there is nothing.
+    pub(crate) fn reencryption(&self, entry: &Entry) -> Option<String> {
+        let state = State::of(entry)?;
+        let done = || {
+            let mounts = self.mounts.lock();
+            let files = &mounts.get(&entry.id)?.files;
+            let seen = files.reencrypted().seen;
+            Some(100 * seen.min(entry.referenced) / entry.referenced.max(1))
+        };
+        Some(match (state, done()) {
+            (State::Running, Some(percent)) => format!("running, {percent}% done"),
+            (State::Running, None) => "waits for a mount".into(),
+            (State::Paused, _) => "paused".into(),
+            (State::Pinned(ids), _) => {
+                let names = ids.iter().filter_map(|id| self.pool.entry(*id).ok());
+                let names: Vec<String> = names.map(|entry| format!("@{}", entry.name)).collect();
+                format!("pinned by {}", names.join(","))
+            }
+        })
+    }
+
+    /// Does a piece of it, for all datasets that are mounted. True if there is more to do at once.
+    pub(crate) fn tend_reencryption(&self, all: &[Arc<Files>]) -> bool {
+        let mut more = false;
+        for files in all {
+            let Ok(entry) = self.pool.entry(files.id()) else {
+                continue;
+            };
+            let worked = match State::of(&entry) {
+                Some(State::Running) => self.reencrypt(files, &entry),
+                Some(State::Pinned(ids)) if ids.iter().any(|id| self.pool.entry(*id).is_err()) => {
+                    self.destroy_unused(files, &entry).map(|()| false)
+                }
+                _ => Ok(false),
+            };
+            match worked {
+                Ok(again) => more |= again,
+                Err(failure) => {
+                    let (dataset, reason) = (files.name(), failure.message);
+                    tracing::warn!(dataset, reason, "re-encryption waits");
+                }
+            }
+        }
+        more
+    }
+
+    /// A piece of one dataset.
+    fn reencrypt(&self, files: &Arc<Files>, entry: &Entry) -> Result<bool> {
+        let progress = files.reencrypt_step(STEP)?;
+        self.pool.commit()?;
+        if progress.is_done {
+            self.destroy_unused(files, entry)?;
+        }
+        Ok(!progress.is_done)
+    }
+
+    /// Destroys the generations of keys that neither the dataset nor a snapshot of it needs: the keyring
+    /// is replaced by one without them, and the old one overwritten.
+    fn destroy_unused(&self, files: &Arc<Files>, entry: &Entry) -> Result<()> {
+        let uses = self.uses(files, entry)?;
+        let Some(_admin) = self.try_lock() else {
+            return Ok(());
+        };
+        let name = self.pool.name_of(entry.id)?;
+        let now = self.again(entry, &name)?;
+        let is_open = self
+            .mounts
+            .lock()
+            .get(&now.id)
+            .is_some_and(|state| Arc::ptr_eq(&state.files, files));
+        let snapshots = self.pool.snapshots(now.id)?;
+        let is_new = |snapshot: &Arc<Entry>| !uses.contains_key(&snapshot.id);
+        if !is_open || snapshots.iter().any(is_new) {
+            // What was looked at is not what is there. The next time comes soon.
+            return Ok(());
+        }
+        let mut keyring = self.keyring(&now)?;
+        let used: BTreeSet<u32> = uses.values().flatten().copied().collect();
+        let newest = keyring.newest().number();
+        let numbers: Vec<u32> = keyring.generations().iter().map(|g| g.number()).collect();
+        let unused: Vec<u32> = numbers
+            .into_iter()
+            .filter(|number| *number != newest && !used.contains(number))
+            .collect();
+        for number in &unused {
+            keyring.retire(*number)?;
+        }
+        let pinning = snapshots.iter().filter(|snapshot| {
+            let uses = uses.get(&snapshot.id);
+            uses.is_some_and(|uses| uses.iter().any(|number| *number != newest))
+        });
+        let pinning: BTreeSet<u64> = pinning.map(|snapshot| snapshot.id).collect();
+        let state = (!pinning.is_empty()).then_some(State::Pinned(pinning));
+        let origin = Origin {
+            who: "daemon".into(),
+            text: format!("re-encryption of {name} has finished"),
+        };
+        if !unused.is_empty() {
+            let numbers: Vec<String> = unused.iter().map(u32::to_string).collect();
+            let change = NewKeyring {
+                id: now.id,
+                keyring: keyring.encode(),
+                key_root: now.key_root,
+                props: Vec::new(),
+                done: format!(
+                    "encryption keys destroyed: generation {}",
+                    numbers.join(", ")
+                ),
+            };
+            self.replace_keyrings(&[change], &origin)?;
+            unused.iter().for_each(|n| files.forget_generation(*n));
+        }
+        self.set_state(now.id, state.as_ref(), &origin)
+    }
+
+    /// The generations that a dataset and each of its snapshots need, by their ids.
+    fn uses(&self, files: &Files, entry: &Entry) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
+        let mut trees = vec![entry.id];
+        trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
+        let mut uses = BTreeMap::new();
+        for id in trees {
+            let mut used: BTreeSet<u32> = self.records_by_generation(id)?.into_keys().collect();
+            let seal = files.sealed_by(&self.pool, id)?;
+            used.insert(seal.ok_or_else(|| {
+                let name = self.pool.name_of(id).unwrap_or_default();
+                let text = format!("the seal over '{name}' is not its own; no key is destroyed");
+                Failure::new(FailureKind::Damaged, text)
+            })?);
+            uses.insert(id, used);
+        }
+        Ok(uses)
+    }
+
+    /// How many records a dataset or snapshot has of each generation, and their bytes on disk.
+    fn records_by_generation(&self, id: u64) -> Result<BTreeMap<u32, (u64, u64)>> {
+        let mut found: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for array in ArrayKind::ALL {
+            self.pool.each_record_of(id, array, &mut |ptr| {
+                let (records, bytes) = found.entry(ptr.identity.generation()).or_default();
+                *records += 1;
+                *bytes += ptr.place.allocated();
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The generations of a dataset's keys, and what needs them. No key is needed; every node is read.
+    pub(crate) fn generation_rows(&self, entry: &Entry) -> Result<Vec<GenerationRow>> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let keyring = self.keyring(entry)?;
+        let own = self.records_by_generation(entry.id)?;
+        let mut by_snapshot = Vec::new();
+        for snapshot in self.pool.snapshots(entry.id)? {
+            let used = self.records_by_generation(snapshot.id)?;
+            by_snapshot.push((format!("@{}", snapshot.name), used));
+        }
+        let newest = keyring.newest().number();
+        let rows = keyring.generations().iter().map(|generation| {
+            let number = generation.number();
+            let (records, bytes) = own.get(&number).copied().unwrap_or_default();
+            let snapshots: Vec<String> = by_snapshot
+                .iter()
+                .filter(|(_, used)| used.contains_key(&number))
+                .map(|(name, _)| name.clone())
+                .collect();
+            let state = match (number == newest, records, snapshots.is_empty()) {
+                (true, ..) => "newest",
+                (false, 0, true) => "unused",
+                (false, 0, false) => "pinned",
+                (false, ..) => "in use",
+            };
+            GenerationRow {
+                generation: number,
+                txg: generation.txg(),
+                created: generation.created(),
+                state: state.into(),
+                records,
+                bytes,
+                snapshots,
+            }
+        });
+        Ok(rows.collect())
+    }
+}

@@ -1,0 +1,194 @@
+//! Bringing what is stored to the newest data keys, a piece at a time, while the dataset is used.
+//!
+//! A record is opened, sealed anew and placed ahead of a commit; the commit puts it into its slot if that
+//! holds what was read. So nothing that was written meanwhile is lost, and a crash leaves the old record
+//! or the new one. Where it is need not be stored: what is done already is passed over by its pointer.
+
+use std::cell::RefCell;
+
+use parking_lot::Mutex;
+use pool::{
+    ArrayKind, Commit, Placed, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput,
+};
+
+use crate::error::Result;
+use crate::files::Files;
+use crate::seal::Sealed;
+
+/// So many records that are done are passed over in one step.
+const PASSED_MAX: usize = 50_000;
+
+/// How far a dataset is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reencrypted {
+    /// Bytes on disk that were looked at.
+    pub seen: u64,
+    /// Records that could not be opened, which stay as they are.
+    pub damaged: u64,
+    /// Whether everything is sealed with the newest keys, as far as it can be.
+    pub is_done: bool,
+}
+
+/// Where a dataset is, and what waits for the commit.
+#[derive(Default)]
+pub(crate) struct Reencryption {
+    walk: Mutex<Walk>,
+    waiting: Mutex<Vec<Rewritten>>,
+}
+
+#[derive(Default)]
+struct Walk {
+    array: usize,
+    slot: u64,
+    /// Records that this pass has sealed anew. One that finds none is the last.
+    found: u64,
+    progress: Reencrypted,
+}
+
+/// A record that is sealed anew and in no array yet.
+struct Rewritten {
+    array: ArrayKind,
+    slot: u64,
+    was: RecordPtr,
+    placed: Placed,
+    _room: Reservation,
+}
+
+thread_local! {
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Files {
+    /// Seals about `budget` bytes anew, for the next commit. That has to come before the next step.
+    ///
+    /// # Errors
+    /// [`pool::Error::NoSpace`] if there is no room beside the old records; it can be tried again.
+    pub fn reencrypt_step(&self, budget: u64) -> Result<Reencrypted> {
+        let mut walk = self.reencryption.walk.lock();
+        let Some(newest) = self.sealer.newest() else {
+            return Ok(Reencrypted::default());
+        };
+        if walk.progress.is_done {
+            *walk = Walk::default();
+        }
+        let (mut left, mut passed) = (budget, 0);
+        while left > 0 && passed < PASSED_MAX {
+            let array = ArrayKind::ALL[walk.array];
+            let Some(slot) = self.open.next(array, walk.slot, SLOT_LIMIT)? else {
+                if self.end_array(&mut walk) {
+                    break;
+                }
+                continue;
+            };
+            let ptr = self.open.get(array, slot)?;
+            let size = ptr.place.disk_size().into();
+            if ptr.is_empty() || ptr.identity.generation() == newest {
+                passed += 1;
+            } else {
+                left = left.saturating_sub(size);
+                match self.reencrypt(array, slot)? {
+                    true => walk.found += 1,
+                    false => walk.progress.damaged += 1,
+                }
+            }
+            walk.progress.seen += size;
+            walk.slot = slot + 1;
+        }
+        if !self.reencryption.waiting.lock().is_empty() {
+            self.pool.enter()?.mark_dirty();
+        }
+        Ok(walk.progress)
+    }
+
+    /// How far it is, of what is examined now.
+    pub fn reencrypted(&self) -> Reencrypted {
+        self.reencryption.walk.lock().progress
+    }
+
+    /// True at the end of a pass.
+    fn end_array(&self, walk: &mut Walk) -> bool {
+        if walk.array == 0 {
+            (walk.array, walk.slot) = (1, 0);
+            return false;
+        }
+        let is_done = walk.found == 0;
+        let progress = Reencrypted {
+            is_done,
+            ..walk.progress
+        };
+        // What was sealed with older keys and put behind the walk is found by the next pass.
+        *walk = Walk::default();
+        if is_done {
+            walk.progress = progress;
+        }
+        true
+    }
+
+    /// False if the record cannot be opened.
+    fn reencrypt(&self, array: ArrayKind, slot: u64) -> Result<bool> {
+        SEALED.with_borrow_mut(|buf| {
+            let mut anew: Option<Sealed> = None;
+            let random = self.engine.random.as_ref();
+            let read = self.open.read(array, slot, buf, &mut |ptr, bytes| {
+                anew = self.sealer.reseal(array, ptr, bytes, random).ok();
+                anew.is_some()
+            });
+            let (ptr, sealed) = match (read, anew) {
+                (Ok(Some(ptr)), Some(sealed)) => (ptr, sealed),
+                // It went meanwhile.
+                (Ok(_), _) => return Ok(true),
+                (Err(error), _) => {
+                    let dataset = self.name();
+                    tracing::warn!(%error, dataset, "a record could not be sealed anew");
+                    return Ok(false);
+                }
+            };
+            let bytes = self.open.record_room(array, sealed.bytes.len());
+            let room = self.pool.reserve(bytes, ReserveFor::Writing)?;
+            let placed = self.open.place(array, sealed.identity, &sealed.bytes)?;
+            self.reencryption.waiting.lock().push(Rewritten {
+                array,
+                slot,
+                was: ptr,
+                placed,
+                _room: room,
+            });
+            Ok(true)
+        })
+    }
+
+    /// Puts what was sealed anew into the slots that have not changed since. Comes after what the
+    /// transaction group itself has changed.
+    pub(crate) fn sync_reencrypted(&self, commit: &Commit<'_>) -> pool::Result<()> {
+        let waiting = std::mem::take(&mut *self.reencryption.waiting.lock());
+        for rewritten in waiting {
+            let Rewritten {
+                array,
+                slot,
+                was,
+                placed,
+                ..
+            } = rewritten;
+            if commit.current(&self.open, array, slot)? == was {
+                commit.put_placed(&self.open, array, slot, placed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the keys of a generation that nothing is sealed with any more.
+    pub fn forget_generation(&self, number: u32) {
+        self.sealer.forget_generation(number);
+    }
+
+    /// The generation whose seal a state of the dataset has: its own or a snapshot's. `None` if it is none
+    /// of the keyring's. What was never written has none, and gives the newest.
+    pub fn sealed_by(&self, pool: &Pool, id: u64) -> Result<Option<u32>> {
+        let entry = pool.entry(id)?;
+        if entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty) {
+            return Ok(self.sealer.newest());
+        }
+        let input = SealInput::of(&entry, self.open.guid());
+        Ok(self.sealer.sealed_by(&input, &entry.seal))
+    }
+}
