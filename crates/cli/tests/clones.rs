@@ -172,6 +172,25 @@ fn whoever_owns_the_snapshots_opens_them() {
     bench.ok("inspect --check tank");
 }
 
+/// A clone that has destroyed the keys of what it shared cannot own what still needs them.
+#[test]
+fn keys_that_are_gone_are_not_promised() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok(&format!("clone -o {} tank/a@1 tank/b", bench.key("b")));
+    bench.ok("key rotate --reencrypt tank/b");
+    while bench.ok("get -H -o value reencryption tank/b") != "-\n" {
+        bench.ok("pool sync");
+    }
+    let said = bench.place.fails("promote tank/b", BUSY);
+    assert!(said.contains("no generation 1"), "{said}");
+    bench.again();
+    bench.begins_as_the_snapshot("b");
+    assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));
+    // It shares nothing any more.
+    bench.ok("key generations tank/b");
+    bench.ok("inspect --check tank");
+}
+
 /// The inherited keys of clones, after whatever moves (as those that OpenZFS lost, issues 12000 and 12614).
 #[test]
 fn inherited_keys_of_clones_stay_with_someone_above() {

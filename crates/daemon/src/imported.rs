@@ -17,7 +17,7 @@ use crate::failure::Result;
 use crate::metrics::files::FilesMeter;
 
 /// A transaction group stays open no longer than this.
-const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
 /// Who looks at a pool that was let go is done within this time.
 const DEPARTURE_MAX: Duration = Duration::from_secs(2);
 /// A scrub reads this much at a time.

@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use dataset::Files;
-use pool::{ArrayKind, Entry, NewKeyring, Origin};
+use pool::{ArrayKind, Entry, NewKeyring, Origin, RecordPtr};
 
 use crate::api::{Failure, FailureKind, GenerationRow};
 use crate::failure::Result;
-use crate::imported::Imported;
+use crate::imported::{COMMIT_INTERVAL, Imported};
 use crate::keychange::check_has_keyring;
 
 const PROPERTY: &str = "@reencrypt";
@@ -145,6 +146,8 @@ impl Imported {
     /// Destroys the generations of keys that neither the dataset nor a snapshot of it needs: the keyring
     /// is replaced by one without them, and the old one overwritten.
     fn destroy_unused(&self, files: &Arc<Files>, entry: &Entry) -> Result<()> {
+        // Nothing in the log is sealed with older keys then.
+        self.pool.commit()?;
         let uses = self.uses(files, entry)?;
         let Some(_admin) = self.try_lock() else {
             return Ok(());
@@ -206,8 +209,18 @@ impl Imported {
         let mut trees = vec![entry.id];
         trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
         let mut uses = BTreeMap::new();
+        // Whoever commits from time to time does this meanwhile.
+        let mut last = Instant::now();
+        let mut between = || {
+            if last.elapsed() < COMMIT_INTERVAL {
+                return Ok(());
+            }
+            last = Instant::now();
+            self.pool.commit()
+        };
         for id in trees {
-            let mut used: BTreeSet<u32> = self.records_by_generation(id)?.into_keys().collect();
+            let found = self.records_by_generation(id, &mut between)?;
+            let mut used: BTreeSet<u32> = found.into_keys().collect();
             let seal = files.sealed_by(&self.pool, id)?;
             used.insert(seal.ok_or_else(|| {
                 let name = self.pool.name_of(id).unwrap_or_default();
@@ -220,14 +233,19 @@ impl Imported {
     }
 
     /// How many records a dataset or snapshot has of each generation, and their bytes on disk.
-    fn records_by_generation(&self, id: u64) -> Result<BTreeMap<u32, (u64, u64)>> {
+    fn records_by_generation(
+        &self,
+        id: u64,
+        between: &mut dyn FnMut() -> pool::Result<()>,
+    ) -> Result<BTreeMap<u32, (u64, u64)>> {
         let mut found: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut count = |ptr: &RecordPtr| {
+            let (records, bytes) = found.entry(ptr.identity.generation()).or_default();
+            *records += 1;
+            *bytes += ptr.place.allocated();
+        };
         for array in ArrayKind::ALL {
-            self.pool.each_record_of(id, array, &mut |ptr| {
-                let (records, bytes) = found.entry(ptr.identity.generation()).or_default();
-                *records += 1;
-                *bytes += ptr.place.allocated();
-            })?;
+            self.pool.each_record_of(id, array, &mut count, between)?;
         }
         Ok(found)
     }
@@ -237,10 +255,10 @@ impl Imported {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
         let keyring = self.keyring(entry)?;
-        let own = self.records_by_generation(entry.id)?;
+        let own = self.records_by_generation(entry.id, &mut || Ok(()))?;
         let mut by_snapshot = Vec::new();
         for snapshot in self.pool.snapshots(entry.id)? {
-            let used = self.records_by_generation(snapshot.id)?;
+            let used = self.records_by_generation(snapshot.id, &mut || Ok(()))?;
             by_snapshot.push((format!("@{}", snapshot.name), used));
         }
         let newest = keyring.newest().number();

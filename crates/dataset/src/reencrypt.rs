@@ -11,7 +11,7 @@ use pool::{
     ArrayKind, Commit, Placed, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput,
 };
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::seal::Sealed;
 
@@ -86,18 +86,25 @@ impl Files {
                 passed += 1;
             } else {
                 left = left.saturating_sub(size);
-                match self.reencrypt(array, slot)? {
-                    true => walk.found += 1,
-                    false => walk.progress.damaged += 1,
+                match self.reencrypt(array, slot) {
+                    Ok(true) => walk.found += 1,
+                    Ok(false) => walk.progress.damaged += 1,
+                    // The commit frees what was replaced so far; then there may be room again.
+                    Err(Error::Pool(pool::Error::NoSpace)) if self.has_waiting() => break,
+                    Err(error) => return Err(error),
                 }
             }
             walk.progress.seen += size;
             walk.slot = slot + 1;
         }
-        if !self.reencryption.waiting.lock().is_empty() {
+        if self.has_waiting() {
             self.pool.enter()?.mark_dirty();
         }
         Ok(walk.progress)
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.reencryption.waiting.lock().is_empty()
     }
 
     /// How far it is, of what is examined now.

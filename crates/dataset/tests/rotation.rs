@@ -14,7 +14,7 @@ use common::model::assert_same;
 use common::*;
 use dataset::{Files, NewGeneration, Settings};
 use keys::{Argon2Params, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, Pool};
+use pool::{ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, Pool, RecordPtr};
 use vfs::{FileSystem, Kind, NewNode, ROOT};
 
 const SUITE: Suite = Suite::Aes256Gcm;
@@ -208,10 +208,11 @@ fn reencrypt(pool: &Pool, files: &Files, budget: u64) -> usize {
 fn generations(pool: &Pool, id: u64) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     for array in ArrayKind::ALL {
-        pool.each_record_of(id, array, &mut |ptr| {
+        let mut each = |ptr: &RecordPtr| {
             found.insert(ptr.identity.generation());
-        })
-        .unwrap();
+        };
+        pool.each_record_of(id, array, &mut each, &mut || Ok(()))
+            .unwrap();
     }
     found
 }
@@ -345,4 +346,30 @@ fn nothing_that_is_written_meanwhile_is_lost() {
         let expected = driver.model.picture();
         assert_same(&look(files.as_ref()).unwrap(), &expected, "opened again");
     }
+}
+
+#[test]
+fn a_full_pool_is_no_reason_to_stop_for_ever() {
+    let device = fault_device(16 << 20, &FaultClock::new());
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    files.set_settings(Settings {
+        compression: dataset::Compression::Off,
+        ..Settings::default()
+    });
+    let mut names = Vec::new();
+    while files.sync_all().is_ok() && pool.space().available > 1 << 20 {
+        let name = format!("file {}", names.len());
+        write(&files, &name);
+        names.push(name);
+    }
+    rotate(&pool, &entry, &key, &files);
+    // More than there is room for beside the old records at once.
+    reencrypt(&pool, &files, 1 << 30);
+    assert_eq!(generations(&pool, entry.id), BTreeSet::from([2]));
+    for name in &names {
+        assert_eq!(read(&files, name), Some(name.as_bytes().repeat(5000)));
+    }
+    assert_clean(&pool);
 }

@@ -192,16 +192,18 @@ impl Pool {
         visited.map(|_| ())
     }
 
-    /// Shows the records of an array of a dataset or snapshot as its last commits left it, in pieces, so
-    /// that commits go on in between.
+    /// Shows the records of an array of a dataset or snapshot as its last commits left it, in pieces.
+    /// `between` is called before each; commits can happen then.
     pub fn each_record_of(
         &self,
         id: u64,
         array: ArrayKind,
         each: &mut dyn FnMut(&RecordPtr),
+        between: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut from = 0;
         loop {
+            between()?;
             let _committing = self.shared.lock_commits();
             let root = self.entry(id)?.roots[array as usize];
             let mut left = PIECE;
