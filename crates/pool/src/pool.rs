@@ -314,6 +314,9 @@ impl Pool {
     pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
         let (txg, root) = newest_root(store.as_ref())?;
         let config = members_of(&store, &root, txg)?;
+        if config.is_redundant && !read_only {
+            membership::spread(store.as_ref(), txg, &root)?;
+        }
         let disk = Arc::new(Disk::new(store, CACHED_NODES));
         let state = State::load(&disk, root, txg, config)?;
         let space = Space::open(Arc::clone(&disk), &state.root.table, &state.root.bitmaps)?;

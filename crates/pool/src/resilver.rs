@@ -21,7 +21,8 @@ use crate::state::State;
 /// How far a resilver is, or how the last one ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResilverStatus {
-    /// Times, bytes and errors. `repaired` counts nothing.
+    /// Times, bytes and errors. `repaired` counts bytes of records that were copied; with parity the
+    /// members got less than that.
     pub progress: ScrubStatus,
     position: Position,
 }

@@ -539,3 +539,36 @@ fn a_log_is_read_from_whoever_has_it_and_brought_to_whoever_has_not() {
     drop(pool);
     assert_eq!(logged(&open_on(&devices[1..]).unwrap()), [1, 2, 3]);
 }
+
+/// A device with the superblocks that it had before.
+fn with_superblocks_of(device: &FaultDevice, before: &[u8]) -> Arc<FaultDevice> {
+    let mut bytes = device.to_bytes();
+    let ring = 32 * 4096;
+    let back = bytes.len() - (1 + 32 + 32) * 4096;
+    for from in [4096, back] {
+        bytes[from..from + ring].copy_from_slice(&before[from..from + ring]);
+    }
+    Arc::new(FaultDevice::from_bytes(bytes, &FaultClock::new()))
+}
+
+/// Each time the superblock reaches the first group only.
+#[test]
+fn the_power_is_cut_while_superblocks_are_written_twice() {
+    let mut devices = fault_devices(4, &FaultClock::new());
+    let (pool, model) = filled(&devices, &[2, 2], 14).close();
+    let mut pool = Some(pool);
+    for _ in 0..3 {
+        let before: Vec<_> = devices.iter().map(|device| device.to_bytes()).collect();
+        let imported = pool.take().unwrap();
+        imported.record(&origin()).unwrap();
+        drop(imported);
+        for n in 2..4 {
+            devices[n] = with_superblocks_of(&devices[n], &before[n]);
+        }
+        devices = devices.iter().map(|device| copy_of(device)).collect();
+        let imported = open_on(&devices).unwrap();
+        assert_eq!(states(&imported), [Online; 4]);
+        assert_eq!(read_pool(&imported), normal(model.clone()));
+        pool = Some(imported);
+    }
+}

@@ -81,7 +81,7 @@ fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
         "running" => resilvering(resilver, now),
         "finished" if is_newer => vec![format!(
             "resilvered {} in {} with {} errors on {}",
-            size::human(resilver.examined),
+            size::human(resilver.repaired),
             time::duration(resilver.ended.saturating_sub(resilver.started)),
             resilver.errors,
             time::second(resilver.ended)
@@ -102,7 +102,8 @@ fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
         ),
         speed(resilver, elapsed),
         format!(
-            "{} errors, {} done",
+            "{} resilvered, {} errors, {} done",
+            size::human(resilver.repaired),
             resilver.errors,
             percent(resilver.examined, resilver.total)
         ),
@@ -341,6 +342,7 @@ mod tests {
         pool.resilver.state = "running".into();
         pool.resilver.started = 1000;
         pool.resilver.examined = 1 << 30;
+        pool.resilver.repaired = 12 << 20;
         pool.resilver.total = 4 << 30;
         let text = report(&pool, false, 1010);
         let tree = "\
@@ -357,7 +359,7 @@ mod tests {
 \t  /dev/t  AVAIL
 ";
         assert!(text.contains(tree), "{text}");
-        let speed = "\t1G scanned out of 4G at 102M/s, 00:00:30 to go\n\t0 errors, 25.0% done\n";
+        let speed = "\t1G scanned out of 4G at 102M/s, 00:00:30 to go\n\t12M resilvered, 0 errors, 25.0% done\n";
         assert!(text.contains(speed), "{text}");
     }
 

@@ -1,5 +1,6 @@
 //! Devices fail, vanish, rot, come back, join and leave; what keeps the pool whole runs now and then.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::BlockDevice;
@@ -29,7 +30,7 @@ impl Sim {
         members
     }
 
-    /// Members without which every group still has a whole one, which is there to stay.
+    /// Members without which every group is still whole, by others that are there to stay.
     pub fn dispensable(&self) -> Vec<DeviceInfo> {
         let all = self.members();
         let leaving: Vec<u64> = all.iter().map(|device| device.replaces).collect();
@@ -39,8 +40,10 @@ impl Sim {
                 && !leaving.contains(&device.guid)
         };
         let others = |one: &DeviceInfo| {
-            let mut others = all.iter().filter(|other| other.guid != one.guid);
-            others.any(|other| other.group == one.group && is_whole(other))
+            let others = all.iter().filter(|other| other.guid != one.guid);
+            let whole = others.filter(|other| other.group == one.group && is_whole(other));
+            let columns: BTreeSet<u16> = whole.map(|other| other.column).collect();
+            columns.len() >= one.shape.needed()
         };
         all.iter()
             .filter(|device| others(device))
@@ -217,11 +220,14 @@ impl Sim {
     /// A new device joins a group, beside the others or in the place of one.
     fn join(&mut self, replaces: bool) {
         let mut members = self.members();
-        if members.len() > 5 {
+        if members.len() > 7 {
             return;
         }
         let taken: Vec<u64> = members.iter().map(|device| device.replaces).collect();
-        members.retain(|device| !replaces || !taken.contains(&device.guid));
+        members.retain(|device| match replaces {
+            true => !taken.contains(&device.guid),
+            false => !device.shape.has_parity(),
+        });
         if let Some(beside) = self.pick(members) {
             let (device, new) = self.new_device();
             let (old, guid) = (beside.guid, device.guid);
@@ -232,8 +238,13 @@ impl Sim {
     }
 
     fn detach(&mut self) {
-        if self.members().len() > 3
+        let members = self.members();
+        let place = |device: &DeviceInfo| (device.group, device.column);
+        let has_other =
+            |one: &DeviceInfo| members.iter().filter(|d| place(d) == place(one)).count() > 1;
+        if members.len() > 3
             && let Some(device) = self.pick_dispensable()
+            && (!device.shape.has_parity() || has_other(&device))
         {
             self.say(format!("detach {}", device.guid));
             let detached = self.pool().detach_device(device.guid, &origin());
@@ -250,10 +261,10 @@ impl Sim {
         if groups.unwrap_or(0) >= 2 {
             return;
         }
-        let count = 1 + self.dice.below(2);
+        let (count, parity) = [(1, 0), (2, 0), (3, 1)][self.dice.below(3) as usize];
         let new: Vec<NewMember> = (0..count).map(|_| self.new_device().1).collect();
-        self.say(format!("add a group of {count}"));
-        let added = self.pool().add_group(&new, 0, &origin());
+        self.say(format!("add a group of {count}, parity {parity}"));
+        let added = self.pool().add_group(&new, parity, &origin());
         self.survive(added);
     }
 

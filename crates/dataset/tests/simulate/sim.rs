@@ -80,11 +80,11 @@ impl Sim {
 
     fn create(&mut self, shape: &Shape) {
         let mut rest = dynamic(&self.devices).into_iter();
-        let groups = shape
-            .groups
-            .iter()
-            .map(|n| rest.by_ref().take(*n).collect::<Vec<_>>().into());
-        let groups: Vec<NewGroup> = groups.collect();
+        let group = |(members, parity): &(usize, usize)| NewGroup {
+            devices: rest.by_ref().take(*members).collect(),
+            parity: *parity,
+        };
+        let groups: Vec<NewGroup> = shape.groups.iter().map(group).collect();
         let options = CreateOptions {
             pool_guid: 1,
             device_guids: self.devices.iter().map(|device| device.guid).collect(),
@@ -450,7 +450,8 @@ impl Sim {
 }
 
 fn make_devices(shape: &Shape, dice: &mut Dice, power: &Arc<Power>) -> Vec<Arc<SimDevice>> {
-    let count = shape.groups.iter().sum::<usize>() + shape.spares;
+    let members: usize = shape.groups.iter().map(|(members, _)| members).sum();
+    let count = members + shape.spares;
     let size = (10 << 20) + (dice.below(15) << 20) as usize;
     (0..count as u64)
         .map(|n| SimDevice::new(10 + n, size + (dice.below(3) << 20) as usize, power))

@@ -166,7 +166,10 @@ impl Step<'_> {
         let Some(good) = fetch(disk) else {
             return Ok(false);
         };
-        self.write(&parts, &good, current).map(|_| true)
+        if self.write(&parts, &good, current)? > 0 {
+            self.status.repaired = self.status.repaired.saturating_add(bytes as u64);
+        }
+        Ok(true)
     }
 
     /// Reads it on every member that holds everything, and rewrites what is bad.
