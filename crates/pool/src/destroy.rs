@@ -82,11 +82,12 @@ fn doomed(state: &State, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
     if reach == Reach::Clones {
         add_clones(state, &mut all)?;
     }
-    let ids: BTreeSet<u64> = all.iter().map(|entry| entry.id).collect();
-    for snapshot in all.iter().filter(|entry| entry.is_snapshot()) {
+    let snapshots: Vec<&Arc<Entry>> = all.iter().filter(|entry| entry.is_snapshot()).collect();
+    for snapshot in &snapshots {
         holds::check(state, snapshot)?;
-        check_clones(state, snapshot, &ids)?;
     }
+    let ids = all.iter().map(|entry| entry.id).collect();
+    check_clones(state, &snapshots, &ids)?;
     Ok(in_order(state, all))
 }
 
@@ -147,17 +148,25 @@ fn add_clones(state: &State, all: &mut Vec<Arc<Entry>>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to destroy a snapshot that a clone needs which stays.
-pub(crate) fn check_clones(state: &State, snapshot: &Entry, doomed: &BTreeSet<u64>) -> Result<()> {
-    let stay = state.clones(snapshot.id);
-    let stay = stay.filter(|clone| !doomed.contains(&clone.id));
-    let clones: Vec<String> = stay.map(|clone| state.name_of(clone)).collect();
-    if clones.is_empty() {
+/// Refuses to destroy snapshots that clones need which stay.
+pub(crate) fn check_clones(
+    state: &State,
+    snapshots: &[&Arc<Entry>],
+    doomed: &BTreeSet<u64>,
+) -> Result<()> {
+    let clones = state
+        .all()
+        .filter(|entry| !entry.is_snapshot() && entry.origin != 0 && !doomed.contains(&entry.id));
+    let clones: Vec<&Arc<Entry>> = clones.collect();
+    let is_origin = |snapshot: &&&Arc<Entry>| clones.iter().any(|c| c.origin == snapshot.id);
+    let Some(origin) = snapshots.iter().find(is_origin) else {
         return Ok(());
-    }
+    };
+    let of_it = clones.iter().filter(|clone| clone.origin == origin.id);
+    let names: Vec<String> = of_it.map(|clone| state.name_of(clone)).collect();
     Err(Error::HasClones {
-        name: state.name_of(snapshot),
-        clones: clones.join(", "),
+        name: state.name_of(origin),
+        clones: names.join(", "),
     })
 }
 

@@ -94,8 +94,8 @@ impl Pool {
             }
             for snapshot in &later {
                 holds::check(state, snapshot)?;
-                check_clones(state, snapshot, &BTreeSet::new())?;
             }
+            check_clones(state, &Vec::from_iter(&later), &BTreeSet::new())?;
             let mut concerned = later.clone();
             concerned.push(Arc::clone(&head));
             self.check_closed(state, &concerned)?;
