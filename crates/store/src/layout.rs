@@ -332,7 +332,13 @@ mod tests {
 
     #[test]
     fn a_hostile_label_with_a_good_checksum_is_refused() {
-        let cases: [fn(&mut Label); 9] = [
+        let cases: [fn(&mut Label); 15] = [
+            |l| l.column = 1.into(),
+            |l| l.columns = 3.into(),
+            |l| (l.columns, l.parity) = (2.into(), 1.into()),
+            |l| (l.columns, l.parity) = (5.into(), 3.into()),
+            |l| (l.columns, l.parity, l.column) = (3.into(), 1.into(), 3.into()),
+            |l| l.reserved = 1.into(),
             |l| l.segment_size = 4096.into(),
             |l| l.segment_size = 3000.into(),
             |l| l.segments = 0.into(),
@@ -352,6 +358,16 @@ mod tests {
                 "case {i}"
             );
         }
+    }
+
+    #[test]
+    fn a_label_says_what_shape_its_group_has() {
+        assert_eq!(label().shape(), Shape::WHOLE);
+        let mut column = label();
+        (column.columns, column.parity, column.column) = (6.into(), 2.into(), 5.into());
+        let read = Label::decode(&column.encode()).unwrap();
+        assert_eq!(read.shape(), Shape::new(6, 2).unwrap());
+        assert_eq!(column.encode()[72..80], [5, 0, 6, 0, 2, 0, 0, 0]);
     }
 
     #[test]
