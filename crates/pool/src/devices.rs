@@ -537,8 +537,8 @@ impl State {
 }
 
 impl Shared {
-    /// Enters new devices, which are labelled, into the configuration. If that fails they belong to no
-    /// pool.
+    /// Enters new devices, which are labelled, into the configuration. If that is refused they belong to
+    /// no pool.
     fn list_or_let_go(
         self: &Arc<Self>,
         guids: &[u64],
@@ -546,8 +546,11 @@ impl Shared {
     ) -> Result<()> {
         let entered = self.commit_with(enter);
         if entered.is_err() {
+            // Of a commit that failed nobody knows whether it will be found at the next import, and the
+            // pool may need them then.
+            let is_refused = self.suspended().is_none();
             for guid in guids {
-                self.disk.store.let_go(*guid, true)?;
+                self.disk.store.let_go(*guid, is_refused)?;
             }
         }
         entered

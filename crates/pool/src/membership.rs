@@ -6,7 +6,6 @@
 //! without the others, and went another way: nobody can say which of the two ways is wanted.
 
 use store::{Assigned, MemberInfo, MemberState, Newest, Store};
-use zerocopy::IntoBytes;
 
 use crate::config::{Config, ConfigDevice, DeviceState, Epoch};
 use crate::error::{Error, Result};
@@ -232,25 +231,6 @@ impl Found<'_> {
             })),
         }
     }
-}
-
-/// Gives the superblock of the last commit to those online members that lack it, since the power was cut
-/// while it was written. So before the next one is written all of them have it, and none that holds
-/// everything is ever more than one commit behind.
-pub(crate) fn spread(store: &dyn Store, txg: u64, root: &PoolRoot) -> Result<()> {
-    let members = store.members();
-    let is_online = |newest: &&Newest| {
-        let mut members = members.iter();
-        members.any(|member| member.guid == newest.guid && member.state == MemberState::Online)
-    };
-    let newest = store.newest_superblocks();
-    for device in newest.iter().filter(is_online) {
-        let last = device.superblock.as_ref().map_or(0, |(last, _)| *last);
-        if last < txg {
-            store.copy_superblock(device.guid, txg, root.as_bytes())?;
-        }
-    }
-    Ok(store.flush()?)
 }
 
 /// Whether a device's last commit is part of the past of the pool.

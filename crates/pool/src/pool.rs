@@ -312,17 +312,19 @@ impl Pool {
 
     /// Imports the pool on a store.
     pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
-        let (txg, root) = newest_root(store.as_ref())?;
+        let (txg, superblock, root) = newest_root(store.as_ref())?;
         let config = members_of(&store, &root, txg)?;
-        if config.is_redundant && !read_only {
-            membership::spread(store.as_ref(), txg, &root)?;
-        }
         let disk = Arc::new(Disk::new(store, CACHED_NODES));
         let state = State::load(&disk, root, txg, config)?;
         let space = Space::open(Arc::clone(&disk), &state.root.table, &state.root.bitmaps)?;
         let was_active = state.root.state() == Some(PoolState::Active);
         let pool = Pool::assemble(disk, space, env, state, read_only);
         if !read_only {
+            // Before anything is written where only the state before has something.
+            pool.shared
+                .disk
+                .store
+                .confirm_superblock(txg, &superblock)?;
             pool.take_over(was_active)?;
         }
         Ok(pool)
@@ -497,19 +499,19 @@ impl Shared {
     }
 }
 
-/// The newest root of a pool that this program can open.
-fn newest_root(store: &dyn Store) -> Result<(u64, PoolRoot)> {
-    let superblocks = store.superblocks()?;
-    let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
-    let root = PoolRoot::decode(payload)?;
-    if *txg >= TXG_LIMIT {
+/// The newest root of a pool that this program can open, with its transaction group and its bytes.
+fn newest_root(store: &dyn Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
+    let mut superblocks = store.superblocks()?.into_iter();
+    let (txg, payload) = superblocks.next().ok_or(store::Error::NoSuperblock)?;
+    let root = PoolRoot::decode(&payload)?;
+    if txg >= TXG_LIMIT {
         let detail = "its transaction group is impossible";
         return Err(Error::inconsistent("superblock", detail));
     }
     if root.state() == Some(PoolState::Destroyed) {
         return Err(Error::Destroyed { name: root.name() });
     }
-    Ok((*txg, root))
+    Ok((txg, payload, root))
 }
 
 /// The configuration of a pool with its devices as they are found, which the store uses from now on.

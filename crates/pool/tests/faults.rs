@@ -207,3 +207,33 @@ fn the_dataset_table_can_be_read_while_a_commit_waits_for_the_device() {
     });
     assert_eq!(pool.list(1).unwrap().len(), 2);
 }
+
+/// Whether a commit that failed will be found at the next import nobody can know: a device that it
+/// lists is not to be erased.
+#[test]
+fn devices_that_may_have_joined_are_not_erased() {
+    // The flush that fails; at first none does.
+    let mut event = u64::MAX / 2;
+    loop {
+        let clock = FaultClock::new();
+        let mut devices = fault_devices(2, &clock);
+        let new = devices.pop().unwrap();
+        let pool = create_on(&devices);
+        let start = clock.now();
+        devices[0].inject(Fault::FailFlush(start + event));
+        let added = pool.add_group(&[new_member(&new, 50)], &origin());
+        let last = clock.now() - start;
+        drop(pool);
+        devices[0].heal();
+        devices.push(new);
+        let pool = open_on(&devices).unwrap_or_else(|error| panic!("event {event}: {error}"));
+        if added.is_ok() {
+            assert_eq!(pool.devices().len(), 2, "event {event}");
+        }
+        assert_clean(&pool);
+        match event.min(last) {
+            0 => break,
+            next => event = next - 1,
+        }
+    }
+}

@@ -257,12 +257,14 @@ impl Store for DeviceStore {
         self.groups.on_each(&layout, layout.active(), write)
     }
 
-    fn copy_superblock(&self, guid: u64, txg: u64, payload: &[u8]) -> Result<()> {
-        let block = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
+    fn confirm_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {
+        let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
         let layout = self.groups.now();
-        let one = std::iter::once(DeviceStore::member(&layout, guid)?);
         let write = |member: &Member| member.write_superblock(txg, &block);
-        self.groups.on_each(&layout, one, write)
+        // One that is being resilvered would seem to hold everything.
+        let online = layout.active().filter(|member| member.is_complete());
+        self.groups.on_each(&layout, online, write)?;
+        self.flush()
     }
 
     fn superblocks(&self) -> Result<Vec<(u64, Vec<u8>)>> {

@@ -268,8 +268,9 @@ pub trait Store: Send + Sync {
     /// Replaces the superblock: whole, or not at all. Durable after the next flush.
     fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()>;
 
-    /// Writes a superblock that other devices have to one that lacks it. Durable after the next flush.
-    fn copy_superblock(&self, guid: u64, txg: u64, payload: &[u8]) -> Result<()>;
+    /// Writes the newest superblock once more, to the members that are online, and flushes. Whoever wrote
+    /// it may have ended before it was durable, or on all of them.
+    fn confirm_superblock(&self, txg: u64, payload: &[u8]) -> Result<()>;
 
     /// The superblocks that are whole, the newest first.
     fn superblocks(&self) -> Result<Vec<(u64, Vec<u8>)>>;
