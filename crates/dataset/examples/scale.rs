@@ -2,10 +2,11 @@
 //! with so many takes to be opened.
 //!
 //! ```text
-//! cargo run --release -p strongroom-dataset --example scale [flat] [cache=MIB] [COUNT...]
+//! cargo run --release -p strongroom-dataset --example scale [flat] [cache=MIB] [bytes=N] [file=PATH] [COUNT...]
 //! ```
 //!
-//! The files are empty, in directories of a thousand, or with `flat` in a single one. Each figure is
+//! The files are empty, or of so many bytes, in directories of a thousand, or with `flat` in a single
+//! one; the pool is in memory, or in a file that is made for it. Each figure but the last two is
 //! processor time of all threads, commits included, over 10,000 operations at random places: what
 //! else runs on the machine matters little for it. Without a kernel: the way through FUSE is the same
 //! for any size.
@@ -13,11 +14,12 @@
 #[path = "common/bench_pool.rs"]
 mod bench_pool;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
-use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered};
+use block::{BlockDevice, DeviceMeter, FileDevice, MemoryDevice, Metered};
 use dataset::{EngineOptions, Files, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, RenameMode};
@@ -29,24 +31,29 @@ const SPREAD: u64 = 1000;
 
 fn main() {
     let mut counts = Vec::new();
-    let mut flat = false;
+    let mut how = How::default();
     let mut options = EngineOptions {
         cache_bytes: 2 << 30,
         dirty_bytes: 64 << 20,
         seal_threads: 0,
     };
     for argument in std::env::args().skip(1) {
-        match (argument.parse(), argument.strip_prefix("cache=")) {
-            (Ok(count), _) => counts.push(count),
-            (_, Some(cache)) => options.cache_bytes = cache.parse::<u64>().expect("MiB") << 20,
-            _ => flat = argument == "flat",
+        match argument.split_once('=') {
+            None if argument == "flat" => how.flat = true,
+            None => counts.push(argument.parse().expect("how many files")),
+            Some(("cache", cache)) => {
+                options.cache_bytes = cache.parse::<u64>().expect("MiB") << 20;
+            }
+            Some(("bytes", bytes)) => how.contents = vec![7; bytes.parse().expect("bytes")],
+            Some(("file", path)) => how.file = Some(path.into()),
+            Some((other, _)) => panic!("{other}=: there is no such argument"),
         }
     }
     if counts.is_empty() {
         counts = vec![10_000, 100_000, 1_000_000];
     }
     println!(
-        "{:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>10} {:>8}",
+        "{:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>10} {:>8} {:>8}",
         "files",
         "create",
         "cold",
@@ -57,18 +64,45 @@ fn main() {
         "unlink",
         "open ms",
         "read KiB",
-        "pool MiB"
+        "pool MiB",
+        "peak MiB"
     );
     for count in counts {
-        measure(count, flat, options);
+        measure(count, &how, options);
     }
     println!("microseconds of processor time for each operation (readdir: each entry)");
+}
+
+/// What the files are, and where.
+#[derive(Default)]
+struct How {
+    flat: bool,
+    contents: Vec<u8>,
+    file: Option<PathBuf>,
+}
+
+impl How {
+    fn spread(&self) -> u64 {
+        if self.flat { u64::MAX } else { SPREAD }
+    }
+
+    fn device(&self, bytes: usize, meter: &Arc<DeviceMeter>) -> Arc<dyn BlockDevice> {
+        let meter = Arc::clone(meter);
+        match &self.file {
+            Some(path) => {
+                let file = FileDevice::create(path, bytes as u64).expect("a new file");
+                Arc::new(Metered::new(file, meter))
+            }
+            None => Arc::new(Metered::new(MemoryDevice::new(bytes), meter)),
+        }
+    }
 }
 
 struct Tree {
     files: Arc<Files>,
     dirs: Vec<Ino>,
     spread: u64,
+    contents: Vec<u8>,
 }
 
 fn name(number: u64) -> Vec<u8> {
@@ -98,6 +132,10 @@ impl Tree {
             .fs()
             .create(&OWNER, dir, &name(number), &node(Kind::File));
         let ino = made.expect("a file").ino;
+        if !self.contents.is_empty() {
+            let written = self.fs().write(ino, 0, &self.contents, false);
+            written.expect("room");
+        }
         self.fs().forget(ino, 1);
     }
 
@@ -122,16 +160,16 @@ fn node(kind: Kind) -> NewNode {
     }
 }
 
-fn measure(count: u64, flat: bool, options: EngineOptions) {
-    let bytes = (64 << 20) + count as usize * 3072;
+fn measure(count: u64, how: &How, options: EngineOptions) {
+    let bytes = (64 << 20) + count as usize * (3072 + 3 * how.contents.len());
     let meter = Arc::new(DeviceMeter::default());
-    let device = Metered::new(MemoryDevice::new(bytes), Arc::clone(&meter));
-    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    let device = how.device(bytes, &meter);
     let pool = BenchPool::create(Arc::clone(&device), options);
     let mut tree = Tree {
         files: pool.open(Settings::default()),
         dirs: Vec::new(),
-        spread: if flat { u64::MAX } else { SPREAD },
+        spread: how.spread(),
+        contents: how.contents.clone(),
     };
     for number in 0..count - SAMPLE.min(count) {
         tree.create(number);
@@ -155,7 +193,8 @@ fn measure(count: u64, flat: bool, options: EngineOptions) {
     let mut tree = Tree {
         files,
         dirs,
-        spread: if flat { u64::MAX } else { SPREAD },
+        spread: how.spread(),
+        contents: Vec::new(),
     };
 
     let chosen = || (0..SAMPLE).map(|n| random(n) % count);
@@ -192,11 +231,24 @@ fn measure(count: u64, flat: bool, options: EngineOptions) {
     );
     println!(
         "{count:>9} {create:>8.2} {cold:>8.2} {warm:>8.2} {setattr:>8.2} {:>8.2} {readdir:>8.3} \
-         {unlink:>8.2} {:>9.1} {:>10} {used:>8}",
+         {unlink:>8.2} {:>9.1} {:>10} {used:>8} \
+         {:>8}",
         rename / 2.0,
         opened.as_secs_f64() * 1e3,
         read >> 10,
+        peak_mib(),
     );
+    if let Some(path) = &how.file {
+        std::fs::remove_file(path).expect("it was made for this");
+    }
+}
+
+/// The most memory that this process has had so far; with a pool in memory, that as well.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.expect("a number") >> 10
 }
 
 /// Microseconds of processor time that one of them takes, with the commit at the end.
