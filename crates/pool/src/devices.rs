@@ -155,6 +155,11 @@ impl Pool {
             for new in devices {
                 store.refresh_headers(new.guid, &blocks)?;
             }
+            // They hold all there is, and are to be known by that if the power fails while the commit
+            // that lists them is on some devices only.
+            if let Some((txg, superblock)) = store.superblocks()?.first() {
+                store.confirm_superblock(*txg, superblock)?;
+            }
         }
         let guids: Vec<u64> = devices.iter().map(|new| new.guid).collect();
         shared.list_or_let_go(&guids, |commit, state| {

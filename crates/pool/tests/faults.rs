@@ -221,7 +221,7 @@ fn devices_that_may_have_joined_are_not_erased() {
         let pool = create_on(&devices);
         let start = clock.now();
         devices[0].inject(Fault::FailFlush(start + event));
-        let added = pool.add_group(&[new_member(&new, 50)], &origin());
+        let added = pool.add_group(&[new_member(&new, 50)], 0, &origin());
         let last = clock.now() - start;
         drop(pool);
         devices[0].heal();
