@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cipher::{SeededRandom, Suite};
-use daemon::api::{Answer, Command, Reply, Request};
+use daemon::api::{Anchor, Answer, Command, Reply, Request};
 use daemon::wire;
 use keys::{Argon2Params, Backup, BackupKeyring, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
@@ -47,8 +47,32 @@ fn main() {
     keyrings();
     texts();
     frames();
+    daemon_texts();
     requests();
     images();
+}
+
+fn daemon_texts() {
+    let anchor = Anchor {
+        dataset: "tank/home".into(),
+        pool_guid: 1,
+        txg: 2,
+        guid: 3,
+        sequence: 4,
+        seal: "0a".repeat(32),
+    };
+    let line = anchor.to_line();
+    let head = line.split(" check=").next().unwrap();
+    let remembered = r#"{"pools":{"tank":["/dev/sdb"]},"read_only":["tank"]}"#;
+    let request = "GET /metrics?x HTTP/1.1\r\nHost: x\r\n\r\n";
+    for (name, kind, text) in [
+        ("request", 0, request),
+        ("pools", 1, remembered),
+        ("anchor", 2, &line),
+        ("anchor-head", 2, head),
+    ] {
+        put("daemon_text", name, &[&[kind], text.as_bytes()]);
+    }
 }
 
 fn labels() {

@@ -12,6 +12,8 @@ mod datasets;
 mod devices;
 pub mod digits;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod imported;
 mod inspect;

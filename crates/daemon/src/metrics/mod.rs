@@ -11,4 +11,6 @@ mod process;
 mod server;
 mod text;
 
+#[cfg(fuzzing)]
+pub(crate) use server::check_request;
 pub(crate) use server::serve;

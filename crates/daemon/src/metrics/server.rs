@@ -44,7 +44,7 @@ fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let (status, body) = match Peer::of(&stream) {
         Err(failure) => ("403 Forbidden", failure.message + "\n"),
-        Ok(_) => match request(&read_head(&mut stream)?) {
+        Ok(_) => match check_request(&mut stream)? {
             Err(status) => (status, format!("{status}\n")),
             Ok(()) => match daemon.metrics() {
                 Ok(text) => ("200 OK", text),
@@ -63,6 +63,13 @@ fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
+}
+
+/// Whether what comes asks for the metrics, or the status that it is answered with.
+pub(crate) fn check_request(
+    stream: &mut impl Read,
+) -> std::io::Result<std::result::Result<(), &'static str>> {
+    Ok(request(&read_head(stream)?))
 }
 
 /// A request up to the empty line that ends its head, or what came instead.

@@ -1,0 +1,17 @@
+//! What reads text from outside, for `fuzz/`.
+
+use crate::metrics::check_request;
+use crate::state::Remembered;
+
+/// Reads a request for the metrics.
+pub fn metrics_request(mut bytes: &[u8]) {
+    let _ = check_request(&mut bytes);
+}
+
+/// Reads the list of pools that were imported.
+pub fn remembered(bytes: &[u8]) {
+    if let Ok(remembered) = serde_json::from_slice::<Remembered>(bytes) {
+        let text = serde_json::to_vec(&remembered).expect("it was read just now");
+        serde_json::from_slice::<Remembered>(&text).expect("it was written just now");
+    }
+}

@@ -1,0 +1,28 @@
+//! Text that the daemon and the command read: anchors, requests for metrics, the list of pools.
+
+#![no_main]
+
+use daemon::api::Anchor;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    match support::choice(data, 3) {
+        Some((0, rest)) => daemon::fuzzing::metrics_request(rest),
+        Some((1, rest)) => daemon::fuzzing::remembered(rest),
+        Some((_, rest)) => {
+            if let Ok(text) = std::str::from_utf8(rest) {
+                anchor(text);
+            }
+        }
+        None => {}
+    }
+});
+
+/// A line, and one whose checksum is made right.
+fn anchor(text: &str) {
+    if let Some(anchor) = Anchor::from_line(text) {
+        assert_eq!(Anchor::from_line(&anchor.to_line()), Some(anchor));
+    }
+    let sum = cipher::hash(text.as_bytes());
+    let check: String = sum[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let _ = Anchor::from_line(&format!("{text} check={check} name=tank"));
+}
