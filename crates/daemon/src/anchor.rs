@@ -70,13 +70,13 @@ impl Daemon {
 }
 
 fn below(imported: &Imported, id: u64) -> Result<Vec<Anchor>> {
-    let listed = imported.pool.list(id)?;
+    let (txg, listed) = imported.pool.list_durable(id)?;
     let datasets = listed.into_iter().filter(|l| !l.entry.is_snapshot());
     Ok(datasets
         .map(|listed| Anchor {
             dataset: listed.name,
             pool_guid: imported.pool.guid(),
-            txg: imported.pool.committed_txg(),
+            txg,
             guid: listed.entry.guid,
             sequence: listed.entry.sequence,
             seal: hex(&listed.entry.seal),

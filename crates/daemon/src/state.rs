@@ -1,6 +1,7 @@
 //! What the daemon owns.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -244,7 +245,10 @@ impl Daemon {
         std::fs::create_dir_all(&self.state_dir)?;
         let new = self.state_dir.join("pools.json.new");
         let text = serde_json::to_string_pretty(remembered)?;
-        std::fs::write(&new, text)?;
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        // Or after a power cut the new name may be that of an empty file.
+        file.sync_all()?;
         std::fs::rename(new, self.memory())
     }
 }

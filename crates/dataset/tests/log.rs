@@ -109,3 +109,87 @@ fn many_threads_sync_what_they_wrote_and_no_more_is_needed() {
     }
     assert_clean(&pool);
 }
+
+fn reap(files: &Files) {
+    while files.has_dead() {
+        files.reap_dead().unwrap();
+    }
+}
+
+/// With random-looking contents, so that a record does not become a small one.
+fn contents(seed: u64, len: usize) -> Vec<u8> {
+    let mut dice = Dice(seed);
+    (0..len).map(|_| dice.below(256) as u8).collect()
+}
+
+/// A copy shares what the source has now, also what was written over shared records and is in no log.
+#[test]
+fn a_synced_copy_has_what_its_source_had() {
+    let device = fault_device(64 << 20, &FaultClock::new());
+    let suite = Some(Suite::Xaes256Gcm);
+    let pool = create_pool(&device, suite);
+    // Without threads, records that are written whole are sealed at once.
+    let files = open_files(&pool, suite, Settings::default(), 0);
+    let len = 512 << 10;
+    let source = make(&files, "source");
+    files.write(source, 0, &contents(1, len), false).unwrap();
+    let second = make(&files, "second");
+    files.write(second, 0, &contents(3, len), false).unwrap();
+    let first = make(&files, "first");
+    let copied = files.copy_range(source, 0, first, 0, len as u64);
+    assert_eq!(copied.unwrap(), len as u64);
+    files.fsync(vfs::ROOT, false).unwrap();
+    files.unlink(vfs::ROOT, b"first").unwrap();
+    files.forget(first, 1);
+    reap(&files);
+    files.sync_all().unwrap();
+    files.fsync(vfs::ROOT, false).unwrap();
+
+    let new = contents(2, len);
+    files.write(source, 0, &new, false).unwrap();
+    files.copy_range(source, 0, second, 0, len as u64).unwrap();
+    files.fsync(second, false).unwrap();
+    drop((files, pool));
+    let (pool, files) = after_power_cut(&device, suite);
+    let second = files.lookup(vfs::ROOT, b"second").unwrap().ino;
+    assert!(read_all(files.as_ref(), second, 0, len as u64).unwrap() == new);
+    drop(files);
+    assert_clean(&pool);
+}
+
+/// A file is cut off, and then it goes: what was cut off goes too.
+#[test]
+fn what_was_cut_off_a_file_that_is_gone_is_freed() {
+    let device = fault_device(64 << 20, &FaultClock::new());
+    let suite = Some(Suite::Xaes256Gcm);
+    let (pool, files) = files_with_log(&device, suite);
+    let gone = make(&files, "gone");
+    files.write(gone, 0, &contents(1, 1 << 20), false).unwrap();
+    files.sync_all().unwrap();
+    files.fsync(vfs::ROOT, false).unwrap();
+    files.unlink(vfs::ROOT, b"gone").unwrap();
+    let cut = vfs::SetAttr {
+        size: Some(0),
+        ..vfs::SetAttr::default()
+    };
+    files.setattr(&ROOT_USER, gone, &cut).unwrap();
+    files.forget(gone, 1);
+    make(&files, "other");
+    files.fsync(vfs::ROOT, false).unwrap();
+    drop((files, pool));
+    let (pool, files) = after_power_cut(&device, suite);
+    files.lookup(vfs::ROOT, b"other").unwrap();
+    reap(&files);
+    files.sync_all().unwrap();
+    let id = files.id();
+    drop(files);
+    let mut left = 0;
+    let root = pool.entry(id).unwrap().roots[1];
+    pool.each_record(&root, &mut |_, _| {
+        left += 1;
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(left, 0, "records of a file that is gone");
+    assert_clean(&pool);
+}

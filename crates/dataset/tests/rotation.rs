@@ -131,6 +131,7 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
             let clock = FaultClock::new();
             let device = Arc::new(block::fault::FaultDevice::from_bytes(image, &clock));
             let pool = open_pool(Arc::clone(&device)).unwrap();
+            pool.claim("here").unwrap();
             let ring = keyring(&pool, &entry);
             let count = ring.generations().len();
             seen.insert(count);

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::history;
 use crate::layout::{Identity, Node, Place, RecordPtr, checksum};
 use crate::membership;
-use crate::open::{ArrayKind, OpenDataset, Placed, SealInput};
+use crate::open::{ArrayKind, OpenDataset, Part, Placed, SealInput};
 use crate::pool::Shared;
 use crate::reap;
 use crate::room;
@@ -227,11 +227,12 @@ impl<'a> Commit<'a> {
     }
 
     /// Has every key holder put its changes into the arrays, and works these into new nodes.
-    pub(crate) fn sync_datasets(&self, open: &[Arc<OpenDataset>]) -> Result<Vec<Synced>> {
+    pub(crate) fn sync_datasets(&self, parts: &[Part]) -> Result<Vec<Synced>> {
         let mut all = Vec::new();
-        for dataset in open.iter().filter(|dataset| dataset.is_writable()) {
-            if let Some(participant) = dataset.participant() {
-                participant.sync(self)?;
+        for part in parts.iter().filter(|part| part.dataset.is_writable()) {
+            let Part { dataset, holder } = part;
+            if let Some(holder) = holder {
+                holder.sync(self)?;
             }
             let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
             let (data_root, data) = dataset.syncing(ArrayKind::Data);
@@ -246,7 +247,7 @@ impl<'a> Commit<'a> {
                 update(disk, &data_root, &data.edits(), &mut target)?,
             ];
             all.push(Synced {
-                dataset: Arc::clone(dataset),
+                part: part.clone(),
                 roots,
                 delta: target.delta,
             });
@@ -379,7 +380,7 @@ impl<'a> Commit<'a> {
 
 /// A dataset whose changes are in new nodes.
 pub(crate) struct Synced {
-    pub(crate) dataset: Arc<OpenDataset>,
+    pub(crate) part: Part,
     pub(crate) roots: [RecordPtr; 2],
     pub(crate) delta: Delta,
 }
@@ -387,14 +388,15 @@ pub(crate) struct Synced {
 impl Synced {
     /// Brings the dataset's entry up to date, with a new seal.
     pub(crate) fn enter(&self, commit: &Commit<'_>, state: &mut State) -> Result<()> {
-        let entry = state.edit(self.dataset.id)?;
+        let Part { dataset, holder } = &self.part;
+        let entry = state.edit(dataset.id)?;
         entry.roots = self.roots;
         entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
         self.delta.enter(entry);
-        self.dataset.log.lock().enter(commit, entry)?;
+        dataset.log.lock().enter(commit, entry)?;
         let input = SealInput::of(entry, entry.guid);
-        if let Some(participant) = self.dataset.participant() {
-            entry.seal = participant.seal(&input);
+        if let Some(holder) = holder {
+            entry.seal = holder.seal(&input);
         }
         Ok(())
     }

@@ -136,6 +136,14 @@ impl Pool {
         Ok(all)
     }
 
+    /// The same as of the last transaction group, whose number comes with it: nothing of a commit that
+    /// is under way and may yet fail.
+    pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<Listed>)> {
+        let _committing = self.shared.lock_commits();
+        self.shared.check_suspended()?;
+        Ok((self.committed_txg(), self.list(id)?))
+    }
+
     /// One dataset or snapshot with its counts.
     pub fn listed_one(&self, id: u64) -> Result<Listed> {
         let state = self.shared.state.read();

@@ -118,15 +118,14 @@ pub(crate) fn wipe(store: &dyn Store, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// After a crash: overwrites blocks that were written for a commit that never came to be.
-pub(crate) fn wipe_strays(store: &dyn Store, state: &State) -> Result<()> {
+/// After a crash: lists blocks for overwriting that were written for a commit that never came to be.
+pub(crate) fn discard_strays(store: &dyn Store, state: &mut State) -> Result<()> {
     let used = used(state);
-    let mut wiped = false;
     for block in (0..store.key_blocks()).filter(|block| !used.contains(block)) {
         if !store.key_block_is_blank(block)? {
-            store.wipe_key_block(block)?;
-            wiped = true;
+            state.config.wipe.push(block);
+            state.config_dirty = true;
         }
     }
-    if wiped { Ok(store.flush()?) } else { Ok(()) }
+    Ok(())
 }

@@ -194,8 +194,17 @@ impl OpenDataset {
         *self.participant.lock() = Some(participant);
     }
 
-    pub(crate) fn participant(&self) -> Option<Arc<dyn Participant>> {
-        self.participant.lock().as_ref()?.upgrade()
+    /// Has the dataset take part in a commit. Not if its key holder is gone: what that left behind
+    /// nobody could seal, and goes with the open dataset.
+    pub(crate) fn take_part(self: &Arc<Self>) -> Option<Part> {
+        let holder = match &*self.participant.lock() {
+            Some(holder) => Some(holder.upgrade()?),
+            None => None,
+        };
+        Some(Part {
+            dataset: Arc::clone(self),
+            holder,
+        })
     }
 
     /// How many levels of nodes an array has.
@@ -350,7 +359,7 @@ impl OpenDataset {
         }
     }
 
-    pub(crate) fn freeze(&self, txg: u64) {
+    fn freeze(&self) {
         for array in &self.arrays {
             let mut state = array.write();
             debug_assert!(state.syncing.is_empty());
@@ -359,9 +368,6 @@ impl OpenDataset {
             state.syncing_room = std::mem::replace(&mut state.open_room, room);
         }
         self.log.lock().freeze();
-        if let Some(participant) = self.participant() {
-            participant.freeze(txg);
-        }
     }
 
     pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, ptr: RecordPtr) {
@@ -395,6 +401,24 @@ impl OpenDataset {
             state.syncing_room.shrink(0);
         }
         self.log.lock().settle();
+    }
+}
+
+/// A dataset in a commit, with its key holder, who stays for as long as the commit takes: what one has
+/// set aside and put into the arrays nobody else could seal.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub(crate) dataset: Arc<OpenDataset>,
+    pub(crate) holder: Option<Arc<dyn Participant>>,
+}
+
+impl Part {
+    /// Sets aside what the transaction group changed, as it closes.
+    pub(crate) fn freeze(&self, txg: u64) {
+        self.dataset.freeze();
+        if let Some(holder) = &self.holder {
+            holder.freeze(txg);
+        }
     }
 }
 

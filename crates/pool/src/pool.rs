@@ -19,7 +19,7 @@ use crate::layout::{Place, RecordPtr};
 use crate::lifecycle;
 use crate::membership::{self, Found};
 use crate::names::check_pool_name;
-use crate::open::OpenDataset;
+use crate::open::{OpenDataset, Part};
 use crate::placing::Placing;
 use crate::reap;
 use crate::root::{FEATURE_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
@@ -170,47 +170,49 @@ impl Shared {
         self: &Arc<Self>,
         task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
     ) -> Result<R> {
-        let open: Vec<Arc<OpenDataset>> = self
-            .open
-            .lock()
-            .values()
-            .filter_map(Weak::upgrade)
-            .collect();
         let begin = self.env.elapsed();
-        let txg = self.close_group(&open);
+        let _whole = Whole(self);
+        let (txg, parts) = self.close_group();
         let commit = Commit::new(self, txg);
-        let outcome = self.make_durable(commit, &open, task);
+        let outcome = self.make_durable(commit, &parts, task);
         self.commits
             .record(self.env.elapsed().saturating_sub(begin));
         outcome.unwrap_or_else(|error| Err(self.suspend(error)))
     }
 
-    /// Closes the open transaction group and opens the next.
-    fn close_group(&self, open: &[Arc<OpenDataset>]) -> u64 {
+    /// Closes the open transaction group, of these datasets, and opens the next.
+    fn close_group(&self) -> (u64, Vec<Part>) {
+        let open: Vec<Arc<OpenDataset>> = {
+            let open = self.open.lock();
+            open.values().filter_map(Weak::upgrade).collect()
+        };
         let mut gate = self.gate.write();
+        // Not before: until here one may have gained its holder, or lost it, and have changed.
+        let parts: Vec<Part> = open.iter().filter_map(OpenDataset::take_part).collect();
         let txg = gate.txg;
         gate.txg += 1;
         self.dirty.store(false, Ordering::Release);
-        for dataset in open {
-            dataset.freeze(txg);
+        for part in &parts {
+            part.freeze(txg);
         }
-        txg
+        (txg, parts)
     }
 
     /// The outer result is the commit's, the inner one the task's.
     fn make_durable<R>(
         self: &Arc<Self>,
         commit: Commit<'_>,
-        open: &[Arc<OpenDataset>],
+        parts: &[Part],
         task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
     ) -> Result<Result<R>> {
         let txg = commit.txg;
-        let synced = commit.sync_datasets(open)?;
+        let synced = commit.sync_datasets(parts)?;
         let mut state = self.state.write();
         state.txg = txg;
         for dataset in &synced {
             dataset.enter(&commit, &mut state)?;
-            deadlist::append(&commit, &mut state, dataset.dataset.id, &dataset.delta.dead)?;
+            let id = dataset.part.dataset.id;
+            deadlist::append(&commit, &mut state, id, &dataset.delta.dead)?;
         }
         self.enter_faults(&commit, &mut state);
         let outcome = run_task(&commit, &mut state, task);
@@ -224,10 +226,10 @@ impl Shared {
 
         // Durable. Everyone may see it, and what it freed may be used again.
         for dataset in &synced {
-            dataset.dataset.settle(&dataset.roots);
+            dataset.part.dataset.settle(&dataset.roots);
         }
-        for participant in open.iter().filter_map(|dataset| dataset.participant()) {
-            participant.synced(txg);
+        for holder in parts.iter().filter_map(|part| part.holder.as_ref()) {
+            holder.synced(txg);
         }
         let bitmaps = state.root.bitmaps;
         let freed = commit.into_freed();
@@ -245,6 +247,19 @@ impl Shared {
         self.dirty.load(Ordering::Acquire) || self.has_faults() || {
             let state = self.state.read();
             !state.reap.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
+        }
+    }
+}
+
+/// Suspends the pool if a commit panics: nobody knows how much of the transaction group it took along.
+struct Whole<'a>(&'a Shared);
+
+impl Drop for Whole<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let detail =
+                "it panicked, which is a defect of the program; what was not committed is lost";
+            self.0.suspend(Error::inconsistent("commit", detail));
         }
     }
 }
@@ -362,14 +377,14 @@ impl Pool {
         }
     }
 
-    /// Finishes what a crash may have left of key changes, and makes the pool this host's.
+    /// Makes the pool this host's, and has the next commit finish what a crash may have left of key
+    /// changes.
     fn take_over(&self, was_active: bool) -> Result<()> {
         let store = self.shared.disk.store.as_ref();
         {
             let mut state = self.shared.state.write();
-            keyarea::wipe(store, &mut state)?;
             if was_active {
-                keyarea::wipe_strays(store, &state)?;
+                keyarea::discard_strays(store, &mut state)?;
             }
             name_devices(store, &mut state.config);
             state.config_dirty = true;
@@ -442,12 +457,14 @@ impl Pool {
         })
     }
 
-    /// Commits the open transaction group, if there is anything in it.
+    /// Returns once everything up to now is durable.
     pub fn commit(&self) -> Result<()> {
-        if !self.shared.has_work() {
-            return self.shared.check_suspended();
-        }
-        self.shared.commit_with(|_, _| Ok(()))
+        // In this order: without work now, everything is in groups that are closed by then.
+        let has_work = self.shared.has_work();
+        let open = self.shared.gate.read().txg;
+        let txg = if has_work { open } else { open - 1 };
+        self.commit_through(txg)?;
+        self.shared.check_suspended()
     }
 
     /// Returns once the transaction group is durable, committing it if nobody else does.
@@ -491,7 +508,7 @@ impl Shared {
         self.suspended.lock().clone()
     }
 
-    fn check_suspended(&self) -> Result<()> {
+    pub(crate) fn check_suspended(&self) -> Result<()> {
         match self.suspended() {
             Some(reason) => Err(Error::Suspended { reason }),
             None => Ok(()),

@@ -252,7 +252,7 @@ pub(crate) fn destroy(commit: &Commit<'_>, state: &mut State, id: u64) -> Result
     let mut dead_bytes = next.dead_bytes - freed.min(next.dead_bytes);
     for (older, sublist) in deadlist::dissolve(commit, &snapshot.deadlist)? {
         deadlist = deadlist::merge(commit, &deadlist, older, &sublist)?;
-        dead_bytes += sublist.bytes();
+        dead_bytes = dead_bytes.saturating_add(sublist.bytes());
     }
     let edited = state.edit(next.id)?;
     edited.deadlist = deadlist;

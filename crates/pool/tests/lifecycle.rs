@@ -269,6 +269,7 @@ fn a_crash_leaves_no_stray_keys() {
                 &FaultClock::new(),
             ));
             let pool = open_on(std::slice::from_ref(&device)).unwrap();
+            pool.claim("here").unwrap();
             let found = pool.keyring(entry.id).unwrap();
             let other = if found == old { &new } else { &old };
             assert!(found == old || found == new);
@@ -280,6 +281,60 @@ fn a_crash_leaves_no_stray_keys() {
             );
         }
     }
+}
+
+/// The process is killed anywhere in a commit, the pool imported from what the system has in its cache,
+/// and then the power fails: what the last superblock on the medium names must still be there.
+#[test]
+fn an_import_overwrites_nothing_that_the_medium_needs() {
+    let old = b"the old wrapped key, quite long enough to be found".to_vec();
+    let new = b"the new wrapped key, quite long enough to be found".to_vec();
+    let begin = || {
+        let clock = FaultClock::new();
+        let devices = fault_devices(1, &clock);
+        let pool = create_on(&devices);
+        let entry = pool.create_dataset("tank/k", keyed(50, &old, true), &origin());
+        let change = NewKeyring {
+            id: entry.unwrap().id,
+            keyring: new.clone(),
+            key_root: 2,
+            props: Vec::new(),
+            done: "changed".into(),
+        };
+        (clock, devices, pool, change)
+    };
+    let (clock, _, pool, change) = begin();
+    let first = clock.now();
+    pool.replace_keyrings(&[change], &origin()).unwrap();
+    let end = clock.now();
+    let mut seen = std::collections::BTreeSet::new();
+    for killed in first..end {
+        let (clock, devices, pool, change) = begin();
+        let id = change.id;
+        devices[0].inject(block::fault::Fault::DeadFrom(killed));
+        let _ = pool.replace_keyrings(&[change], &origin());
+        drop(pool);
+        devices[0].heal();
+        let imported = clock.now();
+        let pool = open_on(&devices).unwrap();
+        pool.claim("here").unwrap();
+        drop(pool);
+        let journal = devices[0].take_journal();
+        for cut in imported..=clock.now() {
+            for seed in 0..4 {
+                let image = journal.image(cut, block::fault::Survival::Seeded(16 * cut + seed));
+                let found = open_images(vec![image]).and_then(|pool| {
+                    assert_clean(&pool);
+                    pool.keyring(id)
+                });
+                let found = found.unwrap_or_else(|error| {
+                    panic!("killed at {killed}, power cut at {cut}, seed {seed}: {error}");
+                });
+                seen.insert((found == old, found == new));
+            }
+        }
+    }
+    assert_eq!(Vec::from_iter(seen), [(false, true), (true, false)]);
 }
 
 #[test]

@@ -18,6 +18,20 @@ use crate::{
 };
 
 impl DeviceStore {
+    /// Writes a superblock to the devices that are wanted.
+    fn put_superblock(
+        &self,
+        txg: u64,
+        payload: &[u8],
+        is_wanted: fn(&Member) -> bool,
+    ) -> Result<()> {
+        let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
+        let layout = self.groups.now();
+        let members = layout.members().filter(|member| is_wanted(member));
+        let write = |member: &Member| member.write_superblock(txg, &block);
+        self.groups.on_each(&layout, members, write)
+    }
+
     fn group(layout: &Layout, number: u32) -> &Group {
         static NONE: Group = Group {
             members: Vec::new(),
@@ -251,19 +265,12 @@ impl Store for DeviceStore {
     }
 
     fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {
-        let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
-        let layout = self.groups.now();
-        let write = |member: &Member| member.write_superblock(txg, &block);
-        self.groups.on_each(&layout, layout.active(), write)
+        self.put_superblock(txg, payload, Member::is_active)
     }
 
     fn confirm_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {
-        let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
-        let layout = self.groups.now();
-        let write = |member: &Member| member.write_superblock(txg, &block);
         // One that is being resilvered would seem to hold everything.
-        let online = layout.active().filter(|member| member.is_complete());
-        self.groups.on_each(&layout, online, write)?;
+        self.put_superblock(txg, payload, Member::is_complete)?;
         self.flush()
     }
 

@@ -207,13 +207,13 @@ fn share(
         let part = part_in(extent, range);
         runs.load(w, part.slot, part.count)?;
         runs.acquire(part.slot, part.count);
-        if !extent.shared {
-            let marked = Extent {
-                shared: true,
-                ..*extent
-            };
-            w.put(extent_key(source, extent.record), marked.encode());
-        }
+        // Also where it is marked already: what is noted for the log has to tell that this concerns
+        // the source, whose contents may be newer than the log is.
+        let marked = Extent {
+            shared: true,
+            ..*extent
+        };
+        w.put(extent_key(source, extent.record), marked.encode());
     }
     let target_end = range.to + range.count;
     for extent in extents::overlapping(w, target, range.to, target_end, usize::MAX)? {

@@ -205,14 +205,23 @@ impl Pending {
         touched.dedup();
         for ino in &touched {
             if matches!(edits.get(&attr_key(*ino)), Some(None)) {
-                // It is gone, and what was written to it too.
-                self.files.remove(ino);
+                self.give_up_contents(*ino);
             }
         }
         match touched[..] {
             [ino] if self.files.contains_key(&ino) && !counts_owners => Scope::Contents(ino),
             _ if touched.iter().any(|ino| self.files.contains_key(ino)) => Scope::Unlogged,
             _ => Scope::Names,
+        }
+    }
+
+    /// A file is about to be gone, and what was written to it too. What was cut off it before is not:
+    /// nobody else would free that.
+    fn give_up_contents(&mut self, ino: Ino) {
+        for change in self.files.remove(&ino).unwrap_or_default() {
+            let mut step = Vec::new();
+            put_edits(&mut step, change.txg, change.counters, &change.edits);
+            self.names.push_back((change.txg, step));
         }
     }
 

@@ -66,7 +66,9 @@ impl LogWriter {
             let (count, steps) = queue.some();
             queue.is_writing = true;
             drop(queue);
+            let turn = Turn(self);
             let written = write(&steps);
+            std::mem::forget(turn);
             queue = self.queue.lock();
             queue.is_writing = false;
             if written.is_ok() {
@@ -77,6 +79,16 @@ impl LogWriter {
             written?;
         }
         Ok(())
+    }
+}
+
+/// Has someone else write if whoever does panics.
+struct Turn<'a>(&'a LogWriter);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().is_writing = false;
+        self.0.done.notify_all();
     }
 }
 
