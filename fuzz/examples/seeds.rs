@@ -6,9 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use cipher::{SeededRandom, Suite};
-use daemon::api::{Anchor, Answer, Command, Reply, Request};
+use daemon::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
 use daemon::wire;
-use keys::{Argon2Params, Backup, BackupKeyring, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping};
+use keys::{
+    Argon2Params, Backup, BackupKeyring, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping,
+};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
 
 fn put(target: &str, name: &str, parts: &[&[u8]]) {
@@ -91,13 +93,17 @@ fn labels() {
         header_size: (38 * 4096).into(),
         device_size: (340 * 4096).into(),
         created: 1.into(),
+        column: 0.into(),
+        columns: 0.into(),
+        parity: 0.into(),
+        reserved: 0.into(),
     };
     let frame = encode_frame(SUPERBLOCK_MAGIC, 1, 7, b"payload");
     for how in [0, 0x10] {
         put(
             "store_labels",
             &format!("label-{how:02x}"),
-            &[&[how], &label.encode()[..72], &frame[..48]],
+            &[&[how], &label.encode()[..size_of::<Label>()], &frame[..48]],
         );
     }
 }
@@ -163,7 +169,13 @@ fn frames() {
     };
     let create = Command::PoolCreate {
         pool: "tank".into(),
-        devices: vec!["/dev/a".into()],
+        devices: PoolDevices {
+            groups: vec![DeviceGroup {
+                devices: vec!["/dev/a".into()],
+                parity: 0,
+            }],
+            spares: Vec::new(),
+        },
         size: Some(1),
         force: false,
         props: vec![("compression".into(), "lz4".into())],
