@@ -273,3 +273,42 @@ fn the_daemon_remembers_pools() {
     place.start();
     assert_eq!(place.ok("pool list -H"), "");
 }
+
+/// The first block of a device: its label.
+fn label(place: &Place, name: &str) -> Vec<u8> {
+    let mut block = vec![0; BLOCK as usize];
+    let file = File::open(place.path(name)).unwrap();
+    file.read_exact_at(&mut block, 0).unwrap();
+    block
+}
+
+/// What was away when it left keeps no keys if it can be reached, and if not, somebody is told.
+#[test]
+fn devices_that_were_away_are_overwritten_when_they_leave() {
+    let place = Place::new();
+    let all = ["a", "b", "c"].map(|name| place.arg(name)).join(" ");
+    place.ok(&format!("pool create -s 64M -m none tank mirror {all}"));
+    let blank = |name: &str| label(&place, name).iter().all(|byte| *byte == 0);
+    let (b, c) = (place.arg("b"), place.arg("c"));
+    place.ok(&format!("pool offline tank {b}"));
+    let told = place.run(&["pool", "detach", "tank", &b]);
+    assert!(told.code == 0 && told.err.is_empty(), "{told:?}");
+    assert!(blank("b") && !blank("c"));
+
+    place.ok(&format!("pool offline tank {c}"));
+    fs::rename(place.path("c"), place.path("away")).unwrap();
+    let told = place.run(&["pool", "detach", "tank", &c]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(
+        told.err.contains(&c) && told.err.contains("not overwritten"),
+        "{told:?}"
+    );
+    place.ok("pool destroy -f tank");
+    assert!(blank("a") && !blank("away"));
+
+    let both = ["d", "e"].map(|name| place.arg(name)).join(" ");
+    place.ok(&format!("pool create -s 64M -m none tank mirror {both}"));
+    place.ok(&format!("pool offline tank {}", place.arg("e")));
+    place.ok("pool destroy -f tank");
+    assert!(blank("d") && blank("e"));
+}

@@ -32,6 +32,15 @@ impl Daemon {
     }
 }
 
+/// What has to be said of a device that left without being overwritten.
+pub(crate) fn keeps_keys(device: &DeviceInfo) -> String {
+    format!(
+        "{} could not be reached and was not overwritten: it still has the label of the pool and wrapped \
+         keys; overwrite it or destroy it before it leaves your hands",
+        device.path
+    )
+}
+
 impl Imported {
     fn change_devices(&self, change: &DeviceChange, context: &mut Context<'_>) -> Result<()> {
         let pool = &self.pool;
@@ -57,7 +66,13 @@ impl Imported {
                 Ok(pool.attach_device(old.guid, &new, true, &origin)?)
             }
             DeviceChange::Detach { device } => {
-                Ok(pool.detach_device(find(pool, device)?.guid, &origin)?)
+                let device = find(pool, device)?;
+                let is_reached = self.reach(&device, context);
+                pool.detach_device(device.guid, &origin)?;
+                if !is_reached {
+                    context.asker.notice(keeps_keys(&device));
+                }
+                Ok(())
             }
             DeviceChange::Remove { device } => {
                 Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?)
@@ -100,6 +115,17 @@ impl Imported {
             self.pool.add_spare(spare, &origin)?;
         }
         Ok(())
+    }
+
+    /// Has the pool use a device that it does without, if it can be opened, so that it is overwritten
+    /// when it leaves. False if that cannot be.
+    pub(crate) fn reach(&self, device: &DeviceInfo, context: &mut Context<'_>) -> bool {
+        match device.state {
+            DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => true,
+            DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
+                self.online(device, context).is_ok()
+            }
+        }
     }
 
     fn online(&self, device: &DeviceInfo, context: &mut Context<'_>) -> Result<()> {

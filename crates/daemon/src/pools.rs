@@ -10,6 +10,7 @@ use vfs::Caller;
 
 use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
 use crate::candidates::{Candidate, Candidates, choose, open_store};
+use crate::devices::keeps_keys;
 use crate::devices::{redundancy, refuse_mixed};
 use crate::failure::Result;
 use crate::imported::Imported;
@@ -325,6 +326,8 @@ impl Daemon {
         let mut admin = imported.lock()?;
         let unmounted = self.unmount_all(&imported, &imported.mounted_ids(), force)?;
         imported.dismiss_keeper();
+        let mut left = imported.pool.devices();
+        left.retain(|device| !imported.reach(device, context));
         let destroyed = imported.pool.destroy();
         if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
             imported.hire_keeper();
@@ -336,6 +339,9 @@ impl Daemon {
         self.remove(name);
         drop((admin, unmounted));
         close(imported, context);
+        for device in left {
+            context.asker.notice(keeps_keys(&device));
+        }
         Ok(destroyed?)
     }
 }
