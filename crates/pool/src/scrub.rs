@@ -334,14 +334,21 @@ impl Step<'_> {
         match result {
             // A node that cannot be read hides what is below it; go on behind it.
             Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => {
-                Ok(self.skip_damage(id, kind, last))
+                Ok(self.skip_damage(id, kind, root, last))
             }
             other => other,
         }
     }
 
-    /// Reports a node that cannot be read, unless it is gone by now, and says where to go on.
-    fn skip_damage(&mut self, id: u64, kind: ArrayKind, at: u64) -> ControlFlow<u64> {
+    /// Reports a node below `seen` that cannot be read, unless it is gone by now, and says where to go on:
+    /// behind `at`, or not at all, unless the tree is another one.
+    fn skip_damage(
+        &mut self,
+        id: u64,
+        kind: ArrayKind,
+        seen: &RecordPtr,
+        at: u64,
+    ) -> ControlFlow<u64> {
         let root = {
             let state = self.pool.shared.state.read();
             match state.get(id) {
@@ -352,9 +359,18 @@ impl Step<'_> {
         match walk::first_unreadable(&self.pool.shared.disk, &root, at) {
             Some((slot, level)) => {
                 self.report(id, Some(kind), slot, level);
-                ControlFlow::Break(slot.saturating_add(coverage(level)))
+                match slot.saturating_add(coverage(level)) {
+                    next if next > at => ControlFlow::Break(next),
+                    // It hides everything, and was reported before.
+                    _ => ControlFlow::Continue(()),
+                }
             }
-            // The tree has changed since: look again from here.
+            // It can be read by now, but who knows until when.
+            None if root == *seen => {
+                self.report(id, Some(kind), at, 0);
+                ControlFlow::Break(at.saturating_add(1))
+            }
+            // Look again from here.
             None => ControlFlow::Break(at),
         }
     }
