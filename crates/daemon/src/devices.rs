@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{Access, BlockDevice};
-use pool::{DeviceInfo, DeviceState, Pool};
+use pool::{DeviceInfo, DeviceState, Origin, Pool};
 use store::NewMember;
 
 use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
@@ -86,7 +86,7 @@ impl Imported {
                 match device.state {
                     DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
                     DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
-                        self.online(&device, context)
+                        self.online(&device, &origin)
                     }
                 }
             }
@@ -123,17 +123,17 @@ impl Imported {
         match device.state {
             DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => true,
             DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
-                self.online(device, context).is_ok()
+                let mut origin = context.origin();
+                origin.text = format!("pool online {}, to be overwritten", device.path);
+                self.online(device, &origin).is_ok()
             }
         }
     }
 
-    fn online(&self, device: &DeviceInfo, context: &mut Context<'_>) -> Result<()> {
+    fn online(&self, device: &DeviceInfo, origin: &Origin) -> Result<()> {
         self.pool.release_device(device.guid)?;
         let opened = devices::open(Path::new(&device.path), Access::Exclusive)?;
-        Ok(self
-            .pool
-            .online_device(device.guid, opened, &context.origin())?)
+        Ok(self.pool.online_device(device.guid, opened, origin)?)
     }
 
     /// Forgets failures; what was faulted gets another chance.
@@ -147,7 +147,7 @@ impl Imported {
         let mut failures = Vec::new();
         for device in wanted {
             if device.state == DeviceState::Faulted {
-                failures.extend(self.online(&device, context).err());
+                failures.extend(self.online(&device, &context.origin()).err());
             }
         }
         crate::server::first_of(failures, context)
