@@ -22,7 +22,7 @@ use crate::names::check_pool_name;
 use crate::open::{OpenDataset, Part};
 use crate::placing::Placing;
 use crate::reap;
-use crate::root::{FEATURE_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
+use crate::root::{FEATURE_LOG, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
 use crate::space::{Extent, Space};
 use crate::state::State;
 
@@ -130,7 +130,8 @@ impl Shared {
             true => bit,
             false => 0,
         };
-        feature(&self.scattered, FEATURE_SCATTERED) | feature(&self.logged, FEATURE_LOG)
+        feature(&self.scattered, FEATURE_SCATTERED)
+            | feature(&self.logged, FEATURE_LOG | FEATURE_QUICK_LOG)
     }
 
     /// Frees, with its own commit, a place that the transaction group no longer wants.

@@ -13,6 +13,9 @@ pub(crate) const FEATURE_SCATTERED: u64 = 1;
 /// Datasets may have logs. Set with the first that has, and never taken back.
 pub(crate) const FEATURE_LOG: u64 = 4;
 
+/// Entries of logs may have a quick checksum. Set with logs.
+pub(crate) const FEATURE_QUICK_LOG: u64 = 128;
+
 /// Groups may have several members, and there may be spares. Set with the first, and never taken
 /// back.
 pub(crate) const FEATURE_REDUNDANT: u64 = 8;
@@ -30,6 +33,7 @@ pub(crate) const FEATURE_CLONES: u64 = 64;
 /// The features that a pool may require and this program knows.
 pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED
     | FEATURE_LOG
+    | FEATURE_QUICK_LOG
     | FEATURE_REDUNDANT
     | FEATURE_PARITY
     | FEATURE_ROTATED

@@ -1,11 +1,14 @@
 //! One entry of a log: a clear header, and the sealed payload behind it.
 
+use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{Identity, RECORD_MAX};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"SR-LOGEN");
+const MAGIC: [u8; 8] = *b"SR-LOGE2";
+/// Entries with this one have a BLAKE3 of the payload. They are read, and no longer written.
+const SLOW_MAGIC: [u8; 8] = *b"SR-LOGEN";
 
 /// Bytes of the header of an entry; with its payload it is whole units.
 pub const LOG_HEADER: usize = 192;
@@ -38,7 +41,7 @@ pub(crate) struct EntryHead {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct Bytes {
-    magic: U64,
+    magic: [u8; 8],
     pool: U64,
     dataset: U64,
     chain: U64,
@@ -57,7 +60,7 @@ impl EntryHead {
     /// The header as it goes before `payload`.
     pub(crate) fn encode(&self, payload: &[u8]) -> [u8; LOG_HEADER] {
         let mut bytes = Bytes {
-            magic: MAGIC.into(),
+            magic: MAGIC,
             pool: self.pool.into(),
             dataset: self.dataset.into(),
             chain: self.chain.into(),
@@ -78,7 +81,7 @@ impl EntryHead {
         let (bytes, _) = Bytes::ref_from_prefix(bytes).ok()?;
         let len = bytes.len.get() as usize;
         let fits = len > LOG_HEADER && len <= ENTRY_MAX && len.is_multiple_of(store::UNIT as usize);
-        (bytes.magic.get() == MAGIC && fits).then(|| EntryHead {
+        ([MAGIC, SLOW_MAGIC].contains(&bytes.magic) && fits).then(|| EntryHead {
             pool: bytes.pool.get(),
             dataset: bytes.dataset.get(),
             chain: bytes.chain.get(),
@@ -98,11 +101,16 @@ pub(crate) fn is_whole(entry: &[u8]) -> bool {
     }
 }
 
-/// The payload has a hash of its own, since BLAKE3 is fastest on a whole piece.
+/// It is against accidents: whoever opens the payload would notice a forged one by its tag. So the
+/// payload, which an `fsync` waits for, has a hash that is quick.
 fn sum(head: &[u8], payload: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&head[..COVERED]);
-    hasher.update(blake3::hash(payload).as_bytes());
+    if head.starts_with(&SLOW_MAGIC) {
+        hasher.update(blake3::hash(payload).as_bytes());
+    } else {
+        hasher.update(&XxHash3_128::oneshot(payload).to_le_bytes());
+    }
     hasher.finalize().into()
 }
 
@@ -161,5 +169,18 @@ mod tests {
             assert_eq!(EntryHead::decode(&entry[..len]), None);
             assert!(!is_whole(&entry[..len]));
         }
+    }
+
+    #[test]
+    fn entries_of_older_programs_are_read() {
+        let payload = [9; 4096 - LOG_HEADER];
+        let mut entry = sample().encode(&payload).to_vec();
+        entry[..8].copy_from_slice(b"SR-LOGEN");
+        assert!(!is_whole(&[&entry[..], &payload[..]].concat()));
+        let covered = [&entry[..160], blake3::hash(&payload).as_bytes()].concat();
+        entry[160..].copy_from_slice(blake3::hash(&covered).as_bytes());
+        entry.extend(payload);
+        assert!(is_whole(&entry));
+        assert_eq!(EntryHead::decode(&entry), Some(sample()));
     }
 }
