@@ -14,7 +14,8 @@ pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, GenerationRow, HistoryRow, HoldRow,
     ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow,
-    PoolIo, PoolReport, PropertyRow, ScrubRow, SlotRow, Source, SuperblockRow, Value,
+    PoolIo, PoolReport, PropertyRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow,
+    Survivor, Value,
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
@@ -147,6 +148,19 @@ pub enum Command {
         /// Unmount what is in use.
         force: bool,
         /// Only say what would go.
+        dry_run: bool,
+    },
+    /// Destroy datasets together with their keys, and prove it.
+    Shred {
+        /// The dataset.
+        name: String,
+        /// With everything below it.
+        recursive: bool,
+        /// With everything below it and all clones.
+        clones: bool,
+        /// Unmount what is in use.
+        force: bool,
+        /// Only say what would go, and what would stay readable.
         dry_run: bool,
     },
     /// Make a dataset that begins as a snapshot.
@@ -601,6 +615,8 @@ pub enum Reply {
     Nothing,
     /// Names of what was made or went.
     Names(Vec<String>),
+    /// What was destroyed with its keys.
+    Shredded(ShredReport),
     /// Datasets with properties.
     Datasets(Vec<DatasetRow>),
     /// Pools.

@@ -210,7 +210,8 @@ impl Imported {
     }
 }
 
-fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
+/// Whether a keyring has this generation: the same keys, not only the same number.
+pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
     let found = keyring.generation(wanted.number());
     found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))
 }

@@ -33,6 +33,7 @@ mod query;
 mod reencrypt;
 mod run;
 mod server;
+mod shred;
 mod shutdown;
 mod state;
 #[cfg(test)]

@@ -233,7 +233,7 @@ impl Imported {
     }
 
     /// How many records a dataset or snapshot has of each generation, and their bytes on disk.
-    fn records_by_generation(
+    pub(crate) fn records_by_generation(
         &self,
         id: u64,
         between: &mut dyn FnMut() -> pool::Result<()>,

@@ -201,15 +201,18 @@ impl Daemon {
                 clones,
                 force,
                 dry_run,
-            } => {
-                let reach = if clones {
-                    Reach::Clones
-                } else {
-                    recursive.into()
-                };
-                self.destroy(&name, reach, force, dry_run, context)
-                    .map(Reply::Names)
-            }
+            } => self
+                .destroy(&name, reach(recursive, clones), force, dry_run, context)
+                .map(Reply::Names),
+            Command::Shred {
+                name,
+                recursive,
+                clones,
+                force,
+                dry_run,
+            } => self
+                .shred(&name, reach(recursive, clones), force, dry_run, context)
+                .map(Reply::Shredded),
             Command::Rename { from, to } => self.rename(&from, &to, context).map(done),
             Command::Get {
                 names,
@@ -401,6 +404,14 @@ impl Daemon {
                 .map(|imported| imported.pool.name())
                 .collect(),
         }
+    }
+}
+
+/// What is destroyed besides what is named.
+fn reach(recursive: bool, clones: bool) -> Reach {
+    match clones {
+        true => Reach::Clones,
+        false => recursive.into(),
     }
 }
 

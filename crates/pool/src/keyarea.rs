@@ -14,7 +14,7 @@ use crate::commit::Commit;
 use crate::entry::KeyringRef;
 use crate::error::{Error, Result};
 use crate::layout::checksum;
-use crate::pool::Shared;
+use crate::pool::{Pool, Shared};
 use crate::state::State;
 use crate::wire::Writer;
 
@@ -85,6 +85,13 @@ fn used(state: &State) -> BTreeSet<u32> {
         .flat_map(|keyring| keyring.blocks.iter().copied())
         .chain(state.config.wipe.iter().copied())
         .collect()
+}
+
+impl Pool {
+    /// Whether a key block reads as zeros in every copy on every device that the pool uses.
+    pub fn key_block_is_blank(&self, block: u32) -> Result<bool> {
+        Ok(self.shared.disk.store.key_block_is_blank(block)?)
+    }
 }
 
 impl Shared {

@@ -48,6 +48,12 @@ pub(crate) struct Create {
 /// datasets below it needs -r, and a snapshot with clones -R, which takes these too. Several snapshots are
 /// named as DATASET@FIRST%LAST, where either may be left out, and with commas. The keys of what was
 /// encrypted are overwritten. No key is needed.
+///
+/// With --shred the keys are destroyed so that it can be shown: each keyring is wrapped by a random key
+/// that nobody knows, the old one is overwritten, the dataset destroyed and its keyring overwritten again,
+/// and what was overwritten is read back from every device. It is refused, with nothing changed, while a
+/// device is away, for what is not encrypted, and while a clone that stays has the newest data keys. It says
+/// what stays readable to whom. Keys that are not loaded are only overwritten.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -68,12 +74,19 @@ EXAMPLES
   In a script:
     strongroom destroy -r -f tank/home
 
+  So that nobody can read it again; first what would stay readable all the same:
+    strongroom destroy --shred -r -n tank/secret
+    strongroom destroy --shred -r tank/secret
+
 JSON
-  With -n or -v, an array of names.
+  With -n or -v, an array of names. With --shred {\"destroyed\": [NAME, ...], \"rewrapped\",
+  \"not_rewrapped\": [NAME, ...], \"key_blocks\", \"devices\", \"survivors\": [{\"dataset\",
+  \"kept_by\", \"generations\": [N, ...], \"records\", \"bytes\"}, ...]}.
 
 EXIT CODES
-  1 if the answer was no; 2 if there is neither a terminal nor -f; 3 if there is no such thing;
-  5 if it is in use, or held, has something below it and -r is not given, or clones and no -R.")]
+  1 if the answer was no; 2 if there is neither a terminal nor -f, or it is not encrypted; 3 if
+  there is no such thing; 5 if it is in use, or held, has something below it and -r is not given, or
+  clones and no -R, or shares its newest data keys; 12 if a device is away or fails.")]
 pub(crate) struct Destroy {
     /// With snapshots and everything below it; of a snapshot, also those of the same name below
     #[arg(short)]
@@ -90,6 +103,9 @@ pub(crate) struct Destroy {
     /// Say what went
     #[arg(short)]
     pub(crate) verbose: bool,
+    /// Destroy the keys of a dataset with it, and prove it
+    #[arg(long)]
+    pub(crate) shred: bool,
     /// A dataset, or a snapshot as DATASET@SNAPSHOT
     #[arg(value_name = "DATASET|SNAPSHOT")]
     pub(crate) name: String,

@@ -2,7 +2,7 @@
 
 use daemon::api::{Command, Props};
 
-use super::{Outcome, Result, call_names, call_quiet};
+use super::{Outcome, Result, call_names, call_quiet, shred};
 use crate::args::{Create, Destroy, Inherit, Rename, Rollback, Set, Snapshot, property};
 use crate::session::{Session, other, usage};
 use crate::show::json;
@@ -20,6 +20,9 @@ pub(super) fn create(args: Create, session: &mut Session) -> Result {
 }
 
 pub(super) fn destroy(args: Destroy, session: &mut Session) -> Result {
+    if args.shred {
+        return shred::run(&args, session);
+    }
     let ask = |dry_run| Command::Destroy {
         name: args.name.clone(),
         recursive: args.recursive,
@@ -31,25 +34,31 @@ pub(super) fn destroy(args: Destroy, session: &mut Session) -> Result {
         let names = call_names(session, ask(true))?;
         return Ok(report(&names, "would destroy", session.json));
     }
-    if !args.force {
-        if !terminal::is_interactive() {
-            return Err(usage(format!(
-                "'{}' is not destroyed without -f, as there is no terminal to ask on",
-                args.name
-            )));
-        }
-        let names = call_names(session, ask(true))?;
-        for name in &names {
-            eprintln!("will destroy {}", crate::show::text::in_a_cell(name));
-        }
-        if !terminal::confirm("Destroy this for ever?") {
-            return Err(other("nothing was destroyed"));
-        }
-    }
+    confirm(&args, || call_names(session, ask(true)))?;
     let names = call_names(session, ask(false))?;
     match args.verbose {
         true => Ok(report(&names, "destroyed", session.json)),
         false => Ok(Outcome::done()),
+    }
+}
+
+/// Asks whether what a command names may go, unless it says so itself.
+pub(super) fn confirm(args: &Destroy, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
+    if args.force {
+        return Ok(());
+    }
+    if !terminal::is_interactive() {
+        return Err(usage(format!(
+            "'{}' is not destroyed without -f, as there is no terminal to ask on",
+            args.name
+        )));
+    }
+    for name in names()? {
+        eprintln!("will destroy {}", crate::show::text::in_a_cell(&name));
+    }
+    match terminal::confirm("Destroy this for ever?") {
+        true => Ok(()),
+        false => Err(other("nothing was destroyed")),
     }
 }
 

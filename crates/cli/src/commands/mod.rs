@@ -19,6 +19,7 @@ mod repeat;
 mod scrub;
 mod select;
 mod service;
+mod shred;
 mod status;
 
 use daemon::api::{Failure, Reply};

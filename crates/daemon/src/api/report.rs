@@ -421,3 +421,35 @@ pub struct DaemonReport {
     /// Imported pools.
     pub pools: Vec<String>,
 }
+
+/// What became of datasets whose keys were destroyed with them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ShredReport {
+    /// The datasets and snapshots that went, or would go.
+    pub destroyed: Vec<String>,
+    /// How many keyrings were wrapped by a random key before they were overwritten.
+    pub rewrapped: usize,
+    /// Datasets whose keys were not loaded, so that their keyrings were overwritten as they were.
+    pub not_rewrapped: Vec<String>,
+    /// How many key blocks were overwritten, and read as zeros in every copy on every device.
+    pub key_blocks: usize,
+    /// How many devices the pool has.
+    pub devices: usize,
+    /// What stays readable with the keys of other datasets.
+    pub survivors: Vec<Survivor>,
+}
+
+/// What of a dataset stays readable after its keys were destroyed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Survivor {
+    /// The dataset that goes.
+    pub dataset: String,
+    /// The one that has some of its data keys.
+    pub kept_by: String,
+    /// Which.
+    pub generations: Vec<u32>,
+    /// How many records of the dataset are sealed with them.
+    pub records: u64,
+    /// Their bytes on disk.
+    pub bytes: u64,
+}
