@@ -108,6 +108,8 @@ impl From<keys::Error> for Failure {
             E::KeyFileMissing(_)
             | E::KeyFileUnreadable { .. }
             | E::KeyFileKind { .. }
+            | E::KeyServer { .. }
+            | E::KeyProvider { .. }
             | E::KeyLength { .. }
             | E::HexDigit { .. }
             | E::PassphraseShort { .. }

@@ -22,6 +22,9 @@ use crate::properties;
 /// A passphrase takes about this long to try.
 const KDF_TIME: Duration = Duration::from_millis(500);
 
+/// A key server, or a program that has keys, gets this long to give one.
+const KEY_TIME: Duration = Duration::from_secs(30);
+
 /// Whoever can ask a person.
 pub(crate) trait Asker {
     /// Asks for a secret; `None` if there will be none.
@@ -50,6 +53,13 @@ pub(crate) fn material(
         Location::File(_) => {
             let read = keys::read_file_with(source, |warning| asker.notice(warning.to_string()));
             read.map_err(|error| context(error.into()))
+        }
+        Location::Https(url) => {
+            keys::fetch(url, source.format(), KEY_TIME).map_err(|e| context(e.into()))
+        }
+        Location::Provider(provider) => {
+            keys::ask_provider(provider, source.format(), dataset, KEY_TIME)
+                .map_err(|error| context(error.into()))
         }
         Location::Prompt => {
             let format = match source.format() {

@@ -78,7 +78,8 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         settable: Settable::WithKey,
         ..property(
             "keysource",
-            "raw | hex | passphrase, then a comma, then prompt | file:///PATH",
+            "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
+             exec:///PROGRAM | unix:///SOCKET",
             "none",
             |v| v.parse::<keys::KeySource>().is_ok(),
         )

@@ -75,6 +75,22 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A key server did not give a key.
+    #[error("the key server {url}: {reason}")]
+    KeyServer {
+        /// Its address, without what may be meant for it only.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// A program did not give a key.
+    #[error("the key provider {path}: {reason}", path = .path.display())]
+    KeyProvider {
+        /// Where it is, or what others can change.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// A raw or hexadecimal key of the wrong length.
     #[error("{origin} holds {got} {unit}; a {format} key has exactly {expected}")]
     KeyLength {

@@ -8,7 +8,7 @@
 //! - [`Secret`], [`Key`] and [`Locked`] keep secrets in locked memory. None can be cloned by accident
 //!   or printed, and all are wiped when dropped. [`harden_process`] keeps them out of core dumps.
 //! - [`KeySource`] says where the key of a dataset comes from, in the property syntax of ZFS;
-//!   [`read_file`] and [`material_from_prompt`] turn it into [`KeyMaterial`]; [`keygen`] and
+//!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] turn it into [`KeyMaterial`]; [`keygen`] and
 //!   [`write_key_file`] make new key files.
 //! - [`Argon2Params`] is the cost of trying a passphrase.
 //! - [`Keyring`] is what is stored with a dataset: its [`Wrapping`] (the [`Slot`]s that unlock the
@@ -24,6 +24,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod generation;
+mod https;
 mod kdf;
 mod keyfile;
 mod keyring;
@@ -31,6 +32,7 @@ mod layout;
 mod material;
 mod memory;
 mod process;
+mod provider;
 mod secret;
 mod slot;
 mod source;
@@ -40,6 +42,7 @@ mod wrapping;
 pub use backup::{Backup, BackupKeyring};
 pub use error::{Error, Result};
 pub use generation::{DataKeys, Generation};
+pub use https::{KeyUrl, fetch};
 pub use kdf::Argon2Params;
 pub use keyfile::{keygen, write_key_file, write_private_file};
 pub use keyring::Keyring;
@@ -49,6 +52,7 @@ pub use material::{
 };
 pub use memory::Locked;
 pub use process::harden_process;
+pub use provider::{Provider, ask_provider};
 pub use secret::{Key, Secret};
 pub use slot::{Slot, SlotKind};
 pub use source::{Format, KeySource, Location};

@@ -90,14 +90,8 @@ pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<
             mode: stat.st_mode & 0o7777,
         });
     }
-    // One byte more than a key tells that there is more. A device (for a key that nobody will know
-    // again) gives no more than what is asked for.
-    let limit = match format {
-        Format::Raw if regular => Key::LEN + 1,
-        Format::Raw => Key::LEN,
-        Format::Hex => HEX_LEN + 2,
-        Format::Passphrase => PASSPHRASE_MAX + 2,
-    };
+    // A device (for a key that nobody will know again) gives no more than what is asked for.
+    let limit = limit(format, regular);
     let text = Secret::from_reader(&mut file, limit).map_err(|error| match error {
         Error::Read(source) => Error::KeyFileUnreadable {
             path: path.clone(),
@@ -109,6 +103,16 @@ pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<
     let stopped = text.len() == limit;
     let file_len = u64::try_from(stat.st_size).ok().filter(|_| stopped);
     material(format, text, &path.display().to_string(), file_len)
+}
+
+/// How many bytes to read of something that holds a key in this format. Where it can be `longer`, one byte
+/// more than a key tells that there is more.
+pub(crate) fn limit(format: Format, longer: bool) -> usize {
+    match format {
+        Format::Raw => Key::LEN + usize::from(longer),
+        Format::Hex => HEX_LEN + 2,
+        Format::Passphrase => PASSPHRASE_MAX + 2,
+    }
 }
 
 /// Makes key material of what a person typed. One newline at the end does not count.

@@ -1,8 +1,9 @@
 //! Where the key of a dataset comes from: the property `keysource=FORMAT,LOCATION` of Solaris ZFS.
 //!
-//! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt` or a file
-//! URL with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1). What
-//! is refused is refused with the spelling that works.
+//! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
+//! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
+//! server ([`KeyUrl`]), or of a program ([`Provider`]). What is refused is refused with the spelling that
+//! works.
 //!
 //! A rejected text is not repeated in the message: somebody may have typed a passphrase where the
 //! location goes.
@@ -13,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::{Error, Result};
+use crate::{Error, KeyUrl, Provider, Result};
 
 /// How a key is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,10 @@ pub enum Location {
     Prompt,
     /// In the file with this absolute path.
     File(PathBuf),
+    /// On a server.
+    Https(KeyUrl),
+    /// A program has it, or can get it.
+    Provider(Provider),
 }
 
 /// The format and the location of a key. Always one that can be used.
@@ -122,39 +127,66 @@ fn parse_location(text: &str) -> Result<Location> {
         return Ok(Location::Prompt);
     }
     let Some((scheme, rest)) = text.split_once(':') else {
-        return refuse("the location is prompt or a file URL, as in file:///etc/keys/k");
+        return refuse(LOCATIONS);
     };
     match scheme {
-        "file" => parse_file(rest).map(Location::File),
-        "https" => refuse("keys over https:// are not supported by this version"),
+        "file" => parse_path("file", rest).map(Location::File),
+        "https" => KeyUrl::parse(rest).map(Location::Https),
+        "exec" => parse_provider("exec", rest),
+        "unix" => parse_provider("unix", rest),
         "pkcs11" => refuse("keys in PKCS#11 tokens are not supported by this version"),
         "http" => refuse("http:// would show the key to everybody on the way"),
-        _ => refuse("the location is prompt or a file URL, as in file:///etc/keys/k"),
+        _ => refuse(LOCATIONS),
     }
 }
 
-/// The path of a file URL, from what follows `file:`.
-fn parse_file(rest: &str) -> Result<PathBuf> {
+const LOCATIONS: &str = "the location is prompt or a file URL, as in file:///etc/keys/k, or begins with \
+                         https://, exec:/// or unix:///";
+
+/// A program that is started (`exec`) or listens (`unix`); what follows a `?` is for it.
+fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
+    let (path, argument) = rest.split_once('?').unwrap_or((rest, ""));
+    if !argument.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return refuse("what follows the ? is plain text without spaces; write others as %XX");
+    }
+    Ok(Location::Provider(Provider {
+        listens: scheme == "unix",
+        path: parse_path(scheme, path)?,
+        argument: argument.to_owned(),
+    }))
+}
+
+/// The path of a URL, from what follows its scheme.
+fn parse_path(scheme: &str, rest: &str) -> Result<PathBuf> {
+    let absolute = || {
+        let what = match scheme {
+            "file" => "a key file must be absolute, as in file:///etc/keys/k",
+            "exec" => "a program must be absolute, as in exec:///usr/local/libexec/keys",
+            _ => "a socket must be absolute, as in unix:///run/keys.sock",
+        };
+        refuse(format!("the path of {what}"))
+    };
     let Some(authority) = rest.strip_prefix("//") else {
         return match rest.starts_with('/') {
-            true => refuse(format!("write three slashes: file://{rest}")),
-            false => refuse("the path of a key file must be absolute, as in file:///etc/keys/k"),
+            true => refuse(format!("write three slashes: {scheme}://{rest}")),
+            false => absolute(),
         };
     };
     let Some(slash) = authority.find('/') else {
-        return refuse("the path of a key file must be absolute, as in file:///etc/keys/k");
+        return absolute();
     };
     let (host, path) = authority.split_at(slash);
     if !host.is_empty() {
         return refuse(format!(
-            "a key file is on this machine; leave out the host: file://{path}"
+            "{} is on this machine; leave out the host: {scheme}://{path}",
+            if scheme == "file" { "a key file" } else { "it" }
         ));
     }
     decode(path)
 }
 
 /// Replaces `%XX` by its byte.
-fn decode(path: &str) -> Result<PathBuf> {
+pub(crate) fn decode(path: &str) -> Result<PathBuf> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
@@ -171,8 +203,8 @@ fn decode(path: &str) -> Result<PathBuf> {
                 rest = tail;
                 byte
             }
-            b'?' => return refuse("write ? in the path of a key file as %3F"),
-            b'#' => return refuse("write # in the path of a key file as %23"),
+            b'?' => return refuse("write ? in a path as %3F"),
+            b'#' => return refuse("write # in a path as %23"),
             other => other,
         };
         bytes.push(byte);
@@ -192,14 +224,29 @@ impl fmt::Display for KeySource {
         write!(f, "{},", self.format)?;
         match &self.location {
             Location::Prompt => f.write_str("prompt"),
-            Location::File(path) => encode(path, f),
+            Location::File(path) => {
+                f.write_str("file://")?;
+                encode_path(path, f)
+            }
+            Location::Https(url) => url.fmt(f),
+            Location::Provider(provider) => {
+                f.write_str(if provider.listens {
+                    "unix://"
+                } else {
+                    "exec://"
+                })?;
+                encode_path(&provider.path, f)?;
+                match provider.argument.as_str() {
+                    "" => Ok(()),
+                    argument => write!(f, "?{argument}"),
+                }
+            }
         }
     }
 }
 
-/// Writes a file URL, with `%XX` for every byte that RFC 3986 does not allow in a path.
-fn encode(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str("file://")?;
+/// Writes a path, with `%XX` for every byte that RFC 3986 does not allow in one.
+pub(crate) fn encode_path(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for &byte in path.as_os_str().as_bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
             write!(f, "{}", char::from(byte))?;
@@ -210,6 +257,6 @@ fn encode(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn refuse<T>(reason: impl Into<String>) -> Result<T> {
+pub(crate) fn refuse<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::KeySource(reason.into()))
 }

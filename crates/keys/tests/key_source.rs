@@ -50,6 +50,21 @@ fn other_spellings_of_a_path_are_accepted() {
 }
 
 #[test]
+fn servers_and_programs_are_written_back() {
+    for text in [
+        "raw,https://keys.example.org/tank",
+        "hex,https://127.0.0.1:8443/a?version=2",
+        "passphrase,https://host/key#ca=/etc/keys/our%20ca.pem",
+        "raw,exec:///usr/local/libexec/keys",
+        "raw,exec:///keys?slot=3",
+        "hex,unix:///run/keys.sock?a/b",
+    ] {
+        let source: KeySource = text.parse().expect(text);
+        assert_eq!(source.to_string(), text);
+    }
+}
+
+#[test]
 fn every_byte_of_a_path_survives() {
     let bytes: Vec<u8> = [b'/'].into_iter().chain(1..=255).collect();
     let path = Path::new(OsStr::from_bytes(&bytes)).to_owned();
@@ -92,7 +107,19 @@ fn refuses_with_a_reason() {
         ("raw,file:///a%00", "zero byte"),
         ("raw,file:///a?b", "%3F"),
         ("raw,file:///a#b", "%23"),
-        ("raw,https://host/key", "not supported by this version"),
+        ("raw,https:host/key", "https://HOST/PATH"),
+        ("raw,https:///key", "https://HOST/PATH"),
+        ("raw,https://me:pw@host/key", "leave them out"),
+        ("raw,https://host/a key", "as %XX"),
+        ("raw,https://host/key#k", "#ca=/etc/keys/ca.pem"),
+        ("raw,https://host/key#ca=k", "#ca=/etc/keys/ca.pem"),
+        ("raw,exec:program", "must be absolute"),
+        (
+            "raw,exec://host/program",
+            "leave out the host: exec:///program",
+        ),
+        ("raw,exec:///program?a b", "without spaces"),
+        ("raw,unix:/run/s", "write three slashes: unix:///run/s"),
         ("raw,pkcs11:object=k", "not supported by this version"),
         ("raw,http://host/key", "everybody"),
     ];

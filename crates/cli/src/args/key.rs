@@ -8,7 +8,9 @@ use clap::{Args, Subcommand, ValueEnum};
 ///
 /// A dataset that is created encrypted has a wrapping key, or uses the one of the dataset above it. The
 /// property `keysource=FORMAT,LOCATION` says where that key comes from: FORMAT is `passphrase`, `hex` or
-/// `raw`, LOCATION is `prompt` or `file:///PATH`. Only `prompt` ever asks somebody. While the key is not
+/// `raw`, LOCATION is `prompt`, `file:///PATH`, `https://HOST/PATH` (with `#ca=/FILE` behind it, only that
+/// file vouches for the server), `exec:///PROGRAM` or `unix:///SOCKET` (a program that is started or listens;
+/// see KEY-PROVIDERS in the documentation). Only `prompt` ever asks somebody. While the key is not
 /// loaded, names, contents and sizes of files are unreadable; scrubs, snapshots and destruction still
 /// work. A wrapping key can have several slots: each is a passphrase or key that opens it.
 #[derive(Debug, Subcommand)]
@@ -84,7 +86,7 @@ pub(crate) struct KeyLoad {
     /// Only try whether the key is the right one
     #[arg(short = 'n')]
     pub(crate) dry_run: bool,
-    /// Read it from here instead: `prompt` or `file:///PATH`
+    /// Read it from here instead: `prompt`, `file:///PATH` or another location
     #[arg(short = 'L', value_name = "LOCATION")]
     pub(crate) location: Option<String>,
     /// The same with its format: `keysource=FORMAT,LOCATION`

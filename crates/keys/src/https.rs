@@ -1,0 +1,223 @@
+//! Keys from a server: `https://HOST[:PORT]/PATH`, and who vouches for the server.
+//!
+//! The certificates are the system's, or those of a file that is named behind the URL, as in
+//! `https://keys.example.org/tank#ca=/etc/keys/ca.pem`: a fragment is never sent. The key passes through
+//! the buffers of TLS, which are ordinary memory; from there on it is in locked memory.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Error as Failed};
+
+use crate::material::{limit, material};
+use crate::source::{decode, encode_path, refuse};
+use crate::{Error, Format, KeyMaterial, Result, Secret};
+
+/// Some key servers send on to another place.
+const REDIRECTS_MAX: u32 = 3;
+const HEADER_MAX: usize = 16 << 10;
+/// A file with certificates is no longer than this.
+const CA_FILE_MAX: u64 = 4 << 20;
+
+/// The URL of a key, and the file with the certificates that vouch for its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUrl {
+    url: String,
+    ca: Option<PathBuf>,
+}
+
+impl KeyUrl {
+    /// Takes what follows `https:`.
+    pub(crate) fn parse(rest: &str) -> Result<KeyUrl> {
+        let (address, fragment) = match rest.split_once('#') {
+            Some((address, fragment)) => (address, Some(fragment)),
+            None => (rest, None),
+        };
+        let Some(authority) = address.strip_prefix("//") else {
+            return refuse("write the address of a key as https://HOST/PATH");
+        };
+        let host_end = authority.find(['/', '?']).unwrap_or(authority.len());
+        let (host, _) = authority.split_at(host_end);
+        if host.is_empty() {
+            return refuse("write the address of a key as https://HOST/PATH");
+        }
+        if host.contains('@') {
+            return refuse(
+                "a name and password in an address can be read by everybody; leave them out",
+            );
+        }
+        if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return refuse("in the address of a key, write spaces and letters with accents as %XX");
+        }
+        let ca = match fragment {
+            None => None,
+            Some(fragment) => match fragment.strip_prefix("ca=") {
+                Some(path) if path.starts_with('/') => Some(decode(path)?),
+                _ => {
+                    return refuse(
+                        "behind # goes the file with the certificates to trust, as in #ca=/etc/keys/ca.pem",
+                    );
+                }
+            },
+        };
+        Ok(KeyUrl {
+            url: format!("https:{address}"),
+            ca,
+        })
+    }
+
+    /// Without what may be meant for the server only.
+    fn shown(&self) -> &str {
+        self.url.split('?').next().unwrap_or_default()
+    }
+
+    fn failed(&self, reason: impl Into<String>) -> Error {
+        Error::KeyServer {
+            url: self.shown().to_owned(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for KeyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)?;
+        match &self.ca {
+            None => Ok(()),
+            Some(path) => {
+                f.write_str("#ca=")?;
+                encode_path(path, f)
+            }
+        }
+    }
+}
+
+/// Fetches a key, within `time_max` from the first look at the host's name to the last byte.
+///
+/// # Errors
+/// [`Error::KeyServer`] if the server cannot be reached or does not answer in time, is not who it should be,
+/// sends on to what is not https, or refuses; as [`crate::read_file`] for what the key is.
+pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMaterial> {
+    let roots = roots(url)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .unversioned_rustls_crypto_provider(provider)
+        .build();
+    let agent: Agent = Agent::config_builder()
+        .tls_config(tls)
+        .https_only(true)
+        // What the environment of the daemon says of proxies is not about keys.
+        .proxy(None)
+        .http_status_as_error(false)
+        .max_redirects(REDIRECTS_MAX)
+        .max_response_header_size(HEADER_MAX)
+        .timeout_global(Some(time_max))
+        .user_agent("strongroom")
+        .build()
+        .into();
+    let mut response = agent
+        .get(&url.url)
+        .call()
+        .map_err(|error| url.failed(reason(&error)))?;
+    if response.status() != 200 {
+        let status = response.status().as_u16();
+        return Err(url.failed(format!("it answers with status {status} instead of a key")));
+    }
+    // One byte more than a key has, to see that there are too many.
+    let mut body = response.body_mut().as_reader();
+    let text =
+        Secret::from_reader(&mut body, limit(format, true)).map_err(|error| match error {
+            Error::Read(error) => url.failed(io_reason(&error)),
+            other => other,
+        })?;
+    material(format, text, url.shown(), None)
+}
+
+/// The certificates that vouch for the server.
+fn roots(url: &KeyUrl) -> Result<Vec<Certificate<'static>>> {
+    let Some(path) = &url.ca else {
+        let system = rustls_native_certs::load_native_certs().certs;
+        if system.is_empty() {
+            return Err(url.failed(
+                "this system trusts no certificates; install ca-certificates, or name a file with #ca=PATH",
+            ));
+        }
+        let certificate = |der: &[u8]| Certificate::from_der(der).to_owned();
+        return Ok(system.iter().map(|der| certificate(der)).collect());
+    };
+    let unusable = |reason: String| {
+        url.failed(format!(
+            "the file with certificates, {}: {reason}",
+            path.display()
+        ))
+    };
+    let pem = read_up_to(path, CA_FILE_MAX).map_err(|error| unusable(error.to_string()))?;
+    let certificates: Vec<_> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    match certificates.is_empty() {
+        true => Err(unusable("there is none in it, as PEM".into())),
+        false => Ok(certificates),
+    }
+}
+
+fn read_up_to(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(limit)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What went wrong, without anything that the server said.
+fn reason(error: &Failed) -> String {
+    match error {
+        Failed::Timeout(_) => timed_out(),
+        Failed::HostNotFound => "there is no such host".into(),
+        Failed::RequireHttpsOnly(_) => {
+            "it sends on to an address that is not https, which would show the key".into()
+        }
+        Failed::TooManyRedirects | Failed::RedirectFailed => "it sends on, and on".into(),
+        Failed::Io(error) => io_reason(error),
+        Failed::Rustls(error) => tls_reason(error),
+        Failed::ConnectionFailed => "no connection".into(),
+        Failed::BadUri(_) | Failed::Http(_) => "that is no address".into(),
+        _ => "it does not speak HTTP as it should".into(),
+    }
+}
+
+fn io_reason(error: &std::io::Error) -> String {
+    if let Some(inner) = error.get_ref() {
+        if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
+            return tls_reason(tls);
+        }
+        if let Some(inner) = inner.downcast_ref::<Failed>() {
+            return reason(inner);
+        }
+    }
+    match error.kind() {
+        std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => timed_out(),
+        _ => error.to_string(),
+    }
+}
+
+fn tls_reason(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(why) => {
+            format!("its certificate is not one to trust: {why}")
+        }
+        _ => format!("no TLS connection: {error}"),
+    }
+}
+
+fn timed_out() -> String {
+    "it does not answer".into()
+}

@@ -1,0 +1,260 @@
+//! Keys from other programs, which may ask a TPM, a token, or a service: `exec:///PROGRAM` is started,
+//! `unix:///SOCKET` is there already. What both sides say is in `docs/KEY-PROVIDERS.md`.
+//!
+//! Whoever can write to the program or take the place of the socket gets to say which key is used, and
+//! may learn nothing by it; but what runs is run as the daemon's user. So nobody but this user and root may
+//! be able to change either, or a directory above.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::material::{limit, material};
+use crate::{Error, Format, KeyMaterial, Result, Secret};
+
+/// The first line of an answer is no longer than this.
+const LINE_MAX: usize = 512;
+/// Programs find others here.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program that has keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Whether it listens already; otherwise it is started.
+    pub(crate) listens: bool,
+    /// The program or the socket, absolute.
+    pub(crate) path: PathBuf,
+    /// What stands behind a `?`, for the program.
+    pub(crate) argument: String,
+}
+
+impl Provider {
+    fn failed(&self, reason: impl fmt::Display) -> Error {
+        self.failed_at(&self.path, reason)
+    }
+
+    fn failed_at(&self, path: &Path, reason: impl fmt::Display) -> Error {
+        Error::KeyProvider {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn io(&self, error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                self.failed("it does not answer")
+            }
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                self.failed("it ended before its answer did")
+            }
+            _ => self.failed(error),
+        }
+    }
+
+    /// The path without symbolic links, which nobody else can put something else in the place of.
+    fn checked(&self) -> Result<PathBuf> {
+        let real = self
+            .path
+            .canonicalize()
+            .map_err(|error| self.failed(error))?;
+        for (depth, at) in real.ancestors().enumerate() {
+            let found = at.symlink_metadata().map_err(|error| self.failed(error))?;
+            let is_sticky = depth > 0 && found.mode() & 0o1000 != 0;
+            if found.mode() & 0o022 != 0 && !is_sticky && !found.file_type().is_socket() {
+                return Err(self.failed_at(at, "others can write to it: chmod go-w"));
+            }
+            if !is_trusted(found.uid()) {
+                return Err(self.failed_at(
+                    at,
+                    format_args!(
+                        "it belongs to the user {}; it has to be root's, or the daemon's user's",
+                        found.uid()
+                    ),
+                ));
+            }
+        }
+        Ok(real)
+    }
+}
+
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Gets the key of a dataset from a program, within `time_max` from the request to the last byte.
+///
+/// # Errors
+/// [`Error::KeyProvider`] if others could change it, if it cannot be started or reached, says no, or takes
+/// longer; as [`crate::read_file`] for what the key is.
+pub fn ask_provider(
+    provider: &Provider,
+    format: Format,
+    dataset: &str,
+    time_max: Duration,
+) -> Result<KeyMaterial> {
+    let path = provider.checked()?;
+    let until = Instant::now() + time_max;
+    let mut running = None;
+    let stream = match provider.listens {
+        true => connect(provider, &path)?,
+        false => {
+            let (ours, child) = start(&path).map_err(|error| provider.failed(error))?;
+            running = Some(Running(child));
+            ours
+        }
+    };
+    let mut talk = Talk { stream, until };
+    let answer = converse(&mut talk, provider, format, dataset);
+    // It sees the end of its input, and has what is left of the time to tidy up.
+    drop(talk);
+    if let Some(running) = &running
+        && answer.is_ok()
+    {
+        running.wait(until);
+    }
+    material(format, answer?, &provider.path.display().to_string(), None)
+}
+
+fn connect(provider: &Provider, path: &Path) -> Result<UnixStream> {
+    let stream = UnixStream::connect(path).map_err(|error| provider.failed(error))?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream)
+        .map_err(|error| provider.failed(io::Error::from(error)))?;
+    match is_trusted(peer.uid.as_raw()) {
+        true => Ok(stream),
+        false => Err(provider.failed(format_args!(
+            "the user {} listens there, who is neither root nor the daemon's user",
+            peer.uid.as_raw()
+        ))),
+    }
+}
+
+/// Starts a program with a socket as its input and output, and nothing of the daemon's environment.
+fn start(path: &Path) -> io::Result<(UnixStream, Child)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let input = OwnedFd::from(theirs.try_clone()?);
+    let child = Command::new(path)
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(OwnedFd::from(theirs)))
+        .stderr(Stdio::null())
+        .env_clear()
+        .env("PATH", PATH)
+        .current_dir("/")
+        .process_group(0)
+        .spawn()?;
+    Ok((ours, child))
+}
+
+/// A program that was started. It does not outlive this.
+struct Running(Child);
+
+impl Running {
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.0.id()).ok()?)
+    }
+
+    /// Waits until it ends, but not for longer.
+    fn wait(&self, until: Instant) {
+        let left = until.saturating_duration_since(Instant::now());
+        let time = Timespec::try_from(left).unwrap_or_default();
+        let pidfd = self
+            .pid()
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+        if let Some(pidfd) = pidfd {
+            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What it started may be left when it has ended.
+        if let Some(pid) = self.pid() {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// A socket that is given up at some moment.
+struct Talk {
+    stream: UnixStream,
+    until: Instant,
+}
+
+impl Talk {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Talk {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(out)
+    }
+}
+
+impl Write for Talk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn converse(talk: &mut Talk, provider: &Provider, format: Format, dataset: &str) -> Result<Secret> {
+    let request = format!(
+        "STRONGROOM-KEY/1 GET\ndataset: {dataset}\nformat: {format}\nargument: {}\n\n",
+        provider.argument
+    );
+    match talk.write_all(request.as_bytes()) {
+        // Who has one key need not listen to what is asked.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(provider.io(error)),
+        _ => {}
+    }
+    let line = first_line(talk).map_err(|error| provider.io(error))?;
+    if let Some(why) = line.strip_prefix("ERROR") {
+        return Err(provider.failed(format_args!("it says: {}", why.trim())));
+    }
+    let len = line.strip_prefix("OK ").and_then(|len| len.parse().ok());
+    let Some(len) = len.filter(|len| *len <= limit(format, true)) else {
+        return Err(provider.failed(
+            "its answer is neither 'OK', with the length of a key, nor 'ERROR' with a reason",
+        ));
+    };
+    let mut key = Secret::zeroed(len)?;
+    talk.read_exact(key.expose_mut())
+        .map_err(|error| provider.io(error))?;
+    Ok(key)
+}
+
+/// The first line of an answer, byte by byte: what follows is a secret. What cannot be shown is left out.
+fn first_line(talk: &mut Talk) -> io::Result<String> {
+    let mut line = String::new();
+    let mut byte = [0];
+    for _ in 0..LINE_MAX {
+        talk.read_exact(&mut byte)?;
+        match byte[0] {
+            b'\n' => break,
+            shown @ b' '..=b'~' => line.push(char::from(shown)),
+            _ => {}
+        }
+    }
+    Ok(line)
+}

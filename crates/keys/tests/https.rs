@@ -1,0 +1,253 @@
+//! Keys from a server, which runs in the test, with certificates made for it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keys::{Error, Format, KeyMaterial, KeySource, Location, fetch};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// Nothing waits for this to pass, but where a server does not answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+const KEY: &[u8; 32] = b"a raw key, of exactly 32 bytes..";
+
+/// A server that gives each connection the same answer.
+struct Server {
+    port: u16,
+    dir: tempfile::TempDir,
+    stop: JoinHandle<()>,
+    addr: std::net::SocketAddr,
+}
+
+impl Server {
+    /// For this name. `answer` gets what is asked for.
+    fn new(name: &str, answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Server {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &ca).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let serve = move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                let mut tls = StreamOwned::new(connection, stream);
+                let Some(path) = request(&mut tls) else {
+                    continue;
+                };
+                if path == "/stop" {
+                    return;
+                }
+                // Who has heard enough goes away.
+                let _ = tls.write_all(&answer(&path)).and_then(|()| tls.flush());
+                tls.conn.send_close_notify();
+                let _ = tls.flush();
+            }
+        };
+        Server {
+            port: addr.port(),
+            dir,
+            stop: std::thread::spawn(serve),
+            addr,
+        }
+    }
+
+    fn ca(&self) -> String {
+        self.dir.path().join("ca.pem").display().to_string()
+    }
+
+    fn get(&self, format: &str, path: &str) -> Result<KeyMaterial, Error> {
+        let port = self.port;
+        fetch_from(&format!(
+            "{format},https://localhost:{port}{path}#ca={}",
+            self.ca()
+        ))
+    }
+
+    /// Why no key comes from there.
+    fn refuses(&self, path: &str) -> String {
+        let error = self.get("raw", path).expect_err(path);
+        error.to_string()
+    }
+
+    fn stop(self) {
+        let _ = self.get("raw", "/stop");
+        self.stop.join().unwrap();
+    }
+}
+
+/// The path that is asked for; nothing if no request comes.
+fn request(tls: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        tls.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).ok()?;
+    assert!(head.contains("user-agent: strongroom\r\n"), "{head}");
+    Some(head.split(' ').nth(1)?.to_owned())
+}
+
+fn fetch_from(source: &str) -> Result<KeyMaterial, Error> {
+    let source: KeySource = source.parse().unwrap();
+    let Location::Https(url) = source.location() else {
+        panic!("{source}");
+    };
+    fetch(url, source.format(), PATIENCE)
+}
+
+fn ok(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn answer(path: &str) -> Vec<u8> {
+    let sends_to =
+        |to: &str| format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+    match path {
+        "/raw" | "/raw?secret=hunter2" => ok(KEY),
+        "/hex" => ok(format!("{}\n", "0f".repeat(32)).as_bytes()),
+        "/passphrase" => ok(b"correct horse battery staple\n"),
+        "/short" => ok(&KEY[..31]),
+        "/long" => ok(&[b'x'; 1 << 20]),
+        "/cut" => b"HTTP/1.1 200 OK\r\ncontent-length: 32\r\n\r\nhunter2".to_vec(),
+        "/nonsense" => b"hunter2\r\n\r\n".to_vec(),
+        "/again" => sends_to("/raw").into_bytes(),
+        "/round" => sends_to("/round").into_bytes(),
+        "/plain" => sends_to("http://127.0.0.1:1/raw").into_bytes(),
+        _ => b"HTTP/1.1 404 Not Found\r\ncontent-length: 7\r\n\r\nhunter2".to_vec(),
+    }
+}
+
+#[test]
+fn keys_of_every_format() {
+    let server = Server::new("localhost", answer);
+    for path in ["/raw", "/again"] {
+        let Ok(KeyMaterial::Key(key)) = server.get("raw", path) else {
+            panic!("{path}");
+        };
+        assert_eq!(key.expose(), KEY);
+    }
+    let Ok(KeyMaterial::Key(key)) = server.get("hex", "/hex") else {
+        panic!("no key");
+    };
+    assert_eq!(key.expose(), &[0x0f; 32]);
+    let Ok(KeyMaterial::Passphrase(text)) = server.get("passphrase", "/passphrase") else {
+        panic!("no passphrase");
+    };
+    assert_eq!(text.expose(), b"correct horse battery staple");
+    server.stop();
+}
+
+#[test]
+fn each_failure_says_what_it_is_and_nothing_more() {
+    let server = Server::new("localhost", answer);
+    for (path, reason) in [
+        ("/nothing", "status 404"),
+        ("/round", "sends on, and on"),
+        ("/plain", "not https"),
+        ("/short", "holds 31 bytes; a raw key has exactly 32"),
+        ("/long", "a raw key has exactly 32"),
+        ("/nonsense", "does not speak HTTP"),
+        ("/cut", "key server"),
+        ("/cut?secret=hunter2", "status 404"),
+    ] {
+        let said = server.refuses(path);
+        assert!(said.contains(reason), "{path}: {said}");
+        assert!(said.contains("https://localhost:"), "{path}: {said}");
+        assert!(!said.contains("hunter2"), "{path}: {said}");
+    }
+    let wrong = server.get("hex", "/raw").expect_err("it is raw");
+    assert!(
+        matches!(
+            wrong,
+            Error::KeyLength {
+                format: Format::Hex,
+                ..
+            }
+        ),
+        "{wrong}"
+    );
+    server.stop();
+}
+
+#[test]
+fn a_server_that_nobody_vouches_for_gets_no_request() {
+    let server = Server::new("localhost", |_| panic!("somebody asked"));
+    let port = server.port;
+    let untrusted = |source: &str, reason: &str| {
+        let said = fetch_from(source).expect_err(source).to_string();
+        assert!(said.contains(reason), "{source}: {said}");
+    };
+    // The system's certificates, if it has any, do not vouch for it.
+    untrusted(&format!("raw,https://localhost:{port}/raw"), "certificate");
+    // It is another one's.
+    let other = Server::new("localhost", answer);
+    untrusted(
+        &format!("raw,https://localhost:{port}/raw#ca={}", other.ca()),
+        "not one to trust",
+    );
+    // It is for another name.
+    untrusted(
+        &format!("raw,https://127.0.0.1:{port}/raw#ca={}", server.ca()),
+        "not one to trust",
+    );
+    untrusted(
+        &format!("raw,https://localhost:{port}/raw#ca=/nowhere/ca.pem"),
+        "/nowhere/ca.pem",
+    );
+    let empty = server.dir.path().join("empty.pem");
+    std::fs::write(&empty, "nothing").unwrap();
+    untrusted(
+        &format!("raw,https://localhost:{port}/raw#ca={}", empty.display()),
+        "none in it",
+    );
+    other.stop();
+    server.stop();
+}
+
+#[test]
+fn a_server_that_is_not_there_or_says_nothing() {
+    let server = Server::new("localhost", answer);
+    let (ca, port) = (server.ca(), server.addr.port());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    let said = |port: u16, time_max| {
+        let source: KeySource = format!("raw,https://localhost:{port}/raw#ca={ca}")
+            .parse()
+            .unwrap();
+        let Location::Https(url) = source.location() else {
+            unreachable!();
+        };
+        fetch(url, Format::Raw, time_max)
+            .expect_err("no key")
+            .to_string()
+    };
+    // It accepts connections, and never says a word.
+    let reason = said(silent_port, Duration::from_millis(50));
+    assert!(reason.contains("does not answer"), "{reason}");
+    drop(silent);
+    let reason = said(silent_port, PATIENCE);
+    assert!(reason.contains("refused"), "{reason}");
+    assert!(Path::new(&ca).exists() && port != silent_port);
+    server.stop();
+}
