@@ -24,7 +24,10 @@ fn two_halves(place: &Place) -> String {
 
 #[test]
 fn the_example_of_a_key_provider() {
-    let place = Place::new();
+    let mut place = Place::without_daemon();
+    // Elsewhere it would be installed where nothing else is.
+    let here = place.root().display().to_string();
+    place.start_with("STRONGROOM_KEY_PROVIDERS", &here);
     place.pool("tank");
     let source = two_halves(&place);
     for half in ["a", "b"] {
@@ -74,6 +77,10 @@ fn what_gives_no_key_changes_nothing() {
             "key server https://127.0.0.1:1/k: ",
         ),
         (
+            "raw,exec:///bin/sh?$(id)",
+            "it is in none of the directories",
+        ),
+        (
             "raw,exec:///nowhere/program",
             "key provider /nowhere/program: ",
         ),
@@ -92,4 +99,108 @@ fn what_gives_no_key_changes_nothing() {
         "create -u -o encryption=on -o keysource=raw,http://h/k tank/a",
         USAGE,
     );
+}
+
+const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
+
+/// A daemon with a token `pool`, whose PIN is in a file; `None` where there is no SoftHSM.
+fn with_token() -> Option<Place> {
+    if !std::path::Path::new(MODULE).exists() {
+        eprintln!("skipped: there is no {MODULE}; install softhsm2");
+        return None;
+    }
+    let mut place = Place::without_daemon();
+    fs::create_dir(place.path("tokens")).unwrap();
+    let conf = place.arg("softhsm2.conf");
+    let text = format!("directories.tokendir = {}\n", place.arg("tokens"));
+    fs::write(&conf, text + "log.level = ERROR\n").unwrap();
+    fs::write(place.path("pin"), "1234\n").unwrap();
+    fs::write(place.path("wrong"), "4321\n").unwrap();
+    let made = std::process::Command::new("softhsm2-util")
+        .args(["--init-token", "--free", "--label", "pool"])
+        .args(["--so-pin", "12345678", "--pin", "1234"])
+        .env("SOFTHSM2_CONF", &conf)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    place.start_with("SOFTHSM2_CONF", &conf);
+    Some(place)
+}
+
+/// Makes a key in the token, and returns how the command ended.
+fn token_keygen(place: &Place, uri: &str, input: &str) -> i32 {
+    let mut command = place.command();
+    command
+        .env("SOFTHSM2_CONF", place.path("softhsm2.conf"))
+        .args(["keygen", uri])
+        .stdin(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+    child.wait().unwrap().code().unwrap()
+}
+
+#[test]
+fn a_key_stays_in_its_token() {
+    let Some(place) = with_token() else { return };
+    place.pool("tank");
+    let uri = |object: &str| format!("pkcs11:token=pool;object={object}?module-path={MODULE}");
+    let with_pin =
+        |object: &str, pin: &str| format!("{}&pin-source=file:{}", uri(object), place.arg(pin));
+    assert_eq!(token_keygen(&place, &with_pin("one", "pin"), ""), 0);
+    assert_eq!(token_keygen(&place, &with_pin("one", "pin"), ""), EXISTS);
+    assert_eq!(
+        token_keygen(&place, &with_pin("two", "wrong"), ""),
+        WRONG_KEY
+    );
+    assert_eq!(token_keygen(&place, &uri("two"), "1234\n"), 0);
+
+    let source = format!("raw,{}", with_pin("one", "pin"));
+    place.ok(&format!(
+        "create -u -o encryption=on -o keysource={source} tank/a"
+    ));
+    assert!(place.ok("key slots -H tank/a").contains("\ttoken\t"));
+    place.ok("key unload tank/a");
+    let load = |location: &str| format!("key load -L {location} tank/a");
+    place.fails(&load(&with_pin("one", "wrong")), WRONG_KEY);
+    place.fails(&load(&with_pin("two", "pin")), WRONG_KEY);
+    place.fails(&load(&with_pin("three", "pin")), NO_KEY);
+    place.fails(&load(&with_pin("one", "nowhere")), NO_KEY);
+    // With nobody to ask, and with someone.
+    place.fails(&load(&uri("one")), NO_KEY);
+    place.ok_with(&load(&uri("one")), "1234\n");
+
+    // The token is taken out: what is loaded stays, and no change is half done.
+    fs::rename(place.path("tokens"), place.path("away")).unwrap();
+    fs::create_dir(place.path("tokens")).unwrap();
+    let said = place.fails(&format!("key change -o keysource={source} tank/a"), NO_KEY);
+    assert!(said.contains("the token 'pool': it is not there"), "{said}");
+    place.fails(&format!("key add -o keysource={source} tank/a"), NO_KEY);
+    place.ok("key rotate tank/a");
+    place.ok("key unload tank/a");
+    place.fails("key load tank/a", NO_KEY);
+    fs::remove_dir(place.path("tokens")).unwrap();
+    fs::rename(place.path("away"), place.path("tokens")).unwrap();
+    place.ok("key load tank/a");
+
+    // To another kind of source, with the token as a second way.
+    place.ok_with(
+        "key change -o keysource=passphrase,prompt tank/a",
+        "correct horse\n",
+    );
+    place.ok(&format!(
+        "key add -o keysource=raw,{} tank/a",
+        with_pin("two", "pin")
+    ));
+    place.ok("key unload tank/a");
+    place.ok(&format!(
+        "key load -o keysource=raw,{} tank/a",
+        with_pin("two", "pin")
+    ));
+    place.fails("key remove tank/a 0", USAGE);
+    place.ok(&format!(
+        "key remove -o keysource=raw,{} tank/a 0",
+        with_pin("two", "pin")
+    ));
+    place.ok("key unload tank/a");
+    place.ok("key load tank/a");
 }

@@ -543,6 +543,8 @@ pub enum AskFormat {
     Passphrase,
     /// A key of 64 hexadecimal digits.
     Hex,
+    /// What opens a token.
+    Pin,
 }
 
 /// Why a command failed, and with which exit code it ends.

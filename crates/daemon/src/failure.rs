@@ -99,7 +99,8 @@ impl From<keys::Error> for Failure {
     fn from(error: keys::Error) -> Failure {
         use keys::Error as E;
         let kind = match &error {
-            E::WrongKey => FailureKind::WrongKey,
+            E::WrongKey | E::TokenPin { .. } => FailureKind::WrongKey,
+            E::TokenKeyExists { .. } => FailureKind::Exists,
             E::Damaged(_) => FailureKind::Damaged,
             E::TooNew { .. } => FailureKind::TooNew,
             E::KeySource(_) => FailureKind::Usage,
@@ -110,6 +111,7 @@ impl From<keys::Error> for Failure {
             | E::KeyFileKind { .. }
             | E::KeyServer { .. }
             | E::KeyProvider { .. }
+            | E::Token { .. }
             | E::KeyLength { .. }
             | E::HexDigit { .. }
             | E::PassphraseShort { .. }

@@ -4,6 +4,7 @@
 //! key root above it.
 
 use std::collections::hash_map::Entry as MapEntry;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -49,6 +50,19 @@ pub(crate) fn material(
     asker: &mut dyn Asker,
 ) -> Result<KeyMaterial> {
     let context = |failure: Failure| failure.context(format_args!("the key of '{dataset}'"));
+    let ask = |format, twice, asker: &mut dyn Asker| {
+        let ask = Ask {
+            dataset: dataset.into(),
+            format,
+            twice,
+        };
+        asker.ask(ask)?.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NoKey,
+                format!("the key of '{dataset}' was not given; its keysource is '{source}'"),
+            )
+        })
+    };
     match source.location() {
         Location::File(_) => {
             let read = keys::read_file_with(source, |warning| asker.notice(warning.to_string()));
@@ -58,29 +72,53 @@ pub(crate) fn material(
             keys::fetch(url, source.format(), KEY_TIME).map_err(|e| context(e.into()))
         }
         Location::Provider(provider) => {
-            keys::ask_provider(provider, source.format(), dataset, KEY_TIME)
-                .map_err(|error| context(error.into()))
+            let request = keys::KeyRequest {
+                format: source.format(),
+                dataset,
+                places: &provider_places(),
+                time_max: KEY_TIME,
+            };
+            keys::ask_provider(provider, &request).map_err(|error| context(error.into()))
+        }
+        Location::Token(uri) => {
+            let pin = match uri.pin_source() {
+                Some(path) => keys::read_pin(path).map_err(|error| context(error.into()))?,
+                None => ask(AskFormat::Pin, false, asker)?,
+            };
+            keys::token_material(uri, source.format(), pin).map_err(|error| context(error.into()))
         }
         Location::Prompt => {
             let format = match source.format() {
                 Format::Hex => AskFormat::Hex,
                 Format::Passphrase | Format::Raw => AskFormat::Passphrase,
             };
-            let ask = Ask {
-                dataset: dataset.into(),
-                format,
-                twice: new,
-            };
-            let typed = asker.ask(ask)?.ok_or_else(|| {
-                Failure::new(
-                    FailureKind::NoKey,
-                    format!("the key of '{dataset}' was not given; its keysource is '{source}'"),
-                )
-            })?;
+            let typed = ask(format, new, asker)?;
             keys::material_from_prompt(source.format(), typed)
                 .map_err(|error| context(error.into()))
         }
     }
+}
+
+/// Directories in which programs and sockets give keys: those of the variable `STRONGROOM_KEY_PROVIDERS`,
+/// with colons between them, if the daemon was started with it.
+fn provider_places() -> Vec<PathBuf> {
+    if let Some(places) = std::env::var_os("STRONGROOM_KEY_PROVIDERS") {
+        return std::env::split_paths(&places).collect();
+    }
+    let mut places: Vec<PathBuf> = [
+        "/etc/strongroom/key-providers",
+        "/usr/local/libexec/strongroom",
+        "/usr/libexec/strongroom",
+        "/run/strongroom/key-providers",
+    ]
+    .map(PathBuf::from)
+    .into();
+    if !rustix::process::geteuid().is_root()
+        && let Some(home) = std::env::var_os("HOME")
+    {
+        places.push(Path::new(&home).join(".local/libexec/strongroom"));
+    }
+    places
 }
 
 /// A wrapping key of its own for a dataset, and the slot that unwraps it.
@@ -98,7 +136,7 @@ pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
 pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
     Ok(match material {
         KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
-        KeyMaterial::Key(_) => Argon2Params::RECOMMENDED,
+        KeyMaterial::Key(_) | KeyMaterial::Token(_) => Argon2Params::RECOMMENDED,
     })
 }
 

@@ -102,7 +102,7 @@ impl Imported {
                     params.iterations(),
                     params.lanes()
                 )),
-                SlotKind::Key { .. } | SlotKind::Other { .. } => None,
+                SlotKind::Key { .. } | SlotKind::Token(_) | SlotKind::Other { .. } => None,
             },
         };
         Ok(keyring.wrapping().slots().iter().map(row).collect())
@@ -162,7 +162,7 @@ pub(crate) fn still_opens(
         ))
     };
     let mut slots = wrapping.slots().iter();
-    if !slots.any(|slot| slot.kind().takes(source.format())) {
+    if !slots.any(|slot| slot.kind().takes(source)) {
         return Err(refused(""));
     }
     // Whoever types it knows.
@@ -181,6 +181,7 @@ fn kind_name(kind: &SlotKind) -> &'static str {
     match kind {
         SlotKind::Passphrase { .. } => "passphrase",
         SlotKind::Key { .. } => "key",
+        SlotKind::Token(_) => "token",
         SlotKind::Other { .. } => "unknown",
     }
 }

@@ -79,7 +79,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         ..property(
             "keysource",
             "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
-             exec:///PROGRAM | unix:///SOCKET",
+             exec:///PROGRAM | unix:///SOCKET | pkcs11:URI",
             "none",
             |v| v.parse::<keys::KeySource>().is_ok(),
         )

@@ -91,6 +91,28 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A token did not do what it was asked.
+    #[error("the token '{token}': {reason}")]
+    Token {
+        /// Its label or serial number.
+        token: String,
+        /// Why.
+        reason: String,
+    },
+    /// A token was not opened.
+    #[error("the token '{token}': {reason}")]
+    TokenPin {
+        /// Its label or serial number.
+        token: String,
+        /// Why.
+        reason: String,
+    },
+    /// A token has a key of that name.
+    #[error("the token '{token}' has such a key already; it may be the only one of its kind")]
+    TokenKeyExists {
+        /// Its label or serial number.
+        token: String,
+    },
     /// A raw or hexadecimal key of the wrong length.
     #[error("{origin} holds {got} {unit}; a {format} key has exactly {expected}")]
     KeyLength {

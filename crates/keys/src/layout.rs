@@ -29,6 +29,9 @@ pub(crate) const KIND_PASSPHRASE: u16 = 1;
 /// [`SlotHead::kind`]: unlocked by a key; parameters [`KeyParams`].
 pub(crate) const KIND_KEY: u16 = 2;
 
+/// [`SlotHead::kind`]: unlocked by a key in a token; parameters [`TokenParams`].
+pub(crate) const KIND_TOKEN: u16 = 3;
+
 /// [`PassphraseParams::kdf`]: Argon2id, version 0x13.
 pub(crate) const KDF_ARGON2ID: U16 = U16::new(1);
 
@@ -107,6 +110,18 @@ pub(crate) struct KeyParams {
     pub(crate) salt: [u8; 32],
 }
 
+/// The parameters of a slot that a key in a token unlocks.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct TokenParams {
+    pub(crate) reserved: [u8; 4],
+    pub(crate) nonce: [u8; 12],
+    /// The key of the slot, sealed by the token's key with AES-GCM: 32 bytes and a tag.
+    pub(crate) wrapped: [u8; 48],
+}
+
 /// What is authenticated of a generation.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -163,6 +178,7 @@ const _: () = {
     assert!(size_of::<Slot>() == 128);
     assert!(size_of::<PassphraseParams>() == 48);
     assert!(size_of::<KeyParams>() == 32);
+    assert!(size_of::<TokenParams>() == 64);
     assert!(size_of::<GenerationHead>() == 40);
     assert!(size_of::<Wrapped<96>>() == 168);
     assert!(size_of::<Generation>() == 208);

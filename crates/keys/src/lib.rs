@@ -36,6 +36,7 @@ mod provider;
 mod secret;
 mod slot;
 mod source;
+mod token;
 mod wrap;
 mod wrapping;
 
@@ -52,8 +53,9 @@ pub use material::{
 };
 pub use memory::Locked;
 pub use process::harden_process;
-pub use provider::{Provider, ask_provider};
+pub use provider::{KeyRequest, Provider, ask_provider};
 pub use secret::{Key, Secret};
-pub use slot::{Slot, SlotKind};
+pub use slot::{Slot, SlotKind, TokenSlot};
 pub use source::{Format, KeySource, Location};
+pub use token::{TokenKey, TokenUri, read_pin, token_keygen, token_material};
 pub use wrapping::{SLOTS_MAX, Wrapping, WrappingKey};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::{Error, Format, Key, KeySource, Location, Result, Secret};
+use crate::{Error, Format, Key, KeySource, Location, Result, Secret, TokenKey};
 
 /// The shortest passphrase, in bytes (as OpenZFS).
 pub const PASSPHRASE_MIN: usize = 8;
@@ -30,6 +30,8 @@ pub enum KeyMaterial {
     Passphrase(Secret),
     /// A key.
     Key(Key),
+    /// A key that stays in its token.
+    Token(Box<TokenKey>),
 }
 
 impl KeyMaterial {
@@ -38,6 +40,7 @@ impl KeyMaterial {
         match self {
             KeyMaterial::Passphrase(_) => "passphrase",
             KeyMaterial::Key(_) => "raw or hex key",
+            KeyMaterial::Token(_) => "key in a token",
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Keys from other programs, which may ask a TPM, a token, or a service: `exec:///PROGRAM` is started,
 //! `unix:///SOCKET` is there already. What both sides say is in `docs/KEY-PROVIDERS.md`.
 //!
-//! Whoever can write to the program or take the place of the socket gets to say which key is used, and
-//! may learn nothing by it; but what runs is run as the daemon's user. So nobody but this user and root may
-//! be able to change either, or a directory above.
+//! What runs is run as the daemon's user, and which program it is stands in a property, which whoever can
+//! write to the devices can set. So a program counts only in directories that are for nothing else, and if
+//! nobody but this user and root can change it, or a directory above.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -62,48 +62,75 @@ impl Provider {
     }
 
     /// The path without symbolic links, which nobody else can put something else in the place of.
-    fn checked(&self) -> Result<PathBuf> {
-        let real = self
-            .path
-            .canonicalize()
-            .map_err(|error| self.failed(error))?;
-        for (depth, at) in real.ancestors().enumerate() {
-            let found = at.symlink_metadata().map_err(|error| self.failed(error))?;
-            let is_sticky = depth > 0 && found.mode() & 0o1000 != 0;
-            if found.mode() & 0o022 != 0 && !is_sticky && !found.file_type().is_socket() {
-                return Err(self.failed_at(at, "others can write to it: chmod go-w"));
-            }
-            if !is_trusted(found.uid()) {
-                return Err(self.failed_at(
-                    at,
-                    format_args!(
-                        "it belongs to the user {}; it has to be root's, or the daemon's user's",
-                        found.uid()
-                    ),
-                ));
-            }
+    fn checked(&self, places: &[PathBuf]) -> Result<PathBuf> {
+        let real =
+            check_trusted(&self.path).map_err(|(path, reason)| self.failed_at(&path, reason))?;
+        if is_in(&real, places) {
+            return Ok(real);
         }
-        Ok(real)
+        let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
+        Err(self.failed(format_args!(
+            "it is in none of the directories for what gives keys: {}",
+            places.join(", ")
+        )))
     }
+}
+
+/// The path without symbolic links, if nobody but root and this user can change what is there, or put
+/// something else in its place. Otherwise what they can change, and what is wrong with it.
+pub(crate) fn check_trusted(path: &Path) -> std::result::Result<PathBuf, (PathBuf, String)> {
+    let failed = |error: io::Error| (path.to_owned(), error.to_string());
+    let real = path.canonicalize().map_err(failed)?;
+    for (depth, at) in real.ancestors().enumerate() {
+        let found = at.symlink_metadata().map_err(failed)?;
+        let is_sticky = depth > 0 && found.mode() & 0o1000 != 0;
+        if found.mode() & 0o022 != 0 && !is_sticky && !found.file_type().is_socket() {
+            return Err((at.to_owned(), "others can write to it: chmod go-w".into()));
+        }
+        if !is_trusted(found.uid()) {
+            let whose = format!(
+                "it belongs to the user {}; it has to be root's, or the daemon's user's",
+                found.uid()
+            );
+            return Err((at.to_owned(), whose));
+        }
+    }
+    Ok(real)
+}
+
+/// Whether a path is below one of these, or of what they are links to.
+pub(crate) fn is_in<P: AsRef<Path>>(real: &Path, places: &[P]) -> bool {
+    let mut places = places
+        .iter()
+        .filter_map(|place| place.as_ref().canonicalize().ok());
+    places.any(|place| real.starts_with(place))
 }
 
 fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Gets the key of a dataset from a program, within `time_max` from the request to the last byte.
+/// What a program is asked for, and where it may be.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRequest<'a> {
+    /// How the key is written down.
+    pub format: Format,
+    /// Whose key it is.
+    pub dataset: &'a str,
+    /// Directories for programs and sockets that give keys.
+    pub places: &'a [PathBuf],
+    /// From the request to the last byte of the key.
+    pub time_max: Duration,
+}
+
+/// Gets the key of a dataset from a program.
 ///
 /// # Errors
-/// [`Error::KeyProvider`] if others could change it, if it cannot be started or reached, says no, or takes
+/// [`Error::KeyProvider`] if it is in another place or others could change it, if it cannot be started or reached, says no, or takes
 /// longer; as [`crate::read_file`] for what the key is.
-pub fn ask_provider(
-    provider: &Provider,
-    format: Format,
-    dataset: &str,
-    time_max: Duration,
-) -> Result<KeyMaterial> {
-    let path = provider.checked()?;
-    let until = Instant::now() + time_max;
+pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<KeyMaterial> {
+    let path = provider.checked(request.places)?;
+    let until = Instant::now() + request.time_max;
     let mut running = None;
     let stream = match provider.listens {
         true => connect(provider, &path)?,
@@ -114,7 +141,7 @@ pub fn ask_provider(
         }
     };
     let mut talk = Talk { stream, until };
-    let answer = converse(&mut talk, provider, format, dataset);
+    let answer = converse(&mut talk, provider, request);
     // It sees the end of its input, and has what is left of the time to tidy up.
     drop(talk);
     if let Some(running) = &running
@@ -122,7 +149,12 @@ pub fn ask_provider(
     {
         running.wait(until);
     }
-    material(format, answer?, &provider.path.display().to_string(), None)
+    material(
+        request.format,
+        answer?,
+        &provider.path.display().to_string(),
+        None,
+    )
 }
 
 fn connect(provider: &Provider, path: &Path) -> Result<UnixStream> {
@@ -218,12 +250,15 @@ impl Write for Talk {
     }
 }
 
-fn converse(talk: &mut Talk, provider: &Provider, format: Format, dataset: &str) -> Result<Secret> {
-    let request = format!(
+fn converse(talk: &mut Talk, provider: &Provider, request: &KeyRequest<'_>) -> Result<Secret> {
+    let KeyRequest {
+        format, dataset, ..
+    } = request;
+    let lines = format!(
         "STRONGROOM-KEY/1 GET\ndataset: {dataset}\nformat: {format}\nargument: {}\n\n",
         provider.argument
     );
-    match talk.write_all(request.as_bytes()) {
+    match talk.write_all(lines.as_bytes()) {
         // Who has one key need not listen to what is asked.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(provider.io(error)),
         _ => {}
@@ -233,7 +268,7 @@ fn converse(talk: &mut Talk, provider: &Provider, format: Format, dataset: &str)
         return Err(provider.failed(format_args!("it says: {}", why.trim())));
     }
     let len = line.strip_prefix("OK ").and_then(|len| len.parse().ok());
-    let Some(len) = len.filter(|len| *len <= limit(format, true)) else {
+    let Some(len) = len.filter(|len| *len <= limit(*format, true)) else {
         return Err(provider.failed(
             "its answer is neither 'OK', with the length of a key, nor 'ERROR' with a reason",
         ));

@@ -1,15 +1,18 @@
 //! Slots: each is one way to the wrapping key.
 //!
 //! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
-//! slot's salt) or from a key (BLAKE3 `derive_key` with the slot's salt). All that the slot says of
+//! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), or unwrapped by a key that stays in
+//! its token. All that the slot says of
 //! itself is authenticated, so that nobody can, say, lower the cost of a guess, or move a slot to
 //! another wrapping key.
 
 use cipher::Random;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::layout::{self, Wrapped};
-use crate::{Argon2Params, Error, Format, Key, KeyMaterial, Result, WrappingKey, wrap};
+use crate::layout::{self, TokenParams, Wrapped};
+use crate::{
+    Argon2Params, Error, Format, Key, KeyMaterial, KeySource, Location, Result, WrappingKey, wrap,
+};
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
 const DOMAIN: &[u8] = b"strongroom key slot v1";
@@ -48,6 +51,8 @@ pub enum SlotKind {
         /// Of the derivation.
         salt: [u8; 32],
     },
+    /// A key in a PKCS#11 token.
+    Token(TokenSlot),
     /// Something that a later version of the program put there. It is kept as it is.
     Other {
         /// The number of the kind.
@@ -58,6 +63,10 @@ pub enum SlotKind {
         params: Vec<u8>,
     },
 }
+
+/// The key of a slot, as a token wrapped it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSlot(TokenParams);
 
 impl Slot {
     /// The priority of slots that were made without a wish: slots with a higher one are tried first.
@@ -94,15 +103,23 @@ impl Slot {
     ) -> Result<Slot> {
         let mut salt = [0; 32];
         random.fill(&mut salt)?;
-        let kind = match material {
+        let derived = |kind: SlotKind| {
+            let slot_key = kind.derive(material)?.expect("made for this material");
+            Ok::<_, Error>((kind, slot_key))
+        };
+        let (kind, slot_key) = match material {
             KeyMaterial::Passphrase(_) => {
                 params.check_for_new_slot()?;
                 let params = *params;
-                SlotKind::Passphrase { params, salt }
+                derived(SlotKind::Passphrase { params, salt })?
             }
-            KeyMaterial::Key(_) => SlotKind::Key { salt },
+            KeyMaterial::Key(_) => derived(SlotKind::Key { salt })?,
+            KeyMaterial::Token(token) => {
+                let slot_key = Key::random(random)?;
+                let wrapped = token.wrap(&slot_key, random)?;
+                (SlotKind::Token(TokenSlot(wrapped)), slot_key)
+            }
         };
-        let slot_key = kind.derive(material)?.expect("made for this material");
         let head = Head {
             number,
             priority,
@@ -175,6 +192,7 @@ impl Head {
                 (layout::KIND_PASSPHRASE, layout::ALGORITHM_XAES_256_GCM)
             }
             SlotKind::Key { .. } => (layout::KIND_KEY, layout::ALGORITHM_XAES_256_GCM),
+            SlotKind::Token(_) => (layout::KIND_TOKEN, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Other {
                 kind, algorithm, ..
             } => (*kind, *algorithm),
@@ -199,11 +217,14 @@ impl SlotKind {
         !matches!(self, SlotKind::Other { .. })
     }
 
-    /// Whether it takes keys that are written down like this.
-    pub fn takes(&self, format: Format) -> bool {
+    /// Whether it takes keys that come from there.
+    pub fn takes(&self, source: &KeySource) -> bool {
+        let stays_in_token =
+            source.format() == Format::Raw && matches!(source.location(), Location::Token(_));
         match self {
-            SlotKind::Passphrase { .. } => format == Format::Passphrase,
-            SlotKind::Key { .. } => format != Format::Passphrase,
+            SlotKind::Passphrase { .. } => source.format() == Format::Passphrase,
+            SlotKind::Key { .. } => source.format() != Format::Passphrase && !stays_in_token,
+            SlotKind::Token(_) => stays_in_token,
             SlotKind::Other { .. } => false,
         }
     }
@@ -217,6 +238,7 @@ impl SlotKind {
             (SlotKind::Key { salt }, KeyMaterial::Key(key)) => {
                 Key::derive(SLOT_KEY, &[key.expose(), salt]).map(Some)
             }
+            (SlotKind::Token(slot), KeyMaterial::Token(token)) => token.unwrap(&slot.0).map(Some),
             _ => Ok(None),
         }
     }
@@ -234,6 +256,7 @@ impl SlotKind {
             .as_bytes()
             .to_vec(),
             SlotKind::Key { salt } => layout::KeyParams { salt: *salt }.as_bytes().to_vec(),
+            SlotKind::Token(slot) => slot.0.as_bytes().to_vec(),
             SlotKind::Other { params, .. } => params.clone(),
         }
     }
@@ -258,6 +281,10 @@ impl SlotKind {
             layout::KIND_KEY => match layout::KeyParams::read_from_bytes(bytes) {
                 Ok(params) => Ok(SlotKind::Key { salt: params.salt }),
                 Err(_) => Err(damaged),
+            },
+            layout::KIND_TOKEN => match TokenParams::read_from_bytes(bytes) {
+                Ok(params) if params.reserved == [0; 4] => Ok(SlotKind::Token(TokenSlot(params))),
+                _ => Err(damaged),
             },
             _ => Ok(other()),
         }

@@ -2,7 +2,7 @@
 //!
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
-//! server ([`KeyUrl`]), or of a program ([`Provider`]). What is refused is refused with the spelling that
+//! server ([`KeyUrl`]), of a program ([`Provider`]) or of a token ([`TokenUri`]). What is refused is refused with the spelling that
 //! works.
 //!
 //! A rejected text is not repeated in the message: somebody may have typed a passphrase where the
@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::{Error, KeyUrl, Provider, Result};
+use crate::{Error, KeyUrl, Provider, Result, TokenUri};
 
 /// How a key is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub enum Location {
     Https(KeyUrl),
     /// A program has it, or can get it.
     Provider(Provider),
+    /// In a PKCS#11 token.
+    Token(TokenUri),
 }
 
 /// The format and the location of a key. Always one that can be used.
@@ -134,14 +136,14 @@ fn parse_location(text: &str) -> Result<Location> {
         "https" => KeyUrl::parse(rest).map(Location::Https),
         "exec" => parse_provider("exec", rest),
         "unix" => parse_provider("unix", rest),
-        "pkcs11" => refuse("keys in PKCS#11 tokens are not supported by this version"),
+        "pkcs11" => TokenUri::parse(rest).map(Location::Token),
         "http" => refuse("http:// would show the key to everybody on the way"),
         _ => refuse(LOCATIONS),
     }
 }
 
 const LOCATIONS: &str = "the location is prompt or a file URL, as in file:///etc/keys/k, or begins with \
-                         https://, exec:/// or unix:///";
+                         https://, exec:///, unix:/// or pkcs11:";
 
 /// A program that is started (`exec`) or listens (`unix`); what follows a `?` is for it.
 fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
@@ -229,6 +231,7 @@ impl fmt::Display for KeySource {
                 encode_path(path, f)
             }
             Location::Https(url) => url.fmt(f),
+            Location::Token(uri) => uri.fmt(f),
             Location::Provider(provider) => {
                 f.write_str(if provider.listens {
                     "unix://"

@@ -40,6 +40,7 @@ fn expose(material: KeyMaterial) -> Vec<u8> {
     match material {
         KeyMaterial::Passphrase(secret) => secret.expose().to_vec(),
         KeyMaterial::Key(key) => key.expose().to_vec(),
+        KeyMaterial::Token(_) => panic!("no file is a token"),
     }
 }
 

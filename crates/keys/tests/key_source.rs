@@ -58,6 +58,8 @@ fn servers_and_programs_are_written_back() {
         "raw,exec:///usr/local/libexec/keys",
         "raw,exec:///keys?slot=3",
         "hex,unix:///run/keys.sock?a/b",
+        "raw,pkcs11:token=my%20pool;object=k;type=secret-key?module-path=/m&pin-source=file:/p",
+        "hex,pkcs11:serial=0a;id=%00%ff?module-path=/m",
     ] {
         let source: KeySource = text.parse().expect(text);
         assert_eq!(source.to_string(), text);
@@ -120,7 +122,27 @@ fn refuses_with_a_reason() {
         ),
         ("raw,exec:///program?a b", "without spaces"),
         ("raw,unix:/run/s", "write three slashes: unix:///run/s"),
-        ("raw,pkcs11:object=k", "not supported by this version"),
+        ("raw,pkcs11:token=t?module-path=/m", "names an object"),
+        ("raw,pkcs11:object=k", "names the module"),
+        ("raw,pkcs11:object=k?module-path=m", "names the module"),
+        (
+            "raw,pkcs11:object=k?module-path=/m&pin-value=1234",
+            "pin-source",
+        ),
+        (
+            "raw,pkcs11:object=k?module-path=/m&pin-source=file:pin",
+            "from the root",
+        ),
+        (
+            "raw,pkcs11:object=k?module-path=/m&pin-source=|cat",
+            "from the root",
+        ),
+        ("raw,pkcs11:object=k;x-y=z?module-path=/m", "are known"),
+        ("raw,pkcs11:object=a b?module-path=/m", "as %XX"),
+        (
+            "raw,pkcs11:object=%4?module-path=/m",
+            "two hexadecimal digits",
+        ),
         ("raw,http://host/key", "everybody"),
     ];
     for (text, reason) in refused {

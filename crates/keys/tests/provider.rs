@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use keys::{Error, KeyMaterial, KeySource, Location, ask_provider};
+use keys::{Error, KeyMaterial, KeyRequest, KeySource, Location, ask_provider};
 
 /// Nothing waits for this to pass, but where a program does not answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,7 +17,13 @@ fn ask(source: &str, time_max: Duration) -> Result<KeyMaterial, Error> {
     let Location::Provider(provider) = source.location() else {
         panic!("{source}");
     };
-    ask_provider(provider, source.format(), "tank/a", time_max)
+    let request = KeyRequest {
+        format: source.format(),
+        dataset: "tank/a",
+        places: &[std::env::temp_dir()],
+        time_max,
+    };
+    ask_provider(provider, &request)
 }
 
 /// A program of these lines of shell.
@@ -134,6 +140,12 @@ fn what_others_can_change_is_not_run() {
         assert!(said().contains("belongs to the user 12345"), "{}", said());
         std::os::unix::fs::chown(&path, Some(0), None).unwrap();
     }
+    // A shell would run what stands behind the ?, and anybody who can write to a device can name it.
+    let shell = ask("raw,exec:///bin/sh?$(id)", PATIENCE).expect_err("refused");
+    assert!(
+        shell.to_string().contains("in none of the directories"),
+        "{shell}"
+    );
     assert!(!ran.exists());
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     assert!(said().contains("denied"), "{}", said());

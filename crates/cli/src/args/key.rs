@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 /// A dataset that is created encrypted has a wrapping key, or uses the one of the dataset above it. The
 /// property `keysource=FORMAT,LOCATION` says where that key comes from: FORMAT is `passphrase`, `hex` or
 /// `raw`, LOCATION is `prompt`, `file:///PATH`, `https://HOST/PATH` (with `#ca=/FILE` behind it, only that
-/// file vouches for the server), `exec:///PROGRAM` or `unix:///SOCKET` (a program that is started or listens;
-/// see KEY-PROVIDERS in the documentation). Only `prompt` ever asks somebody. While the key is not
+/// file vouches for the server), `exec:///PROGRAM` or `unix:///SOCKET` (a program that is started or listens)
+/// or `pkcs11:URI` (a token); see KEY-PROVIDERS in the documentation. Only `prompt` ever asks somebody. While the key is not
 /// loaded, names, contents and sizes of files are unreadable; scrubs, snapshots and destruction still
 /// work. A wrapping key can have several slots: each is a passphrase or key that opens it.
 #[derive(Debug, Subcommand)]
@@ -451,11 +451,12 @@ pub(crate) enum KeyFormat {
     Hex,
 }
 
-/// Make a file with a new random key
+/// Make a new random key in a file or a token
 ///
 /// The key has 256 bits. Only the owner can read the file, and a file that exists is never overwritten:
 /// it may hold the only copy of a key. Keep a copy elsewhere: what is encrypted by a key that is lost is
-/// lost.
+/// lost. In a PKCS#11 token, named by a pkcs11: URI (RFC 7512) with the path of its module, an AES key is made
+/// that cannot be taken out; the PIN is asked for, or read from the file that pin-source names.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -466,13 +467,19 @@ EXAMPLES
   One that can be printed on paper:
     strongroom keygen --format hex home.key
 
+  One that stays in a token:
+    strongroom keygen 'pkcs11:token=pool;object=home?module-path=/usr/lib/softhsm/libsofthsm2.so'
+    strongroom create -o encryption=on \\
+        -o 'keysource=raw,pkcs11:object=home?module-path=/usr/lib/softhsm/libsofthsm2.so' tank/home
+
 EXIT CODES
-  4 if the file exists; 6 if it may not be written.")]
+  4 if the file or the key in the token exists; 6 if it may not be written; 7 if the PIN is wrong;
+  8 if the token is not there.")]
 pub(crate) struct Keygen {
     /// How to write it down
     #[arg(long, value_enum, default_value = "raw")]
     pub(crate) format: KeyFormat,
-    /// The file to make
-    #[arg(value_name = "FILE")]
+    /// The file to make, or the key in a token
+    #[arg(value_name = "FILE|pkcs11:URI")]
     pub(crate) file: PathBuf,
 }

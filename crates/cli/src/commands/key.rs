@@ -4,8 +4,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use daemon::api::{Command, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow};
+use daemon::api::{
+    Ask, AskFormat, Command, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow,
+};
+use daemon::client::Terminal;
 use daemon::digits::{hex, unhex};
+use keys::{KeySource, Location};
 
 use super::{Outcome, Result, call_quiet};
 use crate::args::{
@@ -14,7 +18,7 @@ use crate::args::{
 use crate::session::{Session, answer, other, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, time};
-use crate::terminal;
+use crate::terminal::{self, Prompter};
 
 /// No backup is longer: what is, is something else.
 const BACKUP_MAX: u64 = 24 << 20;
@@ -207,12 +211,44 @@ fn status(args: KeyStatus, session: &mut Session) -> Result {
 
 pub(super) fn keygen(args: &Keygen) -> Result {
     keys::harden_process().map_err(|error| other(error.to_string()))?;
+    let file = args
+        .file
+        .to_str()
+        .filter(|text| text.starts_with("pkcs11:"));
+    if let Some(uri) = file {
+        return token_keygen(uri);
+    }
     let format = match args.format {
         KeyFormat::Raw => keys::Format::Raw,
         KeyFormat::Hex => keys::Format::Hex,
     };
     keys::keygen(format, &cipher::SystemRandom)
         .and_then(|key| keys::write_key_file(&args.file, &key))
+        .map(|()| Outcome::done())
+        .map_err(keygen_failure)
+}
+
+/// Makes a key in a token. The daemon has no part in it.
+fn token_keygen(uri: &str) -> Result {
+    let source: KeySource = format!("raw,{uri}").parse().map_err(keygen_failure)?;
+    let Location::Token(uri) = source.location() else {
+        return Err(usage("name the key to make as pkcs11:token=...;object=..."));
+    };
+    let pin = match uri.pin_source() {
+        Some(path) => keys::read_pin(path).map_err(keygen_failure)?,
+        None => {
+            let ask = Ask {
+                dataset: uri.shown().to_owned(),
+                format: AskFormat::Pin,
+                twice: false,
+            };
+            Prompter::default().ask(&ask)?.ok_or_else(|| Failure {
+                kind: FailureKind::NoKey,
+                message: format!("the PIN of the token '{}' was not given", uri.shown()),
+            })?
+        }
+    };
+    keys::token_keygen(uri, pin)
         .map(|()| Outcome::done())
         .map_err(keygen_failure)
 }
@@ -226,6 +262,12 @@ fn keygen_failure(error: keys::Error) -> Failure {
             ErrorKind::StorageFull => FailureKind::NoSpace,
             _ => FailureKind::Other,
         },
+        keys::Error::KeySource(_) => FailureKind::Usage,
+        keys::Error::TokenKeyExists { .. } => FailureKind::Exists,
+        keys::Error::TokenPin { .. } => FailureKind::WrongKey,
+        keys::Error::Token { .. }
+        | keys::Error::KeyFileMissing(_)
+        | keys::Error::KeyFileUnreadable { .. } => FailureKind::NoKey,
         _ => FailureKind::Other,
     };
     Failure {

@@ -150,6 +150,7 @@ fn noun(format: AskFormat) -> &'static str {
     match format {
         AskFormat::Passphrase => "passphrase",
         AskFormat::Hex => "hex key",
+        AskFormat::Pin => "PIN",
     }
 }
 
