@@ -91,7 +91,8 @@ pub(crate) struct ConfigDevice {
     pub(crate) size: u64,
     pub(crate) path: String,
     pub(crate) state: DeviceState,
-    /// Unless it is online: it may lack what was born after this transaction group.
+    /// Unless it is online: it may lack what was born after this transaction group. Of a spare: it held
+    /// everything up to here, and may hold it still.
     pub(crate) from_txg: u64,
     /// The device whose place it takes, or 0.
     pub(crate) replaces: u64,

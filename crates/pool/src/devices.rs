@@ -561,6 +561,20 @@ impl Shared {
         entered
     }
 
+    /// Spares that were away when they were let go have the labels, superblocks and keys still that they
+    /// had as members.
+    pub(crate) fn dismiss_returned_spares(&self) -> Result<()> {
+        let spares: Vec<u64> = {
+            let state = self.state.read();
+            let spares = state.config.devices.iter().filter(|d| !d.is_member());
+            spares.map(|device| device.guid).collect()
+        };
+        let mut members = self.disk.store.members();
+        members.retain(|member| !member.is_spare && spares.contains(&member.guid));
+        let returned: Vec<u64> = members.iter().map(|member| member.guid).collect();
+        self.release(&returned, true)
+    }
+
     /// Lets go of devices that the last commit has unlisted: they belong to no pool, or are spares again.
     fn release(&self, guids: &[u64], as_spares: bool) -> Result<()> {
         let store = &self.disk.store;

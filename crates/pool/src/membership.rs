@@ -155,10 +155,12 @@ impl Found<'_> {
             let Ok(root) = PoolRoot::decode(payload) else {
                 continue;
             };
-            let is_listed = config.devices.iter().any(|d| d.guid == device.guid);
+            // A spare holds nothing that counts, whatever it was before.
+            let mut members = config.devices.iter().filter(|d| d.is_member());
+            let is_member = members.any(|d| d.guid == device.guid);
             let is_past = match *txg == self.txg {
                 true => root == *self.root,
-                false => is_past(&config.epochs, &root, *txg, is_listed),
+                false => is_past(&config.epochs, &root, *txg, is_member),
             };
             if !is_past {
                 return Err(Error::OtherHistory {
@@ -234,15 +236,15 @@ impl Found<'_> {
 }
 
 /// Whether a device's last commit is part of the past of the pool.
-fn is_past(epochs: &[Epoch], last: &PoolRoot, txg: u64, is_listed: bool) -> bool {
+fn is_past(epochs: &[Epoch], last: &PoolRoot, txg: u64, is_member: bool) -> bool {
     let Some(first) = epochs.first() else {
         return true;
     };
     let guid = last.epoch.get();
     let Some(index) = epochs.iter().position(|epoch| epoch.guid == guid) else {
-        // From before the pool kept epochs, or, if it was taken out of the pool, from before those
+        // From before the pool kept epochs, or, if it was taken out of its group, from before those
         // that are kept.
-        return txg < first.start && (guid == 0 || !is_listed);
+        return txg < first.start && (guid == 0 || !is_member);
     };
     let start = epochs[index].start;
     let end = epochs.get(index + 1).map_or(u64::MAX, |next| next.start);
@@ -281,10 +283,13 @@ pub(crate) fn rejoin(config: &Config, name: &str, last: Option<&(u64, Vec<u8>)>)
 /// Begins a part of the pool's past, and forgets those that no device can be in.
 pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
     config.epochs.push(epoch);
-    let away = config
-        .devices
-        .iter()
-        .filter(|device| device.is_member() && device.state != DeviceState::Online);
+    // A spare that held everything once, and went while it was away, could have gone another way.
+    let may_be_back = |device: &&ConfigDevice| match device.state {
+        DeviceState::Online => false,
+        DeviceState::Spare => device.from_txg > 0,
+        _ => true,
+    };
+    let away = config.devices.iter().filter(may_be_back);
     let oldest = away.map(|device| device.from_txg).min();
     let oldest = oldest
         .unwrap_or(u64::MAX)

@@ -407,7 +407,8 @@ impl Pool {
             state.root.set_state(PoolState::Active);
             state.root.set_host(host);
             Ok(())
-        })
+        })?;
+        self.shared.dismiss_returned_spares()
     }
 
     /// Commits what is left and marks the pool as free to be imported anywhere. Nothing in it may be

@@ -4,11 +4,13 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::model::*;
 use common::*;
 use pool::{ArrayKind, DeviceState, Error, Pool};
+use store::DeviceStore;
 
 use DeviceState::{Faulted, Missing, Offline, Online, Resilvering};
 
@@ -397,6 +399,84 @@ fn a_spare_steps_in_and_goes_back() {
     let pool = open_on(&devices[..2]).unwrap();
     assert_eq!(states(&pool), [Online, Online]);
     assert_eq!(read_pool(&pool), normal(model));
+}
+
+/// A mirror whose first two devices are members and the third a spare, which has stepped in for the
+/// second while that was away.
+fn spare_has_stepped_in(devices: &[Arc<FaultDevice>]) -> Pool {
+    let (pool, _) = filled(devices, &[2], 9).close();
+    pool.export().unwrap();
+    drop(pool);
+    let there = [0, 2].map(|i| Arc::clone(&devices[i]));
+    let pool = imported(&there).unwrap();
+    assert!(pool.use_spares().unwrap());
+    pool
+}
+
+/// Each import draws other numbers.
+fn imported(devices: &[Arc<FaultDevice>]) -> pool::Result<Pool> {
+    static IMPORTS: AtomicU64 = AtomicU64::new(100);
+    let env = TestEnv::new(IMPORTS.fetch_add(1, Ordering::Relaxed));
+    let store = DeviceStore::open(dynamic(devices))?;
+    let pool = Pool::open(Arc::new(store), env, false)?;
+    pool.claim("here")?;
+    Ok(pool)
+}
+
+/// Devices that are imported by themselves, changed and exported, some times.
+fn go_on_with(devices: &[Arc<FaultDevice>], times: usize) {
+    for _ in 0..times {
+        let pool = imported(devices).unwrap();
+        resilver(&pool);
+        pool.record(&origin()).unwrap();
+        pool.export().unwrap();
+    }
+}
+
+#[test]
+fn a_spare_that_was_let_go_while_it_was_away_is_a_spare_when_it_comes_back() {
+    for imports_without_it in [1, 4] {
+        let devices = fault_devices(3, &FaultClock::new());
+        let pool = spare_has_stepped_in(&devices);
+        pool.export().unwrap();
+        drop(pool);
+        go_on_with(&devices[..2], imports_without_it);
+        let superblocks = |device: &FaultDevice| {
+            let bytes = device.to_bytes();
+            let blocks = bytes.chunks_exact(4096);
+            blocks
+                .filter(|block| block.starts_with(b"SR-SUPER"))
+                .count()
+        };
+        assert!(superblocks(&devices[2]) > 0);
+        let pool = imported(&devices).unwrap();
+        assert_eq!(states(&pool), [Online, Online, DeviceState::Spare]);
+        assert_eq!(superblocks(&devices[2]), 0, "it has nothing of the pool's");
+        pool.export().unwrap();
+        drop(pool);
+        go_on_with(&devices, 3);
+        let pool = imported(&[0, 2].map(|i| Arc::clone(&devices[i]))).unwrap();
+        assert!(pool.use_spares().unwrap());
+        resilver(&pool);
+        assert_eq!(states(&pool), [Online, Missing, Online]);
+    }
+}
+
+#[test]
+fn a_spare_that_went_another_way_while_it_held_everything_is_refused() {
+    let devices = fault_devices(3, &FaultClock::new());
+    let pool = spare_has_stepped_in(&devices);
+    resilver(&pool);
+    assert_eq!(states(&pool), [Online, Missing, Online]);
+    pool.export().unwrap();
+    drop(pool);
+    go_on_with(&devices[2..], 1);
+    go_on_with(&devices[..2], 6);
+    let together = imported(&devices).map(|_| ());
+    assert!(
+        matches!(together, Err(Error::OtherHistory { .. })),
+        "{together:?}"
+    );
 }
 
 #[test]
