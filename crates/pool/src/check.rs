@@ -106,6 +106,7 @@ impl Pool {
             pool: self,
             claims: HashMap::new(),
             units,
+            left: 2 * self.shared.disk.units(),
             report: CheckReport::default(),
         };
         check.pool_records();
@@ -120,6 +121,9 @@ struct Check<'a> {
     pool: &'a Pool,
     claims: HashMap<SegmentId, Bitmap>,
     units: u32,
+    /// How many records and nodes are visited yet: as many as there can be, and as many again, so that what
+    /// is used twice is found.
+    left: u64,
     report: CheckReport,
 }
 
@@ -166,8 +170,10 @@ impl Check<'_> {
         (from, min_birth): (u64, u64),
         mut each: impl FnMut(&mut Self, &RecordPtr) -> Result<()>,
     ) {
-        let pool = self.pool;
-        let visited = walk::visit::<()>(&pool.shared.disk, root, from, min_birth, &mut |visit| {
+        let disk = &self.pool.shared.disk;
+        let mut left = self.left;
+        let slots = (from, min_birth);
+        let visited = walk::visit_within::<()>(disk, root, slots, &mut left, &mut |visit| {
             match visit {
                 Visit::Node(_, ptr) => {
                     self.report.nodes += 1;
@@ -181,6 +187,7 @@ impl Check<'_> {
             }
             Ok(ControlFlow::Continue(()))
         });
+        self.left = left;
         if let Err(error) = visited {
             self.report.find(Finding::Unreadable {
                 what: what.into(),
@@ -249,14 +256,9 @@ impl Check<'_> {
         };
         // What is listed, less what died.
         let mut listed: HashMap<(u64, DeadEntry), i64> = HashMap::new();
-        for (snapshot, sublist) in deadlist::sublists(disk, &entry.deadlist)? {
-            walk::each_record(disk, &sublist.root, &mut |_, chunk| {
-                for dead in deadlist::decode_chunk(&disk.clear_record(chunk)?)? {
-                    *listed.entry((snapshot, dead)).or_default() += 1;
-                }
-                Ok(())
-            })?;
-        }
+        deadlist::each_dead(disk, &entry.deadlist, &mut |snapshot, dead| {
+            *listed.entry((snapshot, dead)).or_default() += 1;
+        })?;
         let oldest = |birth| {
             let mut line = line.iter().rev();
             let oldest = line.find(|snapshot| snapshot.created_txg >= birth);

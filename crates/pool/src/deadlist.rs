@@ -262,6 +262,26 @@ pub(crate) fn sublists(disk: &Disk, root: &RecordPtr) -> Result<Vec<(u64, Sublis
     Ok(all)
 }
 
+/// Shows every record of a deadlist, with the id of the snapshot that it is kept for.
+pub(crate) fn each_dead(
+    disk: &Disk,
+    root: &RecordPtr,
+    each: &mut dyn FnMut(u64, DeadEntry),
+) -> Result<()> {
+    // Chunks and what they list have places of their own.
+    let mut left = disk.units();
+    for (snapshot, sublist) in sublists(disk, root)? {
+        walk::each_record(disk, &sublist.root, &mut |_, chunk| {
+            let chunk = decode_chunk(&disk.clear_record(chunk)?)?;
+            let count = 1 + chunk.len() as u64;
+            left = left.checked_sub(count).ok_or_else(walk::too_many)?;
+            chunk.into_iter().for_each(|dead| each(snapshot, dead));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Frees the records and nodes that a deadlist itself consists of, and returns its sublists, whose
 /// chunks stay.
 pub(crate) fn dissolve(commit: &Commit<'_>, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {

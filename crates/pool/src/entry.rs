@@ -227,7 +227,7 @@ fn decode_props(r: &mut Reader<'_>) -> Option<BTreeMap<String, String>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn sample() -> Entry {

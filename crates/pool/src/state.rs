@@ -113,12 +113,23 @@ impl State {
                     entry.id
                 )));
             }
+            if entry.is_snapshot() && !self.is_in_line(entry) {
+                let what = format!("snapshot {} is in no line", entry.id);
+                return Err(inconsistent(what));
+            }
             if before == 0 && !self.origin_fits(entry) {
                 let what = format!("entry {} is no clone of its origin", entry.id);
                 return Err(inconsistent(what));
             }
         }
         Ok(())
+    }
+
+    /// Whether a snapshot is the one before its successor. If it were not, destroying it would put the
+    /// successor into another line, or make a line that goes round.
+    fn is_in_line(&self, snapshot: &Entry) -> bool {
+        let next = self.get(snapshot.next);
+        snapshot.created_txg <= self.txg && next.is_some_and(|next| next.prev_snap == snapshot.id)
     }
 
     /// Whether the first of a line goes on where its dataset was cloned from. So lines end: each
@@ -363,4 +374,87 @@ fn name_key(entry: &Entry) -> (u64, String) {
 
 fn inconsistent(detail: String) -> Error {
     Error::inconsistent("dataset table", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The root dataset with snapshots 2 to 4, as a table on disk would have them, and another dataset.
+    fn table() -> Vec<Entry> {
+        let blank = Entry {
+            parent: 0,
+            name: String::new(),
+            prev_snap: 0,
+            prev_snap_txg: 0,
+            next: 0,
+            origin: 0,
+            ..crate::entry::tests::sample()
+        };
+        let snapshot = |id: u64, prev_snap, next| Entry {
+            id,
+            parent: 1,
+            name: format!("s{id}"),
+            kind: DatasetKind::Snapshot,
+            created_txg: id * 10,
+            prev_snap,
+            prev_snap_txg: prev_snap * 10,
+            next,
+            ..blank.clone()
+        };
+        let top = Entry {
+            id: 1,
+            prev_snap: 4,
+            prev_snap_txg: 40,
+            ..blank.clone()
+        };
+        let other = Entry {
+            id: 5,
+            parent: 1,
+            name: "other".into(),
+            ..blank.clone()
+        };
+        let snapshots = [snapshot(2, 0, 3), snapshot(3, 2, 4), snapshot(4, 3, 1)];
+        [top].into_iter().chain(snapshots).chain([other]).collect()
+    }
+
+    fn check(table: Vec<Entry>) -> Result<()> {
+        let mut state = State::new(PoolRoot::new("tank", 1, 1), 50, Config::default());
+        for entry in table {
+            state.index(Arc::new(entry))?;
+        }
+        state.check()
+    }
+
+    #[test]
+    fn lines_that_go_round_or_nowhere_are_refused() {
+        check(table()).unwrap();
+        type Change = fn(&mut [Entry]);
+        let hostile: [(&str, Change); 11] = [
+            ("it is before itself", |t| t[2].prev_snap = 3),
+            ("it comes after itself", |t| t[3].next = 4),
+            ("two are before each other", |t| t[1].prev_snap = 3),
+            ("it is in a line from which nothing leads to it", |t| {
+                (t[0].prev_snap, t[0].prev_snap_txg) = (3, 30);
+                t[2].next = 1;
+                t[3].next = 3;
+            }),
+            ("it hangs on what is not there", |t| t[3].next = 9),
+            ("it is before another dataset", |t| t[3].next = 5),
+            ("it is older than the one before it", |t| {
+                t[2].created_txg = 5
+            }),
+            ("it was made after the last commit", |t| {
+                (t[3].created_txg, t[0].prev_snap_txg) = (51, 51);
+            }),
+            ("it is cloned of its own snapshot", |t| t[0].origin = 4),
+            ("it is below itself", |t| t[4].parent = 5),
+            ("it is below a snapshot", |t| t[4].parent = 2),
+        ];
+        for (what, change) in hostile {
+            let mut table = table();
+            change(&mut table);
+            assert!(check(table).is_err(), "{what}");
+        }
+    }
 }

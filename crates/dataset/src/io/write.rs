@@ -245,6 +245,10 @@ impl Files {
         };
         let slot = extent.slot_of(record);
         let ptr = self.open.get(ArrayKind::Data, slot)?;
+        // One that is replaced as a whole is never read, so that nothing else notices.
+        if ptr.identity.logical_size() > pool::RECORD_MAX {
+            return Err(self.damaged(format!("the pointer to a record of inode {ino}")));
+        }
         let len = ptr.identity.logical_size() as usize;
         Ok((len, (len > 0).then_some((slot, ptr))))
     }

@@ -192,10 +192,10 @@ impl Tree {
             };
             state.header_dirty = true;
         }
-        let evictions = state.evictions;
+        let pages = state.pages_made();
         for (key, value) in changes {
-            // Where a page was freed, only a tree that is damaged leads to it still.
-            if state.evictions != evictions && (Reader { state: &state }).leaf(&key).is_err() {
+            // Only in a tree that is damaged does anything lead to a page that was freed, or that is new.
+            if state.pages_made() != pages && (Reader { state: &state }).leaf(&key).is_err() {
                 return Err(vfs::Error::Io.into());
             }
             match value {
@@ -290,6 +290,11 @@ pub(crate) enum Attempt<T> {
 }
 
 impl State {
+    /// Changes with each page that is added or freed.
+    fn pages_made(&self) -> (u64, u64) {
+        (self.evictions, self.header.next_page)
+    }
+
     fn page(&self, slot: u64) -> Step<&Page> {
         let resident = self.pages.get(&slot).ok_or(Stop::Miss(slot))?;
         if !resident.used.load(Ordering::Relaxed) {

@@ -273,3 +273,40 @@ fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
         assert!(scan.is_err(), "case {n}");
     }
 }
+
+#[test]
+fn a_new_page_in_the_place_of_another_makes_no_circle() {
+    let long = |n: u64| [&n.to_be_bytes()[..], &[b'k'; 400]].concat();
+    let shelf = Shelf::default();
+    let tree = Tree::create(Header::new([0; 32]), 10_000);
+    // Little is missing until the root is full.
+    for n in 0..1150 {
+        shelf.write(&tree, |w| w.put(long(2 * n), vec![0; 100]));
+    }
+    shelf.commit(&tree);
+    let mut refused = 0;
+    for next_page in 2..tree.header().next_page {
+        let header = Header {
+            next_page,
+            ..tree.header()
+        };
+        let hostile = Tree::open(header, 10_000);
+        let mut operation = |w: &mut Writer<'_>| {
+            (0..2300).for_each(|n| w.put(long(n), vec![1; 100]));
+            Ok(())
+        };
+        loop {
+            match hostile.try_write(1, &mut operation, &|_, _| {}) {
+                Ok(Attempt::Miss { slot, evictions }) => {
+                    hostile.fetch(&shelf, slot, evictions).unwrap();
+                }
+                Ok(Attempt::Done { .. }) => break,
+                Err(_) => {
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+    }
+    assert!(refused > 0, "the root was never put below itself");
+}

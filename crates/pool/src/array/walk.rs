@@ -54,13 +54,22 @@ pub(crate) fn visit<B>(
     min_birth: u64,
     visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
 ) -> Result<ControlFlow<B>> {
-    check_root(root)?;
-    let mut left = disk.units();
-    descend(disk, root, 0, (from, min_birth), &mut left, visitor)
+    visit_within(disk, root, (from, min_birth), &mut disk.units(), visitor)
 }
 
-/// `left` counts what is visited: each node and record has its own place, so that there are no more
-/// of them than units, unless somebody made a tree in which many ways lead to the same node.
+/// The same, where `left` counts what is visited: each node and record has its own place, so that there
+/// are no more of them than units, unless somebody made trees in which many ways lead to the same node.
+pub(crate) fn visit_within<B>(
+    disk: &Disk,
+    root: &RecordPtr,
+    (from, min_birth): (u64, u64),
+    left: &mut u64,
+    visitor: &mut dyn FnMut(Visit<'_>) -> Result<ControlFlow<B>>,
+) -> Result<ControlFlow<B>> {
+    check_root(root)?;
+    descend(disk, root, 0, (from, min_birth), left, visitor)
+}
+
 fn descend<B>(
     disk: &Disk,
     ptr: &RecordPtr,
@@ -89,7 +98,7 @@ fn descend<B>(
     visitor(Visit::Node(first, ptr))
 }
 
-fn too_many() -> Error {
+pub(crate) fn too_many() -> Error {
     let detail = "it has more nodes and records than the pool has room for";
     Error::inconsistent("tree of nodes", detail)
 }
