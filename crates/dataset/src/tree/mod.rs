@@ -177,8 +177,11 @@ impl Tree {
             header, changes, ..
         } = writer;
         for key in changes.keys() {
-            if let Err(Stop::Miss(slot)) = (Reader { state: &state }).leaf(key) {
-                return miss(slot, state.evictions);
+            match (Reader { state: &state }).leaf(key) {
+                Ok(_) => {}
+                Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
+                // What was never read may lie below pages that lead in circles.
+                Err(Stop::Fail(error)) => return Err(error.into()),
             }
         }
         note(&header, &changes);

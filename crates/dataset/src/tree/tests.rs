@@ -271,6 +271,22 @@ fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
         let tree = Tree::open(Header::new([0; 32]), 100);
         let scan = tree.read(&shelf, |r| r.scan(b"", &mut |_, _| true));
         assert!(scan.is_err(), "case {n}");
+        // Nor is anything written there, though nothing was read.
+        let mut operation = |w: &mut Writer<'_>| {
+            w.put(b"kkkk".to_vec(), b"value".to_vec());
+            w.put(Vec::new(), b"value".to_vec());
+            Ok(())
+        };
+        let tree = Tree::open(Header::new([0; 32]), 100);
+        let written = loop {
+            match tree.try_write(1, &mut operation, &|_, _| {}) {
+                Ok(Attempt::Miss { slot, evictions }) => {
+                    tree.fetch(&shelf, slot, evictions).unwrap();
+                }
+                done => break done,
+            }
+        };
+        assert!(written.is_err(), "case {n}");
     }
 }
 
