@@ -85,13 +85,31 @@ impl<'a> Replier<'a> {
 /// Has the kernel write back what it has of `len` bytes of a file, or all of it if that is 0, and
 /// forget it.
 pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, len: u64) {
-    let body = abi::NotifyInvalInodeOut {
-        ino,
-        off: offset.cast_signed(),
-        len: len.cast_signed(),
-    };
+    notify(
+        device,
+        &abi::NotifyInvalInodeOut {
+            ino,
+            off: offset.cast_signed(),
+            len: len.cast_signed(),
+        },
+    );
+}
+
+/// Has the kernel forget the attributes of an inode, and nothing of its contents.
+pub(crate) fn notify_attributes(device: BorrowedFd<'_>, ino: u64) {
+    notify(
+        device,
+        &abi::NotifyInvalInodeOut {
+            ino,
+            off: -1,
+            len: 0,
+        },
+    );
+}
+
+fn notify(device: BorrowedFd<'_>, body: &abi::NotifyInvalInodeOut) {
     let header = OutHeader {
-        len: (size_of::<OutHeader>() + size_of_val(&body)) as u32,
+        len: (size_of::<OutHeader>() + size_of_val(body)) as u32,
         error: abi::NOTIFY_INVAL_INODE,
         // No request has this number, which is what makes it a notification.
         unique: 0,
@@ -101,6 +119,6 @@ pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, 
         IoSlice::new(body.as_bytes()),
     ];
     if let Err(error) = rustix::io::retry_on_intr(|| rustix::io::writev(device, &slices)) {
-        tracing::debug!(ino, %error, "not written back or forgotten");
+        tracing::debug!(ino = body.ino, %error, "not written back or forgotten");
     }
 }

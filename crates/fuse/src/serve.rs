@@ -1,6 +1,6 @@
 //! One request, one call of the file system.
 
-use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, Seek, SetXattr};
+use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, Seek, SetAttr, SetXattr};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{self, fopen};
@@ -16,6 +16,9 @@ pub(crate) enum Answer {
     Output,
     /// The same, and the kernel is not to keep what it was told about the contents of the inode.
     Unkept,
+    /// The same, and the kernel is not to keep the attributes of this inode: it would not ask for the mode,
+    /// and let a program run with privileges that it has lost.
+    Privileges(Ino),
     /// Contents of a file, up to so many bytes.
     Pieces(ReadPieces, usize),
     /// Nobody waits, or the answer comes from elsewhere.
@@ -133,8 +136,13 @@ impl Server<'_> {
                 flags,
                 data,
             } => {
-                fs.write(ino, offset, data, flags & abi::WRITE_KILL_SUIDGID != 0)?;
+                let kill_suidgid = flags & abi::WRITE_KILL_SUIDGID != 0;
+                let loses = kill_suidgid && has_suidgid(&fs.getattr(ino)?);
+                fs.write(ino, offset, data, kill_suidgid)?;
                 put_written(out, data.len() as u64);
+                if loses {
+                    return Ok(Answer::Privileges(ino));
+                }
             }
             Op::Fsync { datasync } => fs.fsync(ino, datasync)?,
             Op::Syncfs => fs.sync()?,
@@ -168,7 +176,11 @@ impl Server<'_> {
             Op::Removexattr { name } => fs.removexattr(ino, name)?,
             Op::Fallocate(ref args) => {
                 let mode = convert::fallocate(args.mode).ok_or(Errno::NOT_SUPPORTED)?;
+                let loses = self.kill_suidgid(&caller, ino)?;
                 fs.fallocate(ino, args.offset, args.length, mode)?;
+                if loses {
+                    return Ok(Answer::Privileges(ino));
+                }
             }
             Op::Lseek { offset, whence } => {
                 let what = convert::seek(whence).ok_or(Errno::INVALID)?;
@@ -188,7 +200,12 @@ impl Server<'_> {
                 put(out, &abi::LseekOut { offset: found? });
             }
             Op::CopyFileRange { ref args, wide } => {
+                let to = args.nodeid_out;
+                let loses = self.kill_suidgid(&caller, to)?;
                 self.copy_range(ino, args, wide, out)?;
+                if loses {
+                    return Ok(Answer::Privileges(to));
+                }
             }
             // Files and directories that were opened by being created are released.
             Op::Release | Op::Destroy => {}
@@ -241,6 +258,27 @@ impl Server<'_> {
         convert::entry(found, self.valid(parent), self.valid(found.ino))
     }
 
+    /// Takes set-user-ID and set-group-ID bits from a file that someone unprivileged is about to change, in a
+    /// way that the kernel leaves this to us without a word. Whether there were any.
+    fn kill_suidgid(&self, caller: &Caller, ino: Ino) -> Result<bool> {
+        // What the kernel goes by, the capability to set these bits, it does not tell.
+        if caller.uid == 0 {
+            return Ok(false);
+        }
+        let attr = self.fs.getattr(ino)?;
+        if !has_suidgid(&attr) {
+            return Ok(false);
+        }
+        let is_in_group = caller.gid == attr.gid && attr.mode & 0o010 == 0;
+        let lost = if is_in_group { 0o4000 } else { 0o6000 };
+        let set = SetAttr {
+            mode: Some(attr.mode & !lost),
+            ..SetAttr::default()
+        };
+        self.fs.setattr(caller, ino, &set)?;
+        Ok(true)
+    }
+
     fn copy_range(
         &self,
         from: u64,
@@ -272,6 +310,11 @@ impl Server<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether whoever runs a file does so with the rights of its owner or group.
+fn has_suidgid(attr: &Attr) -> bool {
+    attr.kind == Kind::File && attr.mode & 0o6000 != 0
 }
 
 fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, value: &T) {

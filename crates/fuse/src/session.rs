@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::follow::Follower;
 use crate::handshake::Agreed;
 use crate::options::Options;
-use crate::reply::{Replier, notify_inval_inode};
+use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{self, Search, Searcher};
 use crate::serve::{Answer, Errno, Server};
@@ -353,6 +353,10 @@ impl Seat {
                 // there is nothing to be written back, so this asks nothing of us.
                 let device = self.device.as_fd();
                 notify_inval_inode(device, request.header.nodeid, 0, 0);
+                replier.bytes(out);
+            }
+            Ok(Ok(Answer::Privileges(ino))) => {
+                notify_attributes(self.device.as_fd(), ino);
                 replier.bytes(out);
             }
             Ok(Ok(Answer::Pieces(pieces, max))) => replier.pieces(&pieces, max),

@@ -125,6 +125,46 @@ fn writing_clears_set_user_id_for_the_unprivileged() {
     }
 }
 
+/// Ways of changing a file as someone unprivileged, in Python, where `f` is its descriptor.
+const CHANGES: [&str; 4] = [
+    "os.pwrite(f, b'\\x7f', 0)",
+    "os.posix_fallocate(f, 1 << 20, 4096)",
+    "os.copy_file_range(os.open(os.environ['F'] + '.source', 0), f, 4, 0, 0)",
+    "import mmap; m = mmap.mmap(-1, 4096); os.preadv(os.open(os.environ['F'], 0), [m], 0); \
+     os.pwritev(os.open(os.environ['F'], os.O_RDWR | os.O_DIRECT), [m], 0)",
+];
+
+#[test]
+fn whatever_changes_a_program_takes_its_privileges() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mounted = mounted_or_skip!(&Options {
+        allow_other: true,
+        ..Options::default()
+    });
+    set_mode(mounted.dir.path(), 0o777);
+    let path = mounted.path("id");
+    let nobody = |command: &mut Command| {
+        let command = command.env("F", &path).current_dir("/");
+        let output = command.uid(NOBODY).gid(NOBODY).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let who = || nobody(Command::new(&path).arg("-u"));
+    fs::write(mounted.path("id.source"), b"\x7fELF").unwrap();
+    for change in CHANGES {
+        fs::write(&path, fs::read("/usr/bin/id").unwrap()).unwrap();
+        set_mode(&path, 0o6777);
+        assert_eq!(who(), "0\n");
+        let script = format!("import os; f = os.open(os.environ['F'], os.O_RDWR); {change}");
+        nobody(Command::new("python3").arg("-c").arg(script));
+        // Before anybody has asked for the attributes.
+        assert_eq!(who(), format!("{NOBODY}\n"), "{change}");
+        assert_eq!(mode(&path), 0o777, "{change}");
+    }
+}
+
 #[test]
 fn permissions_are_checked() {
     if !rustix::process::geteuid().is_root() {
