@@ -5,6 +5,10 @@
 //! likes, may gather writes if asked to, and need not say when files are opened and closed. What would bring
 //! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel. Where the file system
 //! says otherwise (`is_volatile`), each answer says so.
+//!
+//! Left out too is asynchronous direct I/O (`ASYNC_DIO`): the kernel drops what it has of a file before such a
+//! write, and not once more after it, so that a buffered read in between leaves old contents in its cache
+//! for good.
 
 use std::os::fd::BorrowedFd;
 
@@ -106,7 +110,6 @@ fn wanted(options: &Options) -> u64 {
         | init::DONT_MASK
         | init::DO_READDIRPLUS
         | init::READDIRPLUS_AUTO
-        | init::ASYNC_DIO
         | init::NO_OPEN_SUPPORT
         | init::NO_OPENDIR_SUPPORT
         | init::PARALLEL_DIROPS
