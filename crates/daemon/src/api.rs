@@ -12,11 +12,22 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, GenerationRow, HistoryRow, HoldRow,
-    ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow, PointerRow,
-    PoolIo, PoolReport, PropertyRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow,
-    Survivor, Value,
+    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow, HistoryRow,
+    HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow,
+    PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, ScrubRow, ShredReport, SlotRow,
+    Source, SuperblockRow, Survivor, Value,
 };
+
+/// Every feature of pools that this program knows.
+pub fn known_features() -> Vec<FeatureRow> {
+    let features = pool::FEATURES.iter();
+    features
+        .map(|feature| FeatureRow::new(feature, false))
+        .collect()
+}
+
+/// The newest format of pools; the first is 1.
+pub const FORMAT_VERSION: u32 = store::layout::FORMAT_VERSION;
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
 pub const API_VERSION: u32 = 3;
@@ -118,6 +129,11 @@ pub enum Command {
         pool: String,
         /// Stop it instead.
         stop: bool,
+    },
+    /// What pools have that not every program knows; of all if none is named.
+    PoolFeatures {
+        /// Their names.
+        pools: Vec<String>,
     },
     /// What was done to a pool.
     PoolHistory {
@@ -629,6 +645,8 @@ pub enum Reply {
     Importable(Vec<ImportablePool>),
     /// What is mounted.
     Mounts(Vec<MountRow>),
+    /// What pools have that not every program knows.
+    Features(Vec<PoolFeatures>),
     /// The history.
     History(Vec<HistoryRow>),
     /// Tags on snapshots.

@@ -6,8 +6,8 @@ use cipher::Suite;
 use pool::{Listed, ScrubPhase, ScrubStatus};
 
 use crate::api::{
-    DatasetRow, Failure, HistoryRow, KeyRow, MountRow, PoolReport, PropertyRow, ScrubRow, Source,
-    Value,
+    DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
+    PoolReport, PropertyRow, ScrubRow, Source, Value,
 };
 use crate::failure::Result;
 use crate::health;
@@ -109,6 +109,21 @@ impl Daemon {
             [] => Ok(self.pools()),
             names => names.iter().map(|name| self.pool(name)).collect(),
         }
+    }
+
+    pub(crate) fn features(&self, names: &[String]) -> Result<Vec<PoolFeatures>> {
+        let of_one = |imported: &Arc<Imported>| {
+            let features = imported.pool.features().into_iter();
+            PoolFeatures {
+                name: imported.pool.name(),
+                // Whatever is imported: there has only been one.
+                format: FORMAT_VERSION,
+                features: features
+                    .map(|(feature, active)| FeatureRow::new(feature, active))
+                    .collect(),
+            }
+        };
+        Ok(self.pools_named(names)?.iter().map(of_one).collect())
     }
 
     pub(crate) fn history(&self, name: &str, internal: bool) -> Result<Vec<HistoryRow>> {

@@ -184,6 +184,7 @@ impl Daemon {
             Command::PoolIo { pools } => self.pool_io(&pools).map(Reply::Io),
             Command::PoolSync { pools } => self.sync(&pools).map(done),
             Command::PoolScrub { pool, stop } => self.scrub(&pool, stop, context).map(done),
+            Command::PoolFeatures { pools } => self.features(&pools).map(Reply::Features),
             Command::PoolHistory { pool, internal } => {
                 self.history(&pool, internal).map(Reply::History)
             }

@@ -24,6 +24,7 @@ mod entry;
 mod env;
 mod error;
 mod faults;
+mod features;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod history;
@@ -60,6 +61,7 @@ pub use devices::DeviceInfo;
 pub use entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
 pub use env::Env;
 pub use error::{Error, Result};
+pub use features::{FEATURES, Feature};
 pub use history::HistoryLine;
 pub use holds::Hold as SnapshotHold;
 pub use info::{Listed, SpaceInfo, Superblock};

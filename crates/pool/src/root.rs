@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::config::NO_GROUP;
 use crate::error::{Error, Result};
+use crate::features::FEATURES_KNOWN;
 use crate::layout::{RecordPtr, SLOT_LIMIT};
 
 /// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
@@ -29,15 +30,6 @@ pub(crate) const FEATURE_ROTATED: u64 = 32;
 
 /// Snapshots may have clones and holds. Set with the first, and never taken back.
 pub(crate) const FEATURE_CLONES: u64 = 64;
-
-/// The features that a pool may require and this program knows.
-pub(crate) const FEATURES_KNOWN: u64 = FEATURE_SCATTERED
-    | FEATURE_LOG
-    | FEATURE_QUICK_LOG
-    | FEATURE_REDUNDANT
-    | FEATURE_PARITY
-    | FEATURE_ROTATED
-    | FEATURE_CLONES;
 
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;

@@ -29,7 +29,7 @@ pub(crate) use key::{
 pub(crate) use mount::{Mount, MountOption, Unmount};
 pub(crate) use pool::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
-    PoolList, PoolScrub, PoolStatus,
+    PoolList, PoolScrub, PoolStatus, PoolUpgrade,
 };
 pub(crate) use service::{
     Anchor, AnchorCommand, Completion, Daemon, DaemonCommand, Inspect, Manual, Shell,

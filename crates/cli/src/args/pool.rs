@@ -41,6 +41,7 @@ pub(crate) enum Pool {
     Remove(PoolRemove),
     Clear(PoolClear),
     History(PoolHistory),
+    Upgrade(PoolUpgrade),
     Destroy(PoolDestroy),
 }
 
@@ -402,6 +403,45 @@ pub(crate) struct PoolHistory {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
+}
+
+/// Show which formats and features pools have, and bring them up to date
+///
+/// A pool has a format and features; a program that does not know one of them refuses to import the pool. A
+/// feature is switched on by its first use, and there is nothing to enable: as long as nobody uses what is
+/// new, a pool stays open to older programs. So this command changes nothing so far. It shows what each
+/// pool has, which version of this program it needs at least, and what would switch the rest on.
+///
+/// Without a name, shows the pools that are imported and the features that they do not use. A feature stays
+/// when what used it is gone.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Which programs can import the pools, and what the pools do not use:
+    strongroom pool upgrade
+
+  Whether anything is to be done for one, and what would keep older programs away from it:
+    strongroom pool upgrade tank
+
+  What this program knows:
+    strongroom pool upgrade -v
+
+JSON
+  Of pools: [{\"name\", \"format\", \"features\": [{\"name\", \"active\", \"since\", \"what\", \"begins\"}, ...]}, ...];
+  with -v: {\"formats\": [{\"format\", \"since\"}, ...], \"features\": [...]}.
+
+EXIT CODES
+  3 if there is no such pool.")]
+pub(crate) struct PoolUpgrade {
+    /// Show the formats and features that this program knows; needs no daemon
+    #[arg(short, conflicts_with_all = ["all", "pools"])]
+    pub(crate) verbose: bool,
+    /// Upgrade all pools
+    #[arg(short, conflicts_with = "pools")]
+    pub(crate) all: bool,
+    /// The pools to upgrade
+    #[arg(value_name = "POOL")]
+    pub(crate) pools: Vec<String>,
 }
 
 /// Destroy a pool with everything in it

@@ -21,6 +21,7 @@ mod select;
 mod service;
 mod shred;
 mod status;
+mod upgrade;
 
 use daemon::api::{Failure, Reply};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
 
-use super::{Outcome, Result, call_quiet, devices, iostat, repeat, scrub, status};
+use super::{Outcome, Result, call_quiet, devices, iostat, repeat, scrub, status, upgrade};
 use crate::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
 };
@@ -33,6 +33,7 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
         | Pool::Clear(_)) => devices::run(args, session),
         Pool::Sync(args) => call_quiet(session, Command::PoolSync { pools: args.pools }),
         Pool::History(args) => history(args, session),
+        Pool::Upgrade(args) => upgrade::run(args, session),
         Pool::Destroy(args) => destroy(args, session),
     }
 }

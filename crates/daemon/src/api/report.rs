@@ -205,6 +205,45 @@ pub struct ImportablePool {
     pub missing: Vec<String>,
 }
 
+/// What a pool has that not every program knows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolFeatures {
+    /// The pool.
+    pub name: String,
+    /// The version of its format.
+    pub format: u32,
+    /// All features that the daemon knows.
+    pub features: Vec<FeatureRow>,
+}
+
+/// A feature of pools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FeatureRow {
+    /// What it is called.
+    pub name: String,
+    /// Whether the pool has it, so that only programs which know it can import the pool.
+    pub active: bool,
+    /// The first version of this program that knows it.
+    pub since: String,
+    /// What a pool that has it may hold.
+    pub what: String,
+    /// What switches it on.
+    pub begins: String,
+}
+
+impl FeatureRow {
+    /// A feature of a pool that has it or has not.
+    pub fn new(feature: &pool::Feature, active: bool) -> FeatureRow {
+        FeatureRow {
+            name: feature.name.into(),
+            active,
+            since: feature.since.into(),
+            what: feature.what.into(),
+            begins: feature.begins.into(),
+        }
+    }
+}
+
 /// Something that is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MountRow {

@@ -1,0 +1,114 @@
+//! What pools can have that not every program knows. A feature is switched on by its first use, in the
+//! commit that uses it first, and never taken back; so a pool is open to every program that knows what is
+//! in it, and nobody has to enable anything.
+
+use crate::pool::Pool;
+use crate::root::{
+    FEATURE_CLONES, FEATURE_LOG, FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_REDUNDANT,
+    FEATURE_ROTATED, FEATURE_SCATTERED,
+};
+
+/// Something that a program has to know to import a pool which has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its bit in the superblock.
+    pub(crate) bit: u64,
+    /// The first version of this program that knows it.
+    pub since: &'static str,
+    /// What a pool that has it may hold.
+    pub what: &'static str,
+    /// What switches it on.
+    pub begins: &'static str,
+}
+
+/// All that this program knows, by their bits.
+pub const FEATURES: &[Feature] = &[
+    Feature {
+        name: "scattered",
+        bit: FEATURE_SCATTERED,
+        since: "0.1.0",
+        what: "records in pieces",
+        begins: "a record for which no free place is long enough",
+    },
+    Feature {
+        name: "logs",
+        bit: FEATURE_LOG,
+        since: "0.1.0",
+        what: "intent logs, which make fsync fast",
+        begins: "fsync, twice in a short time",
+    },
+    Feature {
+        name: "redundant",
+        bit: FEATURE_REDUNDANT,
+        since: "0.1.0",
+        what: "mirrors and spares, devices that were away",
+        begins: "mirror, raidz or spare in create or add; attach, replace",
+    },
+    Feature {
+        name: "parity",
+        bit: FEATURE_PARITY,
+        since: "0.1.0",
+        what: "groups with parity",
+        begins: "raidz in create or add",
+    },
+    Feature {
+        name: "rotated",
+        bit: FEATURE_ROTATED,
+        since: "0.1.0",
+        what: "several generations of data keys",
+        begins: "key rotate",
+    },
+    Feature {
+        name: "clones",
+        bit: FEATURE_CLONES,
+        since: "0.1.0",
+        what: "clones of snapshots, and holds",
+        begins: "clone, hold",
+    },
+    Feature {
+        name: "quick-logs",
+        bit: FEATURE_QUICK_LOG,
+        since: "0.1.0",
+        what: "entries of logs with a quicker checksum",
+        begins: "the same as logs",
+    },
+];
+
+/// The bits of all features.
+pub(crate) const FEATURES_KNOWN: u64 = {
+    let mut bits = 0;
+    let mut at = 0;
+    while at < FEATURES.len() {
+        bits |= FEATURES[at].bit;
+        at += 1;
+    }
+    bits
+};
+
+impl Pool {
+    /// Every known feature, and whether this pool has it.
+    pub fn features(&self) -> Vec<(&'static Feature, bool)> {
+        let active = self.shared.state.read().root.features_required.get();
+        let features = FEATURES.iter();
+        features
+            .map(|feature| (feature, active & feature.bit != 0))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_has_a_bit_of_its_own() {
+        let mut seen = 0;
+        for feature in FEATURES {
+            assert!(feature.bit.is_power_of_two() && seen < feature.bit);
+            seen |= feature.bit;
+        }
+        assert_eq!(seen, FEATURES_KNOWN);
+    }
+}
