@@ -1,0 +1,181 @@
+//! Pools with features that version 1 got after the first golden pool open, and hold what they held:
+//! `tests/golden_pools/features`. The script `make` there made them.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::*;
+
+/// A golden pool.
+struct Golden {
+    name: &'static str,
+    devices: &'static [&'static str],
+    /// The features that it has.
+    features: &'static [&'static str],
+    /// Its datasets, what they are mounted as, and the files in each with their sizes.
+    datasets: &'static [(&'static str, Files)],
+}
+
+type Files = &'static [(&'static str, usize)];
+
+const LOGGED: Files = &[
+    ("committed", 20000),
+    ("first", 9000),
+    ("in the log", 5000),
+    ("in the log too", 700),
+];
+
+const POOLS: [Golden; 5] = [
+    Golden {
+        name: "log",
+        devices: &["a"],
+        features: &["logs"],
+        datasets: &[("fs", LOGGED)],
+    },
+    Golden {
+        name: "quick-log",
+        devices: &["a"],
+        features: &["logs", "quick-logs"],
+        datasets: &[("fs", LOGGED)],
+    },
+    Golden {
+        name: "mirror",
+        devices: &["a", "b", "c"],
+        features: &["redundant"],
+        datasets: &[("fs", &[("both", 100_000), ("one", 100_000)])],
+    },
+    Golden {
+        name: "raidz",
+        devices: &["a", "b", "c"],
+        features: &["redundant", "parity"],
+        datasets: &[("fs", &[("large", 300_000), ("small", 3000)])],
+    },
+    Golden {
+        name: "keys",
+        devices: &["a"],
+        features: &["rotated", "clones"],
+        datasets: &[
+            ("fs", &[("first", 20000), ("second", 20000)]),
+            ("clone", &[("first", 20000), ("third", 20000)]),
+            ("rekeyed", &[("first", 20000), ("second", 20000)]),
+        ],
+    },
+];
+
+impl Golden {
+    /// Its devices as they were kept, in a directory of the test.
+    fn unpack(&self, place: &Place) -> PathBuf {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden_pools/features");
+        let to = place.path("devices");
+        fs::create_dir(&to).unwrap();
+        for device in self.devices {
+            let name = format!("{}.{device}", self.name);
+            let packed = fs::read(from.join(format!("{name}.zst"))).expect("a golden file");
+            let bytes = zstd::decode_all(packed.as_slice()).expect("Zstandard");
+            fs::write(to.join(name), bytes).unwrap();
+        }
+        to
+    }
+
+    fn mount(&self, place: &Place) {
+        for (dataset, _) in self.datasets {
+            if place.ok(&format!("get -H -o value encryption golden/{dataset}")) != "off\n" {
+                let key = place.arg("raw");
+                place.ok(&format!("key load -L file://{key} golden/{dataset}"));
+            }
+            let dir = place.arg(&format!("mnt/{dataset}"));
+            place.ok(&format!("mount golden/{dataset} {dir}"));
+        }
+    }
+
+    /// What is there is what was there.
+    fn assert_all_there(&self, place: &Place) {
+        for (dataset, files) in self.datasets {
+            let dir = place.path("mnt").join(dataset);
+            let entries = fs::read_dir(&dir).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            let expected: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, expected, "{} {dataset}", self.name);
+            for (name, size) in *files {
+                let found = fs::read(dir.join(name)).unwrap();
+                assert!(found == contents(name, *size), "{} {name}", self.name);
+            }
+        }
+    }
+
+    fn unmount(&self, place: &Place) {
+        for (dataset, _) in self.datasets {
+            place.ok(&format!("unmount golden/{dataset}"));
+        }
+    }
+
+    fn assert_features(&self, place: &Place) {
+        let json = place.ok("--json pool upgrade golden");
+        let pools: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let features = pools[0]["features"].as_array().unwrap().iter();
+        let active: Vec<&str> = features
+            .filter(|feature| feature["active"] == true)
+            .map(|feature| feature["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(active, self.features, "{}", self.name);
+    }
+}
+
+/// The name of a file, line after line.
+fn contents(name: &str, size: usize) -> Vec<u8> {
+    let line = format!("{name}\n");
+    line.bytes().cycle().take(size).collect()
+}
+
+fn assert_sound(place: &Place) {
+    place.ok("pool scrub -w golden");
+    let status = place.ok("pool status golden");
+    assert!(status.contains("with 0 errors"), "{status}");
+    let report = place.ok("inspect --check golden");
+    assert!(report.contains("belongs to exactly one thing"), "{report}");
+}
+
+#[test]
+fn pools_with_each_feature_open_and_hold_what_they_held() {
+    if !can_mount() {
+        return;
+    }
+    for golden in POOLS {
+        let place = Place::new();
+        fs::write(place.path("raw"), "0123456789abcdef0123456789abcdef").unwrap();
+        let devices = golden.unpack(&place);
+        // The daemon was killed before it could export the first two.
+        let import = format!("pool import -f -N -d {} golden", devices.display());
+        place.ok(&import);
+        golden.assert_features(&place);
+        golden.mount(&place);
+        golden.assert_all_there(&place);
+        if golden.features.contains(&"clones") {
+            place.fails("destroy -f golden/fs@one", BUSY);
+            assert!(place.ok("holds golden/fs@two").contains("kept too"));
+        }
+        assert_sound(&place);
+
+        // It can be written, and what was written is there after another import.
+        for (dataset, _) in golden.datasets {
+            let file = place.path("mnt").join(dataset).join("new");
+            fs::write(&file, contents("new", 50_000)).unwrap();
+        }
+        place.ok("snapshot -r golden@now");
+        golden.unmount(&place);
+        place.ok("pool export golden");
+        place.ok(&import);
+        golden.mount(&place);
+        for (dataset, _) in golden.datasets {
+            let file = place.path("mnt").join(dataset).join("new");
+            assert!(fs::read(&file).unwrap() == contents("new", 50_000));
+            fs::remove_file(&file).unwrap();
+        }
+        golden.assert_all_there(&place);
+        assert_sound(&place);
+    }
+}
