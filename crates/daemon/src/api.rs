@@ -14,8 +14,8 @@ pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow, HistoryRow,
     HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow,
-    PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, ScrubRow, ShredReport, SlotRow,
-    Source, SuperblockRow, Survivor, Value,
+    PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, ScrubRow,
+    ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value,
 };
 
 /// Every feature of pools that this program knows.
@@ -409,10 +409,48 @@ pub enum Command {
         /// What was kept.
         anchors: Vec<Anchor>,
     },
+    /// Who may do what to a dataset.
+    Permissions {
+        /// The dataset.
+        name: String,
+    },
+    /// Allow something, or allow it no longer.
+    ChangePermissions(PermissionChange),
     /// Whether the daemon runs, and with what.
     DaemonStatus,
     /// Unmount everything and end.
     DaemonStop,
+}
+
+/// What is to be allowed, to whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PermissionChange {
+    /// The dataset.
+    pub name: String,
+    /// Whether it is to be allowed no longer.
+    pub remove: bool,
+    /// Names or numbers; one, which does not matter, for everyone.
+    pub who: Vec<String>,
+    /// What they are names of; of users or else of groups if absent.
+    pub kind: Option<WhoKind>,
+    /// Which permissions; with `remove` all if there are none.
+    pub permissions: Vec<String>,
+    /// On the dataset itself.
+    pub local: bool,
+    /// On what is below it.
+    pub below: bool,
+}
+
+/// Whom something is allowed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhoKind {
+    /// A user.
+    User,
+    /// The members of a group.
+    Group,
+    /// Everybody on the machine.
+    Everyone,
 }
 
 /// What to do about the data keys of a dataset.
@@ -667,6 +705,8 @@ pub enum Reply {
     AnchorRows(Vec<AnchorRow>),
     /// An inspection.
     Inspection(Box<Inspection>),
+    /// Who may do what.
+    Permissions(Vec<PermissionRow>),
     /// The daemon.
     Daemon(DaemonReport),
 }

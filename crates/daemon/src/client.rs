@@ -116,7 +116,13 @@ impl Client {
             command,
         };
         let lost = |error| no_daemon(format!("the daemon went away: {error}"));
-        wire::send(&mut self.stream, &request).map_err(lost)?;
+        if let Err(error) = wire::send(&mut self.stream, &request) {
+            // Whoever may not be heard is told so before he is.
+            return match wire::receive(&mut self.stream) {
+                Ok(Answer::Failed(failure)) => Err(failure),
+                _ => Err(lost(error)),
+            };
+        }
         loop {
             match wire::receive(&mut self.stream).map_err(lost)? {
                 Answer::Done(reply) => return Ok(reply),

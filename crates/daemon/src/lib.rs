@@ -5,10 +5,12 @@
 
 mod anchor;
 pub mod api;
+mod authorize;
 mod candidates;
 pub mod client;
 mod clones;
 mod datasets;
+mod delegation;
 mod devices;
 pub mod digits;
 mod failure;

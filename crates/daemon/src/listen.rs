@@ -77,6 +77,23 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     })
 }
 
+/// Lets others than root connect, or no longer. Who they are is asked when they do. The usual directory is
+/// the daemon's own; another one is for whoever made it.
+pub(crate) fn open_to_others(socket: &Path, is_open: bool) -> std::io::Result<()> {
+    let (mode, dir_mode) = match is_open {
+        true => (0o666, 0o711),
+        false => (0o600, 0o700),
+    };
+    std::fs::set_permissions(socket, Permissions::from_mode(mode))?;
+    match socket.parent().filter(|dir| *dir == Path::new(RUN_DIR)) {
+        Some(dir) => std::fs::set_permissions(dir, Permissions::from_mode(dir_mode)),
+        None => Ok(()),
+    }
+}
+
+/// Where root's daemon listens.
+const RUN_DIR: &str = "/run/strongroom";
+
 /// Where metrics are served: `metrics.sock` beside `socket`. A socket for commands that has another
 /// name gives it to that for metrics, since there may be several in one directory.
 pub(crate) fn metrics_socket(socket: &Path) -> PathBuf {

@@ -251,6 +251,7 @@ impl Daemon {
             let mut admin = imported.lock()?;
             imported.export(&mut admin)?;
         }
+        self.open_to_delegates();
         added
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keys::Secret;
 use pool::{Origin, Reach};
@@ -21,6 +22,11 @@ use crate::state::Daemon;
 use crate::users::{Peer, host_name};
 use crate::wire;
 
+/// Who may have some things done says within this time what he wants,
+const DELEGATE_TIME: Duration = Duration::from_secs(10);
+/// in so many bytes.
+const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
+
 /// Who wants something done, and how to talk to them.
 pub(crate) struct Context<'a> {
     peer: Peer,
@@ -34,6 +40,8 @@ impl<'a> Context<'a> {
         let peer = Peer {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
+            groups: Vec::new(),
+            is_master: true,
             who: format!("daemon on {}", host_name()),
         };
         Context {
@@ -107,7 +115,11 @@ impl Daemon {
     fn handle(self: &Arc<Self>, stream: &mut UnixStream) -> Result<Outcome> {
         let peer = Peer::of(stream)?;
         let bad = |error| Failure::other(format!("the request cannot be understood: {error}"));
-        let request: Request = wire::receive(stream).map_err(bad)?;
+        let request: Request = match peer.is_master {
+            true => wire::receive(stream),
+            false => self.receive_from_delegate(&peer, stream)?,
+        }
+        .map_err(bad)?;
         if request.version != API_VERSION {
             return Err(Failure::other(format!(
                 "the daemon speaks version {API_VERSION} and this command version {}; \
@@ -116,6 +128,7 @@ impl Daemon {
             )));
         }
         tracing::info!(who = peer.who, command = request.typed, "command");
+        self.authorize(&peer, &request.command)?;
         let mut remote = Remote(stream);
         let mut context = Context {
             peer,
@@ -127,6 +140,30 @@ impl Daemon {
             return Ok(Outcome::Stop);
         }
         self.run(request.command, &mut context).map(Outcome::Reply)
+    }
+
+    /// Receives what somebody wants done who may have some things done, or nothing. He gets little time and
+    /// memory for it.
+    fn receive_from_delegate(
+        &self,
+        peer: &Peer,
+        stream: &mut UnixStream,
+    ) -> Result<std::io::Result<Request>> {
+        if !self.knows(peer) {
+            return Err(Failure::new(
+                FailureKind::Permission,
+                "only root, the user who runs the daemon, and those to whom something is allowed \
+                 ('strongroom allow') may use it",
+            ));
+        }
+        let unheard = |error| Failure::other(format!("the caller cannot be heard: {error}"));
+        stream
+            .set_read_timeout(Some(DELEGATE_TIME))
+            .map_err(unheard)?;
+        let request = wire::receive_up_to(stream, DELEGATE_REQUEST_MAX);
+        // He may be asked for a passphrase, and think.
+        stream.set_read_timeout(None).map_err(unheard)?;
+        Ok(request)
     }
 
     fn run(self: &Arc<Self>, command: Command, context: &mut Context<'_>) -> Result<Reply> {
@@ -328,6 +365,10 @@ impl Daemon {
             Command::AnchorVerify { anchors } => {
                 self.check_anchors(&anchors).map(Reply::AnchorRows)
             }
+            Command::Permissions { name } => self.permissions(&name).map(Reply::Permissions),
+            Command::ChangePermissions(change) => {
+                self.change_permissions(&change, context).map(done)
+            }
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => self.run_keys(other, context),
         }
@@ -409,7 +450,7 @@ impl Daemon {
 }
 
 /// What is destroyed besides what is named.
-fn reach(recursive: bool, clones: bool) -> Reach {
+pub(crate) fn reach(recursive: bool, clones: bool) -> Reach {
     match clones {
         true => Reach::Clones,
         false => recursive.into(),

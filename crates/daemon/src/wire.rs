@@ -56,8 +56,13 @@ fn bad(text: &str) -> io::Error {
 
 /// Receives a message.
 pub fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> io::Result<T> {
+    receive_up_to(stream, JSON_MAX)
+}
+
+/// Receives a message of no more than so many bytes.
+pub fn receive_up_to<T: DeserializeOwned>(stream: &mut impl Read, max: u32) -> io::Result<T> {
     let (kind, len) = receive_head(stream)?;
-    if kind != JSON || len > JSON_MAX {
+    if kind != JSON || len > max {
         return Err(bad("a frame of JSON was expected"));
     }
     let mut text = Vec::new();

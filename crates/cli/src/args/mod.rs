@@ -7,6 +7,7 @@
 
 mod clone;
 mod dataset;
+mod delegation;
 mod devices;
 mod key;
 mod mount;
@@ -23,6 +24,7 @@ pub(crate) use dataset::{
     Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
     Type,
 };
+pub(crate) use delegation::{Allow, Delegated, Unallow};
 pub(crate) use key::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
@@ -95,6 +97,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(Key),
     Keygen(Keygen),
+    Allow(Allow),
+    Unallow(Unallow),
     Inspect(Inspect),
     Anchor(Anchor),
     Daemon(Daemon),

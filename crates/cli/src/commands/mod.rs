@@ -6,6 +6,7 @@
 mod anchor;
 mod clone;
 mod dataset;
+mod delegation;
 mod devices;
 mod generate;
 mod get;
@@ -85,6 +86,8 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Release(args) => clone::release(args, session),
         Command::Key(args) => key::run(args, session),
         Command::Keygen(args) => key::keygen(&args),
+        Command::Allow(args) => delegation::allow(args, session),
+        Command::Unallow(args) => delegation::unallow(args, session),
         Command::Inspect(args) => inspect::run(args, session),
         Command::Anchor(args) => anchor::run(args, session),
         Command::Daemon(args) => service::run(args, session),

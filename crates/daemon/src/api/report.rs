@@ -492,3 +492,18 @@ pub struct Survivor {
     /// Their bytes on disk.
     pub bytes: u64,
 }
+
+/// What is allowed on a dataset, or below it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PermissionRow {
+    /// The dataset that says so.
+    pub dataset: String,
+    /// `local` (on the dataset itself), `descendent` (below it) or `local+descendent`.
+    pub scope: String,
+    /// What kind of name it is.
+    pub kind: super::WhoKind,
+    /// Whom it is allowed to; empty for everyone.
+    pub name: String,
+    /// What.
+    pub permissions: Vec<String>,
+}

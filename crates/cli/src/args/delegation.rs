@@ -1,0 +1,98 @@
+//! Who may do what: what `zfs allow` does.
+
+use clap::Args;
+
+/// Say who may do what, or show it
+///
+/// Root, and the user who runs the daemon, may do everything. Others may do what is allowed to them here, on a
+/// dataset and, unless -l says otherwise, on all below it. They use the socket of root's daemon, as with
+/// --socket /run/strongroom/socket. What is allowed is stored in the pool, where it can be read without a key.
+///
+/// Permissions are create, destroy, rename (these take mount as well), mount, snapshot, rollback, clone,
+/// promote, hold, release, send, receive, diff, key (load and unload), keychange (change, add, remove, rotate),
+/// userprop (properties that users make up), allow (give on what one has oneself), and the names of properties
+/// that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
+/// mounts where it inherits to. A user to whom nothing is allowed cannot even ask.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "strongroom allow DATASET\n       \
+                      strongroom allow [-l] [-d] [-u|-g] WHO,... PERMISSION,... DATASET\n       \
+                      strongroom allow [-l] [-d] -e PERMISSION,... DATASET",
+    after_help = "\
+EXAMPLES
+  What is allowed, and where that is said:
+    strongroom allow tank/home/ann
+
+  A user who makes and destroys datasets of her own:
+    strongroom allow ann create,destroy,mount,snapshot,rollback tank/home/ann
+
+  Operators who may load keys, and security officers who may change them:
+    strongroom allow -g operators key,mount tank
+    strongroom allow -g officers keychange tank
+
+  Everybody, but only below:
+    strongroom allow -d -e snapshot tank/home
+
+JSON
+  [{\"dataset\", \"scope\": local|descendent|local+descendent, \"kind\": user|group|everyone, \"name\",
+  \"permissions\": [PERMISSION, ...]}, ...], its own first, then those of the datasets above.
+
+EXIT CODES
+  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is not
+  allowed."
+)]
+pub(crate) struct Allow {
+    #[command(flatten)]
+    pub(crate) how: Delegated,
+    /// Whom, what, and on which dataset; a dataset alone is shown
+    #[arg(value_name = "WHO|PERMISSION|DATASET", num_args = 1..=3, required = true)]
+    pub(crate) words: Vec<String>,
+}
+
+/// Allow something no longer
+///
+/// Takes away what `allow` gave, all of it if no permission is named. What is allowed on a dataset above is
+/// taken away there.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "strongroom unallow [-l] [-d] [-u|-g] WHO,... [PERMISSION,...] DATASET\n       \
+                      strongroom unallow [-l] [-d] -e [PERMISSION,...] DATASET",
+    after_help = "\
+EXAMPLES
+  One permission:
+    strongroom unallow ann destroy tank/home/ann
+
+  Everything that a group may do:
+    strongroom unallow -g operators tank
+
+EXIT CODES
+  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is not
+  allowed."
+)]
+pub(crate) struct Unallow {
+    #[command(flatten)]
+    pub(crate) how: Delegated,
+    /// Whom, what, and on which dataset
+    #[arg(value_name = "WHO|PERMISSION|DATASET", num_args = 1..=3, required = true)]
+    pub(crate) words: Vec<String>,
+}
+
+/// Whom, and where.
+#[derive(Args, Debug)]
+pub(crate) struct Delegated {
+    /// On the dataset itself only
+    #[arg(short)]
+    pub(crate) local: bool,
+    /// Below the dataset only
+    #[arg(short)]
+    pub(crate) descendent: bool,
+    /// The names are those of users
+    #[arg(short, conflicts_with_all = ["group", "everyone"])]
+    pub(crate) user: bool,
+    /// The names are those of groups
+    #[arg(short, conflicts_with = "everyone")]
+    pub(crate) group: bool,
+    /// Everybody on the machine
+    #[arg(short)]
+    pub(crate) everyone: bool,
+}

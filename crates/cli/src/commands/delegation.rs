@@ -1,0 +1,147 @@
+//! Who may do what.
+
+use std::fmt::Write;
+
+use daemon::api::{Command, PermissionChange, PermissionRow, WhoKind};
+
+use super::{Outcome, Result, call_quiet};
+use crate::args::{Allow, Delegated, Unallow};
+use crate::session::{Session, answer, usage};
+use crate::show::json;
+use crate::show::text::in_a_cell;
+
+/// A heading is as long as `zfs` makes it.
+const WIDTH: usize = 70;
+
+pub(super) fn allow(args: Allow, session: &mut Session) -> Result {
+    if let [name] = &args.words[..] {
+        return show(name, session);
+    }
+    let change = change(args.how, args.words, false)?;
+    call_quiet(session, Command::ChangePermissions(change))
+}
+
+pub(super) fn unallow(args: Unallow, session: &mut Session) -> Result {
+    let change = change(args.how, args.words, true)?;
+    call_quiet(session, Command::ChangePermissions(change))
+}
+
+/// What the words mean: the dataset is the last, and everyone needs no name.
+fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<PermissionChange> {
+    let unclear = || usage("write whom, what, and the dataset; 'help allow' shows examples");
+    let name = words.pop().ok_or_else(unclear)?;
+    let mut words = words.into_iter();
+    let who = match how.everyone {
+        true => Some("everyone".to_owned()),
+        false => words.next(),
+    };
+    let permissions = words.next().unwrap_or_default();
+    if words.next().is_some() || (permissions.is_empty() && !remove) {
+        return Err(unclear());
+    }
+    let list = |text: String| -> Vec<String> {
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        parts.map(str::to_owned).collect()
+    };
+    let kind = match (how.user, how.group, how.everyone) {
+        (true, ..) => Some(WhoKind::User),
+        (_, true, _) => Some(WhoKind::Group),
+        (.., true) => Some(WhoKind::Everyone),
+        _ => None,
+    };
+    let both = how.local == how.descendent;
+    Ok(PermissionChange {
+        name,
+        remove,
+        who: list(who.ok_or_else(unclear)?),
+        kind,
+        permissions: list(permissions),
+        local: both || how.local,
+        below: both || how.descendent,
+    })
+}
+
+fn show(name: &str, session: &mut Session) -> Result {
+    let name = name.to_owned();
+    let rows = answer!(session.call(Command::Permissions { name })?, Permissions)?;
+    Ok(Outcome::text(match session.json {
+        true => json::show(&rows),
+        false => text(&rows),
+    }))
+}
+
+/// As `zfs allow` shows it.
+fn text(rows: &[PermissionRow]) -> String {
+    let mut out = String::new();
+    let mut shown: Vec<&str> = Vec::new();
+    for PermissionRow { dataset, .. } in rows {
+        if shown.contains(&dataset.as_str()) {
+            continue;
+        }
+        shown.push(dataset);
+        let heading = format!("---- Permissions on {} ", in_a_cell(dataset));
+        let _ = writeln!(out, "{heading:-<WIDTH$}");
+        let of_it = |scope| {
+            let of_it = rows.iter().filter(|row| row.dataset == *dataset);
+            of_it.filter(move |row| row.scope == scope)
+        };
+        for (scope, title) in [
+            ("local", "Local"),
+            ("descendent", "Descendent"),
+            ("local+descendent", "Local+Descendent"),
+        ] {
+            if of_it(scope).next().is_some() {
+                let _ = writeln!(out, "{title} permissions:");
+            }
+            for row in of_it(scope) {
+                let who = match row.kind {
+                    WhoKind::User => format!("user {}", in_a_cell(&row.name)),
+                    WhoKind::Group => format!("group {}", in_a_cell(&row.name)),
+                    WhoKind::Everyone => "everyone".into(),
+                };
+                let _ = writeln!(out, "\t{who} {}", in_a_cell(&row.permissions.join(",")));
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn how(everyone: bool, local: bool) -> Delegated {
+        Delegated {
+            local,
+            descendent: false,
+            user: false,
+            group: false,
+            everyone,
+        }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(String::from).collect()
+    }
+
+    #[test]
+    fn the_dataset_comes_last() {
+        let made = change(how(false, true), words("ann,bob create,mount tank"), false).unwrap();
+        assert_eq!(made.who, ["ann", "bob"]);
+        assert_eq!(made.permissions, ["create", "mount"]);
+        assert_eq!((made.local, made.below), (true, false));
+        let made = change(how(true, false), words("hold tank/a"), false).unwrap();
+        assert_eq!(
+            (made.name.as_str(), made.kind),
+            ("tank/a", Some(WhoKind::Everyone))
+        );
+        assert_eq!((made.local, made.below), (true, true));
+        let made = change(how(false, false), words("ann tank/a"), true).unwrap();
+        assert!(made.permissions.is_empty() && made.remove);
+        for wrong in ["ann tank", "tank"] {
+            assert!(change(how(false, false), words(wrong), false).is_err());
+        }
+        assert!(change(how(false, false), words("tank"), true).is_err());
+        assert!(change(how(true, false), words("ann create tank"), false).is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! What is allowed to whom: users who are not root, at the socket of root's daemon.
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
+use common::*;
+
+const ANN: u32 = 12345;
+const BOB: u32 = 12346;
+const STAFF: u32 = 54321;
+
+/// A pool `tank` with `tank/a` and `tank/b`, in a place that others can reach; `None` for who is not root.
+fn shared_place() -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be several users");
+        return None;
+    }
+    let place = Place::new();
+    fs::set_permissions(place.root(), Permissions::from_mode(0o711)).unwrap();
+    place.pool("tank");
+    place.ok("create tank/a");
+    place.ok("create tank/b");
+    Some(place)
+}
+
+/// Runs a command as somebody, and returns how it ended and what it said.
+fn run_as(place: &Place, (uid, gid): (u32, u32), line: &str, input: &str) -> (i32, String) {
+    let mut child = place
+        .command()
+        .args(words(line))
+        .current_dir("/")
+        .uid(uid)
+        .gid(gid)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+fn may(place: &Place, uid: u32, line: &str) -> String {
+    let (code, said) = run_as(place, (uid, uid), line, "correct horse\n");
+    assert_eq!(code, 0, "{line}: {said}");
+    said
+}
+
+fn may_not(place: &Place, uid: u32, line: &str) -> String {
+    let (code, said) = run_as(place, (uid, uid), line, "correct horse\n");
+    assert_eq!(code, PERMISSION, "{line}: {said}");
+    said
+}
+
+#[test]
+fn datasets_of_ones_own() {
+    let Some(place) = shared_place() else { return };
+    let socket = || fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777;
+    assert_eq!(socket(), 0o600);
+    place.ok("allow 12345 create,mount,snapshot,destroy tank/a");
+    assert_eq!(socket(), 0o666);
+
+    may(&place, ANN, "create tank/a/x");
+    may(&place, ANN, "snapshot -r tank/a@1");
+    let history = place.ok("pool history -l tank");
+    assert!(history.contains("[uid 12345 on "), "{history}");
+    may_not(&place, BOB, "create tank/a/y");
+    let said = may_not(&place, ANN, "create tank/b/x");
+    assert!(
+        said.contains("'tank/b': nothing is allowed to you"),
+        "{said}"
+    );
+    let said = may_not(&place, ANN, "set compression=lz4 tank/a");
+    assert!(
+        said.contains("'tank/a': the permission 'compression' is not allowed to you"),
+        "{said}"
+    );
+    may_not(&place, ANN, "create tank/x");
+    may_not(&place, ANN, "create -p tank/a/y/z");
+    may_not(&place, ANN, "rename tank/a/x tank/a/y");
+    may_not(&place, ANN, "rollback tank/a@1");
+    may_not(&place, ANN, "hold tag tank/a@1");
+    may_not(&place, ANN, "clone tank/a@1 tank/a/clone");
+    place.ok("allow 12345 rename,clone,promote,rollback,hold,release tank/a");
+    may(&place, ANN, "clone tank/a@1 tank/a/clone");
+    may(&place, ANN, "rename tank/a/clone tank/a/copy");
+    may_not(&place, ANN, "rename tank/a/copy tank/b/copy");
+    may(&place, ANN, "promote tank/a/copy");
+    may(&place, ANN, "hold tag tank/a/copy@1");
+    may(&place, ANN, "release tag tank/a/copy@1");
+    may(&place, ANN, "destroy -r -f tank/a/x");
+    // The clone would go with it, and that is not hers.
+    place.ok("clone tank/a/copy@1 tank/b/clone");
+    may_not(&place, ANN, "destroy -R -f tank/a/copy");
+    place.ok("get name tank/b/clone");
+
+    // Everything else is root's.
+    for line in [
+        "pool status",
+        "pool destroy -f tank",
+        "pool history tank",
+        "pool export tank",
+        "pool scrub tank",
+        "list",
+        "list -r tank",
+        "daemon stop",
+        "daemon status",
+        "inspect tank",
+        "mount -a",
+        "mount tank/a /tmp",
+        "mount -O tank/a",
+        "unmount /tank",
+        "key backup tank/a /tmp/nothing",
+        "allow 12346 mount tank/a",
+        "unallow 12345 tank/a",
+    ] {
+        may_not(&place, ANN, line);
+    }
+    assert!(may(&place, ANN, "list -r -H -o name tank/a").contains("tank/a/copy"));
+    may_not(&place, BOB, "list tank/a");
+    assert_eq!(
+        may_not(&place, ANN, "list tank/nope").replace("nope", "b"),
+        may_not(&place, ANN, "list tank/b")
+    );
+
+    place.ok("unallow 12345 tank/a");
+    assert_eq!(socket(), 0o600);
+    let (code, _) = run_as(&place, (ANN, ANN), "list tank/a", "");
+    assert_ne!(code, 0);
+}
+
+#[test]
+fn loading_keys_and_changing_them_are_different() {
+    let Some(place) = shared_place() else { return };
+    place.ok_with("create -o encryption=on tank/a/secret", "correct horse\n");
+    place.ok("allow -g 54321 key tank/a");
+    place.ok("allow 12346 keychange tank/a");
+    place.ok("key unload tank/a/secret");
+    may_not(&place, BOB, "key load tank/a/secret");
+    let staff = |line: &str| run_as(&place, (ANN, STAFF), line, "correct horse\n");
+    assert_eq!(staff("key load tank/a/secret").0, 0);
+    assert_eq!(staff("key rotate tank/a/secret").0, PERMISSION);
+    assert_eq!(staff("key change tank/a/secret").0, PERMISSION);
+    // Not with that group, not she.
+    may_not(&place, ANN, "key unload tank/a/secret");
+    may(&place, BOB, "key rotate tank/a/secret");
+    may(&place, BOB, "key change tank/a/secret");
+    // What root's daemon reads or runs is not for him to say.
+    let from_file = "key change -o keysource=raw,file:///etc/shadow tank/a/secret";
+    may_not(&place, BOB, from_file);
+    assert_eq!(staff("key unload tank/a/secret").0, 0);
+    let location = staff("key load -L file:///etc/shadow tank/a/secret");
+    assert_eq!(location.0, PERMISSION, "{}", location.1);
+    assert_eq!(staff("key load -L prompt tank/a/secret").0, 0);
+    place.ok("allow 12346 keysource tank/a/secret");
+    place.ok(&format!("keygen {}", place.arg("k")));
+    let from_file = format!(
+        "key change -o keysource=raw,file://{} tank/a/secret",
+        place.arg("k")
+    );
+    may(&place, BOB, &from_file);
+}
+
+#[test]
+fn properties_are_allowed_one_by_one() {
+    let Some(place) = shared_place() else { return };
+    place.ok("allow -e compression,create,mount,userprop tank/a");
+    may(&place, ANN, "set compression=zstd tank/a");
+    may(&place, BOB, "inherit compression tank/a");
+    may(&place, BOB, "set org.example:note=x tank/a");
+    for props in [
+        "mountpoint=/etc",
+        "setuid=on",
+        "compression=lz4 readonly=on",
+    ] {
+        may_not(&place, ANN, &format!("set {props} tank/a"));
+    }
+    assert!(
+        !place
+            .ok("get -H -o source compression tank/a")
+            .contains("local")
+    );
+    may_not(&place, ANN, "create -o mountpoint=/etc tank/a/x");
+    may(&place, ANN, "create -o compression=off tank/a/x");
+}
+
+#[test]
+fn on_a_dataset_or_below_it() {
+    let Some(place) = shared_place() else { return };
+    place.ok("create tank/a/x");
+    place.ok("allow -l 12345 snapshot tank/a");
+    place.ok("allow -d 12346 snapshot tank/a");
+    may(&place, ANN, "snapshot tank/a@1");
+    may_not(&place, ANN, "snapshot tank/a/x@1");
+    may_not(&place, ANN, "snapshot -r tank/a@2");
+    may_not(&place, BOB, "snapshot tank/a@3");
+    may(&place, BOB, "snapshot tank/a/x@3");
+    may_not(&place, ANN, "list -r tank/a");
+
+    // Whoever may allow, may allow what he may.
+    place.ok("allow 12345 allow,hold tank/a");
+    may(&place, ANN, "allow 12346 hold tank/a/x");
+    may_not(&place, ANN, "allow 12346 destroy tank/a");
+    may_not(&place, ANN, "allow 12346 snapshot tank/a");
+    may_not(&place, ANN, "unallow 12346 tank/a");
+    may(&place, BOB, "hold tag tank/a/x@3");
+
+    place.ok("pool export tank");
+    place.ok(&format!(
+        "pool import -N -d {} tank",
+        place.arg("tank.pool")
+    ));
+    let heading = |name: &str| format!("{:-<70}\n", format!("---- Permissions on {name} "));
+    let expected = [
+        heading("tank/a/x"),
+        "Local+Descendent permissions:\n\tuser 12346 hold\n".into(),
+        heading("tank/a"),
+        "Local permissions:\n\tuser 12345 snapshot\n".into(),
+        "Descendent permissions:\n\tuser 12346 snapshot\n".into(),
+        "Local+Descendent permissions:\n\tuser 12345 allow,hold\n".into(),
+    ];
+    assert_eq!(place.ok("allow tank/a/x"), expected.concat());
+    may(&place, BOB, "snapshot tank/a/x@4");
+    place.fails("allow nobody-of-that-name mount tank/a", NOT_FOUND);
+    place.fails("allow 12345 everything tank/a", USAGE);
+    place.fails("allow 12345 mount tank/a@1", USAGE);
+    place.fails("allow 12345 mount tank/nothing", NOT_FOUND);
+}

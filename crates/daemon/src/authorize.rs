@@ -1,0 +1,365 @@
+//! What somebody who is neither root nor the daemon's user may have done: the commands that are listed here,
+//! each with the permissions that it takes. Everything else is refused.
+
+use std::sync::Arc;
+
+use keys::{KeySource, Location};
+use pool::{Entry, Reach};
+
+use crate::api::{Allowed, Command, Failure, FailureKind, Props};
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::properties;
+use crate::server::reach;
+use crate::state::Daemon;
+use crate::users::Peer;
+
+/// Somebody, and what he may do.
+struct Check<'a> {
+    daemon: &'a Daemon,
+    peer: &'a Peer,
+}
+
+impl Daemon {
+    /// Refuses what somebody may not have done.
+    pub(crate) fn authorize(&self, peer: &Peer, command: &Command) -> Result<()> {
+        if peer.is_master {
+            return Ok(());
+        }
+        let check = Check { daemon: self, peer };
+        check.datasets(command)
+    }
+}
+
+impl Check<'_> {
+    fn datasets(&self, command: &Command) -> Result<()> {
+        match command {
+            Command::Create {
+                name,
+                props,
+                parents,
+                ..
+            } => self.make(name, props, *parents),
+            Command::Destroy {
+                name,
+                recursive,
+                clones,
+                ..
+            }
+            | Command::Shred {
+                name,
+                recursive,
+                clones,
+                ..
+            } => self.destroy(name, reach(*recursive, *clones)),
+            Command::Clone {
+                snapshot,
+                name,
+                props,
+                parents,
+                ..
+            } => {
+                self.need(snapshot, &["clone"])?;
+                self.make(name, props, *parents)
+            }
+            Command::Promote { name } => {
+                self.need(name, &["promote", "mount"])?;
+                let (imported, entry) = self.find(name)?;
+                match imported.pool.entry(entry.origin) {
+                    Ok(origin) => self.need_of(&imported, &origin, &["promote", "mount"]),
+                    // It says itself that it is no clone.
+                    Err(_) => Ok(()),
+                }
+            }
+            Command::Rename { from, to } => {
+                self.need(from, &["rename"])?;
+                match to.rsplit_once('/').filter(|_| !from.contains('@')) {
+                    None => Ok(()),
+                    Some((above, _)) => {
+                        self.need(from, &["mount"])?;
+                        self.need(above, &["create", "mount"])
+                    }
+                }
+            }
+            Command::Set { names, props } => {
+                let mut names = names.iter();
+                names.try_for_each(|name| self.properties(name, props))
+            }
+            Command::Inherit {
+                names,
+                prop,
+                recursive,
+            } => {
+                let permission = permission_for(prop);
+                let mut names = names.iter();
+                names.try_for_each(|name| self.need_below(name, *recursive, &[permission]))
+            }
+            other => self.snapshots(other),
+        }
+    }
+
+    fn snapshots(&self, command: &Command) -> Result<()> {
+        match command {
+            Command::Snapshot { names, recursive } => {
+                self.need_all(names, *recursive, &["snapshot"])
+            }
+            Command::Rollback {
+                name, recursive, ..
+            } => {
+                self.need(name, &["rollback", "mount"])?;
+                match recursive {
+                    true => self.need(name, &["destroy"]),
+                    false => Ok(()),
+                }
+            }
+            Command::Hold {
+                names, recursive, ..
+            } => self.need_all(names, *recursive, &["hold"]),
+            Command::Release {
+                names, recursive, ..
+            } => self.need_all(names, *recursive, &["release"]),
+            other => self.mounts(other),
+        }
+    }
+
+    fn mounts(&self, command: &Command) -> Result<()> {
+        match command {
+            Command::Mount {
+                name: Some(name),
+                dir: None,
+                overlay: false,
+                allowed,
+                load_keys,
+                ..
+            } if *allowed == Allowed::default() => {
+                self.need(name, &["mount"])?;
+                match load_keys {
+                    true => self.key_root(name),
+                    false => Ok(()),
+                }
+            }
+            Command::Mount { name: Some(_), .. } => Err(refused(
+                "where and how it is mounted is for root to say; mount it by its name alone",
+            )),
+            Command::Unmount {
+                target: Some(name), ..
+            } if !name.starts_with('/') => self.need(name, &["mount"]),
+            other => self.keys(other),
+        }
+    }
+
+    fn keys(&self, command: &Command) -> Result<()> {
+        match command {
+            Command::KeyLoad {
+                names,
+                recursive,
+                location,
+                keysource,
+                ..
+            } if !names.is_empty() => {
+                let given = location.as_ref().map(|location| format!("raw,{location}"));
+                for name in names {
+                    self.source(name, keysource.as_deref())?;
+                    // With which format it is read is not what this is about.
+                    if location.as_deref() != Some("prompt") {
+                        self.source(name, given.as_deref())?;
+                    }
+                }
+                self.need_all(names, *recursive, &["key"])
+            }
+            Command::KeyUnload {
+                names, recursive, ..
+            } if !names.is_empty() => self.need_all(names, *recursive, &["key"]),
+            Command::KeyChange {
+                name, keysource, ..
+            }
+            | Command::KeyAdd {
+                name, keysource, ..
+            }
+            | Command::KeyRemove {
+                name, keysource, ..
+            } => {
+                self.source(name, keysource.as_deref())?;
+                self.need(name, &["keychange"])
+            }
+            Command::KeyRotate { name, .. } => self.need(name, &["keychange"]),
+            other => self.looks(other),
+        }
+    }
+
+    fn looks(&self, command: &Command) -> Result<()> {
+        match command {
+            Command::Get {
+                names,
+                depth,
+                snapshots,
+                ..
+            } if !names.is_empty() => {
+                for name in names {
+                    let (imported, entry) = self.find(name)?;
+                    let looks_below = *depth != Some(0) || *snapshots;
+                    for head in below(&imported, &entry, looks_below)? {
+                        self.something(&imported, &head)?;
+                    }
+                }
+                Ok(())
+            }
+            Command::Holds { names, .. } | Command::KeyStatus { names } if !names.is_empty() => {
+                let mut names = names.iter().map(|name| dataset_of(name));
+                names.try_for_each(|name| self.something_of(name))
+            }
+            Command::KeySlots { name }
+            | Command::KeyGenerations { name }
+            | Command::Permissions { name } => self.something_of(name),
+            Command::ChangePermissions(change) => {
+                let own: Vec<&str> = change.permissions.iter().map(String::as_str).collect();
+                if change.remove && own.is_empty() {
+                    return Err(refused("name what is to be allowed no longer"));
+                }
+                let (imported, entry) = self.find(&change.name)?;
+                for head in below(&imported, &entry, change.below)? {
+                    self.need_of(&imported, &head, &["allow"])?;
+                    self.need_of(&imported, &head, &own)?;
+                }
+                Ok(())
+            }
+            _ => Err(refused(
+                "only root and the user who runs the daemon may do this, or see all there is; name \
+                 datasets on which something is allowed to you",
+            )),
+        }
+    }
+
+    /// Making a dataset with these properties.
+    fn make(&self, name: &str, props: &Props, parents: bool) -> Result<()> {
+        if parents {
+            return Err(refused("make the datasets one by one, without -p"));
+        }
+        let Some((above, _)) = name.rsplit_once('/') else {
+            return Err(refused("only root makes pools"));
+        };
+        self.need(above, &["create", "mount"])?;
+        self.properties(above, props)
+    }
+
+    fn destroy(&self, name: &str, reach: Reach) -> Result<()> {
+        let imported = self.daemon.pool_of(dataset_of(name))?;
+        // Nobody learns what is there who may do nothing to it.
+        self.need(dataset_of(name), &["destroy"])?;
+        for entry in imported.pool.doomed(name, reach)? {
+            self.need_of(&imported, &entry, &["destroy", "mount"])?;
+        }
+        Ok(())
+    }
+
+    fn properties(&self, name: &str, props: &Props) -> Result<()> {
+        for (property, value) in props {
+            match property.as_str() {
+                "keysource" => self.source(name, Some(value))?,
+                property => self.need(name, &[permission_for(property)])?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A source of keys. What the daemon reads or runs for somebody is for root to say, unless he allows
+    /// the property; to be asked is no such thing.
+    fn source(&self, name: &str, source: Option<&str>) -> Result<()> {
+        let parsed = source.map(str::parse::<KeySource>).transpose()?;
+        match parsed.as_ref().map(KeySource::location) {
+            None | Some(Location::Prompt) => Ok(()),
+            Some(_) => self.need(name, &["keysource"]),
+        }
+    }
+
+    /// Loading the key that opens a dataset.
+    fn key_root(&self, name: &str) -> Result<()> {
+        let (imported, entry) = self.find(name)?;
+        match imported.key_root(&entry)? {
+            0 => Ok(()),
+            root => self.need_of(&imported, &*imported.pool.entry(root)?, &["key"]),
+        }
+    }
+
+    fn need_all(&self, names: &[String], recursive: bool, permissions: &[&str]) -> Result<()> {
+        let mut names = names.iter().map(|name| dataset_of(name));
+        names.try_for_each(|name| self.need_below(name, recursive, permissions))
+    }
+
+    fn need_below(&self, name: &str, recursive: bool, permissions: &[&str]) -> Result<()> {
+        self.need(name, permissions)?;
+        let (imported, entry) = self.find(name)?;
+        for head in below(&imported, &entry, recursive)? {
+            self.need_of(&imported, &head, permissions)?;
+        }
+        Ok(())
+    }
+
+    fn need(&self, name: &str, permissions: &[&str]) -> Result<()> {
+        let (imported, entry) = self.find(dataset_of(name))?;
+        self.need_of(&imported, &entry, permissions)
+    }
+
+    /// What is not there and what he may do nothing to are the same to somebody.
+    fn find(&self, name: &str) -> Result<(Arc<Imported>, Arc<Entry>)> {
+        let found = self.daemon.find(name);
+        found.map_err(|_| self.may_not(name, "nothing is allowed to you there"))
+    }
+
+    fn need_of(&self, imported: &Imported, entry: &Entry, permissions: &[&str]) -> Result<()> {
+        for permission in permissions {
+            if !imported.allows(entry, self.peer, permission)? {
+                self.something(imported, entry)?;
+                let name = imported.pool.name_of(entry.id)?;
+                let why = format!("the permission '{permission}' is not allowed to you there");
+                return Err(self.may_not(&name, &why));
+            }
+        }
+        Ok(())
+    }
+
+    fn something_of(&self, name: &str) -> Result<()> {
+        let (imported, entry) = self.find(name)?;
+        self.something(&imported, &entry)
+    }
+
+    fn something(&self, imported: &Imported, entry: &Entry) -> Result<()> {
+        if imported.allows_something(entry, self.peer)? {
+            return Ok(());
+        }
+        let name = imported.pool.name_of(entry.id)?;
+        Err(self.may_not(&name, "nothing is allowed to you there"))
+    }
+
+    fn may_not(&self, name: &str, why: &str) -> Failure {
+        Failure::new(
+            FailureKind::Permission,
+            format!("'{name}': {why}; who may do what is said with 'strongroom allow'"),
+        )
+    }
+}
+
+/// A dataset, and with `recursive` those below it.
+fn below(imported: &Imported, entry: &Arc<Entry>, recursive: bool) -> Result<Vec<Arc<Entry>>> {
+    match recursive && !entry.is_snapshot() {
+        true => imported.heads_below(entry),
+        false => Ok(vec![Arc::clone(entry)]),
+    }
+}
+
+/// The dataset of a snapshot's name, or of what stands for several.
+fn dataset_of(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(dataset, _)| dataset)
+}
+
+/// What it takes to set a property.
+fn permission_for(property: &str) -> &str {
+    match properties::is_user_property(property) {
+        true => "userprop",
+        false => property,
+    }
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::new(FailureKind::Permission, why)
+}
