@@ -1,12 +1,13 @@
 //! How long commits stop writers.
 //!
 //! ```text
-//! cargo run --release -p strongroom-dataset --example commit_stops [file=PATH] [threads=N] [SECONDS]
+//! cargo run --release -p strongroom-dataset --example commit_stops [file=PATH] [threads=N] [dirty=MIB] [SECONDS]
 //! ```
 //!
 //! Threads write 4 KiB at random places of files of their own and make files, each as fast as it can,
 //! while another commits once a second and when much is dirty, as the daemon does; the pool is in
-//! memory, or in a file that is made for it. Each operation is timed by the wall, so what else runs on
+//! memory, or in a file that is made for it. `dirty` is how much of what was written may wait in memory (256
+//! MiB by default): above that writers are held up by what they wrote before, not by commits. Each operation is timed by the wall, so what else runs on
 //! the machine counts too: an idle thread that only sleeps for a millisecond shows how much.
 
 #[path = "common/bench_pool.rs"]
@@ -28,10 +29,12 @@ const BLOCKS: u64 = 16 << 10;
 
 fn main() {
     let (mut path, mut threads, mut seconds) = (None::<PathBuf>, 2, 20);
+    let mut dirty = 256;
     for argument in std::env::args().skip(1) {
         match argument.split_once('=') {
             Some(("file", file)) => path = Some(file.into()),
             Some(("threads", count)) => threads = count.parse().expect("how many threads"),
+            Some(("dirty", mib)) => dirty = mib.parse().expect("MiB"),
             _ => seconds = argument.parse().expect("seconds"),
         }
     }
@@ -40,8 +43,8 @@ fn main() {
         None => Arc::new(MemoryDevice::new(POOL as usize)),
     };
     let options = EngineOptions {
-        cache_bytes: 512 << 20,
-        dirty_bytes: 256 << 20,
+        cache_bytes: 2 * dirty << 20,
+        dirty_bytes: dirty << 20,
         seal_threads: 2,
     };
     let pool = BenchPool::create(device, options);
