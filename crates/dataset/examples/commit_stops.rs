@@ -43,7 +43,7 @@ fn main() {
         None => Arc::new(MemoryDevice::new(POOL as usize)),
     };
     let options = EngineOptions {
-        cache_bytes: 2 * dirty << 20,
+        cache_bytes: (2 * dirty) << 20,
         dirty_bytes: dirty << 20,
         seal_threads: 2,
     };
