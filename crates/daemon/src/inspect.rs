@@ -231,6 +231,15 @@ fn describe(finding: &Finding) -> String {
         } => format!(
             "the deadlist of {name} lacks {missing} things that died, and has {surplus} that did not"
         ),
+        Finding::Shared {
+            segment,
+            offset,
+            pointers,
+            listed,
+        } => format!(
+            "{pointers} pointers share a record of which the dedup table says {listed}: {}, offset {offset:#x}",
+            at(segment)
+        ),
         Finding::Unreadable { what, why } => format!("{what} cannot be read: {why}"),
     }
 }

@@ -64,6 +64,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     property("sync", "standard | always | disabled", "standard", |v| {
         sync_mode(v).is_some()
     }),
+    property("dedup", "on | off", "off", is_on_off),
     Definition {
         settable: Settable::AtCreation,
         ..property(
@@ -282,6 +283,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         compression: Compression::from_name(&value("compression")?).unwrap_or(defaults.compression),
         record_size: record_size(&value("recordsize")?).unwrap_or(defaults.record_size),
         primary_cache: primary_cache(&value("primarycache")?).unwrap_or(defaults.primary_cache),
+        dedup: is_on(value("dedup")?),
         read_only: is_on(value("readonly")?),
         sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
         atime,

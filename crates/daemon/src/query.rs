@@ -350,6 +350,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         ),
         None => health::advice(&pool.name(), &devices),
     };
+    let shared = pool.dedup_info();
     Ok(PoolReport {
         name: pool.name(),
         guid: pool.guid(),
@@ -364,6 +365,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         size: space.total,
         allocated: space.total.saturating_sub(space.free),
         free: space.free,
+        dedupratio: ratio(shared.referenced, shared.stored),
         freeing: space.freeing > 0,
         read_only: pool.is_read_only(),
         txg: pool.committed_txg(),

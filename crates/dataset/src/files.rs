@@ -67,6 +67,8 @@ pub struct Settings {
     pub atime: Atime,
     /// What stays in memory.
     pub primary_cache: PrimaryCache,
+    /// Whether what is written from now on is stored once if it is equal.
+    pub dedup: bool,
     /// Refuse changes.
     pub read_only: bool,
     /// When changes are durable.
@@ -80,6 +82,7 @@ impl Default for Settings {
             record_size: 128 << 10,
             atime: Atime::default(),
             primary_cache: PrimaryCache::default(),
+            dedup: false,
             read_only: false,
             sync: SyncMode::default(),
         }

@@ -135,9 +135,11 @@ impl Files {
     fn reencrypt(&self, array: ArrayKind, slot: u64) -> Result<bool> {
         SEALED.with_borrow_mut(|buf| {
             let mut anew: Option<Sealed> = None;
-            let random = self.engine.random.as_ref();
             let read = self.open.read(array, slot, buf, &mut |ptr, bytes| {
-                anew = self.sealer.reseal(array, ptr, bytes, random).ok();
+                anew = self
+                    .sealer
+                    .reseal(array, ptr, bytes, self.nonces(array))
+                    .ok();
                 anew.is_some()
             });
             let (ptr, sealed) = match (read, anew) {
@@ -151,8 +153,10 @@ impl Files {
                 }
             };
             let bytes = self.open.record_room(array, sealed.bytes.len());
-            let room = self.pool.reserve(bytes, ReserveFor::Writing)?;
-            let placed = self.open.place(array, sealed.identity, &sealed.bytes)?;
+            let room = self
+                .pool
+                .reserve(bytes + self.table_room(), ReserveFor::Writing)?;
+            let placed = self.place(array, &sealed)?;
             self.reencryption.waiting.lock().push(Rewritten {
                 array,
                 slot,

@@ -11,6 +11,7 @@ use store::{SegmentId, UNIT};
 
 use crate::array::walk::{self, Visit};
 use crate::deadlist::{self, DeadEntry};
+use crate::dedup::{self, Share};
 use crate::entry::Entry;
 use crate::error::Result;
 use crate::layout::{Place, RecordPtr};
@@ -56,6 +57,18 @@ pub enum Finding {
         missing: u64,
         /// How many are in it and did not die.
         surplus: u64,
+    },
+    /// The dedup table has another number of pointers to a shared record than there are, or no such
+    /// record.
+    Shared {
+        /// Where.
+        segment: SegmentId,
+        /// The first byte.
+        offset: u32,
+        /// How many pointers there are,
+        pointers: u64,
+        /// and how many the table says.
+        listed: u64,
     },
     /// Something cannot be read.
     Unreadable {
@@ -105,6 +118,7 @@ impl Pool {
         let mut check = Check {
             pool: self,
             claims: HashMap::new(),
+            shared: HashMap::new(),
             units,
             left: 2 * self.shared.disk.units(),
             report: CheckReport::default(),
@@ -112,6 +126,7 @@ impl Pool {
         check.pool_records();
         check.datasets();
         check.reap_queue();
+        check.dedup_table();
         check.compare()?;
         Ok(check.report)
     }
@@ -120,6 +135,8 @@ impl Pool {
 struct Check<'a> {
     pool: &'a Pool,
     claims: HashMap<SegmentId, Bitmap>,
+    /// How many pointers there are to each shared record.
+    shared: HashMap<Share, u64>,
     units: u32,
     /// How many records and nodes are visited yet: as many as there can be, and as many again, so that what
     /// is used twice is found.
@@ -129,6 +146,10 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn claim(&mut self, what: &str, place: &Place) {
+        if let Some(share) = place.share() {
+            // The dedup table claims it, once.
+            return *self.shared.entry(share).or_default() += 1;
+        }
         let extents = match self.pool.shared.disk.extents(place) {
             Ok(extents) => extents,
             Err(error) => {
@@ -203,6 +224,7 @@ impl Check<'_> {
             ("the dataset table", root.datasets),
             ("the history", root.history),
             ("the reap queue", root.reap),
+            ("the dedup table", root.dedup),
         ] {
             self.array(what, &array, (0, 0), |_, _| Ok(()));
         }
@@ -308,6 +330,39 @@ impl Check<'_> {
                     }
                 }
                 Ok(())
+            });
+        }
+    }
+
+    fn dedup_table(&mut self) {
+        let root = self.pool.shared.state.read().root.dedup;
+        let mut listed = Vec::new();
+        let read = dedup::each(&self.pool.shared.disk, &root, &mut |shared| {
+            listed.push(*shared);
+        });
+        if let Err(error) = read {
+            self.report.find(Finding::Unreadable {
+                what: "the dedup table".into(),
+                why: error.to_string(),
+            });
+        }
+        for shared in listed {
+            self.claim_extents("a shared record", [shared.extent()]);
+            let pointers = self.shared.remove(&shared.share()).unwrap_or(0);
+            self.compare_shared(&shared.share(), pointers, shared.count());
+        }
+        for (share, pointers) in std::mem::take(&mut self.shared) {
+            self.compare_shared(&share, pointers, 0);
+        }
+    }
+
+    fn compare_shared(&mut self, share: &Share, pointers: u64, listed: u64) {
+        if pointers != listed {
+            self.report.find(Finding::Shared {
+                segment: share.addr.segment(),
+                offset: share.addr.offset(),
+                pointers,
+                listed,
             });
         }
     }

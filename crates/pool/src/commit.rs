@@ -15,6 +15,7 @@ use crate::array::Overlay;
 use crate::array::update::{Target, update};
 use crate::batch::{Batch, Piece};
 use crate::deadlist::DeadEntry;
+use crate::dedup::Share;
 use crate::error::Result;
 use crate::history;
 use crate::layout::{Identity, Node, Place, RecordPtr, checksum};
@@ -49,12 +50,15 @@ struct Tally {
     allocated: Vec<Extent>,
     freed: Vec<Extent>,
     system_freed: Vec<Extent>,
+    /// Pointers to shared records that are gone.
+    unshared: Vec<Share>,
 }
 
 /// Where a task may take a commit back to.
 pub(crate) struct Mark {
     allocated: usize,
     freed: usize,
+    unshared: usize,
 }
 
 impl<'a> Commit<'a> {
@@ -121,6 +125,9 @@ impl<'a> Commit<'a> {
 
     /// Frees a place once the commit is durable.
     pub(crate) fn free(&self, place: &Place) {
+        if let Some(share) = place.share() {
+            return self.tally.lock().unshared.push(share);
+        }
         let extents = self.shared.disk.extents_to_free(place);
         self.tally.lock().freed.extend(extents);
     }
@@ -199,6 +206,7 @@ impl<'a> Commit<'a> {
         Mark {
             allocated: tally.allocated.len(),
             freed: tally.freed.len(),
+            unshared: tally.unshared.len(),
         }
     }
 
@@ -206,8 +214,16 @@ impl<'a> Commit<'a> {
     pub(crate) fn undo_since(&self, mark: &Mark) {
         let mut tally = self.tally.lock();
         tally.freed.truncate(mark.freed);
+        tally.unshared.truncate(mark.unshared);
         let allocated = tally.allocated[mark.allocated..].to_vec();
         tally.freed.extend(allocated);
+    }
+
+    /// The pointers to shared records that the transaction group has freed.
+    pub(crate) fn take_unshared(&self) -> Vec<Share> {
+        let mut all = std::mem::take(&mut self.tally.lock().unshared);
+        all.extend(self.shared.take_unshared(self.txg));
+        all
     }
 
     /// Remembers a key block that is about to be written.

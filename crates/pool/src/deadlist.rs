@@ -16,7 +16,7 @@ use crate::array::{Overlay, walk};
 use crate::commit::Commit;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, Place, RecordPtr, SLOT_LIMIT, ScatterMark};
+use crate::layout::{Addr, Place, RecordPtr, SLOT_LIMIT};
 use crate::space::Class;
 use crate::state::State;
 use crate::wire::Writer;
@@ -27,9 +27,9 @@ use crate::wire::Writer;
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
     birth: U64,
-    /// As in the place: 1 if the record lies in pieces, and the mark of their map.
-    scattered: u8,
-    scatter_mark: ScatterMark,
+    /// As in the place: whether the record lies in pieces, or is shared, and its mark.
+    form: u8,
+    mark: [u8; 7],
 }
 
 const _: () = assert!(size_of::<DeadEntry>() == 48);
@@ -39,18 +39,18 @@ const CHUNK_ENTRIES: usize = (store::UNIT as usize - 8) / size_of::<DeadEntry>()
 
 impl DeadEntry {
     pub(crate) fn new(ptr: &RecordPtr) -> DeadEntry {
+        let (form, mark) = ptr.place.form();
         DeadEntry {
             addr: ptr.place.addr,
             birth: ptr.place.birth().into(),
-            scattered: u8::from(ptr.place.is_scattered()),
-            scatter_mark: ptr.place.scatter_mark().unwrap_or_default(),
+            form,
+            mark,
         }
     }
 
     /// Where it is.
     pub(crate) fn place(&self) -> Place {
-        let mark = (self.scattered == 1).then_some(self.scatter_mark);
-        Place::new(self.addr, self.birth.get(), [0; 16]).with_scatter_mark(mark)
+        Place::listed(self.addr, self.birth.get(), (self.form, self.mark))
     }
 
     fn bytes(&self) -> u64 {

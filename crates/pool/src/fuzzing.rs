@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::config::Config;
 use crate::deadlist;
+use crate::dedup;
 use crate::entry::Entry;
 use crate::layout::{Addr, Node, Place, RecordPtr};
 use crate::log::LogHead;
@@ -15,7 +16,7 @@ use crate::space::{Bitmap, Extent, SegmentEntry};
 use crate::{DatasetName, check_pool_name, history};
 
 /// How many decoders [`decode`] knows.
-pub const DECODERS: u8 = 13;
+pub const DECODERS: u8 = 14;
 
 /// Decodes `bytes` as one kind of record, and uses what comes out.
 pub fn decode(kind: u8, bytes: &[u8]) {
@@ -61,6 +62,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
         }
         11 => scatter_map(bytes),
         12 => crate::log::decode(bytes),
+        13 => dedup::decode_for_fuzzing(bytes),
         _ => {
             if let Ok(name) = std::str::from_utf8(bytes) {
                 let _ = (DatasetName::parse(name), check_pool_name(name));
@@ -209,5 +211,6 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (10, b"tank/home/ann@monday".to_vec()),
         (11, scatter_map),
         (12, crate::log::sample_entry()),
+        (13, dedup::sample_bucket()),
     ]
 }

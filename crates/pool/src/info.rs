@@ -7,6 +7,7 @@ use meter::{CacheTotals, Times};
 
 use crate::array::walk;
 use crate::deadlist;
+use crate::dedup::DedupInfo;
 use crate::entry::Entry;
 use crate::error::Result;
 use crate::history::{self, HistoryLine};
@@ -246,6 +247,11 @@ impl Pool {
             available: space.available_bytes(),
             freeing: self.shared.state.read().reap.len(),
         }
+    }
+
+    /// What dedup has saved, as of the last commit.
+    pub fn dedup_info(&self) -> DedupInfo {
+        self.shared.state.read().root.dedup_info()
     }
 
     /// Sets bytes aside for something that is about to be written.

@@ -9,6 +9,8 @@ use store::SegmentId;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::dedup::Share;
+
 /// Pointers to a node.
 pub const FANOUT: usize = 32;
 
@@ -72,14 +74,22 @@ pub struct Place {
     birth: U64,
     /// BLAKE3 of the bytes on disk, cut to 128 bits.
     pub checksum: [u8; 16],
-    /// 1: the record lies in pieces, and the addresses are those of its scatter map. Else 0.
-    scattered: u8,
-    /// The beginning of the map's checksum; zeros if there is none.
-    scatter_mark: ScatterMark,
+    /// [`SCATTERED`], [`SHARED`] or 0.
+    form: u8,
+    /// The beginning of the map's checksum, or of a shared record's nonce; else zeros.
+    mark: [u8; 7],
 }
+
+/// The record lies in pieces, and the addresses are those of its scatter map.
+const SCATTERED: u8 = 1;
+/// The record is in the dedup table, which knows how many pointers there are to it.
+const SHARED: u8 = 2;
 
 /// What a place keeps of the checksum of its scatter map.
 pub(crate) type ScatterMark = [u8; 7];
+
+/// What a place keeps of the nonce of a shared record.
+pub(crate) type ShareMark = [u8; 7];
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -125,26 +135,59 @@ impl Place {
             addr,
             birth: birth.into(),
             checksum,
-            scattered: 0,
-            scatter_mark: [0; 7],
+            form: 0,
+            mark: [0; 7],
         }
+    }
+
+    /// A place as a list keeps it, which leaves the checksum out.
+    pub(crate) fn listed(addr: [Addr; 2], birth: u64, (form, mark): (u8, [u8; 7])) -> Place {
+        Place {
+            form,
+            mark,
+            ..Place::new(addr, birth, [0; 16])
+        }
+    }
+
+    /// What a list keeps besides addresses and birth.
+    pub(crate) fn form(&self) -> (u8, [u8; 7]) {
+        (self.form, self.mark)
+    }
+
+    /// The same place, of a record that others may point to as well.
+    pub(crate) fn with_share_mark(mut self, mark: ShareMark) -> Place {
+        (self.form, self.mark) = (SHARED, mark);
+        self
+    }
+
+    /// What the dedup table knows the record by, if it is shared.
+    pub(crate) fn share(&self) -> Option<Share> {
+        (self.form == SHARED).then_some(Share {
+            mark: self.mark,
+            addr: self.addr[0],
+        })
+    }
+
+    /// Whether others may point to the record as well.
+    pub fn is_shared(&self) -> bool {
+        self.form == SHARED
     }
 
     /// The same place, with its pieces listed in a map that has this mark.
     pub(crate) fn with_scatter_mark(mut self, mark: Option<ScatterMark>) -> Place {
-        self.scattered = u8::from(mark.is_some());
-        self.scatter_mark = mark.unwrap_or_default();
+        self.form = if mark.is_some() { SCATTERED } else { 0 };
+        self.mark = mark.unwrap_or_default();
         self
     }
 
     /// The mark of its scatter map, if it has one.
     pub(crate) fn scatter_mark(&self) -> Option<ScatterMark> {
-        (self.scattered == 1).then_some(self.scatter_mark)
+        (self.form == SCATTERED).then_some(self.mark)
     }
 
     /// Whether the record lies in pieces.
     pub fn is_scattered(&self) -> bool {
-        self.scattered == 1
+        self.form == SCATTERED
     }
 
     /// The transaction group in which the record was put here.
@@ -175,11 +218,13 @@ impl Place {
             .sum()
     }
 
-    /// Whether what it says of a scatter map can be: only records of two units and more have one.
-    fn scatter_is_consistent(&self, level: u8) -> bool {
-        match self.scattered {
-            0 => self.scatter_mark == [0; 7],
-            1 => level == 0 && self.disk_size() > store::UNIT,
+    /// Whether its form can be: only records of two units and more have a scatter map, and only those
+    /// with one copy are shared.
+    fn form_is_consistent(&self, level: u8) -> bool {
+        match self.form {
+            0 => self.mark == [0; 7],
+            SCATTERED => level == 0 && self.disk_size() > store::UNIT,
+            SHARED => level == 0 && self.addr[1].is_empty(),
             _ => false,
         }
     }
@@ -263,7 +308,7 @@ impl RecordPtr {
             && size.is_multiple_of(store::UNIT)
             && size <= RECORD_MAX
             && (second.is_empty() || second.size() == size)
-            && self.place.scatter_is_consistent(self.level())
+            && self.place.form_is_consistent(self.level())
             && self
                 .place
                 .copies()
@@ -399,17 +444,18 @@ mod tests {
     #[test]
     fn pointers_that_cannot_be_are_noticed() {
         assert!(pointer().is_consistent());
-        let cases: [fn(&mut RecordPtr); 9] = [
+        let cases: [fn(&mut RecordPtr); 10] = [
+            |p| p.place = p.place.with_share_mark([1; 7]),
             |p| p.identity.level = 1,
             |p| p.identity.level = 200,
             |p| p.place.addr[0].size = 100.into(),
             |p| p.place.addr[0].size = 0x8000_0000.into(),
             |p| p.place.addr[1].size = 0x1000.into(),
             |p| p.place.addr[0].offset = 5.into(),
-            |p| p.place.scattered = 2,
-            |p| p.place.scatter_mark[6] = 1,
+            |p| p.place.form = 3,
+            |p| p.place.mark[6] = 1,
             |p| {
-                p.place.scattered = 1;
+                p.place.form = SCATTERED;
                 p.place.addr.iter_mut().for_each(|a| a.size = 0x1000.into());
             },
         ];

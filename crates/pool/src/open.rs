@@ -6,9 +6,10 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::array::{Overlay, walk};
 use crate::commit::Commit;
+use crate::dedup::{self, Share};
 use crate::entry::Entry;
 use crate::error::Result;
-use crate::layout::{Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
+use crate::layout::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
 use crate::log::Ring;
 use crate::placing::Ticket;
 use crate::pool::{Hold, Shared};
@@ -95,6 +96,8 @@ pub struct Placed {
     allotted: Allotted,
     checksum: [u8; 16],
     identity: Identity,
+    /// It is pinned in the dedup table, which then sees to its space.
+    share: Option<Share>,
     is_used: bool,
     _ticket: Ticket,
 }
@@ -106,15 +109,28 @@ impl Placed {
 
     /// Where it is. When it was born is not known yet.
     pub(crate) fn place(&self) -> Place {
-        self.allotted.place(0, self.checksum)
+        self.place_of(0)
+    }
+
+    fn place_of(&self, txg: u64) -> Place {
+        let place = self.allotted.place(txg, self.checksum);
+        match &self.share {
+            Some(share) => place.with_share_mark(share.mark),
+            None => place,
+        }
     }
 
     pub(crate) fn into_ptr(mut self, txg: u64) -> RecordPtr {
         self.is_used = true;
-        let extents = self.allotted.extents();
-        self.shared.space.count_allocated(txg, extents);
+        match &self.share {
+            Some(share) => self.shared.dedup.put(share, txg),
+            None => {
+                let extents = self.allotted.extents();
+                self.shared.space.count_allocated(txg, extents);
+            }
+        }
         RecordPtr {
-            place: self.allotted.place(txg, self.checksum),
+            place: self.place_of(txg),
             identity: self.identity,
         }
     }
@@ -122,8 +138,10 @@ impl Placed {
 
 impl Drop for Placed {
     fn drop(&mut self) {
-        if !self.is_used {
-            self.shared.space.release(self.allotted.extents());
+        match &self.share {
+            _ if self.is_used => {}
+            Some(share) => self.shared.dedup.unpin(share, &self.shared.space),
+            None => self.shared.space.release(self.allotted.extents()),
         }
     }
 }
@@ -323,6 +341,43 @@ impl OpenDataset {
             allotted,
             checksum: checksum(bytes),
             identity,
+            share: None,
+            is_used: false,
+        })
+    }
+
+    /// Finds a place for a record of `data` whose nonce is a hash of what is in it: where another one
+    /// like it is already, or like [`OpenDataset::place`], and those to come may share it.
+    pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
+        if let Some(placed) = self.find_shared(&identity, bytes) {
+            return Ok(placed);
+        }
+        let mut placed = self.place(ArrayKind::Data, identity, bytes)?;
+        if let [extent] = placed.allotted.extents()[..] {
+            let dedup = &self.shared.dedup;
+            placed.share = dedup.adopt(&identity, placed.checksum, &extent);
+        }
+        Ok(placed)
+    }
+
+    /// Whatever is not found, and whatever cannot be read, is only not shared.
+    fn find_shared(&self, identity: &Identity, bytes: &[u8]) -> Option<Placed> {
+        let ticket = self.shared.placing.ticket();
+        if self.shared.is_resilvering() {
+            // It may have passed the place of this pointer, and not have come to the record yet.
+            return None;
+        }
+        let sum = checksum(bytes);
+        let disk = &self.shared.disk;
+        let found = self.shared.dedup.find(disk, identity, &sum, bytes.len());
+        let share = found.ok().flatten()?;
+        Some(Placed {
+            _ticket: ticket,
+            shared: Arc::clone(&self.shared),
+            allotted: Allotted::whole([share.addr, Addr::default()]),
+            checksum: sum,
+            identity: *identity,
+            share: Some(share),
             is_used: false,
         })
     }
@@ -438,7 +493,12 @@ impl ArrayState {
     /// Puts a record into a slot in the open group, and sets room aside for the nodes above it.
     fn put_open(&mut self, slot: u64, ptr: RecordPtr) -> Option<RecordPtr> {
         let nodes = self.open.new_nodes(slot, self.root.level());
-        self.open_room.grow(nodes * NODE_BYTES);
+        let table = if ptr.place.is_shared() {
+            dedup::ROOM
+        } else {
+            0
+        };
+        self.open_room.grow(nodes * NODE_BYTES + table);
         self.open.put(slot, ptr)
     }
 

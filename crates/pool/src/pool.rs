@@ -11,6 +11,7 @@ use store::{Shape, Store};
 use crate::commit::Commit;
 use crate::config::{Config, ConfigDevice, Epoch};
 use crate::deadlist;
+use crate::dedup::{Dedup, Share};
 use crate::disk::Disk;
 use crate::env::Env;
 use crate::error::{Error, Result};
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     /// What the two transaction groups under way replaced among their own records, by parity.
     freed: [Mutex<Vec<Place>>; 2],
     /// Whether records lie in pieces.
+    /// What is shared between pointers.
+    pub(crate) dedup: Dedup,
     scattered: AtomicBool,
     /// Whether a dataset has a log.
     logged: AtomicBool,
@@ -124,6 +127,11 @@ impl Shared {
         self.logged.store(true, Ordering::Release);
     }
 
+    /// Whether records are being copied to members that lack them.
+    pub(crate) fn is_resilvering(&self) -> bool {
+        self.state.read().config.resilver.is_running()
+    }
+
     /// The features that the pool requires from now on.
     pub(crate) fn features(&self) -> u64 {
         let feature = |is_used: &AtomicBool, bit| match is_used.load(Ordering::Acquire) {
@@ -146,6 +154,14 @@ impl Shared {
             self.free_later(gate.txg, &ptr.place);
         }
         self.dirty.store(true, Ordering::Release);
+    }
+
+    /// Those of them that are shared.
+    pub(crate) fn take_unshared(&self, txg: u64) -> Vec<Share> {
+        let mut freed = self.freed[(txg % 2) as usize].lock();
+        let shares = freed.iter().filter_map(Place::share).collect();
+        freed.retain(|place| !place.is_shared());
+        shares
     }
 
     pub(crate) fn take_freed(&self, txg: u64) -> Vec<Extent> {
@@ -218,6 +234,7 @@ impl Shared {
         self.enter_faults(&commit, &mut state);
         let outcome = run_task(&commit, &mut state, task);
         reap::step(&commit, &mut state)?;
+        self.dedup.sync(&commit, &mut state)?;
         state.root.time = self.env.now().into();
         commit.sync_state(&mut state)?;
         commit.sync_space(&mut state)?;
@@ -354,8 +371,10 @@ impl Pool {
         read_only: bool,
     ) -> Pool {
         let txg = state.txg;
+        let dedup = Dedup::new(&state.root);
         Pool {
             shared: Arc::new(Shared {
+                dedup,
                 disk,
                 space: Arc::new(space),
                 env,

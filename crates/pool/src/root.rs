@@ -4,6 +4,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::config::NO_GROUP;
+use crate::dedup::DedupInfo;
 use crate::error::{Error, Result};
 use crate::features::FEATURES_KNOWN;
 use crate::layout::{RecordPtr, SLOT_LIMIT};
@@ -30,6 +31,9 @@ pub(crate) const FEATURE_ROTATED: u64 = 32;
 
 /// Snapshots may have clones and holds. Set with the first, and never taken back.
 pub(crate) const FEATURE_CLONES: u64 = 64;
+
+/// Records may be shared, and there may be a dedup table. Set with the first, and never taken back.
+pub(crate) const FEATURE_DEDUP: u64 = 512;
 
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
@@ -77,7 +81,9 @@ pub(crate) struct PoolRoot {
     /// The devices, and the key blocks to wipe.
     pub(crate) config: RecordPtr,
     /// Room for the roots of what later versions add.
-    pub(crate) reserved_roots: [RecordPtr; 4],
+    pub(crate) reserved_roots: [RecordPtr; 3],
+    /// The dedup table.
+    pub(crate) dedup: RecordPtr,
     /// The slot of `history` that is being filled.
     pub(crate) history_slot: U64,
     /// The slot that the next entry of `reap` gets.
@@ -90,7 +96,12 @@ pub(crate) struct PoolRoot {
     pub(crate) epoch: U64,
     /// A bit for each device in the configuration: it did not get all of this commit.
     pub(crate) missed: [u8; DEVICES_MAX / 8],
-    reserved: [u8; 184],
+    /// How many buckets the dedup table has.
+    pub(crate) dedup_buckets: U64,
+    /// How many records are in it, the bytes that they take, and those that they would if each pointer
+    /// had its own.
+    dedup_info: [U64; 3],
+    reserved: [u8; 152],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);
@@ -118,7 +129,8 @@ impl PoolRoot {
         }
         // Far from where counting on would overflow.
         let counters = [root.next_id, root.history_slot, root.reap_slot];
-        if counters.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
+        let counters = counters.into_iter().chain([root.dedup_buckets]);
+        if counters.into_iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
             return Err(bad("its counters are impossible"));
         }
         if root.groups.get() > u32::from(NO_GROUP) {
@@ -149,6 +161,21 @@ impl PoolRoot {
 
     pub(crate) fn set_name(&mut self, name: &str) {
         self.name_len = put_text(&mut self.name, name);
+    }
+
+    /// What dedup has saved.
+    pub(crate) fn dedup_info(&self) -> DedupInfo {
+        let [records, stored, referenced] = self.dedup_info.map(U64::get);
+        DedupInfo {
+            records,
+            stored,
+            referenced,
+        }
+    }
+
+    pub(crate) fn set_dedup_info(&mut self, buckets: u64, info: &DedupInfo) {
+        self.dedup_buckets = buckets.into();
+        self.dedup_info = [info.records, info.stored, info.referenced].map(U64::new);
     }
 
     /// The host that has it imported, or had it last.

@@ -209,7 +209,8 @@ pub(crate) struct PoolExport {
 /// List imported pools with their space and health
 ///
 /// SIZE is what the devices have for records, in all copies; ALLOC is what is taken of it, FREE is
-/// what is not, and CAP the part that is taken.
+/// what is not, and CAP the part that is taken. DEDUP is how many times as much shared records would
+/// take if each file had its own (`dedup=on`).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -239,7 +240,7 @@ pub(crate) struct PoolList {
         short = 'o',
         value_name = "COLUMN,...",
         value_delimiter = ',',
-        default_value = "name,size,alloc,free,cap,health"
+        default_value = "name,size,alloc,free,cap,dedup,health"
     )]
     pub(crate) columns: Vec<PoolColumn>,
     /// Pools, all if none is named; then every how many seconds, and how often
@@ -257,6 +258,8 @@ pub(crate) enum PoolColumn {
     Free,
     #[value(name = "cap", alias = "capacity")]
     Capacity,
+    #[value(alias = "dedupratio")]
+    Dedup,
     Health,
     Guid,
     #[value(name = "readonly")]
@@ -284,7 +287,7 @@ EXAMPLES
 
 JSON
   [{\"name\", \"guid\", \"health\", \"trouble\", \"action\", \"size\", \"allocated\", \"free\",
-    \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\", \"state\", \"group\",
+    \"dedupratio\" (in hundredths), \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\", \"state\", \"group\",
     \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
     \"resilver\": as scrub,

@@ -11,7 +11,7 @@ use super::inode::{Inode, SealJob, Stage};
 use crate::error::Result;
 use crate::files::Files;
 use crate::header::Header;
-use crate::seal::{Compression, Sealed};
+use crate::seal::{Compression, Nonces, Sealed};
 use crate::tree::Page;
 
 /// What a transaction group changed, from its end until it is written.
@@ -65,16 +65,29 @@ impl Files {
 
     pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
         let sealed = self.seal(ArrayKind::Data, self.settings().compression, buffer)?;
-        Ok(self
-            .open
-            .place(ArrayKind::Data, sealed.identity, &sealed.bytes)?)
+        Ok(self.place(ArrayKind::Data, &sealed)?)
+    }
+
+    /// Writes a record to a place of its own, or finds it where an equal one is.
+    pub(crate) fn place(&self, array: ArrayKind, sealed: &Sealed) -> pool::Result<Placed> {
+        match sealed.nonce_is_of_contents {
+            true => self.open.place_shared(sealed.identity, &sealed.bytes),
+            false => self.open.place(array, sealed.identity, &sealed.bytes),
+        }
     }
 
     fn seal(&self, array: ArrayKind, compression: Compression, plain: &[u8]) -> Result<Sealed> {
-        let random = self.engine.random.as_ref();
         self.sealer
-            .seal(array, compression, plain, random)
+            .seal(array, compression, plain, self.nonces(array))
             .map_err(|error| self.not_sealed(&error))
+    }
+
+    /// How the records of an array get their nonces now.
+    pub(crate) fn nonces(&self, array: ArrayKind) -> Nonces<'_> {
+        match array {
+            ArrayKind::Data if self.settings().dedup => Nonces::OfContents,
+            ArrayKind::Data | ArrayKind::Pages => Nonces::Random(self.engine.random.as_ref()),
+        }
     }
 
     pub(crate) fn not_sealed(&self, error: &cipher::Error) -> crate::Error {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, Hold, RecordPtr, Reservation, ReserveFor};
+use pool::{ArrayKind, DEDUP_ROOM, Hold, RecordPtr, Reservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
@@ -419,8 +419,14 @@ impl Files {
     }
 
     /// Room for one record of this length.
+    /// What a record takes besides if it may be shared.
+    pub(crate) fn table_room(&self) -> u64 {
+        if self.settings().dedup { DEDUP_ROOM } else { 0 }
+    }
+
     pub(crate) fn record_room(&self, len: usize, why: ReserveFor) -> Result<Reservation> {
-        self.reserve(self.open.record_room(ArrayKind::Data, len), why)
+        let bytes = self.open.record_room(ArrayKind::Data, len);
+        self.reserve(bytes + self.table_room(), why)
     }
 }
 

@@ -39,6 +39,7 @@ struct Keys(BTreeMap<u32, Arc<Generation>>);
 /// The keys of a generation, ready to be used.
 struct Generation {
     cipher: Locked<RecordCipher>,
+    dedup: Key,
     seal: Key,
 }
 
@@ -53,6 +54,7 @@ impl NewGeneration {
     pub fn new(keys: DataKeys) -> keys::Result<NewGeneration> {
         let generation = Generation {
             cipher: keys.record_cipher()?,
+            dedup: keys.dedup,
             seal: keys.seal,
         };
         Ok(NewGeneration(keys.generation, Arc::new(generation)))
@@ -97,6 +99,18 @@ pub(crate) struct Sealed {
     pub(crate) identity: Identity,
     /// Whole units.
     pub(crate) bytes: Vec<u8>,
+    /// Equal records have equal nonces: it may be shared.
+    pub(crate) nonce_is_of_contents: bool,
+}
+
+/// Where nonces come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Nonces<'a> {
+    /// No two records have the same.
+    Random(&'a dyn Random),
+    /// Equal records of one family and generation have the same, which is a hash of everything that
+    /// is sealed, made with a key of its own: so no two that differ have.
+    OfContents,
 }
 
 /// Why a record could not be opened.
@@ -163,7 +177,7 @@ impl Sealer {
         array: ArrayKind,
         ptr: &RecordPtr,
         sealed: &[u8],
-        random: &dyn Random,
+        nonces: Nonces<'_>,
     ) -> Result<Sealed, OpenError> {
         let keys = self.keys().ok_or(OpenError::NoSuchKey)?;
         let head = Head {
@@ -173,7 +187,7 @@ impl Sealer {
         };
         let mut payload = Buffer::zeroed(sealed.len());
         self.authenticate(&head, &ptr.identity, sealed, &mut payload)?;
-        self.encrypt(&keys, &head, &payload, random)
+        self.encrypt(&keys, &head, &payload, nonces)
             .map_err(|_| OpenError::NoSuchKey)
     }
 
@@ -192,7 +206,7 @@ impl Sealer {
         array: ArrayKind,
         compression: Compression,
         plain: &[u8],
-        random: &dyn Random,
+        nonces: Nonces<'_>,
     ) -> cipher::Result<Sealed> {
         assert!(plain.len().is_multiple_of(UNIT) && !plain.is_empty());
         let packed = pack(compression, plain);
@@ -206,8 +220,8 @@ impl Sealer {
             logical_size: plain.len() as u32,
         };
         match self.keys() {
-            Some(keys) => self.encrypt(&keys, &head, payload, random),
-            None => Ok(self.vouch(&head, payload.to_vec())),
+            Some(keys) => self.encrypt(&keys, &head, payload, nonces),
+            None => Ok(self.vouch(&head, payload.to_vec(), nonces)),
         }
     }
 
@@ -216,31 +230,44 @@ impl Sealer {
         keys: &Keys,
         head: &Head,
         payload: &[u8],
-        random: &dyn Random,
+        nonces: Nonces<'_>,
     ) -> cipher::Result<Sealed> {
-        let (number, Generation { cipher, .. }) = keys.newest();
+        let (number, Generation { cipher, dedup, .. }) = keys.newest();
         let suite = cipher.suite().id();
-        let nonce = random.nonce()?;
-        let mut bytes = vec![0; payload.len()];
         let aad = head.aad(self.family, suite, number);
+        let nonce = match nonces {
+            Nonces::Random(random) => random.nonce()?,
+            Nonces::OfContents => nonce_of_contents(dedup, &aad, payload),
+        };
+        let mut bytes = vec![0; payload.len()];
         let tag = cipher.seal(&nonce, &aad, payload, &mut bytes)?;
-        let identity = head.identity(nonce, tag, number, suite);
-        Ok(Sealed { identity, bytes })
+        Ok(Sealed {
+            identity: head.identity(nonce, tag, number, suite),
+            bytes,
+            nonce_is_of_contents: matches!(nonces, Nonces::OfContents),
+        })
     }
 
     /// What a clear record has in the place of a tag, so that the identity chain covers it too.
-    fn vouch(&self, head: &Head, bytes: Vec<u8>) -> Sealed {
-        let tag = clear_tag(&head.aad(self.family, 0, 0), &bytes);
-        let identity = head.identity([0; 24], tag, 0, 0);
-        Sealed { identity, bytes }
+    fn vouch(&self, head: &Head, bytes: Vec<u8>, nonces: Nonces<'_>) -> Sealed {
+        let (tag, hash) = clear_tag(&head.aad(self.family, 0, 0), &bytes);
+        let nonce = match nonces {
+            Nonces::Random(_) => [0; 24],
+            Nonces::OfContents => hash,
+        };
+        Sealed {
+            identity: head.identity(nonce, tag, 0, 0),
+            bytes,
+            nonce_is_of_contents: matches!(nonces, Nonces::OfContents),
+        }
     }
 
     /// Seals the payload of an entry of the log, as it is.
     pub(crate) fn seal_log(&self, plain: &[u8], random: &dyn Random) -> cipher::Result<Sealed> {
         let head = Head::of_log(plain.len());
         match self.keys() {
-            Some(keys) => self.encrypt(&keys, &head, plain, random),
-            None => Ok(self.vouch(&head, plain.to_vec())),
+            Some(keys) => self.encrypt(&keys, &head, plain, Nonces::Random(random)),
+            None => Ok(self.vouch(&head, plain.to_vec(), Nonces::Random(random))),
         }
     }
 
@@ -301,7 +328,7 @@ impl Sealer {
             if identity.suite != 0 {
                 return Err(OpenError::NoSuchKey);
             }
-            if clear_tag(&aad, sealed) != *identity.tag() {
+            if clear_tag(&aad, sealed).0 != *identity.tag() {
                 return Err(OpenError::Unauthentic);
             }
             out.copy_from_slice(sealed);
@@ -410,11 +437,25 @@ impl Head {
     }
 }
 
-fn clear_tag(aad: &[u8], payload: &[u8]) -> [u8; 16] {
-    let hash = blake3::Hasher::new().update(aad).update(payload).finalize();
-    let mut tag = [0; 16];
-    tag.copy_from_slice(&hash.as_bytes()[..16]);
-    tag
+/// With a key of its own, so that it says nothing of the contents to those who lack it.
+fn nonce_of_contents(key: &Key, aad: &[u8], payload: &[u8]) -> [u8; 24] {
+    let mut mac = Mac::new(key.expose());
+    mac.update(b"strongroom dedup nonce v1")
+        .update(aad)
+        .update(payload);
+    let mut nonce = [0; 24];
+    nonce.copy_from_slice(&mac.finish()[..24]);
+    nonce
+}
+
+/// The tag of a clear record, and what its nonce is if that is to be one of its contents.
+fn clear_tag(aad: &[u8], payload: &[u8]) -> ([u8; 16], [u8; 24]) {
+    let mut hasher = blake3::Hasher::new();
+    let mut hash = hasher.update(aad).update(payload).finalize_xof();
+    let (mut tag, mut nonce) = ([0; 16], [0; 24]);
+    hash.fill(&mut tag);
+    hash.fill(&mut nonce);
+    (tag, nonce)
 }
 
 /// What the fuzzer does in an attacker's place.

@@ -4,10 +4,15 @@ use keys::{Argon2Params, Generation, KeyMaterial, Wrapping};
 use super::*;
 
 fn sealer(suite: Option<Suite>, family: u64) -> Sealer {
+    sealer_with(7, suite, family)
+}
+
+/// With keys that this seed tells.
+fn sealer_with(seed: u64, suite: Option<Suite>, family: u64) -> Sealer {
     let Some(suite) = suite else {
         return Sealer::clear(family);
     };
-    let random = SeededRandom::new(7);
+    let random = SeededRandom::new(seed);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
     let params = Argon2Params::insecure_for_tests();
     let (_, wrapping) = Wrapping::create(&material, &params, 0, &random).unwrap();
@@ -59,7 +64,12 @@ fn every_suite_and_compression_round_trips() {
             ] {
                 let random = SeededRandom::new(3);
                 let sealed = sealer
-                    .seal(ArrayKind::Data, compression, &plain, &random)
+                    .seal(
+                        ArrayKind::Data,
+                        compression,
+                        &plain,
+                        Nonces::Random(&random),
+                    )
                     .unwrap();
                 assert!(
                     sealed.bytes.len().is_multiple_of(UNIT) && sealed.bytes.len() <= plain.len()
@@ -81,7 +91,7 @@ fn compression_is_used_where_it_pays() {
     let len = |compression, plain: &[u8]| {
         let random = SeededRandom::new(3);
         sealer
-            .seal(ArrayKind::Data, compression, plain, &random)
+            .seal(ArrayKind::Data, compression, plain, Nonces::Random(&random))
             .unwrap()
             .bytes
             .len()
@@ -98,7 +108,12 @@ fn everything_that_is_bound_is_checked() {
         let own = sealer(suite, 5);
         let random = SeededRandom::new(3);
         let sealed = own
-            .seal(ArrayKind::Data, Compression::Lz4, &text(16384), &random)
+            .seal(
+                ArrayKind::Data,
+                Compression::Lz4,
+                &text(16384),
+                Nonces::Random(&random),
+            )
             .unwrap();
         let good = ptr(sealed.identity);
         assert!(own.open(ArrayKind::Data, &good, &sealed.bytes).is_ok());
@@ -146,12 +161,51 @@ fn equal_plaintexts_differ() {
     let random = SeededRandom::new(3);
     let seal = || {
         sealer
-            .seal(ArrayKind::Data, Compression::Off, &text(4096), &random)
+            .seal(
+                ArrayKind::Data,
+                Compression::Off,
+                &text(4096),
+                Nonces::Random(&random),
+            )
             .unwrap()
     };
     let (a, b) = (seal(), seal());
     assert_ne!(a.bytes, b.bytes);
     assert_ne!(a.identity.nonce(), b.identity.nonce());
+}
+
+#[test]
+fn equal_contents_are_sealed_alike_within_a_family_and_generation() {
+    let seal = |sealer: &Sealer, compression, plain: &[u8]| {
+        let sealed = sealer.seal(ArrayKind::Data, compression, plain, Nonces::OfContents);
+        let sealed = sealed.unwrap();
+        assert!(sealed.nonce_is_of_contents);
+        assert!(
+            sealer
+                .open(ArrayKind::Data, &ptr(sealed.identity), &sealed.bytes)
+                .is_ok()
+        );
+        (*sealed.identity.nonce(), sealed.bytes)
+    };
+    for suite in [Some(Suite::Xaes256Gcm), None] {
+        let own = sealer(suite, 5);
+        let of_noise = seal(&own, Compression::Lz4, &noise(16384));
+        assert!(of_noise == seal(&own, Compression::Lz4, &noise(16384)));
+        assert_ne!(of_noise.0, seal(&own, Compression::Lz4, &text(16384)).0);
+        let mut other = noise(16384);
+        other[9000] ^= 1;
+        assert_ne!(of_noise.0, seal(&own, Compression::Lz4, &other).0);
+        assert_ne!(
+            of_noise.0,
+            seal(&sealer(suite, 6), Compression::Lz4, &noise(16384)).0
+        );
+    }
+    // Each has keys of its own.
+    let suite = Some(Suite::Aes256Gcm);
+    let sealers = [1, 2].map(|seed| sealer_with(seed, suite, 5));
+    let [a, b] = sealers.map(|sealer| seal(&sealer, Compression::Off, &text(4096)));
+    assert_ne!(a.0, b.0);
+    assert_ne!(a.1, b.1);
 }
 
 #[test]
@@ -201,7 +255,12 @@ fn the_log_is_sealed_apart_from_records() {
         let opened = sealer.open_log(&sealed.identity, &sealed.bytes[..2048]);
         assert_eq!(opened, Err(OpenError::Malformed));
 
-        let record = sealer.seal(ArrayKind::Data, Compression::Off, &plain, &random);
+        let record = sealer.seal(
+            ArrayKind::Data,
+            Compression::Off,
+            &plain,
+            Nonces::Random(&random),
+        );
         let record = record.unwrap();
         let opened = sealer.open_log(&record.identity, &record.bytes);
         assert_eq!(opened, Err(OpenError::Unauthentic));

@@ -14,6 +14,7 @@ const PROPERTIES: &[(&str, &[&str])] = &[
     ("recordsize", &["4096", "16384", "131072", "1048576"]),
     ("compression", &["off", "lz4", "zstd"]),
     ("atime", &["on", "off"]),
+    ("dedup", &["on", "off"]),
     ("primarycache", &["all", "metadata", "none"]),
     ("user:note", &["a", "b"]),
 ];
@@ -41,6 +42,7 @@ fn settings(dataset: &Dataset) -> Settings {
             "none" => PrimaryCache::None,
             _ => PrimaryCache::All,
         },
+        dedup: is("dedup") == "on",
         read_only: false,
     }
 }

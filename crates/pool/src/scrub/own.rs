@@ -18,18 +18,20 @@ enum Own {
     Bitmaps,
     History,
     Reap,
+    Dedup,
     /// The deadlist of a dataset or snapshot,
     Deadlist(u64),
     /// and the list in it for a snapshot.
     Sublist(u64, u64),
 }
 
-const ARRAYS: [Own; 5] = [
+const ARRAYS: [Own; 6] = [
     Own::Datasets,
     Own::Table,
     Own::Bitmaps,
     Own::History,
     Own::Reap,
+    Own::Dedup,
 ];
 
 impl Own {
@@ -44,6 +46,7 @@ impl Own {
             Own::Bitmaps => Some(root.bitmaps),
             Own::History => Some(root.history),
             Own::Reap => Some(root.reap),
+            Own::Dedup => Some(root.dedup),
             Own::Deadlist(id) => state.get(id).map(|entry| entry.deadlist),
             Own::Sublist(id, snapshot) => match state.get(id).map(|entry| entry.deadlist) {
                 Some(list) => {

@@ -136,6 +136,18 @@ pub fn identity(number: u64) -> Identity {
     Identity::record([0; 24], tag, 0, 0, 0, 4096)
 }
 
+/// Records of data whose numbers have this bit are shared with others of the same number.
+pub const EQUAL: u64 = 1 << 24;
+
+/// The nonce tells the contents.
+pub fn identity_of_contents(number: u64) -> Identity {
+    let mut dice = Dice(number);
+    let nonce = [(); 24].map(|()| dice.below(256) as u8);
+    let mut tag = [0; 16];
+    tag[..8].copy_from_slice(&number.to_le_bytes());
+    Identity::record(nonce, tag, 0, 0, 0, 4096)
+}
+
 pub fn put(
     pool: &Pool,
     dataset: &OpenDataset,
@@ -143,7 +155,12 @@ pub fn put(
     slot: u64,
     number: u64,
 ) -> Result<()> {
-    let placed = dataset.place(array, identity(number), &contents(number))?;
+    let placed = match array {
+        ArrayKind::Data if number & EQUAL > 0 => {
+            dataset.place_shared(identity_of_contents(number), &contents(number))?
+        }
+        _ => dataset.place(array, identity(number), &contents(number))?,
+    };
     let hold = pool.enter()?;
     dataset.put(&hold, array, slot, placed);
     Ok(())

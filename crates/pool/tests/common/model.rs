@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, OpenDataset, Pool, Reach, ReserveFor};
+use pool::{ArrayKind, DEDUP_ROOM, OpenDataset, Pool, Reach, ReserveFor};
 
 use super::*;
 
@@ -213,10 +213,13 @@ impl Workload {
         let dataset = self.open(name);
         for _ in 0..=self.dice.below(6) {
             let (array, slot, mut number) = (self.array(), self.slot(), self.number());
+            if array == ArrayKind::Data && self.dice.below(3) == 0 {
+                number = EQUAL + self.dice.below(12);
+            }
             if self.units_max > 0 {
                 number = sized(number, 1 + self.dice.below(self.units_max));
             }
-            let bytes = dataset.record_room(array, contents(number).len());
+            let bytes = dataset.record_room(array, contents(number).len()) + DEDUP_ROOM;
             let Ok(_room) = self.pool.reserve(bytes, ReserveFor::Writing) else {
                 return false;
             };
