@@ -25,7 +25,19 @@ pub const RECORD_MAX: u32 = 1 << 20;
 
 /// A run of bytes on a store. Empty if its size is 0.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    KnownLayout,
+    Immutable,
 )]
 #[repr(C)]
 pub struct Addr {

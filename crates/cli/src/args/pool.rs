@@ -287,8 +287,8 @@ EXAMPLES
 
 JSON
   [{\"name\", \"guid\", \"health\", \"trouble\", \"action\", \"size\", \"allocated\", \"free\",
-    \"dedupratio\" (in hundredths), \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\", \"state\", \"group\",
-    \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
+    \"dedupratio\", \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\",
+    \"state\", \"group\", \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
     \"resilver\": as scrub,
     \"damage\": [...]}, ...]

@@ -11,7 +11,7 @@ use crate::args::{
 };
 use crate::session::{Session, absolute, answer, other, usage};
 use crate::show::table::{self, Column};
-use crate::show::{json, size, text, time, value};
+use crate::show::{json, size, text, time};
 use crate::terminal;
 
 pub(super) fn run(args: Pool, session: &mut Session) -> Result {
@@ -196,7 +196,7 @@ fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
                 false => format!("{percent}%"),
             }
         }
-        PoolColumn::Dedup => format!("{}x", value::ratio(pool.dedupratio)),
+        PoolColumn::Dedup => format!("{:.2}x", pool.dedupratio),
         PoolColumn::Health => pool.health.clone(),
         PoolColumn::Guid => pool.guid.to_string(),
         PoolColumn::ReadOnly => if pool.read_only { "on" } else { "off" }.into(),

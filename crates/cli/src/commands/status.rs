@@ -401,7 +401,7 @@ mod tests {
             size: 4 << 30,
             allocated: 1 << 30,
             free: 3 << 30,
-            dedupratio: 100,
+            dedupratio: 1.0,
             freeing: false,
             read_only: false,
             txg: 7,

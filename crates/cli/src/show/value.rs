@@ -27,7 +27,7 @@ pub(crate) fn show(value: &Value, exact: bool) -> String {
 }
 
 /// `1.53`, from hundredths.
-pub(crate) fn ratio(hundredths: u64) -> String {
+fn ratio(hundredths: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 

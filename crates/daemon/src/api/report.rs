@@ -79,8 +79,8 @@ pub struct PoolReport {
     pub allocated: u64,
     /// Of these, free.
     pub free: u64,
-    /// What would be taken if nothing were shared to what is, in hundredths.
-    pub dedupratio: u64,
+    /// How many times as much shared records would take if each pointer had its own.
+    pub dedupratio: f64,
     /// Whether something destroyed still has to be given back.
     pub freeing: bool,
     /// Whether it was imported read-only.

@@ -50,7 +50,8 @@ struct Inner {
     count: u64,
     /// Counts the changes of the table.
     version: u64,
-    live: HashMap<Share, Live>,
+    /// In an order of their own, so that the same changes give the same table.
+    live: BTreeMap<Share, Live>,
     by_nonce: HashMap<[u8; 24], Share>,
 }
 
@@ -91,7 +92,7 @@ impl Dedup {
                 root: root.dedup,
                 count: root.dedup_buckets.get(),
                 version: 0,
-                live: HashMap::new(),
+                live: BTreeMap::new(),
                 by_nonce: HashMap::new(),
             }),
         }
@@ -186,7 +187,7 @@ impl Dedup {
     /// Works into the table what a transaction group put and freed.
     pub(crate) fn sync(&self, commit: &Commit<'_>, state: &mut State) -> Result<()> {
         let mut inner = self.inner.lock();
-        let mut deltas: HashMap<Share, i64> = HashMap::new();
+        let mut deltas: BTreeMap<Share, i64> = BTreeMap::new();
         for share in commit.take_unshared() {
             *deltas.entry(share).or_default() -= 1;
         }

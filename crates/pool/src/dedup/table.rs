@@ -27,7 +27,7 @@ pub(super) const BUCKET_LOAD: u64 = 48;
 const CACHED_BUCKETS: usize = 2048;
 
 /// Where a shared record is found, by those who point to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Share {
     /// The beginning of its nonce.
     pub(crate) mark: ShareMark,
