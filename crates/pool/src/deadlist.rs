@@ -268,12 +268,13 @@ pub(crate) fn each_dead(
     root: &RecordPtr,
     each: &mut dyn FnMut(u64, DeadEntry),
 ) -> Result<()> {
-    // Chunks and what they list have places of their own.
+    // Chunks and what they list have places of their own, unless it is shared.
     let mut left = disk.units();
     for (snapshot, sublist) in sublists(disk, root)? {
         walk::each_record(disk, &sublist.root, &mut |_, chunk| {
             let chunk = decode_chunk(&disk.clear_record(chunk)?)?;
-            let count = 1 + chunk.len() as u64;
+            let own = chunk.iter().filter(|dead| dead.place().share().is_none());
+            let count = 1 + own.count() as u64;
             left = left.checked_sub(count).ok_or_else(walk::too_many)?;
             chunk.into_iter().for_each(|dead| each(snapshot, dead));
             Ok(())

@@ -152,3 +152,33 @@ fn many_threads_share() {
     assert_eq!(info.referenced, 4 * 50 * (2 << 12));
     assert!(info.records <= 20);
 }
+
+/// Walks are bounded by what the pool has room for; what is shared may be more.
+#[test]
+fn there_may_be_more_pointers_than_units() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let dataset = pool.open_dataset(pool.top().unwrap().id).unwrap();
+    let count = 2 * DEVICE_SIZE as u64 / 4096;
+    let number = EQUAL | sized(1, 1);
+    for slot in 0..count {
+        put(&pool, &dataset, DATA, slot, number).unwrap();
+    }
+    pool.commit().unwrap();
+    assert_eq!(pool.dedup_info().referenced, count << 12);
+    assert_clean(&pool);
+    assert_eq!(scrub_all(&pool).errors, 0);
+    pool.snapshot(&["tank@s".to_owned()], false, &origin())
+        .unwrap();
+    for slot in 0..count {
+        punch(&pool, &dataset, DATA, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    assert_clean(&pool);
+    drop(dataset);
+    pool.destroy_dataset("tank@s", Reach::Named, &origin())
+        .unwrap();
+    settle(&pool);
+    assert_eq!(pool.dedup_info(), DedupInfo::default());
+    assert_clean(&pool);
+}

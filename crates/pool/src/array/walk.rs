@@ -57,8 +57,9 @@ pub(crate) fn visit<B>(
     visit_within(disk, root, (from, min_birth), &mut disk.units(), visitor)
 }
 
-/// The same, where `left` counts what is visited: each node and record has its own place, so that there
-/// are no more of them than units, unless somebody made trees in which many ways lead to the same node.
+/// The same, where `left` counts what is visited: each node, and each record that is not shared, has its own
+/// place, so that there are no more of them than units, unless somebody made trees in which many ways lead
+/// to the same node.
 pub(crate) fn visit_within<B>(
     disk: &Disk,
     root: &RecordPtr,
@@ -83,7 +84,7 @@ fn descend<B>(
     if ptr.is_empty() || ptr.place.birth() <= min_birth || ends_before {
         return Ok(ControlFlow::Continue(()));
     }
-    *left = left.checked_sub(1).ok_or_else(too_many)?;
+    count(ptr, left)?;
     if level == 0 {
         return visitor(Visit::Record(first, ptr));
     }
@@ -96,6 +97,14 @@ fn descend<B>(
         }
     }
     visitor(Visit::Node(first, ptr))
+}
+
+/// Shared records do not count: their number is bounded by that of the nodes above them.
+fn count(ptr: &RecordPtr, left: &mut u64) -> Result<()> {
+    if ptr.level() > 0 || ptr.place.share().is_none() {
+        *left = left.checked_sub(1).ok_or_else(too_many)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn too_many() -> Error {
@@ -171,7 +180,7 @@ fn gone_below(
     if older.is_empty() || older == newer {
         return Ok(());
     }
-    *left = left.checked_sub(1).ok_or_else(too_many)?;
+    count(older, left)?;
     each(older)?;
     let level = older.level();
     if level == 0 {
