@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use daemon::api::{Command, Failure, FailureKind, Reply};
-use daemon::client::{Client, default_socket};
+use daemon::client::{Client, Data, default_socket};
 
 use crate::terminal::Prompter;
 
@@ -32,6 +32,16 @@ impl Session {
     pub(crate) fn call(&mut self, command: Command) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
         client.call(command, &self.typed, &mut self.prompter)
+    }
+
+    /// Has a command done that sends or receives data, by a daemon that is started if none runs.
+    pub(crate) fn call_with_data(
+        &mut self,
+        command: Command,
+        data: &mut dyn Data,
+    ) -> Result<Reply, Failure> {
+        let client = Client::connect_or_start(&self.socket)?;
+        client.call_with_data(command, &self.typed, &mut self.prompter, data)
     }
 
     /// Has a command done by a daemon that runs.

@@ -30,7 +30,7 @@ pub fn known_features() -> Vec<FeatureRow> {
 pub const FORMAT_VERSION: u32 = store::layout::FORMAT_VERSION;
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day.
-pub const API_VERSION: u32 = 3;
+pub const API_VERSION: u32 = 4;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -223,6 +223,33 @@ pub enum Command {
         names: Vec<String>,
         /// Of the same names below, too.
         recursive: bool,
+    },
+    /// Send a snapshot: data follows.
+    Send {
+        /// What.
+        what: SendWhat,
+        /// As it is stored.
+        raw: bool,
+        /// With the properties of the dataset.
+        props: bool,
+    },
+    /// Receive what is sent: data follows once the daemon is ready.
+    Receive {
+        /// A dataset, or a snapshot of one by its whole name.
+        target: String,
+        /// Take it back to where the stream goes on.
+        force: bool,
+        /// Keep what came if it is interrupted.
+        resumable: bool,
+        /// Properties for it, in the place of those that came.
+        props: Props,
+        /// Properties that are left out.
+        exclude: Vec<String>,
+    },
+    /// Throw away what an interrupted receive left.
+    ReceiveAbandon {
+        /// The dataset.
+        target: String,
     },
     /// Give a dataset or snapshot another name.
     Rename {
@@ -453,6 +480,26 @@ pub enum WhoKind {
     Everyone,
 }
 
+/// What to send.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendWhat {
+    /// A snapshot.
+    Snapshot {
+        /// Its name.
+        name: String,
+        /// What is new since this one, an earlier snapshot; `@name` is one of the same dataset.
+        from: Option<String>,
+        /// The snapshots between them too.
+        all: bool,
+    },
+    /// What a receive that was interrupted lacks.
+    Rest {
+        /// Its token.
+        token: String,
+    },
+}
+
 /// What to do about the data keys of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -572,6 +619,8 @@ pub enum Answer {
     Ask(Ask),
     /// Something to tell that does not end the command.
     Notice(String),
+    /// Send the data now.
+    Ready,
     /// Done.
     Done(Reply),
     /// Refused or failed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
 
-use crate::api::{Allowed, Command, Failure, FailureKind, Props};
+use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
@@ -118,6 +118,17 @@ impl Check<'_> {
             Command::Release {
                 names, recursive, ..
             } => self.need_all(names, *recursive, &["release"]),
+            // Where the stream goes on from may be another dataset's.
+            Command::Send {
+                what: SendWhat::Snapshot { name, from, .. },
+                ..
+            } => {
+                self.need(name, &["send"])?;
+                match from.as_ref().filter(|from| !from.starts_with('@')) {
+                    Some(from) => self.need(from, &["send"]),
+                    None => Ok(()),
+                }
+            }
             other => self.mounts(other),
         }
     }

@@ -1,7 +1,7 @@
 //! The commands' side of the daemon's socket.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -105,10 +105,21 @@ impl Client {
 
     /// Has a command done.
     pub fn call(
+        self,
+        command: Command,
+        typed: &str,
+        terminal: &mut dyn Terminal,
+    ) -> Result<Reply, Failure> {
+        self.call_with_data(command, typed, terminal, &mut NoData)
+    }
+
+    /// Has a command done that sends or receives data.
+    pub fn call_with_data(
         mut self,
         command: Command,
         typed: &str,
         terminal: &mut dyn Terminal,
+        data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
         let request = Request {
             version: API_VERSION,
@@ -123,8 +134,17 @@ impl Client {
                 _ => Err(lost(error)),
             };
         }
+        let mut piece = Vec::new();
         loop {
-            match wire::receive(&mut self.stream).map_err(lost)? {
+            let answer = match wire::receive_any(&mut self.stream, &mut piece).map_err(lost)? {
+                wire::Received::Message(answer) => answer,
+                wire::Received::Data => {
+                    data.take(&piece)?;
+                    continue;
+                }
+            };
+            match answer {
+                Answer::Ready => self.send_data(data)?,
                 Answer::Done(reply) => return Ok(reply),
                 Answer::Failed(failure) => return Err(failure),
                 Answer::Notice(text) => terminal.notice(&text),
@@ -139,6 +159,48 @@ impl Client {
                 }
             }
         }
+    }
+}
+
+impl Client {
+    /// Sends data to its end, or for as long as the daemon takes it: if it does not, it says why.
+    fn send_data(&mut self, data: &mut dyn Data) -> Result<(), Failure> {
+        let mut piece = vec![0; wire::DATA_MAX];
+        let mut writer = wire::DataWriter::new(&mut self.stream);
+        loop {
+            let read = data.give(&mut piece)?;
+            let sent = writer.write_all(&piece[..read]);
+            match sent {
+                Ok(()) if read > 0 => {}
+                Ok(()) => {
+                    let _ = writer.end();
+                    return Ok(());
+                }
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Data that goes with a command.
+pub trait Data {
+    /// Takes a piece of what the daemon sends; an empty one is the last.
+    fn take(&mut self, piece: &[u8]) -> Result<(), Failure>;
+
+    /// Gives more of what the daemon is to have, and says how much; 0: that was all.
+    fn give(&mut self, piece: &mut [u8]) -> Result<usize, Failure>;
+}
+
+/// Of a command without data.
+struct NoData;
+
+impl Data for NoData {
+    fn take(&mut self, _: &[u8]) -> Result<(), Failure> {
+        Err(no_daemon("the daemon sent what was not asked for".into()))
+    }
+
+    fn give(&mut self, _: &mut [u8]) -> Result<usize, Failure> {
+        Ok(0)
     }
 }
 

@@ -154,7 +154,7 @@ impl Imported {
             }
         };
         let ring = self.keyring(origin)?;
-        let until = origin.created_txg;
+        let until = origin.keys_txg();
         let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
             let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
             if rekey {
@@ -188,7 +188,7 @@ impl Imported {
         let (own, theirs) = (self.keyring(clone)?, self.keyring(&owner)?);
         let mut needed = theirs.generations().iter();
         let lacking = needed.find(|needed| {
-            let is_needed = needed.txg() <= newest.created_txg;
+            let is_needed = needed.txg() <= newest.keys_txg();
             is_needed && !has_generation(&own, needed)
         });
         if let Some(lacking) = lacking {

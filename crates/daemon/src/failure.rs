@@ -89,6 +89,7 @@ impl From<pool::Error> for Failure {
             }
             E::BadName { .. } | E::Refused { .. } | E::Device { .. } => FailureKind::Usage,
             E::OtherHistory { .. } => FailureKind::Device,
+            E::Stream { .. } => FailureKind::Damaged,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

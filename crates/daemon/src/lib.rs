@@ -40,6 +40,7 @@ mod shutdown;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod users;
 pub mod wire;
 

@@ -123,6 +123,7 @@ pub(crate) const COMPUTED: &[&str] = &[
     "logicalreferenced",
     "guid",
     "createtxg",
+    "receive_resume_token",
 ];
 
 /// Short names of properties.

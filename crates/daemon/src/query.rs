@@ -39,10 +39,32 @@ impl Daemon {
             return Ok(rows);
         }
         for name in &get.names {
+            if let Some(row) = self.row_of_partial(name, &props)? {
+                rows.push(row);
+                continue;
+            }
             let (imported, entry) = self.find(name)?;
             self.get_below(&imported, entry.id, get, &props, &mut rows)?;
         }
         Ok(rows)
+    }
+
+    /// A dataset that is not there yet, and of which a part was received, has one property: how to go on.
+    fn row_of_partial(&self, name: &str, props: &[String]) -> Result<Option<DatasetRow>> {
+        let property = "receive_resume_token";
+        if props != [property] || name.contains('@') || self.find(name).is_ok() {
+            return Ok(None);
+        }
+        let token = self.pool_of(name)?.pool.resume_token(name).unwrap_or(None);
+        Ok(token.map(|token| DatasetRow {
+            name: name.into(),
+            kind: "filesystem".into(),
+            props: vec![PropertyRow {
+                property: property.into(),
+                value: Value::Text(token.to_string()),
+                source: Source::None,
+            }],
+        }))
     }
 
     fn get_below(
@@ -290,6 +312,11 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "logicalreferenced" => Value::Bytes(entry.logical),
         "guid" => Value::Number(entry.guid),
         "createtxg" => Value::Number(entry.created_txg),
+        "receive_resume_token" if is_snapshot => Value::None,
+        "receive_resume_token" => match imported.pool.resume_token(&listed.name)? {
+            Some(token) => Value::Text(token.to_string()),
+            None => Value::None,
+        },
         _ => Value::None,
     })
 }

@@ -129,6 +129,8 @@ impl Daemon {
         }
         tracing::info!(who = peer.who, command = request.typed, "command");
         self.authorize(&peer, &request.command)?;
+        let lost = |error| Failure::other(format!("the caller went away: {error}"));
+        let data = stream.try_clone().map_err(lost)?;
         let mut remote = Remote(stream);
         let mut context = Context {
             peer,
@@ -139,7 +141,10 @@ impl Daemon {
             self.shut_down()?;
             return Ok(Outcome::Stop);
         }
-        self.run(request.command, &mut context).map(Outcome::Reply)
+        match self.run_transfer(request.command, data, &mut context) {
+            Ok(done) => done.map(Outcome::Reply),
+            Err(other) => self.run(other, &mut context).map(Outcome::Reply),
+        }
     }
 
     /// Receives what somebody wants done who may have some things done, or nothing. He gets little time and
@@ -251,6 +256,7 @@ impl Daemon {
             } => self
                 .shred(&name, reach(recursive, clones), force, dry_run, context)
                 .map(Reply::Shredded),
+            Command::ReceiveAbandon { target } => self.abandon_receive(&target, context).map(done),
             Command::Rename { from, to } => self.rename(&from, &to, context).map(done),
             Command::Get {
                 names,

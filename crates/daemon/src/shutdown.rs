@@ -24,6 +24,7 @@ impl Daemon {
     /// exported does not keep the others.
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
         self.set_stopping(true);
+        self.transfers.break_off();
         if let Err(failure) = self.leave_all(true) {
             tracing::error!(
                 reason = failure.message,

@@ -17,6 +17,7 @@ use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
+use crate::transfer::Transfers;
 
 /// The daemon.
 pub(crate) struct Daemon {
@@ -25,6 +26,7 @@ pub(crate) struct Daemon {
     pub(crate) socket: PathBuf,
     state_dir: PathBuf,
     pools: Mutex<Pools>,
+    pub(crate) transfers: Transfers,
 }
 
 /// The pools that this daemon has, and those it is to have at its next start.
@@ -124,6 +126,7 @@ impl Daemon {
             socket: socket.to_owned(),
             state_dir: state_dir.to_owned(),
             pools: Mutex::default(),
+            transfers: Transfers::default(),
         })
     }
 

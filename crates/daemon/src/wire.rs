@@ -17,6 +17,10 @@ const SECRET_MAX: u32 = 4096;
 const JSON: u8 = b'J';
 const SECRET: u8 = b'S';
 const CANCEL: u8 = b'C';
+const DATA: u8 = b'D';
+
+/// The longest piece of a stream of data.
+pub const DATA_MAX: usize = 1 << 20;
 
 /// Sends a message.
 pub fn send<T: Serialize>(stream: &mut impl Write, message: &T) -> io::Result<()> {
@@ -43,6 +47,115 @@ pub fn send_cancel(stream: &mut impl Write) -> io::Result<()> {
     send_frame(stream, CANCEL, &[])
 }
 
+/// What is written to it goes as data; whoever ends it says so with [`DataWriter::end`].
+pub struct DataWriter<W: Write> {
+    stream: W,
+    piece: Vec<u8>,
+}
+
+impl<W: Write> DataWriter<W> {
+    /// Sends over `stream`.
+    pub fn new(stream: W) -> DataWriter<W> {
+        DataWriter {
+            stream,
+            piece: Vec::with_capacity(DATA_MAX),
+        }
+    }
+
+    /// Says that this was all.
+    pub fn end(mut self) -> io::Result<()> {
+        self.flush()?;
+        send_frame(&mut self.stream, DATA, &[])
+    }
+}
+
+impl<W: Write> Write for DataWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = DATA_MAX - self.piece.len();
+        let taken = &bytes[..bytes.len().min(room)];
+        self.piece.extend_from_slice(taken);
+        if self.piece.len() == DATA_MAX {
+            self.flush()?;
+        }
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.piece.is_empty() {
+            send_frame(&mut self.stream, DATA, &self.piece)?;
+            self.piece.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Reads data up to where the other side says that it was all. An end without that is an error.
+pub struct DataReader<R: Read> {
+    stream: R,
+    piece: Vec<u8>,
+    taken: usize,
+    is_over: bool,
+}
+
+impl<R: Read> DataReader<R> {
+    /// Receives over `stream`.
+    pub fn new(stream: R) -> DataReader<R> {
+        DataReader {
+            stream,
+            piece: Vec::new(),
+            taken: 0,
+            is_over: false,
+        }
+    }
+}
+
+impl<R: Read> Read for DataReader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.piece.len() && !self.is_over {
+            let (kind, len) = receive_head(&mut self.stream)?;
+            receive_data(&mut self.stream, kind, len, &mut self.piece)?;
+            self.taken = 0;
+            self.is_over = self.piece.is_empty();
+        }
+        let mut rest = &self.piece[self.taken..];
+        let read = rest.read(buf)?;
+        self.taken += read;
+        Ok(read)
+    }
+}
+
+fn receive_data(stream: &mut impl Read, kind: u8, len: u32, piece: &mut Vec<u8>) -> io::Result<()> {
+    if kind != DATA || len as usize > DATA_MAX {
+        return Err(bad("a frame of data was expected"));
+    }
+    piece.clear();
+    stream.take(u64::from(len)).read_to_end(piece)?;
+    match piece.len() == len as usize {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// A message, or a piece of data that was put into the buffer; an empty piece was the last.
+pub enum Received<T> {
+    /// A message.
+    Message(T),
+    /// Data.
+    Data,
+}
+
+/// Receives a message or data.
+pub fn receive_any<T: DeserializeOwned>(
+    stream: &mut impl Read,
+    piece: &mut Vec<u8>,
+) -> io::Result<Received<T>> {
+    let (kind, len) = receive_head(stream)?;
+    match kind {
+        DATA => receive_data(stream, kind, len, piece).map(|()| Received::Data),
+        _ => receive_message(stream, kind, len, JSON_MAX).map(Received::Message),
+    }
+}
+
 fn receive_head(stream: &mut impl Read) -> io::Result<(u8, u32)> {
     let mut head = [0; 5];
     stream.read_exact(&mut head)?;
@@ -62,6 +175,15 @@ pub fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> io::Result<T> {
 /// Receives a message of no more than so many bytes.
 pub fn receive_up_to<T: DeserializeOwned>(stream: &mut impl Read, max: u32) -> io::Result<T> {
     let (kind, len) = receive_head(stream)?;
+    receive_message(stream, kind, len, max)
+}
+
+fn receive_message<T: DeserializeOwned>(
+    stream: &mut impl Read,
+    kind: u8,
+    len: u32,
+    max: u32,
+) -> io::Result<T> {
     if kind != JSON || len > max {
         return Err(bad("a frame of JSON was expected"));
     }
@@ -118,6 +240,25 @@ mod tests {
             receive(&mut stream).unwrap(),
             Answer::Done(Reply::Nothing)
         ));
+    }
+
+    #[test]
+    fn data_has_an_end() {
+        let data: Vec<u8> = (0..DATA_MAX * 2 + 77).map(|i| (i % 251) as u8).collect();
+        let mut wire = Vec::new();
+        let mut writer = DataWriter::new(&mut wire);
+        writer.write_all(&data).unwrap();
+        writer.end().unwrap();
+        let mut back = Vec::new();
+        DataReader::new(&wire[..]).read_to_end(&mut back).unwrap();
+        assert!(back == data);
+        for cut in [wire.len() - 1, wire.len() - 5, 1000, 3] {
+            let mut reader = DataReader::new(&wire[..cut]);
+            assert!(reader.read_to_end(&mut Vec::new()).is_err(), "{cut}");
+        }
+        let long = [DATA, 1, 0, 16, 0, 1];
+        let mut reader = DataReader::new(&long[..]);
+        assert!(reader.read_to_end(&mut Vec::new()).is_err());
     }
 
     #[test]

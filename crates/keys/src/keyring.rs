@@ -126,6 +126,16 @@ impl Keyring {
         Keyring::new(self.family, wrapping, generations)
     }
 
+    /// What goes with a stream: those generations that are no younger than transaction group `until`, as
+    /// they are, with the slots of the key root. No key is needed.
+    ///
+    /// # Errors
+    /// [`Error::Keyring`] if there was no generation then, or the slots are those of another wrapping key.
+    pub fn for_stream(&self, until: u64, slots: &Wrapping) -> Result<Keyring> {
+        let sent = self.generations.iter().filter(|g| g.txg() <= until);
+        Keyring::new(self.family, slots.clone(), sent.cloned().collect())
+    }
+
     /// Adds a generation of new keys, from transaction group `txg` on, and returns them.
     ///
     /// # Errors

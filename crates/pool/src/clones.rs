@@ -76,7 +76,7 @@ impl Pool {
     /// The clones of a snapshot, by name.
     pub fn clones(&self, snapshot: u64) -> Vec<String> {
         let state = self.shared.state.read();
-        let clones = state.clones(snapshot);
+        let clones = state.clones(snapshot).filter(|clone| !clone.is_partial());
         let mut names: Vec<String> = clones.map(|clone| state.name_of(clone)).collect();
         names.sort();
         names
@@ -119,8 +119,12 @@ fn clone(
         is_key_root: new.is_key_root,
         props: new.props,
     };
-    let id = insert(commit, state, dataset, parent, &last)?;
+    let keys_txg = from.next_keys_txg(commit.txg);
+    let id = insert(commit, state, dataset, (parent, &last), keys_txg)?;
     let entry = state.edit(id)?;
+    if from.foreign_txg().is_some() {
+        entry.set_keys_txg(keys_txg);
+    }
     entry.family = from.family;
     entry.origin = from.id;
     entry.prev_snap_txg = from.created_txg;
@@ -197,6 +201,7 @@ fn promote(
     for snapshot in moving {
         state.rename(snapshot.id, clone.id, &snapshot.name)?;
         let entry = state.edit(snapshot.id)?;
+        entry.set_sealed_guid(None);
         seal_anew(entry, snapshot, clone.guid, &mut reseal)?;
     }
     state.edit(origin.id)?.next = first_of_clone.id;

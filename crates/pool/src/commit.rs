@@ -12,9 +12,9 @@ use store::SegmentId;
 use zerocopy::IntoBytes;
 
 use crate::array::Overlay;
-use crate::array::update::{Target, update};
+use crate::array::update::{Target, relevel, update};
 use crate::batch::{Batch, Piece};
-use crate::deadlist::DeadEntry;
+use crate::deadlist::{self, DeadEntry};
 use crate::dedup::Share;
 use crate::error::Result;
 use crate::history;
@@ -86,7 +86,7 @@ impl<'a> Commit<'a> {
         identity: Identity,
         bytes: Vec<u8>,
     ) -> Result<()> {
-        let placed = dataset.allocate(array, identity, &bytes)?;
+        let placed = dataset.allocate(array, identity, bytes.len(), checksum(&bytes))?;
         self.shared
             .disk
             .hold_unwritten_map(&placed.place(), placed.allotted());
@@ -271,6 +271,27 @@ impl<'a> Commit<'a> {
         Ok(all)
     }
 
+    /// Gives the arrays of a dataset, as this commit leaves them, roots of these levels, and returns them.
+    pub(crate) fn relevel(
+        &self,
+        state: &mut State,
+        id: u64,
+        levels: [u8; 2],
+    ) -> Result<[RecordPtr; 2]> {
+        let entry = Arc::clone(state.entry(id)?);
+        let mut target = DatasetTarget::new(self, entry.prev_snap_txg);
+        let mut roots = entry.roots;
+        for (root, level) in roots.iter_mut().zip(levels) {
+            *root = relevel(&self.shared.disk, root, level, &mut target)?;
+        }
+        let delta = target.delta;
+        let entry = state.edit(id)?;
+        entry.roots = roots;
+        delta.enter(entry);
+        deadlist::append(self, state, id, &delta.dead)?;
+        Ok(roots)
+    }
+
     /// Writes what changed in the state itself, and returns the new root of the pool.
     pub(crate) fn sync_state(&self, state: &mut State) -> Result<()> {
         self.sync_entries(state)?;
@@ -410,9 +431,9 @@ impl Synced {
         entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
         self.delta.enter(entry);
         dataset.log.lock().enter(commit, entry)?;
-        let input = SealInput::of(entry, entry.guid);
         if let Some(holder) = holder {
-            entry.seal = holder.seal(&input);
+            entry.set_sealed_guid(None);
+            entry.seal = holder.seal(&SealInput::of(entry, entry.guid));
         }
         Ok(())
     }

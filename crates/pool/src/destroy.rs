@@ -38,9 +38,11 @@ impl From<bool> for Reach {
 }
 
 impl Pool {
-    /// What [`Pool::destroy_dataset`] would destroy.
+    /// What [`Pool::destroy_dataset`] would destroy, as far as it can be seen.
     pub fn doomed(&self, name: &str, reach: impl Into<Reach>) -> Result<Vec<Arc<Entry>>> {
-        doomed(&self.shared.state.read(), name, reach.into())
+        let mut doomed = doomed(&self.shared.state.read(), name, reach.into())?;
+        doomed.retain(|entry| !entry.is_partial());
+        Ok(doomed)
     }
 
     /// Destroys a dataset, or the snapshots that a name like `a/b@s`, `a/b@s%t` or `a/b@s,t` stands for.
@@ -55,7 +57,8 @@ impl Pool {
         self.shared.commit_with(|commit, state| {
             let doomed = doomed(state, name, reach)?;
             self.check_closed(state, &doomed)?;
-            let names = doomed.iter().map(|entry| state.name_of(entry)).collect();
+            let seen = doomed.iter().filter(|entry| !entry.is_partial());
+            let names = seen.map(|entry| state.name_of(entry)).collect();
             log(commit, state, origin, None);
             for entry in &doomed {
                 log_internal(commit, state, origin, "destroy", entry);
@@ -125,7 +128,10 @@ fn with_everything(state: &State, id: u64) -> Vec<Arc<Entry>> {
     let heads = state.subtree(id).into_iter().rev();
     heads
         .flat_map(|head| {
-            let mut all = state.snapshots(&head);
+            let mut all: Vec<Arc<Entry>> = state.partials(head.id).cloned().collect();
+            let beside = state.partial_of(head.parent, &head.name);
+            all.extend(beside.filter(|_| head.id == id).cloned());
+            all.extend(state.snapshots(&head));
             all.push(head);
             all
         })
@@ -162,6 +168,15 @@ pub(crate) fn check_clones(
     let Some(origin) = snapshots.iter().find(is_origin) else {
         return Ok(());
     };
+    if clones
+        .iter()
+        .any(|c| c.origin == origin.id && c.is_partial())
+    {
+        return Err(Error::refused(
+            state.name_of(origin),
+            "an interrupted receive goes on from it; finish that, or throw it away (receive -A)",
+        ));
+    }
     let of_it = clones.iter().filter(|clone| clone.origin == origin.id);
     let names: Vec<String> = of_it.map(|clone| state.name_of(clone)).collect();
     Err(Error::HasClones {
@@ -192,7 +207,7 @@ fn in_order(state: &State, all: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
 }
 
 /// Destroys a dataset that has no snapshots.
-fn destroy_head(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
+pub(crate) fn destroy_head(commit: &Commit<'_>, state: &mut State, id: u64) -> Result<()> {
     let entry = state
         .remove(id)
         .ok_or_else(|| Error::inconsistent("dataset table", "a dataset vanished"))?;

@@ -141,6 +141,15 @@ pub enum Error {
         /// The dataset.
         name: String,
     },
+    /// A stream is not one that can be received.
+    #[error("the stream {reason}")]
+    Stream {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A stream could not be read or written.
+    #[error("the stream broke off: {0}")]
+    StreamIo(std::io::Error),
     /// The operation does not fit the dataset.
     #[error("{name}: {reason}")]
     Refused {
@@ -159,6 +168,18 @@ impl Error {
             group: addr.segment().group(),
             index: addr.segment().index(),
             offset: addr.offset(),
+        }
+    }
+
+    pub(crate) fn stream(reason: impl Into<String>) -> Error {
+        let reason = reason.into();
+        Error::Stream { reason }
+    }
+
+    pub(crate) fn refused(name: impl Into<String>, reason: impl Into<String>) -> Error {
+        Error::Refused {
+            name: name.into(),
+            reason: reason.into(),
         }
     }
 

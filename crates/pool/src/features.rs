@@ -5,7 +5,7 @@
 use crate::pool::Pool;
 use crate::root::{
     FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_PARITY, FEATURE_QUICK_LOG,
-    FEATURE_REDUNDANT, FEATURE_ROTATED, FEATURE_SCATTERED,
+    FEATURE_RECEIVED, FEATURE_REDUNDANT, FEATURE_ROTATED, FEATURE_SCATTERED,
 };
 
 /// Something that a program has to know to import a pool which has it.
@@ -80,6 +80,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "records that several files share",
         begins: "writing with dedup=on",
+    },
+    Feature {
+        name: "received",
+        bit: FEATURE_RECEIVED,
+        since: "0.1.0",
+        what: "datasets that came with streams",
+        begins: "receive",
     },
 ];
 

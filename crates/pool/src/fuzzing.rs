@@ -13,6 +13,7 @@ use crate::reap::ReapJob;
 use crate::root::PoolRoot;
 use crate::scatter::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
 use crate::space::{Bitmap, Extent, SegmentEntry};
+use crate::stream::{Begin, ResumeToken};
 use crate::{DatasetName, check_pool_name, history};
 
 /// How many decoders [`decode`] knows.
@@ -123,6 +124,44 @@ fn bitmap(bytes: &[u8]) {
             assert!(Bitmap::from_bytes(&map.to_bytes(), units) == Some(map));
         }
     }
+}
+
+/// Reads streams, the first frame of one, and tokens.
+pub fn stream(kind: u8, bytes: &[u8]) {
+    match kind {
+        0 => crate::stream::read_all(bytes),
+        1 => crate::stream::read_all(&crate::stream::made_to_fit(bytes)),
+        2 => {
+            if let Ok(begin) = Begin::decode(bytes) {
+                let again = Begin::decode(&begin.encode());
+                assert!(again.is_ok_and(|again| again == begin));
+            }
+        }
+        _ => {
+            let text = std::str::from_utf8(bytes).unwrap_or_default();
+            if let Some(token) = ResumeToken::parse(text) {
+                assert_eq!(ResumeToken::parse(&token.to_string()), Some(token));
+            }
+        }
+    }
+}
+
+/// Inputs for [`stream`].
+pub fn stream_samples() -> Vec<(u8, Vec<u8>)> {
+    let whole = crate::stream::sample();
+    let begin = whole[160..].to_vec();
+    let token = ResumeToken {
+        to_guid: 1,
+        from_guid: 2,
+        name: "tank/a@s".into(),
+        next: crate::Position::START,
+    };
+    vec![
+        (0, whole.clone()),
+        (1, whole),
+        (2, begin),
+        (3, token.to_string().into_bytes()),
+    ]
 }
 
 /// One encoding of each kind, for the corpus.

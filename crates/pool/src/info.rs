@@ -168,11 +168,12 @@ impl Pool {
         }
         listed.used_by_dataset = state.own_bytes(entry);
         listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
-        listed.used_by_children = state
-            .subtree(entry.id)
-            .iter()
-            .filter(|below| below.id != entry.id)
-            .fold(0, |sum, below| sum.saturating_add(below.used));
+        for below in state.subtree(entry.id) {
+            let own = if below.id == entry.id { 0 } else { below.used };
+            let partials = state.partials(below.id).map(|partial| partial.used);
+            let used = partials.fold(own, u64::saturating_add);
+            listed.used_by_children = listed.used_by_children.saturating_add(used);
+        }
         listed.used = entry.used.saturating_add(listed.used_by_children);
         Ok(listed)
     }

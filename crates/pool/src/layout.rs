@@ -274,6 +274,11 @@ impl Identity {
         identity
     }
 
+    /// Whether it can be that of a record.
+    pub(crate) fn is_of_record(&self) -> bool {
+        self.level == 0 && self.flags == 0 && self.reserved == [0; 12]
+    }
+
     /// A record's nonce.
     pub fn nonce(&self) -> &[u8; 24] {
         &self.nonce

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::history::HistoryLine;
 use crate::keyarea;
 use crate::layout::RecordPtr;
+use crate::marks::PARTIAL;
 use crate::names::{DatasetName, NAME_MAX, check_pool_name};
 use crate::open::OpenDataset;
 use crate::pool::Pool;
@@ -37,15 +38,16 @@ pub struct NewDataset {
 
 /// Makes the root dataset of a new pool.
 pub(crate) fn create_top(commit: &Commit<'_>, state: &mut State, new: NewDataset) -> Result<u64> {
-    insert(commit, state, new, 0, "")
+    insert(commit, state, new, (0, ""), commit.txg)
 }
 
+/// Makes an entry. `keys_txg` is the transaction group of a generation that its keyring begins.
 pub(crate) fn insert(
     commit: &Commit<'_>,
     state: &mut State,
     new: NewDataset,
-    parent: u64,
-    name: &str,
+    (parent, name): (u64, &str),
+    keys_txg: u64,
 ) -> Result<u64> {
     let id = state.new_id();
     let key_root = match (new.suite, new.is_key_root) {
@@ -55,7 +57,7 @@ pub(crate) fn insert(
     };
     let keyring = match new.keyring {
         Some(make) => {
-            let keyring = make(commit.txg).map_err(|reason| Error::Refused {
+            let keyring = make(keys_txg).map_err(|reason| Error::Refused {
                 name: name.into(),
                 reason,
             })?;
@@ -146,7 +148,7 @@ fn create_one(
             reason: "there is no key above it to inherit".into(),
         });
     }
-    let id = insert(commit, state, new, parent, &last)?;
+    let id = insert(commit, state, new, (parent, &last), commit.txg)?;
     let entry = Arc::clone(state.entry(id)?);
     log_internal(commit, state, origin, "create", &entry);
     if entry.keyring.is_some() {
@@ -206,6 +208,14 @@ impl Pool {
                 free_name(state, to)?
             };
             check_move(state, &entry, from, parent)?;
+            let partial = state.partial_of(entry.parent, &entry.name).cloned();
+            if let Some(partial) = partial.filter(|_| !entry.is_snapshot()) {
+                if state.partial_of(parent, &last).is_some() {
+                    let reason = "an interrupted receive into it waits; throw it away (receive -A)";
+                    return Err(Error::refused(to, reason));
+                }
+                state.rename(partial.id, parent, &format!("{PARTIAL}{last}"))?;
+            }
             state.rename(entry.id, parent, &last)?;
             check_name_lengths(state, entry.id)?;
             log(commit, state, origin, None);
@@ -296,12 +306,17 @@ impl Pool {
         self.shared.commit_with(|commit, state| {
             log(commit, state, origin, None);
             let entry = Arc::clone(state.entry(id)?);
-            let keyring = make(commit.txg).map_err(|reason| Error::Refused {
+            let keys_txg = entry.next_keys_txg(commit.txg);
+            let keyring = make(keys_txg).map_err(|reason| Error::Refused {
                 name: state.name_of(&entry),
                 reason,
             })?;
             let new = keyarea::write(commit, state, entry.guid, &keyring)?;
-            let old = state.edit(id)?.keyring.replace(new);
+            let edited = state.edit(id)?;
+            let old = edited.keyring.replace(new);
+            if edited.foreign_txg().is_some() {
+                edited.set_keys_txg(keys_txg);
+            }
             keyarea::discard(state, old);
             state.root.features_required |= FEATURE_ROTATED;
             let rekeyed = "encryption key create: rekey succeeded";

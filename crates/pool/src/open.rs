@@ -62,10 +62,11 @@ pub struct SealInput {
 }
 
 impl SealInput {
-    /// What the seal of an entry is made over. `guid` is the dataset's, also of a snapshot.
+    /// What the seal of an entry is made over. `guid` is the dataset's, also of a snapshot; what was
+    /// received has a seal over another one.
     pub fn of(entry: &Entry, guid: u64) -> SealInput {
         SealInput {
-            guid,
+            guid: entry.sealed_guid(guid),
             sequence: entry.sequence,
             roots: entry.roots.map(|root| root.identity),
             log: [entry.log.chain, entry.log.sequence, entry.log.base],
@@ -318,7 +319,30 @@ impl OpenDataset {
 
     /// Finds a place for a record and writes it there. `bytes` are whole units.
     pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
-        let placed = self.allocate(array, identity, bytes)?;
+        self.place_summed(array, identity, bytes, checksum(bytes))
+    }
+
+    /// The same, of bytes whose BLAKE3 is known.
+    pub(crate) fn place_hashed(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<Placed> {
+        let mut sum = [0; 16];
+        sum.copy_from_slice(&hash[..16]);
+        self.place_summed(array, identity, bytes, sum)
+    }
+
+    fn place_summed(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        bytes: &[u8],
+        sum: [u8; 16],
+    ) -> Result<Placed> {
+        let placed = self.allocate(array, identity, bytes.len(), sum)?;
         placed
             .allotted
             .write_to(self.shared.disk.store.as_ref(), bytes)
@@ -331,15 +355,16 @@ impl OpenDataset {
         &self,
         array: ArrayKind,
         identity: Identity,
-        bytes: &[u8],
+        len: usize,
+        checksum: [u8; 16],
     ) -> Result<Placed> {
         let ticket = self.shared.placing.ticket();
-        let allotted = room::allot(&self.shared, array.class(), bytes.len(), array.copies())?;
+        let allotted = room::allot(&self.shared, array.class(), len, array.copies())?;
         Ok(Placed {
             _ticket: ticket,
             shared: Arc::clone(&self.shared),
             allotted,
-            checksum: checksum(bytes),
+            checksum,
             identity,
             share: None,
             is_used: false,

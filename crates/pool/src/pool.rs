@@ -23,6 +23,7 @@ use crate::names::check_pool_name;
 use crate::open::{OpenDataset, Part};
 use crate::placing::Placing;
 use crate::reap;
+use crate::receive;
 use crate::root::{FEATURE_LOG, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
 use crate::space::{Extent, Space};
 use crate::state::State;
@@ -422,7 +423,8 @@ impl Pool {
 
     /// Marks the pool as imported by `host`.
     pub fn claim(&self, host: &str) -> Result<()> {
-        self.shared.commit_with(|_, state| {
+        self.shared.commit_with(|commit, state| {
+            receive::discard_broken(commit, state)?;
             state.root.set_state(PoolState::Active);
             state.root.set_host(host);
             Ok(())

@@ -35,6 +35,10 @@ pub(crate) const FEATURE_CLONES: u64 = 64;
 /// Records may be shared, and there may be a dedup table. Set with the first, and never taken back.
 pub(crate) const FEATURE_DEDUP: u64 = 512;
 
+/// Datasets may have been received, and be being received: seals may be over other datasets. Set with the
+/// first, and never taken back.
+pub(crate) const FEATURE_RECEIVED: u64 = 1024;
+
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
 

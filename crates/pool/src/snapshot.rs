@@ -54,7 +54,8 @@ impl Pool {
             let _room = commit.room_for_entries(wanted.len(), 0)?;
             log(commit, state, origin, None);
             for (head, snapshot, name) in &wanted {
-                create(commit, state, *head, snapshot)?;
+                let env = &commit.shared.env;
+                create(commit, state, *head, snapshot, (env.guid(), env.now()))?;
                 let made = Arc::clone(state.find(name)?);
                 log_internal(commit, state, origin, "snapshot", &made);
             }
@@ -202,18 +203,23 @@ fn in_range(state: &State, head: &Entry, part: &str) -> Result<Vec<Arc<Entry>>> 
 }
 
 /// Makes a snapshot of a dataset as the commit leaves it.
-fn create(commit: &Commit<'_>, state: &mut State, head: u64, name: &str) -> Result<()> {
+pub(crate) fn create(
+    commit: &Commit<'_>,
+    state: &mut State,
+    head: u64,
+    name: &str,
+    (guid, created): (u64, u64),
+) -> Result<()> {
     let id = state.new_id();
-    let guid = commit.shared.env.guid();
     let head = state.edit(head)?;
-    let snapshot = Entry {
+    let mut snapshot = Entry {
         id,
         guid,
         parent: head.id,
         name: name.into(),
         kind: DatasetKind::Snapshot,
         created_txg: commit.txg,
-        created: commit.shared.env.now(),
+        created,
         keyring: None,
         next: head.id,
         used: 0,
@@ -223,6 +229,7 @@ fn create(commit: &Commit<'_>, state: &mut State, head: u64, name: &str) -> Resu
         props: Default::default(),
         ..head.clone()
     };
+    snapshot.copy_marks(head);
     let before = head.prev_snap;
     head.prev_snap = id;
     head.prev_snap_txg = commit.txg;
@@ -288,7 +295,12 @@ fn pass_on(commit: &Commit<'_>, state: &mut State, gone: &Entry, successor: &Ent
 }
 
 /// Gives a dataset the state of its newest snapshot.
-fn roll_back(commit: &Commit<'_>, state: &mut State, head: u64, target: &Entry) -> Result<()> {
+pub(crate) fn roll_back(
+    commit: &Commit<'_>,
+    state: &mut State,
+    head: u64,
+    target: &Entry,
+) -> Result<()> {
     let head = state.edit(head)?;
     let old = head.clone();
     // What was born since the snapshot goes; what died since is alive again.
@@ -303,6 +315,7 @@ fn roll_back(commit: &Commit<'_>, state: &mut State, head: u64, target: &Entry) 
     head.sequence_past = old.sequence.max(old.sequence_past);
     head.sequence = target.sequence;
     head.seal = target.seal;
+    head.set_sealed_guid(target.sealed_mark());
     // What was logged came after the snapshot.
     commit.free_extents(old.log.extents());
     head.log = target.log.clone();

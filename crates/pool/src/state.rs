@@ -12,6 +12,7 @@ use crate::disk::Disk;
 use crate::entry::{DatasetKind, Entry};
 use crate::error::{Error, Result};
 use crate::history::HistoryLine;
+use crate::marks::PARTIAL;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
 use crate::root::{FEATURE_PARITY, FEATURE_REDUNDANT, PoolRoot};
@@ -61,7 +62,7 @@ impl State {
             // 0 stands for no entry.
             let entry = Entry::decode(&disk.clear_record(ptr)?)
                 .filter(|entry| entry.id == slot && (1..next_id).contains(&entry.id))
-                .filter(|entry| entry.name.is_empty() || is_part(&entry.name))
+                .filter(|entry| entry.name.is_empty() || is_name(entry))
                 .ok_or_else(|| inconsistent(format!("entry {slot} cannot be read")))?;
             state.index(Arc::new(entry))
         })?;
@@ -258,9 +259,20 @@ impl State {
         }
     }
 
-    /// The datasets directly below one, by name.
+    /// The datasets directly below one, by name, but those that are being received.
     pub(crate) fn children(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
-        self.below(id).filter(|entry| !entry.is_snapshot())
+        self.below(id)
+            .filter(|entry| !entry.is_snapshot() && !entry.is_partial())
+    }
+
+    /// What is being received into datasets directly below one.
+    pub(crate) fn partials(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.below(id).filter(|entry| entry.is_partial())
+    }
+
+    /// What is being received into the dataset with this parent and name.
+    pub(crate) fn partial_of(&self, parent: u64, name: &str) -> Option<&Arc<Entry>> {
+        self.child(parent, format!("{PARTIAL}{name}"))
     }
 
     fn below(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
@@ -361,6 +373,14 @@ pub(crate) fn head_id(entry: &Entry) -> u64 {
     match entry.kind {
         DatasetKind::Snapshot => entry.parent,
         DatasetKind::FileSystem | DatasetKind::Volume => entry.id,
+    }
+}
+
+/// Whether an entry has a name that it can have.
+fn is_name(entry: &Entry) -> bool {
+    match entry.name.strip_prefix(PARTIAL) {
+        Some(rest) => entry.is_partial() && (rest.is_empty() || is_part(rest)),
+        None => is_part(&entry.name),
     }
 }
 

@@ -13,6 +13,7 @@ mod key;
 mod mount;
 mod pool;
 mod service;
+mod transfer;
 mod values;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ pub(crate) use pool::{
 pub(crate) use service::{
     Anchor, AnchorCommand, Completion, Daemon, DaemonCommand, Inspect, Manual, Shell,
 };
+pub(crate) use transfer::{Receive, Send};
 pub(crate) use values::property;
 
 /// Encrypted storage in user space: pools, datasets, keys
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     Hold(Hold),
     Holds(Holds),
     Release(Release),
+    Send(Send),
+    #[command(alias = "recv")]
+    Receive(Receive),
     #[command(subcommand)]
     Key(Key),
     Keygen(Keygen),

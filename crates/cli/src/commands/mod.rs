@@ -22,6 +22,7 @@ mod select;
 mod service;
 mod shred;
 mod status;
+mod transfer;
 mod upgrade;
 
 use daemon::api::{Failure, Reply};
@@ -84,6 +85,8 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Hold(args) => clone::hold(args, session),
         Command::Holds(args) => clone::holds(args, session),
         Command::Release(args) => clone::release(args, session),
+        Command::Send(args) => transfer::send(args, session),
+        Command::Receive(args) => transfer::receive(args, session),
         Command::Key(args) => key::run(args, session),
         Command::Keygen(args) => key::keygen(&args),
         Command::Allow(args) => delegation::allow(args, session),

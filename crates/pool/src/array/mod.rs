@@ -5,8 +5,9 @@
 //! the root says how many slots it covers.
 //!
 //! What the open transaction group changes is kept beside the tree ([`overlay`]) and worked into new
-//! nodes when the group is committed ([`update`]); [`walk`] reads.
+//! nodes when the group is committed ([`update`]); [`walk`] reads, [`mod@diff`] compares.
 
+pub(crate) mod diff;
 pub(crate) mod overlay;
 pub(crate) mod update;
 pub(crate) mod walk;

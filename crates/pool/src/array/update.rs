@@ -35,6 +35,29 @@ pub(crate) fn update(
     Update { disk, target }.node(level, root, edits)
 }
 
+/// Gives an array the height of another that holds the same: puts nodes above its root, or takes those
+/// away that have a first child only.
+pub(crate) fn relevel(
+    disk: &Disk,
+    root: &RecordPtr,
+    level: u8,
+    target: &mut dyn Target,
+) -> Result<RecordPtr> {
+    let mut root = *root;
+    if root.is_empty() {
+        return Ok(root);
+    }
+    while root.level() > level.max(1) {
+        let node = disk.node(&root, root.level(), 0)?;
+        if node.children[1..].iter().any(|child| !child.is_empty()) {
+            break;
+        }
+        target.killed(&root)?;
+        root = node.children[0];
+    }
+    Update { disk, target }.lift(level, root)
+}
+
 struct Update<'a> {
     disk: &'a Disk,
     target: &'a mut dyn Target,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::layout::{FANOUT, LEVEL_MAX, RecordPtr, coverage};
 
 /// Refuses the root of an array that is not empty and not a node.
-fn check_root(root: &RecordPtr) -> Result<()> {
+pub(crate) fn check_root(root: &RecordPtr) -> Result<()> {
     if root.is_empty() || root.level() > 0 && root.is_consistent() {
         return Ok(());
     }

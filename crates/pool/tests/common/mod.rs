@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod model;
+pub mod streams;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

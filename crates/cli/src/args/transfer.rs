@@ -1,0 +1,107 @@
+//! Sending and receiving.
+
+use clap::Args;
+
+use super::values;
+
+/// Write a snapshot to the standard output, for `receive`
+///
+/// What is written holds the whole snapshot, or with -i only what is new since an earlier one. With -w the
+/// records travel as they are stored, sealed, and no key has to be loaded here or there; with them travel
+/// the wrapped keys and where the key comes from, so that the copy opens with the same passphrase or key.
+/// Whoever reads the stream sees what the devices show: names of the dataset and the snapshot, sizes,
+/// properties, wrapped keys; not contents, and no names of files. An encrypted dataset is sent with -w
+/// only.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A copy in another pool, and in the same way over the network:
+    strongroom send -w tank/home@monday | strongroom receive backup/home
+    strongroom send -w tank/home@monday | ssh host strongroom receive backup/home
+
+  A day later, what is new since then:
+    strongroom send -w -i @monday tank/home@tuesday | strongroom receive backup/home
+
+  A file, and the rest of a receive that was interrupted:
+    strongroom send -w tank/home@monday > /media/stick/home.stream
+    strongroom get -H -o value receive_resume_token backup/home
+    strongroom send -w -t 0100... | strongroom receive -s backup/home
+
+EXIT CODES
+  2 if there is a terminal where the stream should go, if the dataset is encrypted and -w is not given,
+  or for a snapshot that is no earlier one; 3 if there is no such snapshot; 9 if a record is damaged in
+  every copy: what was written so far cannot be received.")]
+pub(crate) struct Send {
+    /// As it is stored, sealed, without a key
+    #[arg(short = 'w')]
+    pub(crate) raw: bool,
+    /// Only what is new since this snapshot, as DATASET@SNAPSHOT or @SNAPSHOT
+    #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "all_from")]
+    pub(crate) from: Option<String>,
+    /// The same, with all snapshots between them
+    #[arg(short = 'I', value_name = "SNAPSHOT")]
+    pub(crate) all_from: Option<String>,
+    /// With the properties that are set at the dataset
+    #[arg(short)]
+    pub(crate) props: bool,
+    /// What an interrupted receive lacks; its property receive_resume_token says this
+    #[arg(short = 't', value_name = "TOKEN", conflicts_with_all = ["from", "all_from", "snapshot"])]
+    pub(crate) token: Option<String>,
+    /// Say how much was written, on the standard error
+    #[arg(short)]
+    pub(crate) verbose: bool,
+    /// The snapshot
+    #[arg(value_name = "SNAPSHOT", required_unless_present = "token")]
+    pub(crate) snapshot: Option<String>,
+}
+
+/// Make a dataset, or its next snapshot, of what `send` wrote
+///
+/// A full stream makes a dataset with one snapshot; one made with -i adds a snapshot to a dataset that has
+/// the one before as its newest and was not changed since. What is received is seen when all of it is
+/// there, and has been compared with what the stream says; until then, and after a failure, the dataset is
+/// as it was. No key has to be loaded, and a dataset keeps its key slots whatever a stream brings. What is
+/// received is not mounted.
+///
+/// With -s, what was received before an interruption is kept, and the property receive_resume_token says
+/// with which token `send -t` makes the rest; -A throws it away.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A new dataset from a file:
+    strongroom receive backup/home < /media/stick/home.stream
+
+  What is new, although somebody has written to the copy:
+    strongroom send -w -i @monday tank/home@tuesday | strongroom receive -F backup/home
+
+  Look at it, with the key of where it comes from:
+    strongroom key load backup/home
+    strongroom mount backup/home
+
+EXIT CODES
+  2 if the stream does not fit: the dataset is there already, lacks the snapshot, has newer ones or was
+  changed, or has other keys; 3 if there is nothing above it; 5 if it is mounted; 9 if the stream is
+  damaged or ends too early; 11 if there is no room.")]
+pub(crate) struct Receive {
+    /// Take the dataset back to the snapshot that the stream goes on from; newer ones are destroyed
+    #[arg(short = 'F')]
+    pub(crate) force: bool,
+    /// Keep what came if it is interrupted
+    #[arg(short = 's')]
+    pub(crate) resumable: bool,
+    /// Throw away what an interrupted receive left
+    #[arg(short = 'A', conflicts_with_all = ["force", "resumable", "props", "exclude"])]
+    pub(crate) abandon: bool,
+    /// Set a property of a new dataset
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]
+    pub(crate) props: Vec<(String, String)>,
+    /// Leave out a property that the stream brings
+    #[arg(short = 'x', value_name = "PROPERTY")]
+    pub(crate) exclude: Vec<String>,
+    /// Say what was received, on the standard error
+    #[arg(short)]
+    pub(crate) verbose: bool,
+    /// The dataset, or DATASET@SNAPSHOT to give the snapshot another name
+    #[arg(value_name = "DATASET")]
+    pub(crate) target: String,
+}

@@ -1,0 +1,379 @@
+//! Sending and receiving without keys: the copy opens with the sender's key, whatever was done to keys
+//! before and after on either side, and no key is ever lost.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use common::*;
+
+struct Bench {
+    place: Place,
+}
+
+impl Bench {
+    /// Two pools, and in the first an encrypted dataset, mounted, with a snapshot.
+    fn new() -> Option<Bench> {
+        if !can_mount() {
+            return None;
+        }
+        let place = Place::new();
+        for name in ["a", "b"] {
+            place.ok(&format!("keygen {}", place.arg(name)));
+        }
+        let bench = Bench { place };
+        for pool in ["tank", "safe"] {
+            let (dir, file) = (
+                bench.place.arg(&format!("mnt/{pool}")),
+                bench.place.arg(&format!("{pool}.pool")),
+            );
+            bench.ok(&format!("pool create -s 64M -m {dir} {pool} {file}"));
+        }
+        let key = bench.key("a");
+        bench.ok(&format!("create -o encryption=on -o {key} tank/a"));
+        // Its transaction groups are far ahead of those of the other pool.
+        for _ in 0..30 {
+            bench.ok("set org:note=x tank");
+        }
+        bench.write("tank/a", "first", &"1".repeat(300_000));
+        bench.ok("snapshot tank/a@1");
+        Some(bench)
+    }
+
+    fn ok(&self, line: &str) -> String {
+        self.place.ok(line)
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("keysource=raw,file://{}", self.place.arg(name))
+    }
+
+    fn file(&self, dataset: &str, name: &str) -> PathBuf {
+        self.place.path("mnt").join(dataset).join(name)
+    }
+
+    fn write(&self, dataset: &str, name: &str, text: &str) {
+        fs::write(self.file(dataset, name), text).unwrap();
+    }
+
+    fn read(&self, dataset: &str, name: &str) -> Option<String> {
+        fs::read_to_string(self.file(dataset, name)).ok()
+    }
+
+    /// Writes a stream, and says whether that went well.
+    fn sends(&self, line: &str, file: &str) -> bool {
+        let mut command = self.place.command();
+        command.args(words(line));
+        command.stdout(fs::File::create(self.place.path(file)).unwrap());
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command.status().unwrap().success()
+    }
+
+    fn send(&self, what: &str, file: &str) {
+        assert!(self.sends(&format!("send -w {what}"), file), "{what}");
+    }
+
+    fn stream(&self, file: &str) -> Vec<u8> {
+        fs::read(self.place.path(file)).unwrap()
+    }
+
+    fn receive_bytes(&self, line: &str, bytes: &[u8]) -> Done {
+        let line = format!("receive {line}");
+        self.place.run_with(&words(&line), bytes)
+    }
+
+    fn receive(&self, line: &str, file: &str) {
+        let done = self.receive_bytes(line, &self.stream(file));
+        assert_eq!(done.code, 0, "{done:?}\n{}", self.place.log());
+    }
+
+    #[track_caller]
+    fn refused(&self, line: &str, file: &str, why: &str) {
+        let done = self.receive_bytes(line, &self.stream(file));
+        assert_eq!(done.code, USAGE, "{done:?}");
+        assert!(done.err.contains(why), "{done:?}");
+    }
+
+    /// Mounts a dataset with keys that are loaded anew, after its pool was imported again.
+    fn open_again(&self, pool: &str) {
+        self.ok("unmount -a");
+        self.ok("key unload -a");
+        self.ok(&format!("pool export {pool}"));
+        let file = self.place.arg(&format!("{pool}.pool"));
+        self.ok(&format!("pool import -N -d {file} {pool}"));
+        self.ok(&format!("inspect --check {pool}"));
+        self.ok("mount -a -l");
+    }
+}
+
+#[test]
+fn no_key_is_needed_and_the_senders_opens_the_copy() {
+    let Some(bench) = Bench::new() else { return };
+    bench.write("tank/a", "second", "2");
+    bench.ok("snapshot tank/a@2");
+    bench.ok("unmount tank/a");
+    bench.ok("key unload tank/a");
+    assert!(
+        !bench.sends("send tank/a@1", "none"),
+        "it would be in the clear"
+    );
+    assert!(!bench.sends("send -w -i @2 tank/a@1", "none"));
+    bench.send("tank/a@1", "full");
+    bench.send("-i @1 tank/a@2", "next");
+    let held = bench.stream("full");
+    assert_eq!(find(&held, b"11111111"), None);
+    assert_eq!(find(&held, b"first"), None);
+    bench.receive("safe/b", "full");
+    bench.refused("safe/b", "full", "exists already");
+    bench.receive("safe/b", "next");
+    assert_eq!(
+        bench.ok("list -H -o name -t all -r safe"),
+        "safe\nsafe/b\nsafe/b@1\nsafe/b@2\n"
+    );
+    for (property, value) in [("encryption", "xaes-256-gcm"), ("keystatus", "unavailable")] {
+        let found = bench.ok(&format!("get -H -o value {property} safe/b"));
+        assert_eq!(found.trim(), value);
+    }
+    let guid = |name: &str| bench.ok(&format!("get -H -o value guid {name}"));
+    assert_eq!(guid("tank/a@2"), guid("safe/b@2"));
+    assert_ne!(guid("tank/a"), guid("safe/b"));
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/b", "first"), Some("1".repeat(300_000)));
+    assert_eq!(bench.read("safe/b", "second"), Some("2".into()));
+    assert_eq!(bench.read("safe/b/.snapshot/1", "second"), None);
+    bench.ok("pool scrub -w safe");
+}
+
+#[test]
+fn a_copy_goes_on_by_itself() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("key rotate tank/a");
+    bench.write("tank/a", "rotated", "r");
+    bench.ok("snapshot tank/a@2");
+    bench.ok("key rotate tank/a");
+    bench.send("-p tank/a@2", "full");
+    bench.receive("-o org:copy=yes safe/b", "full");
+    bench.ok("key load safe/b");
+    // Rotations, snapshots, clones and promotions of what has other transaction groups.
+    bench.ok(&format!("clone -o {} safe/b@2 safe/early", bench.key("b")));
+    bench.ok("mount safe/b");
+    bench.write("safe/b", "mine", "m");
+    bench.ok("snapshot safe/b@mine");
+    bench.ok("key rotate safe/b");
+    bench.write("safe/b", "more", "n");
+    bench.ok("snapshot safe/b@more");
+    bench.ok(&format!(
+        "clone -K -o {} safe/b@more safe/c",
+        bench.key("b")
+    ));
+    bench.ok(&format!("clone -o {} safe/b@mine safe/d", bench.key("b")));
+    bench.ok("key rotate safe/c");
+    bench.write("safe/c", "own", "o");
+    bench.open_again("safe");
+    bench.ok("promote safe/c");
+    bench.ok("key rotate safe/d");
+    bench.write("safe/d", "late", "l");
+    bench.open_again("safe");
+    for (dataset, names) in [
+        ("safe/b", "first rotated mine more"),
+        ("safe/c", "first rotated mine more own"),
+        ("safe/d", "first rotated mine late"),
+        ("safe/early", "first rotated"),
+        ("safe/c/.snapshot/2", "first rotated"),
+        ("safe/c/.snapshot/more", "first rotated mine more"),
+    ] {
+        let found = fs::read_dir(bench.place.path("mnt").join(dataset)).unwrap();
+        let mut found: Vec<_> = found
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let mut wanted: Vec<_> = words(names).into_iter().map(String::from).collect();
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted, "{dataset}");
+        for name in found {
+            bench.read(dataset, &name).expect("it can be read");
+        }
+    }
+    assert_eq!(bench.ok("get -H -o value org:copy safe/b").trim(), "yes");
+    // It is sent on as anything else, and comes back beside what it was.
+    bench.send("safe/c@more", "on");
+    bench.receive("tank/back", "on");
+    bench.open_again("tank");
+    assert_eq!(bench.read("tank/back", "first"), Some("1".repeat(300_000)));
+    assert_eq!(bench.read("tank/back", "more"), Some("n".into()));
+}
+
+#[test]
+fn a_receive_replaces_no_key() {
+    let Some(bench) = Bench::new() else { return };
+    bench.send("tank/a@1", "full");
+    bench.receive("safe/b", "full");
+    bench.receive("safe/c", "full");
+    bench.receive("safe/d", "full");
+    bench.ok("key load safe/b");
+    bench.ok(&format!("key change -o {} safe/b", bench.key("b")));
+    let own = bench.ok("key slots -H safe/b");
+
+    // Data that needs no new key of data: all of them take it, and keep what opens them.
+    bench.write("tank/a", "second", "2");
+    bench.ok("snapshot tank/a@2");
+    bench.send("-i @1 tank/a@2", "next");
+    for name in ["b", "c", "d"] {
+        bench.receive(&format!("safe/{name}"), "next");
+    }
+    assert_eq!(bench.ok("key slots -H safe/b"), own);
+
+    // A new one comes to those that have the key which wraps it.
+    bench.ok("key rotate tank/a");
+    bench.write("tank/a", "third", "3");
+    bench.ok("snapshot tank/a@3");
+    bench.send("-i @2 tank/a@3", "rotated");
+    let before = bench.ok("inspect -dddd safe");
+    bench.refused("safe/b", "rotated", "wrapped by another key");
+    assert_eq!(
+        before.split_once("Datasets").map(|(_, rest)| rest),
+        bench
+            .ok("inspect -dddd safe")
+            .split_once("Datasets")
+            .map(|(_, rest)| rest)
+    );
+    bench.receive("safe/c", "rotated");
+
+    // One that was rotated apart is refused as well.
+    bench.ok("key load safe/d");
+    bench.ok("key rotate safe/d");
+    bench.refused("-F safe/d", "rotated", "rotated apart");
+
+    // The sender gets another key, and then another one for data.
+    let slots = bench.ok("key slots -H safe/c");
+    bench.ok(&format!("key change -o {} tank/a", bench.key("b")));
+    bench.ok("snapshot tank/a@4");
+    bench.send("-i @3 tank/a@4", "changed");
+    bench.receive("safe/c", "changed");
+    assert_eq!(bench.ok("key slots -H safe/c"), slots);
+    bench.ok("key rotate tank/a");
+    bench.ok("snapshot tank/a@5");
+    bench.send("-i @4 tank/a@5", "both");
+    bench.refused("safe/c", "both", "wrapped by another key");
+
+    bench.open_again("safe");
+    for name in ["b", "c", "d"] {
+        let dataset = format!("safe/{name}");
+        assert_eq!(bench.read(&dataset, "first"), Some("1".repeat(300_000)));
+        assert_eq!(bench.read(&dataset, "second"), Some("2".into()));
+    }
+    assert_eq!(bench.read("safe/c", "third"), Some("3".into()));
+}
+
+#[test]
+fn inherited_keys_travel_with_their_slots() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("create tank/a/below");
+    bench.write("tank/a/below", "deep", "d");
+    bench.ok("snapshot tank/a/below@1");
+    bench.send("tank/a/below@1", "below");
+    bench.receive("safe/below", "below");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/below", "deep"), Some("d".into()));
+    // It can have the key of what is above it, as any dataset.
+    bench.ok(&format!(
+        "create -o encryption=on -o {} safe/top",
+        bench.key("b")
+    ));
+    bench.ok("rename safe/below safe/top/below");
+    bench.ok("key change -i safe/top/below");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/top/below", "deep"), Some("d".into()));
+}
+
+#[test]
+fn what_is_interrupted_goes_on_or_is_gone() {
+    let Some(mut bench) = Bench::new() else {
+        return;
+    };
+    bench.send("tank/a@1", "full");
+    let full = bench.stream("full");
+    let cut = &full[..full.len() - 5000];
+    let done = bench.receive_bytes("safe/b", cut);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    assert!(done.err.contains("ends too early"), "{done:?}");
+    bench.place.fails("receive -A safe/b", USAGE);
+    assert_eq!(bench.ok("list -H -o name -r safe"), "safe\n");
+
+    let done = bench.receive_bytes("-s safe/b", cut);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    assert!(done.err.contains("what came is kept"), "{done:?}");
+    assert_eq!(bench.ok("list -H -o name -r safe"), "safe\n");
+    let token = || bench.ok("get -H -o value receive_resume_token safe/b");
+    let before = token();
+    // Through the end of the daemon, and an export.
+    bench.ok("pool export safe");
+    bench.place.kill();
+    bench.place.start();
+    bench.ok(&format!(
+        "pool import -N -d {} safe",
+        bench.place.arg("safe.pool")
+    ));
+    bench.ok("inspect --check safe");
+    let token = || bench.ok("get -H -o value receive_resume_token safe/b");
+    assert_eq!(token(), before);
+    assert!(!bench.sends("send -w -t 0102", "none"));
+    bench.send(&format!("-t {}", before.trim()), "rest");
+    assert!(bench.stream("rest").len() < full.len());
+    bench.receive("safe/b", "rest");
+    assert_eq!(token().trim(), "-");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/b", "first"), Some("1".repeat(300_000)));
+
+    let done = bench.receive_bytes("-s safe/c", cut);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    bench.ok("receive -A safe/c");
+    bench
+        .place
+        .fails("get receive_resume_token safe/c", NOT_FOUND);
+    bench.ok("inspect --check safe");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let Some(bench) = Bench::new() else { return };
+    bench.send("tank/a@1", "full");
+    bench.write("tank/a", "second", "2");
+    bench.ok("snapshot tank/a@2");
+    bench.ok("snapshot tank/a@3");
+    bench.send("-I @1 tank/a@3", "all");
+    bench.receive("safe/b", "full");
+    bench.ok("key load safe/b");
+    bench.ok("mount safe/b");
+    let done = bench.receive_bytes("safe/b", &bench.stream("all"));
+    assert_eq!(done.code, BUSY, "{done:?}");
+    bench.write("safe/b", "mine", "m");
+    bench.ok("unmount safe/b");
+    bench.refused("safe/b", "all", "was changed since @1");
+    let done = bench.receive_bytes("-F -v safe/b", &bench.stream("all"));
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(
+        done.err
+            .starts_with("received safe/b@2\nreceived safe/b@3\n"),
+        "{done:?}"
+    );
+    bench.ok("mount safe/b");
+    assert_eq!(bench.read("safe/b", "second"), Some("2".into()));
+    assert_eq!(bench.read("safe/b", "mine"), None);
+    let done = bench.receive_bytes("safe/c", b"what is this, then?");
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    let done = bench.receive_bytes("safe/c", b"");
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    assert!(done.err.contains("is empty"), "{done:?}");
+    bench.place.fails("receive -o encryption=on safe/c", USAGE);
+    // Clear datasets need no keys, and no -w.
+    bench.ok("create tank/clear");
+    bench.write("tank/clear", "file", "c");
+    bench.ok("snapshot tank/clear@1");
+    assert!(bench.sends("send tank/clear@1", "clear"));
+    bench.receive("safe/clear", "clear");
+    bench.ok("mount safe/clear");
+    assert_eq!(bench.read("safe/clear", "file"), Some("c".into()));
+}

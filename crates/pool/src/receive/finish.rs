@@ -1,0 +1,134 @@
+//! The commit in which what was received becomes a snapshot.
+
+use std::sync::Arc;
+
+use super::plan::Plan;
+use super::{ReceiveInto, Reception};
+use crate::commit::Commit;
+use crate::error::{Error, Result};
+use crate::keyarea;
+use crate::lifecycle::{Origin, check_props, log, log_internal, text_bytes};
+use crate::pool::Pool;
+use crate::root::FEATURE_ROTATED;
+use crate::snapshot;
+use crate::state::State;
+use crate::stream::Begin;
+
+/// Of a stream whose frames are whole, and whose records do not make up what it is to be.
+pub(super) const NOT_WHAT_WAS_SAID: &str = "does not hold what it says that it does";
+
+impl Pool {
+    /// Makes what was received a snapshot, all or nothing, and returns its name.
+    pub(super) fn finish_receive(
+        &self,
+        id: u64,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+        origin: &Origin,
+    ) -> Result<String> {
+        self.shared.commit_with(|commit, state| {
+            let plan = Plan::new(self, state, begin, into)?;
+            let keyring = plan.keyring(self, begin, reception)?;
+            let levels = begin.roots.map(|root| root.level);
+            let roots = commit.relevel(state, id, levels)?;
+            if roots.map(|root| root.identity) != begin.roots {
+                return Err(Error::stream(NOT_WHAT_WAS_SAID));
+            }
+            log(commit, state, origin, None);
+            let head = match &plan.head {
+                None => plan.become_dataset(state, id, begin, reception)?,
+                Some(head) => plan.go_over(commit, state, id, head.id)?,
+            };
+            let _room = commit.room_for_entries(3, text_bytes(&state.entry(head)?.props))?;
+            if let Some(keyring) = keyring {
+                let guid = state.entry(head)?.guid;
+                let new = keyarea::write(commit, state, guid, &keyring)?;
+                let old = state.edit(head)?.keyring.replace(new);
+                keyarea::discard(state, old);
+                state.root.features_required |= FEATURE_ROTATED;
+            }
+            enter_seal(state, head, begin)?;
+            let snapshot = (begin.to_guid, begin.created);
+            snapshot::create(commit, state, head, &plan.snapshot, snapshot)?;
+            let name = format!("{}@{}", plan.dataset, plan.snapshot);
+            let made = Arc::clone(state.find(&name)?);
+            if begin.suite != 0 {
+                state.edit(made.id)?.set_keys_txg(begin.keys_txg);
+            }
+            log_internal(commit, state, origin, "receive", &made);
+            Ok(name)
+        })
+    }
+}
+
+impl Plan {
+    /// Makes what was received a dataset that can be seen.
+    fn become_dataset(
+        &self,
+        state: &mut State,
+        id: u64,
+        begin: &Begin,
+        reception: &dyn Reception,
+    ) -> Result<u64> {
+        let refused = |reason| Error::refused(self.dataset.as_str(), reason);
+        let mut props = reception.props(begin).map_err(refused)?;
+        // Names that begin like this are the pool's own.
+        props.retain(|name, _| !name.starts_with('@'));
+        check_props(&self.dataset, &props)?;
+        state.rename(id, self.parent, &self.last)?;
+        let entry = state.edit(id)?;
+        entry.family = begin.family;
+        entry.suite = begin.suite;
+        entry.key_root = if begin.suite == 0 { 0 } else { id };
+        entry.props = props;
+        Ok(id)
+    }
+
+    /// Gives the dataset that the stream goes on from what was received in the place of what it has.
+    fn go_over(&self, commit: &Commit<'_>, state: &mut State, id: u64, head: u64) -> Result<u64> {
+        if let (true, Some(base)) = (self.rolls_back, &self.base) {
+            for later in &self.later {
+                snapshot::destroy(commit, state, later.id)?;
+            }
+            snapshot::roll_back(commit, state, head, base)?;
+        }
+        let partial = state.remove(id);
+        let partial = partial
+            .ok_or_else(|| Error::inconsistent("dataset table", "what was received vanished"))?;
+        let entry = state.edit(head)?;
+        if !entry.deadlist.is_empty() {
+            let what = "a dataset that did not change has let go of something";
+            return Err(Error::inconsistent("dataset table", what));
+        }
+        entry.roots = partial.roots;
+        entry.deadlist = partial.deadlist;
+        entry.dead_bytes = partial.dead_bytes;
+        entry.referenced = partial.referenced;
+        entry.logical = partial.logical;
+        entry.used = entry.used.saturating_add(partial.used);
+        // What it has passed may be where it has not been yet.
+        if state.config.resilver.is_running() {
+            state.config.restart_resilver();
+            state.config_dirty = true;
+        }
+        Ok(head)
+    }
+}
+
+/// Gives a dataset the seal that came with the stream.
+fn enter_seal(state: &mut State, head: u64, begin: &Begin) -> Result<()> {
+    let entry = state.edit(head)?;
+    let past = entry.sequence.max(entry.sequence_past);
+    // Of a new dataset it counted the commits of the receive, which made no seals.
+    entry.sequence_past = if begin.is_full() { 0 } else { past };
+    entry.sequence = begin.sequence;
+    entry.seal = begin.seal;
+    entry.log = begin.log_head();
+    if begin.suite != 0 {
+        entry.set_sealed_guid(Some(begin.sealed_guid));
+        let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
+        entry.set_keys_txg(keys_txg);
+    }
+    Ok(())
+}

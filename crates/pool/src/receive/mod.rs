@@ -1,0 +1,208 @@
+//! Receiving a stream, without any key.
+//!
+//! What comes is put into a dataset that nobody sees, a new one or a clone of the snapshot that the stream
+//! goes on from, as it is: sealed. When all of it is there its roots must be what the stream said at the
+//! beginning; then one commit makes it a snapshot. What is interrupted before is thrown away, or kept to
+//! go on later; how far it came is in the arrays themselves, since records come in their order.
+
+mod finish;
+mod partial;
+mod plan;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::layout::Identity;
+use crate::lifecycle::Origin;
+use crate::open::{ArrayKind, OpenDataset};
+use crate::pool::Pool;
+use crate::space::{Reservation, ReserveFor};
+use crate::stream::{Begin, Frame, FrameReader};
+
+pub(crate) use partial::discard_broken;
+
+/// So many slots are changed before a commit makes them durable, and their memory is free again.
+const CHANGES_MAX: usize = 32 << 10;
+
+/// Where a stream goes.
+pub struct ReceiveInto<'a> {
+    /// A dataset, or `dataset@snapshot` to give the snapshot another name.
+    pub target: &'a str,
+    /// Take the dataset back to the snapshot that the stream goes on from, if it went on since.
+    pub force: bool,
+    /// Keep what came, if it is interrupted.
+    pub resumable: bool,
+}
+
+/// What whoever knows keys and properties has to say to a stream.
+pub trait Reception {
+    /// The keyring that the dataset is to have, of what the stream brings and what is there; `None` if it
+    /// keeps what it has. Refuses what would leave keys that nobody can unwrap.
+    fn keyring(
+        &self,
+        begin: &Begin,
+        current: Option<&[u8]>,
+    ) -> std::result::Result<Option<Vec<u8>>, String>;
+
+    /// The properties of a new dataset.
+    fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
+
+    /// Calls `finish`, which may replace a keyring, when nobody else does that.
+    fn finish(&self, finish: &mut dyn FnMut() -> Result<String>) -> Result<String> {
+        finish()
+    }
+
+    /// A snapshot has been received.
+    fn received(&self, name: &str);
+}
+
+impl Pool {
+    /// Receives what comes: one stream, or several that go on from each other.
+    pub fn receive(
+        &self,
+        input: &mut dyn Read,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+        origin: &Origin,
+    ) -> Result<()> {
+        let mut frames = FrameReader::new(input);
+        let mut count = 0;
+        while let Some(frame) = frames.next()? {
+            let Frame::Begin(begin) = frame else {
+                return Err(Error::stream("does not begin"));
+            };
+            let name = self.receive_one(&begin, &mut frames, into, reception, origin)?;
+            reception.received(&name);
+            count += 1;
+        }
+        match count {
+            0 => Err(Error::stream("is empty")),
+            _ => Ok(()),
+        }
+    }
+
+    fn receive_one(
+        &self,
+        begin: &Begin,
+        frames: &mut FrameReader<'_>,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+        origin: &Origin,
+    ) -> Result<String> {
+        let (dataset, is_resumable) = self.begin_receive(begin, into, reception)?;
+        let id = dataset.id();
+        let done = self.fill(&dataset, frames).and_then(|()| {
+            reception.finish(&mut || self.finish_receive(id, begin, into, reception, origin))
+        });
+        if let Err(error) = &done {
+            self.give_up(dataset, is_resumable && !is_final(error));
+        }
+        done
+    }
+
+    /// Puts what comes into a dataset.
+    fn fill(&self, dataset: &OpenDataset, frames: &mut FrameReader<'_>) -> Result<()> {
+        let mut changes = 0;
+        loop {
+            match frames.next()? {
+                Some(Frame::End) => return Ok(()),
+                Some(Frame::Record {
+                    array,
+                    slot,
+                    identity,
+                    hash,
+                }) => {
+                    self.put_received(dataset, array, slot, identity, &frames.payload, hash)?;
+                    changes += 1;
+                }
+                Some(Frame::Empty { array, slot, count }) => {
+                    self.empty_received(dataset, array, slot, count, &mut changes)?;
+                }
+                Some(Frame::Begin(_)) | None => return Err(Error::stream("ends too early")),
+            }
+            self.commit_some(&mut changes)?;
+        }
+    }
+
+    fn put_received(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        identity: Identity,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<()> {
+        let room = dataset.record_room(array, bytes.len());
+        let _room = self.room_to_receive(room, ReserveFor::Writing)?;
+        let placed = dataset.place_hashed(array, identity, bytes, hash)?;
+        let hold = self.enter()?;
+        dataset.put(&hold, array, slot, placed);
+        Ok(())
+    }
+
+    fn empty_received(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        count: u64,
+        changes: &mut usize,
+    ) -> Result<()> {
+        let mut from = slot;
+        while let Some(found) = dataset.next(array, from, slot + count)? {
+            let room = dataset.punch_room(array, &[found]);
+            let room = self.room_to_receive(room, ReserveFor::Freeing)?;
+            let hold = self.enter()?;
+            dataset.punch(&hold, array, found);
+            drop((hold, room));
+            from = found + 1;
+            *changes += 1;
+            self.commit_some(changes)?;
+        }
+        Ok(())
+    }
+
+    fn commit_some(&self, changes: &mut usize) -> Result<()> {
+        if *changes >= CHANGES_MAX {
+            *changes = 0;
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Sets room aside. A commit may give back some.
+    fn room_to_receive(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        match self.reserve(bytes, why) {
+            Err(Error::NoSpace) => {
+                self.commit()?;
+                self.reserve(bytes, why)
+            }
+            room => room,
+        }
+    }
+
+    /// After a failure: keeps what came, or throws it away.
+    fn give_up(&self, dataset: Arc<OpenDataset>, keep: bool) {
+        let id = dataset.id();
+        let kept = match keep {
+            true => self.commit(),
+            false => Ok(()),
+        };
+        drop(dataset);
+        let thrown = match keep {
+            true => Ok(()),
+            false => self.discard_partial(id),
+        };
+        if let Err(error) = kept.and(thrown) {
+            tracing::warn!(%error, "what was received in part is thrown away by the next import");
+        }
+    }
+}
+
+/// Whether it makes no sense to go on after this.
+fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Stream { reason } if reason == finish::NOT_WHAT_WAS_SAID)
+}

@@ -1,0 +1,245 @@
+//! Sending a snapshot: what is new in it as a stream, without any key.
+//!
+//! The trees say what is new: what two snapshots have in common is not descended into. Records are read
+//! and verified by several threads ahead of the one that writes them in their order.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use parking_lot::Mutex;
+
+use crate::array::diff::{Change, diff};
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::layout::RecordPtr;
+use crate::open::{ArrayKind, OpenDataset, SealInput};
+use crate::pool::{Pool, Shared};
+use crate::stream::{Begin, FrameWriter, Position, ResumeToken, Sender};
+
+/// Records are read ahead by so many threads,
+const READERS: usize = 4;
+/// and so many of them at most.
+const AHEAD: usize = 32;
+
+/// What to send.
+pub struct SendOf {
+    /// The snapshot.
+    pub to: u64,
+    /// The one that the receiver has, if any.
+    pub from: Option<u64>,
+    /// Where to begin: before this the receiver has everything.
+    pub start: Position,
+    /// Wrapped keys for the receiver, with slots; empty if the records are clear.
+    pub keyring: Vec<u8>,
+    /// Properties for the receiver.
+    pub props: BTreeMap<String, String>,
+}
+
+/// A snapshot that is being sent. It cannot be destroyed meanwhile.
+pub struct Sending {
+    shared: Arc<Shared>,
+    begin: Begin,
+    older: [RecordPtr; 2],
+    newer: [RecordPtr; 2],
+    _open: Vec<Arc<OpenDataset>>,
+}
+
+impl Pool {
+    /// Prepares to send.
+    pub fn send(&self, what: SendOf) -> Result<Sending> {
+        let mut open = vec![self.open_dataset(what.to)?];
+        let to = self.entry(what.to)?;
+        let from = what.from.map(|from| self.checked_from(&to, from));
+        let from = from.transpose()?;
+        if let Some(from) = &from {
+            open.push(self.open_dataset(from.id)?);
+        }
+        if !to.is_snapshot() {
+            let name = self.name_of(to.id)?;
+            return Err(Error::refused(name, "it is not a snapshot"));
+        }
+        let owner = self.entry(to.parent)?;
+        let seal = SealInput::of(&to, owner.guid);
+        let older = from
+            .as_ref()
+            .map_or([RecordPtr::EMPTY; 2], |from| from.roots);
+        let begin = Begin {
+            sender: Sender {
+                pool_guid: self.guid(),
+                name: self.name_of(to.id)?,
+                referenced: to.referenced,
+            },
+            to_guid: to.guid,
+            from_guid: from.as_ref().map_or(0, |from| from.guid),
+            from_roots: older.map(|root| root.identity),
+            start: what.start,
+            family: to.family,
+            suite: to.suite,
+            created: to.created,
+            keys_txg: to.keys_txg(),
+            sealed_guid: seal.guid,
+            sequence: seal.sequence,
+            seal: to.seal,
+            log: seal.log,
+            roots: seal.roots,
+            props: what.props,
+            keyring: what.keyring,
+        };
+        Ok(Sending {
+            shared: Arc::clone(&self.shared),
+            begin,
+            older,
+            newer: to.roots,
+            _open: open,
+        })
+    }
+
+    /// The snapshot that a stream is to begin at, if it is an earlier one of the same line.
+    fn checked_from(&self, to: &Entry, from: u64) -> Result<Arc<Entry>> {
+        let state = self.shared.state.read();
+        let from = Arc::clone(state.entry(from)?);
+        match state.line(to).iter().any(|entry| entry.id == from.id) {
+            true => Ok(from),
+            false => Err(Error::refused(
+                state.name_of(&from),
+                format!("it is no earlier snapshot of {}", state.name_of(to)),
+            )),
+        }
+    }
+
+    /// The snapshots that a token means, if they are here: the one that is to come, and the one that the
+    /// stream goes on from.
+    pub fn snapshots_of(&self, token: &ResumeToken) -> Option<(u64, Option<u64>)> {
+        let state = self.shared.state.read();
+        let named = state.find(&token.name).ok().into_iter();
+        let mut all = named.chain(state.all());
+        all.find_map(|to| {
+            if !to.is_snapshot() || to.guid != token.to_guid {
+                return None;
+            }
+            match token.from_guid {
+                0 => Some((to.id, None)),
+                guid => {
+                    let line = state.line(to);
+                    let from = line.iter().find(|from| from.guid == guid)?;
+                    Some((to.id, Some(from.id)))
+                }
+            }
+        })
+    }
+
+    /// The snapshots of a line after one and before another, the oldest first.
+    pub fn between(&self, from: &Entry, to: &Entry) -> Vec<Arc<Entry>> {
+        let state = self.shared.state.read();
+        let mut line = state.line(to);
+        line.retain(|entry| entry.created_txg > from.created_txg);
+        line.reverse();
+        line
+    }
+}
+
+/// What a thread that walks the trees tells the one that writes, in order.
+enum Item {
+    Record(ArrayKind, u64, RecordPtr, Receiver<Result<Read>>),
+    Empty(ArrayKind, u64, u64),
+    Failed(Error),
+}
+
+/// The bytes of a record and their hash.
+struct Read {
+    bytes: Vec<u8>,
+    hash: [u8; 32],
+}
+
+/// A record to be read.
+struct Job {
+    slot: u64,
+    ptr: RecordPtr,
+    done: SyncSender<Result<Read>>,
+}
+
+impl Sending {
+    /// What the stream begins with.
+    pub fn begin(&self) -> &Begin {
+        &self.begin
+    }
+
+    /// Writes the stream.
+    pub fn write(&self, out: &mut dyn Write) -> Result<()> {
+        let mut frames = FrameWriter::begin(out, &self.begin)?;
+        let (item_sender, items) = sync_channel(AHEAD);
+        let (job_sender, jobs) = sync_channel(AHEAD);
+        let jobs = Mutex::new(jobs);
+        std::thread::scope(|scope| {
+            scope.spawn(move || self.walk(&item_sender, &job_sender));
+            for _ in 0..READERS {
+                scope.spawn(|| self.read_all(&jobs));
+            }
+            for item in items {
+                match item {
+                    Item::Failed(error) => return Err(error),
+                    Item::Empty(array, slot, count) => frames.empty(array, slot, count)?,
+                    Item::Record(array, slot, ptr, read) => {
+                        let gone =
+                            |_| Error::stream("could not be made: a thread that reads is gone");
+                        let read = read.recv().map_err(gone)??;
+                        frames.record(array, slot, ptr.identity, &read.bytes, read.hash)?;
+                    }
+                }
+            }
+            frames.end()
+        })
+    }
+
+    /// Finds what is new, until nobody wants it any more.
+    fn walk(&self, items: &SyncSender<Item>, jobs: &SyncSender<Job>) {
+        for array in ArrayKind::ALL {
+            let Some(from) = self.begin.start.slot_in(array) else {
+                continue;
+            };
+            let (older, newer) = (&self.older[array as usize], &self.newer[array as usize]);
+            let found = diff(&self.shared.disk, older, newer, from, &mut |change| {
+                let item = match change {
+                    Change::Empty(slot, count) => Item::Empty(array, slot, count),
+                    Change::Record(slot, ptr) => {
+                        let (done, read) = sync_channel(1);
+                        let ptr = *ptr;
+                        jobs.send(Job { slot, ptr, done }).map_err(|_| unwanted())?;
+                        Item::Record(array, slot, ptr, read)
+                    }
+                };
+                items.send(item).map_err(|_| unwanted())
+            });
+            if let Err(error) = found {
+                // Where nobody listens, nobody wants to know.
+                let _ = items.send(Item::Failed(error));
+                return;
+            }
+        }
+    }
+
+    fn read_all(&self, jobs: &Mutex<Receiver<Job>>) {
+        loop {
+            let job = jobs.lock().recv();
+            let Ok(job) = job else { return };
+            let _ = job.done.send(self.read(job.slot, &job.ptr));
+        }
+    }
+
+    /// Reads a record, from whichever copy is whole.
+    fn read(&self, slot: u64, ptr: &RecordPtr) -> Result<Read> {
+        let (mut bytes, mut hash) = (Vec::new(), [0; 32]);
+        let disk = &self.shared.disk;
+        disk.record(ptr, Some(slot), &mut bytes, &mut |bytes| {
+            hash = *blake3::hash(bytes).as_bytes();
+            hash[..16] == ptr.place.checksum
+        })?;
+        Ok(Read { bytes, hash })
+    }
+}
+
+fn unwanted() -> Error {
+    Error::stream("is no longer wanted")
+}
