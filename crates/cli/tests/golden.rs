@@ -112,6 +112,11 @@ fn session_raidz() {
 }
 
 #[test]
+fn session_logs() {
+    session("logs");
+}
+
+#[test]
 fn session_keys() {
     session("keys");
 }

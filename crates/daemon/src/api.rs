@@ -55,7 +55,7 @@ pub enum Command {
         /// Its name.
         pool: String,
         /// Files and disks, absolute.
-        devices: PoolDevices,
+        devices: Box<PoolDevices>,
         /// Make the files first, of this many bytes.
         size: Option<u64>,
         /// Overwrite what the devices hold.
@@ -86,6 +86,8 @@ pub enum Command {
         no_mount: bool,
         /// Load the keys that need nobody to type.
         load_keys: bool,
+        /// Give up what waits in logs on devices that are not there.
+        without_logs: bool,
     },
     /// Let go of a pool.
     PoolExport {
@@ -530,6 +532,8 @@ pub struct Allowed {
 pub struct PoolDevices {
     /// The groups.
     pub groups: Vec<DeviceGroup>,
+    /// Those that are there for logs only.
+    pub logs: Vec<DeviceGroup>,
     /// Those that wait.
     pub spares: Vec<PathBuf>,
 }
@@ -577,7 +581,7 @@ pub enum DeviceChange {
         /// Overwrite what it holds.
         force: bool,
     },
-    /// One spare less.
+    /// One spare less, or one group of log devices.
     Remove {
         /// Which.
         device: String,

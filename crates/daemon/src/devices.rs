@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{Access, BlockDevice};
-use pool::{DeviceInfo, DeviceState, Origin, Pool};
+use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
 use store::NewMember;
 
 use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
@@ -74,9 +74,10 @@ impl Imported {
                 }
                 Ok(())
             }
-            DeviceChange::Remove { device } => {
-                Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?)
-            }
+            DeviceChange::Remove { device } => match find_logs(pool, device)? {
+                Some(group) => Ok(pool.remove_logs(group, &origin)?),
+                None => Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?),
+            },
             DeviceChange::Offline { device, temporary } => {
                 let device = find(pool, device)?;
                 Ok(pool.offline_device(device.guid, *temporary, &origin)?)
@@ -106,10 +107,15 @@ impl Imported {
         let groups = new.groups.iter();
         let groups = groups.map(|group| Ok((open(&group.devices)?, group.parity)));
         let groups: Vec<_> = groups.collect::<Result<_>>()?;
+        let logs: Result<Vec<_>> = new.logs.iter().map(|group| open(&group.devices)).collect();
+        let logs = logs?;
         let spares = open(&new.spares)?;
         let origin = context.origin();
         for (group, parity) in &groups {
             self.pool.add_group(group, *parity, &origin)?;
+        }
+        for group in &logs {
+            self.pool.add_logs(group, &origin)?;
         }
         for spare in &spares {
             self.pool.add_spare(spare, &origin)?;
@@ -168,6 +174,36 @@ fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
+/// The group of log devices that is meant: by its only device, or by its name if it has several.
+fn find_logs(pool: &Pool, name: &str) -> Result<Option<u16>> {
+    let devices = pool.devices();
+    let in_logs = |device: &&DeviceInfo| device.purpose == Purpose::Logs;
+    let number = Path::new(name).file_name().and_then(|name| name.to_str());
+    let number = number.and_then(|name| name.strip_prefix("mirror-")?.parse::<u16>().ok());
+    if let Some(number) = number
+        && devices
+            .iter()
+            .filter(in_logs)
+            .any(|d| d.group == Some(number))
+    {
+        return Ok(Some(number));
+    }
+    let device = find(pool, name)?;
+    let group = match device.group {
+        Some(group) if device.purpose == Purpose::Logs => group,
+        _ => return Ok(None),
+    };
+    match devices.iter().filter(|d| d.group == Some(group)).count() {
+        1 => Ok(Some(group)),
+        _ => Err(Failure::usage(format!(
+            "{} is one of several log devices that hold the same: 'pool detach' takes it out, \
+             'pool remove {} mirror-{group}' all of them",
+            device.path,
+            pool.name()
+        ))),
+    }
+}
+
 fn refuse_working(device: &DeviceInfo) -> Result<()> {
     let is_away = matches!(
         device.state,
@@ -204,7 +240,7 @@ pub(crate) fn redundancy(group: &DeviceGroup) -> Redundancy {
 fn redundancies(pool: &Pool) -> Vec<Redundancy> {
     let mut groups = std::collections::BTreeMap::new();
     for device in pool.devices() {
-        if let (Some(group), 0) = (device.group, device.replaces) {
+        if let (Some(group), 0, Purpose::Data) = (device.group, device.replaces, device.purpose) {
             let (members, parity) = groups.entry(group).or_insert((0, 0));
             *members += 1;
             *parity = device.shape.parity();

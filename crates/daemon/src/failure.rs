@@ -88,7 +88,7 @@ impl From<pool::Error> for Failure {
                 FailureKind::Busy
             }
             E::BadName { .. } | E::Refused { .. } | E::Device { .. } => FailureKind::Usage,
-            E::OtherHistory { .. } => FailureKind::Device,
+            E::OtherHistory { .. } | E::LogsLost { .. } => FailureKind::Device,
             E::Stream { .. } => FailureKind::Damaged,
             _ => FailureKind::Other,
         };

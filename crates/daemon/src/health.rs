@@ -1,6 +1,6 @@
 //! How the devices of a pool do, and what to do about it.
 
-use pool::{DeviceInfo, DeviceState};
+use pool::{DeviceInfo, DeviceState, Purpose};
 
 use crate::api::DeviceRow;
 
@@ -82,6 +82,7 @@ pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow>
         }
         .into(),
         group: device.group,
+        is_log: device.purpose == Purpose::Logs,
         parity: device.shape.parity(),
         column: device.column,
         replaces: path_of(device.replaces),

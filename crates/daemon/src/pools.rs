@@ -40,6 +40,7 @@ pub(crate) struct ImportPool {
     pub(crate) force: bool,
     pub(crate) no_mount: bool,
     pub(crate) load_keys: bool,
+    pub(crate) without_logs: bool,
 }
 
 impl Daemon {
@@ -59,6 +60,11 @@ impl Daemon {
             .all(|group| group.devices.is_empty())
         {
             return Err(Failure::usage("a pool needs at least one file or disk"));
+        }
+        if !new.devices.logs.is_empty() {
+            return Err(Failure::usage(
+                "log devices join a pool that is there: make it first, then use 'pool add'",
+            ));
         }
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
@@ -211,7 +217,10 @@ impl Daemon {
             Access::Exclusive
         };
         let store = Arc::new(open_store(&candidate.paths, access)?);
-        let pool = Pool::open(store, Arc::new(System), import.read_only)?;
+        let pool = match import.without_logs {
+            true => open_without_logs(store, import, context)?,
+            false => Pool::open(store, Arc::new(System), import.read_only)?,
+        };
         if !import.read_only {
             pool.claim(&host_name())?;
             if import.new_name.is_some() {
@@ -267,6 +276,7 @@ impl Daemon {
                 force: false,
                 no_mount: false,
                 load_keys: true,
+                without_logs: false,
             };
             let mut nobody = Unattended::default();
             let mut context = Context::internal("import at start", &mut nobody);
@@ -371,6 +381,25 @@ impl Asker for Unattended {
     fn notice(&mut self, text: String) {
         self.notices.push(text);
     }
+}
+
+/// Opens a pool without what its missing log devices hold, and says what that is.
+fn open_without_logs(
+    store: Arc<DeviceStore>,
+    import: &ImportPool,
+    context: &mut Context<'_>,
+) -> Result<Pool> {
+    if import.read_only {
+        return Err(Failure::usage(
+            "logs are given up for good, which readonly=on does not allow; without -m the pool can be \
+             looked at, and nothing in its logs is seen or lost",
+        ));
+    }
+    let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;
+    for line in given_up {
+        context.asker.notice(line);
+    }
+    Ok(pool)
 }
 
 fn refuse_other_host(superblock: &Superblock, import: &ImportPool) -> Result<()> {

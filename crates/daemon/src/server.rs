@@ -184,7 +184,7 @@ impl Daemon {
             } => {
                 let new = NewPool {
                     name: pool,
-                    devices,
+                    devices: *devices,
                     size,
                     force,
                     props,
@@ -201,6 +201,7 @@ impl Daemon {
                 force,
                 no_mount,
                 load_keys,
+                without_logs,
             } => {
                 let import = ImportPool {
                     search,
@@ -210,6 +211,7 @@ impl Daemon {
                     force,
                     no_mount,
                     load_keys,
+                    without_logs,
                 };
                 self.import_pools(&import, context).map(Reply::Names)
             }

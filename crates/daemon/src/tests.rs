@@ -39,6 +39,7 @@ fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
                 devices: vec![dir.join(name)],
                 parity: 0,
             }],
+            logs: Vec::new(),
             spares: Vec::new(),
         },
         size: Some(64 << 20),
@@ -243,6 +244,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         force: false,
         no_mount: true,
         load_keys: false,
+        without_logs: false,
     };
     command(|context| first.import_pools(&import, context)).unwrap();
     first.shut_down().unwrap();

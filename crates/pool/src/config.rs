@@ -3,10 +3,11 @@
 //!
 //! A pool in which no group has ever had more than one device has version 1 of the record, which
 //! lists paths and sizes only. Version 2 belongs to the feature [`FEATURE_REDUNDANT`], version 3 to
-//! [`FEATURE_PARITY`].
+//! [`FEATURE_PARITY`], version 4 to [`FEATURE_LOG_DEVICES`].
 //!
 //! [`FEATURE_REDUNDANT`]: crate::root::FEATURE_REDUNDANT
 //! [`FEATURE_PARITY`]: crate::root::FEATURE_PARITY
+//! [`FEATURE_LOG_DEVICES`]: crate::root::FEATURE_LOG_DEVICES
 
 use std::collections::BTreeSet;
 
@@ -26,6 +27,11 @@ const VERSION_PLAIN: u16 = 1;
 const VERSION_REDUNDANT: u16 = 2;
 /// Groups may have parity.
 const VERSION_PARITY: u16 = 3;
+/// Groups may be for logs, or gone.
+const VERSION_ROLES: u16 = 4;
+
+/// Groups that hold no data have no more segments than this together, there or not.
+pub(crate) const ROLE_SEGMENTS_MAX: u32 = 1 << 20;
 
 /// The group of a device that is in none.
 pub(crate) const NO_GROUP: u16 = store::layout::NO_GROUP;
@@ -130,6 +136,27 @@ impl ConfigDevice {
     }
 }
 
+/// What a group is there for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Records and all else.
+    #[default]
+    Data = 0,
+    /// Logs only. The pool can do without it.
+    Logs = 1,
+    /// Nothing: it was removed. Its number stays, since segments are counted group by group.
+    Gone = 2,
+}
+
+/// A purpose, and how many segments a group has that may not be there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Role {
+    pub(crate) purpose: Purpose,
+    /// 0 of a group that holds data.
+    pub(crate) segments: u32,
+}
+
 /// A part of the pool's past: from one import on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch {
@@ -151,6 +178,8 @@ pub(crate) struct Config {
     pub(crate) is_redundant: bool,
     /// How the groups lay out what they hold, if any has parity; those that are not here have none.
     pub(crate) shapes: Vec<Shape>,
+    /// What the groups are there for; those that are not here hold data.
+    pub(crate) roles: Vec<Role>,
     /// The past, as far back as any device may be.
     pub(crate) epochs: Vec<Epoch>,
     /// The resilver under way, or the last one.
@@ -173,6 +202,66 @@ impl Config {
     pub(crate) fn shape(&self, group: u16) -> Shape {
         let shape = self.shapes.get(usize::from(group));
         shape.copied().unwrap_or(Shape::WHOLE)
+    }
+
+    /// What a group is there for.
+    pub(crate) fn purpose(&self, group: u16) -> Purpose {
+        let role = self.roles.get(usize::from(group));
+        role.map_or(Purpose::Data, |role| role.purpose)
+    }
+
+    /// The groups that the pool can do without, and how many segments each has.
+    pub(crate) fn dispensable(&self) -> impl Iterator<Item = (u16, u32)> {
+        let roles = self.roles.iter().zip(0..);
+        let others = roles.filter(|(role, _)| role.purpose != Purpose::Data);
+        others.map(|(role, group)| (group, role.segments))
+    }
+
+    /// What the groups are there for.
+    pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
+        let listed = self.roles.iter().map(|role| role.purpose);
+        listed.chain(std::iter::repeat(Purpose::Data))
+    }
+
+    /// Groups that are gone, and behind which there is no other, need no numbers. How many are left of so
+    /// many groups.
+    pub(crate) fn forget_last_gone(&mut self, mut groups: u32) -> u32 {
+        while self.roles.len() == groups as usize
+            && self
+                .roles
+                .pop_if(|role| role.purpose == Purpose::Gone)
+                .is_some()
+        {
+            groups -= 1;
+        }
+        groups
+    }
+
+    /// Whether a device, or several together, can tell what is in the logs of a group: nobody has failed
+    /// to write there what somebody was told is durable.
+    pub(crate) fn knows_logs(&self, group: u16) -> bool {
+        let is_sole = self.group(group).count() == 1;
+        self.purpose(group) == Purpose::Data
+            || self.group(group).any(|device| match device.state {
+                DeviceState::Online => true,
+                DeviceState::Resilvering => is_sole,
+                _ => false,
+            })
+    }
+
+    /// Says what a group is there for.
+    pub(crate) fn set_role(&mut self, group: u16, role: Role) {
+        let group = usize::from(group);
+        if self.roles.len() <= group {
+            self.roles.resize(group + 1, Role::default());
+        }
+        self.roles[group] = role;
+    }
+
+    /// How many segments groups have that hold no data.
+    pub(crate) fn role_segments(&self) -> u32 {
+        let segments = self.roles.iter().map(|role| role.segments);
+        segments.fold(0, u32::saturating_add)
     }
 
     /// Whether the devices of a group that are `whole` hold all of it together.
@@ -201,6 +290,14 @@ impl Config {
         self.devices.iter_mut().find(|device| device.guid == guid)
     }
 
+    /// Whether what groups are for is possible: who reads it makes room for their segments.
+    fn roles_can_be(&self) -> bool {
+        let has_parity = |group| self.shape(group).has_parity();
+        !self.roles.is_empty()
+            && self.role_segments() <= ROLE_SEGMENTS_MAX
+            && !self.dispensable().any(|(group, _)| has_parity(group))
+    }
+
     /// Whether a device is in a column that its group has.
     fn has_column(&self, device: &ConfigDevice) -> bool {
         let columns = match device.is_member() {
@@ -210,14 +307,19 @@ impl Config {
         usize::from(device.column) < columns
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
-        let has_parity = !self.shapes.is_empty();
-        let version = match (self.is_redundant, has_parity) {
-            (_, true) => VERSION_PARITY,
+    fn version(&self) -> u16 {
+        match (self.is_redundant, self.shapes.is_empty()) {
+            _ if !self.roles.is_empty() => VERSION_ROLES,
+            (_, false) => VERSION_PARITY,
             (true, _) => VERSION_REDUNDANT,
             (false, _) => VERSION_PLAIN,
-        };
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        let version = self.version();
+        let has_shapes = version >= VERSION_PARITY;
         w.u32(MAGIC).u16(version).u16(self.devices.len() as u16);
         w.u32(self.wipe.len() as u32);
         w.value(&self.scrub.to_record());
@@ -228,10 +330,16 @@ impl Config {
                 w.u64(epoch.guid).u64(epoch.start);
             }
         }
-        if has_parity {
+        if has_shapes {
             w.u16(self.shapes.len() as u16);
             for shape in &self.shapes {
                 w.u8(shape.columns() as u8).u8(shape.parity() as u8);
+            }
+        }
+        if version >= VERSION_ROLES {
+            w.u16(self.roles.len() as u16);
+            for role in &self.roles {
+                w.u8(role.purpose as u8).u32(role.segments);
             }
         }
         for device in &self.devices {
@@ -240,7 +348,7 @@ impl Config {
             if self.is_redundant {
                 put_state(&mut w, device);
             }
-            if has_parity {
+            if has_shapes {
                 w.u16(device.column);
             }
         }
@@ -256,7 +364,7 @@ impl Config {
             return None;
         }
         let version = r.u16()?;
-        if !(VERSION_PLAIN..=VERSION_PARITY).contains(&version) {
+        if !(VERSION_PLAIN..=VERSION_ROLES).contains(&version) {
             return None;
         }
         let is_redundant = version >= VERSION_REDUNDANT;
@@ -275,7 +383,14 @@ impl Config {
         if version >= VERSION_PARITY {
             let shapes = 0..r.u16()?;
             config.shapes = shapes.map(|_| take_shape(&mut r)).collect::<Option<_>>()?;
-            if config.shapes.is_empty() {
+            if config.shapes.is_empty() && version == VERSION_PARITY {
+                return None;
+            }
+        }
+        if version >= VERSION_ROLES {
+            let roles = 0..r.u16()?;
+            config.roles = roles.map(|_| take_role(&mut r)).collect::<Option<_>>()?;
+            if !config.roles_can_be() {
                 return None;
             }
         }
@@ -298,6 +413,17 @@ impl Config {
 fn take_shape(r: &mut Reader<'_>) -> Option<Shape> {
     let (columns, parity) = (r.u8()?, r.u8()?);
     Shape::new(columns.into(), parity.into())
+}
+
+fn take_role(r: &mut Reader<'_>) -> Option<Role> {
+    let (purpose, segments) = (r.u8()?, r.u32()?);
+    let purpose = match purpose {
+        0 if segments == 0 => Purpose::Data,
+        1 if segments > 0 => Purpose::Logs,
+        2 if segments > 0 => Purpose::Gone,
+        _ => return None,
+    };
+    Some(Role { purpose, segments })
 }
 
 fn take_epoch(r: &mut Reader<'_>) -> Option<Epoch> {
@@ -422,6 +548,46 @@ mod tests {
             shapes: vec![Shape::WHOLE, Shape::WHOLE, Shape::new(5, 2).unwrap()],
             ..Config::default()
         }
+    }
+
+    fn with_logs() -> Config {
+        let role = |purpose, segments| Role { purpose, segments };
+        Config {
+            devices: vec![device()],
+            is_redundant: true,
+            roles: vec![
+                Role::default(),
+                role(Purpose::Gone, 9),
+                role(Purpose::Logs, 8),
+            ],
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn groups_that_hold_no_data_round_trip_and_cannot_be_huge() {
+        round_trip(with_logs());
+        round_trip(Config {
+            shapes: vec![Shape::new(3, 1).unwrap()],
+            ..with_logs()
+        });
+        let mut config = with_logs();
+        assert_eq!(config.purpose(1), Purpose::Gone);
+        assert_eq!(config.purpose(3), Purpose::Data);
+        assert_eq!(config.dispensable().collect::<Vec<_>>(), [(1, 9), (2, 8)]);
+        config.set_role(
+            5,
+            Role {
+                purpose: Purpose::Logs,
+                segments: ROLE_SEGMENTS_MAX - 17,
+            },
+        );
+        round_trip(config.clone());
+        config.roles[5].segments += 1;
+        assert_eq!(Config::decode(&config.encode()), None);
+        let mut parity = with_logs();
+        parity.shapes = vec![Shape::new(3, 1).unwrap(); 3];
+        assert_eq!(Config::decode(&parity.encode()), None, "logs with parity");
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember, Shape};
 
 use crate::commit::Commit;
-use crate::config::{Config, ConfigDevice, DeviceState, Epoch, NO_GROUP};
+use crate::config::{Config, ConfigDevice, DeviceState, Epoch, NO_GROUP, Purpose, Role};
 use crate::error::{Error, Result};
 use crate::faults::log_internal;
 use crate::lifecycle::{Origin, log};
+use crate::logdevices::LOG_SEGMENTS_MAX;
 use crate::membership;
 use crate::pool::{Pool, Shared, shapes};
 use crate::resilver::ResilverStatus;
@@ -31,6 +32,8 @@ pub struct DeviceInfo {
     pub size: u64,
     /// The group it belongs to; a spare to none.
     pub group: Option<u16>,
+    /// What its group is there for.
+    pub purpose: Purpose,
     /// How its group lays out what it holds.
     pub shape: Shape,
     /// Which column of such a group it holds.
@@ -54,6 +57,7 @@ impl DeviceInfo {
             path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
             size: device.size,
             group: device.is_member().then_some(device.group),
+            purpose: config.purpose(device.group),
             shape: config.shape(device.group),
             column: device.column,
             state: match has_failed && device.is_member() {
@@ -144,10 +148,25 @@ impl Pool {
     /// Adds a group of devices to the pool, with parity or alike. It is empty, and holds what is
     /// written from now on.
     pub fn add_group(&self, devices: &[NewMember], parity: usize, origin: &Origin) -> Result<()> {
+        self.add(devices, parity, Purpose::Data, origin)
+    }
+
+    /// Adds a group of devices, which is empty.
+    pub(crate) fn add(
+        &self,
+        devices: &[NewMember],
+        parity: usize,
+        purpose: Purpose,
+        origin: &Origin,
+    ) -> Result<()> {
         let shared = &self.shared;
         shared.check_writable()?;
         let store = &shared.disk.store;
-        store.add_group(devices, parity)?;
+        let segments_max = match purpose {
+            Purpose::Logs => LOG_SEGMENTS_MAX,
+            Purpose::Data | Purpose::Gone => u32::MAX,
+        };
+        let group = store.add_group(devices, parity, segments_max)?;
         {
             // What is written to key blocks from now on goes there too.
             let _committing = shared.lock_commits();
@@ -171,12 +190,17 @@ impl Pool {
                 .extend(joined.map(|member| ConfigDevice::new(&member)));
             state.config_dirty = true;
             state.config.shapes = shapes(store.as_ref());
-            if guids.len() > 1 {
+            shared.space.grow(purpose)?;
+            shared.disk.grow();
+            if purpose == Purpose::Logs {
+                let segments = store.groups()[usize::from(group)];
+                state.config.set_role(group, Role { purpose, segments });
+                store.make_dispensable(group, segments);
+            }
+            if guids.len() > 1 || purpose == Purpose::Logs {
                 state.make_redundant(commit);
             }
             state.root.groups = (store.groups().len() as u32).into();
-            shared.disk.grow();
-            shared.space.grow();
             log(commit, state, origin, None);
             Ok(())
         })
@@ -205,6 +229,14 @@ impl Pool {
             if state.config.shape(device.group).has_parity() {
                 state.check_is_doubled(&device)?;
             }
+            if state.config.purpose(device.group) == Purpose::Logs
+                && state.config.group(device.group).count() == 1
+            {
+                return Err(refused(
+                    &device.path,
+                    "it is a log device; remove it instead",
+                ));
+            }
             let reason = "it is the only device that holds all of its part of the pool";
             state.check_dispensable(commit, guid, reason)?;
             log(commit, state, origin, None);
@@ -220,7 +252,7 @@ impl Pool {
         self.shared.commit_with(|commit, state| {
             let device = state.device(guid)?;
             if device.is_member() {
-                let reason = "it holds data; only spares can be removed so far \
+                let reason = "it holds data; only spares and log devices can be removed so far \
                               (a member of a mirror is detached)";
                 return Err(refused(&device.path, reason));
             }
@@ -233,17 +265,21 @@ impl Pool {
     }
 
     /// Leaves a member alone: until it is brought online again, or with `temporary` until the pool is
-    /// imported next. Another one must hold everything.
+    /// imported next. Another one must hold everything, unless the group is for logs.
     pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
         // What it gets still, it need not get again.
         self.commit()?;
+        let left = self.is_last_for_logs(guid);
+        let left = left.map(|group| self.leave_group(group)).transpose()?;
         self.shared.commit_with(|commit, state| {
             let device = state.device(guid)?;
             if !device.is_member() {
                 return Err(refused(&device.path, "it is a spare, and not in use"));
             }
-            let reason = "no other device holds all of its part of the pool";
-            state.check_dispensable(commit, guid, reason)?;
+            if left.is_none() {
+                let reason = "no other device holds all of its part of the pool";
+                state.check_dispensable(commit, guid, reason)?;
+            }
             state.leave(guid, DeviceState::Offline, commit.txg - 1);
             state.device(guid)?.is_temporary = temporary;
             commit
@@ -461,7 +497,7 @@ impl State {
 
     /// Unlists a member. Whoever was to take its place for a while has it for good, or if it was to take
     /// another one's place itself, takes that; a spare waits again.
-    fn take_out(&mut self, commit: &Commit<'_>, guid: u64) {
+    pub(crate) fn take_out(&mut self, commit: &Commit<'_>, guid: u64) {
         self.config_dirty = true;
         commit
             .shared
@@ -576,7 +612,7 @@ impl Shared {
     }
 
     /// Lets go of devices that the last commit has unlisted: they belong to no pool, or are spares again.
-    fn release(&self, guids: &[u64], as_spares: bool) -> Result<()> {
+    pub(crate) fn release(&self, guids: &[u64], as_spares: bool) -> Result<()> {
         let store = &self.disk.store;
         for guid in guids {
             let released = match as_spares {
@@ -592,7 +628,7 @@ impl Shared {
     }
 }
 
-fn refused(device: &str, reason: impl Into<String>) -> Error {
+pub(crate) fn refused(device: &str, reason: impl Into<String>) -> Error {
     Error::Device {
         device: device.into(),
         reason: reason.into(),

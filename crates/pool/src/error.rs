@@ -77,6 +77,17 @@ pub enum Error {
         /// One with the newest state.
         other: String,
     },
+    /// Logs that wait to be replayed are on devices that are not there.
+    #[error(
+        "{devices}: what was synced last to {datasets} is there and nowhere else; bring it back, or give \
+         that up and import the pool as its last commit left it: pool import -m"
+    )]
+    LogsLost {
+        /// The devices.
+        devices: String,
+        /// The datasets.
+        datasets: String,
+    },
     /// A change to the devices of the pool makes no sense.
     #[error("{device}: {reason}")]
     Device {

@@ -4,8 +4,8 @@
 
 use crate::pool::Pool;
 use crate::root::{
-    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_PARITY, FEATURE_QUICK_LOG,
-    FEATURE_RECEIVED, FEATURE_REDUNDANT, FEATURE_ROTATED, FEATURE_SCATTERED,
+    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_PARITY,
+    FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT, FEATURE_ROTATED, FEATURE_SCATTERED,
 };
 
 /// Something that a program has to know to import a pool which has it.
@@ -73,6 +73,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "entries of logs with a quicker checksum",
         begins: "the same as logs",
+    },
+    Feature {
+        name: "log-devices",
+        bit: FEATURE_LOG_DEVICES,
+        since: "0.1.0",
+        what: "devices that are there for logs only",
+        begins: "log in add",
     },
     Feature {
         name: "dedup",

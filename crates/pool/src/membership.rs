@@ -7,7 +7,7 @@
 
 use store::{Assigned, MemberInfo, MemberState, Newest, Store};
 
-use crate::config::{Config, ConfigDevice, DeviceState, Epoch};
+use crate::config::{Config, ConfigDevice, DeviceState, Epoch, Purpose};
 use crate::error::{Error, Result};
 use crate::root::PoolRoot;
 
@@ -24,8 +24,9 @@ pub(crate) struct Found<'a> {
 
 impl Found<'_> {
     /// Brings the configuration up to date with the devices that are there, has the store use those
-    /// that are listed, and refuses a pool that lacks too much. Nothing is written.
-    pub(crate) fn recognize(&self, config: &mut Config) -> Result<()> {
+    /// that are listed, and refuses a pool that lacks too much. Nothing is written. Returns how many groups
+    /// there are.
+    pub(crate) fn recognize(&self, config: &mut Config) -> Result<u32> {
         let newest = self.store.newest_superblocks();
         if config.is_redundant {
             self.refuse_other_histories(config, &newest)?;
@@ -35,16 +36,27 @@ impl Found<'_> {
                 let device = &config.devices[index];
                 let own = newest.iter().find(|own| own.guid == device.guid);
                 let is_sole = config.group(device.group).count() == 1;
-                let updated = self.judge(index, device, own, (&present, &config.epochs, is_sole));
+                let is_for_logs = config.purpose(device.group) == Purpose::Logs;
+                let mut updated = self.judge(
+                    index,
+                    device,
+                    own,
+                    (&present, &config.epochs, is_sole && !is_for_logs),
+                );
+                if is_sole && is_for_logs && updated.state == DeviceState::Faulted {
+                    // What is in a log that waits nobody else has.
+                    updated.state = self.back_again(device, &present);
+                }
                 config.devices[index] = updated;
             }
             self.set_resilver(&before, config, &newest);
         }
-        self.refuse_other_shapes(config)?;
         let groups = self.root.groups.get();
-        let is_in_none =
-            |device: &ConfigDevice| device.is_member() && u32::from(device.group) >= groups;
-        if config.devices.iter().any(is_in_none) {
+        let is_in_none = |device: &ConfigDevice| {
+            let is_gone = config.purpose(device.group) == Purpose::Gone;
+            device.is_member() && (u32::from(device.group) >= groups || is_gone)
+        };
+        if config.devices.iter().any(is_in_none) || config.roles.len() > groups as usize {
             let detail = "a device is in a group that does not exist";
             return Err(Error::inconsistent("configuration", detail));
         }
@@ -52,7 +64,12 @@ impl Found<'_> {
         self.refuse_missing(config)?;
         self.store
             .assign(&assignment(config, &self.store.members()));
-        Ok(())
+        self.refuse_other_shapes(config)?;
+        let groups = config.forget_last_gone(groups);
+        for (group, segments) in config.dispensable() {
+            self.store.make_dispensable(group, segments);
+        }
+        Ok(groups)
     }
 
     /// Refuses a pool of which no group is there.
@@ -118,6 +135,14 @@ impl Found<'_> {
         device
     }
 
+    /// A device that failed and gets another chance.
+    fn back_again(&self, device: &ConfigDevice, present: &[MemberInfo]) -> DeviceState {
+        match present.iter().any(|member| member.guid == device.guid) {
+            true => DeviceState::Resilvering,
+            false => DeviceState::Missing,
+        }
+    }
+
     /// Begins the resilver anew unless it can go on where it was: for the same devices, which have
     /// missed nothing since.
     fn set_resilver(&self, before: &[ConfigDevice], config: &mut Config, newest: &[Newest]) {
@@ -176,14 +201,17 @@ impl Found<'_> {
     fn refuse_other_shapes(&self, config: &Config) -> Result<()> {
         let segments = self.store.groups().into_iter();
         let mut known = segments.zip(0..).filter(|(segments, _)| *segments > 0);
-        let differs = known.any(|(_, group)| {
-            let listed = config.shape(u16::try_from(group).unwrap_or(u16::MAX));
-            group < self.root.groups.get() && self.store.shape(group) != listed
+        let differs = known.any(|(segments, group)| {
+            let number = u16::try_from(group).unwrap_or(u16::MAX);
+            let listed = config.shape(number);
+            let mut others = config.dispensable();
+            let is_other = others.any(|(other, listed)| other == number && segments != listed);
+            group < self.root.groups.get() && (self.store.shape(group) != listed || is_other)
         });
         match differs {
             false => Ok(()),
             true => {
-                let detail = "it does not agree with the labels about parity";
+                let detail = "it does not agree with the labels about what the groups are";
                 Err(Error::inconsistent("configuration", detail))
             }
         }
@@ -211,7 +239,7 @@ impl Found<'_> {
         let groups = 0..self.root.groups.get();
         let lost = groups.filter(|group| {
             let group = u16::try_from(*group).unwrap_or(u16::MAX);
-            !config.is_complete(group, is_usable)
+            config.purpose(group) == Purpose::Data && !config.is_complete(group, is_usable)
         });
         let missing: Vec<String> = lost
             .map(|group| {

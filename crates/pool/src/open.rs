@@ -447,7 +447,7 @@ impl OpenDataset {
             let room = self.shared.space.nothing();
             state.syncing_room = std::mem::replace(&mut state.open_room, room);
         }
-        self.log.lock().freeze();
+        self.freeze_log();
     }
 
     pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, ptr: RecordPtr) {

@@ -345,12 +345,44 @@ impl Pool {
     }
 
     /// Imports the pool on a store.
+    ///
+    /// # Errors
+    /// [`Error::LogsLost`] if logs that wait to be replayed are on devices that are not there.
     pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
-        let (txg, superblock, root) = newest_root(store.as_ref())?;
-        let config = members_of(&store, &root, txg)?;
+        Pool::open_as(store, env, read_only, false)
+    }
+
+    /// Imports the pool on a store, gives up what waits in logs on devices that are not there, and says
+    /// what that was.
+    pub fn open_without_logs(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+    ) -> Result<(Pool, Vec<String>)> {
+        let pool = Pool::open_as(store, env, false, true)?;
+        let given_up = pool.give_up_lost_logs()?;
+        Ok((pool, given_up))
+    }
+
+    fn open_as(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+        read_only: bool,
+        gives_up_logs: bool,
+    ) -> Result<Pool> {
+        let (txg, superblock, mut root) = newest_root(store.as_ref())?;
+        let config = members_of(&store, &mut root, txg)?;
         let disk = Arc::new(Disk::new(store, CACHED_NODES));
         let state = State::load(&disk, root, txg, config)?;
-        let space = Space::open(Arc::clone(&disk), &state.root.table, &state.root.bitmaps)?;
+        // Read-only nothing is replayed, and nothing is lost by it.
+        if !read_only && !gives_up_logs {
+            state.refuse_lost_logs()?;
+        }
+        let space = Space::open(
+            Arc::clone(&disk),
+            state.config.purposes(),
+            &state.root.table,
+            &state.root.bitmaps,
+        )?;
         let was_active = state.root.state() == Some(PoolState::Active);
         let pool = Pool::assemble(disk, space, env, state, read_only);
         if !read_only {
@@ -555,7 +587,7 @@ fn newest_root(store: &dyn Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
 }
 
 /// The configuration of a pool with its devices as they are found, which the store uses from now on.
-fn members_of(store: &Arc<dyn Store>, root: &PoolRoot, txg: u64) -> Result<Config> {
+fn members_of(store: &Arc<dyn Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
     let found = Found {
         store: store.as_ref(),
         root,
@@ -564,7 +596,7 @@ fn members_of(store: &Arc<dyn Store>, root: &PoolRoot, txg: u64) -> Result<Confi
     found.refuse_empty()?;
     let disk = Disk::new(Arc::clone(store), 0);
     let mut config = Config::load(&disk, &root.config).map_err(|error| found.explain(error))?;
-    found.recognize(&mut config)?;
+    root.groups = found.recognize(&mut config)?.into();
     Ok(config)
 }
 

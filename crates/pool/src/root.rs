@@ -32,6 +32,9 @@ pub(crate) const FEATURE_ROTATED: u64 = 32;
 /// Snapshots may have clones and holds. Set with the first, and never taken back.
 pub(crate) const FEATURE_CLONES: u64 = 64;
 
+/// Groups may be for logs only, or gone. Set with the first such group, and never taken back.
+pub(crate) const FEATURE_LOG_DEVICES: u64 = 256;
+
 /// Records may be shared, and there may be a dedup table. Set with the first, and never taken back.
 pub(crate) const FEATURE_DEDUP: u64 = 512;
 

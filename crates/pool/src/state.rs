@@ -15,7 +15,7 @@ use crate::history::HistoryLine;
 use crate::marks::PARTIAL;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
-use crate::root::{FEATURE_PARITY, FEATURE_REDUNDANT, PoolRoot};
+use crate::root::{FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, PoolRoot};
 
 /// Everything about a pool that is not in a dataset.
 #[derive(Clone)]
@@ -79,6 +79,9 @@ impl State {
         }
         if !self.config.shapes.is_empty() {
             self.root.features_required |= FEATURE_PARITY;
+        }
+        if !self.config.roles.is_empty() {
+            self.root.features_required |= FEATURE_LOG_DEVICES;
         }
     }
 

@@ -551,7 +551,7 @@ fn a_group_that_was_not_added_leaves_no_trace() {
     pool.export().unwrap();
     drop(pool);
     let store = store::DeviceStore::open(dynamic(&devices[..1])).unwrap();
-    store::Store::add_group(&store, &[new_member(&devices[1], 20)], 0).unwrap();
+    store::Store::add_group(&store, &[new_member(&devices[1], 20)], 0, u32::MAX).unwrap();
     drop(store);
     // It is labelled, and no commit has listed it.
     let pool = open_on(&devices).unwrap();

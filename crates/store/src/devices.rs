@@ -123,7 +123,7 @@ impl DeviceStore {
         let mut labelled = Vec::new();
         for (number, group) in groups.iter().enumerate() {
             let devices = named(&group.devices);
-            labelled.extend(template.group(&devices, number, group.parity)?);
+            labelled.extend(template.group(&devices, number, group.parity, u32::MAX)?);
         }
         for spare in named(&spares) {
             let segments = template.segments(&spare)?;
@@ -242,12 +242,14 @@ impl Template {
         Ok(Arc::new(member))
     }
 
-    /// The members of a new group, each with as many segments as the smallest has room for.
+    /// The members of a new group, each with as many segments as the smallest has room for, but no more
+    /// than that.
     pub(crate) fn group(
         &self,
         devices: &[NewMember],
         number: usize,
         parity: usize,
+        segments_max: u32,
     ) -> Result<Vec<Arc<Member>>> {
         let group = u16::try_from(number)
             .ok()
@@ -267,6 +269,7 @@ impl Template {
         let rooms: Result<Vec<u32>> = devices.iter().map(|new| self.segments(new)).collect();
         let segments = rooms?.into_iter().min().unwrap_or(0);
         let segments = segments.min(u32::MAX / shape.columns() as u32);
+        let segments = segments.min(segments_max);
         let members = devices.iter().enumerate();
         members
             .map(|(number, new)| {

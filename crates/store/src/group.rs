@@ -21,17 +21,38 @@ const STRIPE: u32 = 1 << 20;
 #[derive(Clone, Default)]
 pub(crate) struct Group {
     pub(crate) members: Vec<Arc<Member>>,
+    /// Of a group that the pool can do without: how many segments it has, also while none of its members
+    /// is there.
+    pub(crate) dispensable: Option<u32>,
 }
 
 impl Group {
+    pub(crate) fn new(members: Vec<Arc<Member>>) -> Group {
+        Group {
+            members,
+            dispensable: None,
+        }
+    }
+
     pub(crate) fn shape(&self) -> Shape {
         self.members.first().map_or(Shape::WHOLE, |m| m.shape())
     }
 
     /// How many segments each of its devices has room for, and its shape.
     pub(crate) fn per_column(&self) -> (u32, Shape) {
-        let segments = self.members.first().map_or(0, |m| m.geometry.segments);
+        let absent = self.dispensable.unwrap_or(0);
+        let segments = self.members.first().map_or(absent, |m| m.geometry.segments);
         (segments, self.shape())
+    }
+
+    /// Whether so many members hold everything as are needed for that.
+    pub(crate) fn works(&self) -> bool {
+        let complete = |column| {
+            let mut members = self.members.iter().filter(|m| m.column() == column);
+            members.any(|member| member.is_complete())
+        };
+        let columns = (0..self.shape().columns()).filter(|n| complete(*n));
+        columns.count() >= self.shape().needed()
     }
 
     /// How many segments there are, parity included.
@@ -173,6 +194,24 @@ impl Layout {
         layout
     }
 
+    /// Other members, in the groups that there are.
+    pub(crate) fn with(&self, members: Vec<Arc<Member>>) -> Layout {
+        let mut layout = Layout::new(members);
+        for (number, group) in self.groups.iter().enumerate() {
+            if let Some(segments) = group.dispensable {
+                layout.make_dispensable(number, segments);
+            }
+        }
+        layout
+    }
+
+    pub(crate) fn make_dispensable(&mut self, group: usize, segments: u32) {
+        if self.groups.len() <= group {
+            self.groups.resize(group + 1, Group::default());
+        }
+        self.groups[group].dispensable = Some(segments);
+    }
+
     /// Every member of a group.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
         self.groups.iter().flat_map(|group| &group.members)
@@ -201,7 +240,7 @@ impl Layout {
         while self
             .groups
             .last()
-            .is_some_and(|group| group.members.is_empty())
+            .is_some_and(|group| group.members.is_empty() && group.dispensable.is_none())
         {
             self.groups.pop();
         }
@@ -209,7 +248,10 @@ impl Layout {
 
     fn can_spare(&self, member: &Member) -> bool {
         let group = self.groups.get(usize::from(member.label.group.get()));
-        group.is_some_and(|group| group.columns_without(member.guid()) >= group.shape().needed())
+        group.is_some_and(|group| {
+            group.dispensable.is_some()
+                || group.columns_without(member.guid()) >= group.shape().needed()
+        })
     }
 }
 

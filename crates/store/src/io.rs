@@ -35,6 +35,7 @@ impl DeviceStore {
     fn group(layout: &Layout, number: u32) -> &Group {
         static NONE: Group = Group {
             members: Vec::new(),
+            dispensable: None,
         };
         layout.groups.get(number as usize).unwrap_or(&NONE)
     }
@@ -65,10 +66,46 @@ impl DeviceStore {
         })
     }
 
+    /// Flushes those of some members that were written to, side by side.
+    fn flush_members<'a>(
+        &self,
+        layout: &Layout,
+        members: impl Iterator<Item = &'a Arc<Member>>,
+    ) -> Result<()> {
+        let active = members.filter(|member| member.is_active());
+        let dirty: Vec<&Arc<Member>> = active.filter(|m| m.is_dirty()).collect();
+        let Some((last, others)) = dirty.split_last() else {
+            return Ok(());
+        };
+        // One alone flushes on this thread.
+        let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = others
+                .iter()
+                .map(|member| scope.spawn(|| member.flush()))
+                .collect();
+            let own = last.flush();
+            let joined = threads.into_iter().map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.chain(std::iter::once(own)).collect()
+        });
+        let failed = |(member, outcome): (&&Arc<Member>, Result<()>)| match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => self.groups.failed(layout, member, error),
+        };
+        dirty
+            .iter()
+            .zip(outcomes)
+            .map(failed)
+            .fold(Ok(()), Result::and)
+    }
+
     fn find_group(layout: &Layout, group: u16) -> Result<&Group> {
         let found = layout.groups.get(usize::from(group));
         found
-            .filter(|group| !group.members.is_empty())
+            .filter(|group| !group.members.is_empty() || group.dispensable.is_some())
             .ok_or(Error::NoSuchPlace {
                 group,
                 index: 0,
@@ -235,33 +272,13 @@ impl Store for DeviceStore {
 
     fn flush(&self) -> Result<()> {
         let layout = self.groups.now();
-        let dirty: Vec<&Arc<Member>> = layout.active().filter(|m| m.is_dirty()).collect();
-        let Some((last, others)) = dirty.split_last() else {
-            return Ok(());
-        };
-        // Devices flush side by side; one alone flushes on this thread.
-        let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = others
-                .iter()
-                .map(|member| scope.spawn(|| member.flush()))
-                .collect();
-            let own = last.flush();
-            let joined = threads.into_iter().map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.chain(std::iter::once(own)).collect()
-        });
-        let failed = |(member, outcome): (&&Arc<Member>, Result<()>)| match outcome {
-            Ok(()) => Ok(()),
-            Err(error) => self.groups.failed(&layout, member, error),
-        };
-        dirty
-            .iter()
-            .zip(outcomes)
-            .map(failed)
-            .fold(Ok(()), Result::and)
+        self.flush_members(&layout, layout.members())
+    }
+
+    fn flush_group(&self, group: u32) -> Result<()> {
+        let layout = self.groups.now();
+        let members = &DeviceStore::group(&layout, group).members;
+        self.flush_members(&layout, members.iter())
     }
 
     fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {
@@ -386,8 +403,17 @@ impl Store for DeviceStore {
                     kept.push(Arc::clone(member));
                 }
             }
-            *layout = Layout::new(kept);
+            *layout = layout.with(kept);
         });
+    }
+
+    fn make_dispensable(&self, group: u16, segments: u32) {
+        self.groups
+            .change(|layout| layout.make_dispensable(group.into(), segments));
+    }
+
+    fn works(&self, group: u32) -> bool {
+        DeviceStore::group(&self.groups.now(), group).works()
     }
 
     fn set_state(&self, guid: u64, state: MemberState) {
@@ -429,15 +455,17 @@ impl Store for DeviceStore {
         Ok(info)
     }
 
-    fn add_group(&self, devices: &[NewMember], parity: usize) -> Result<u16> {
+    fn add_group(&self, devices: &[NewMember], parity: usize, segments_max: u32) -> Result<u16> {
         for new in devices.iter().filter(|new| !new.force) {
             refuse_contents(new.device.as_ref())?;
         }
         let number = self.groups.now().groups.len();
-        let members = self.template().group(devices, number, parity)?;
+        let members = self
+            .template()
+            .group(devices, number, parity, segments_max)?;
         members.iter().try_for_each(|member| prepare(member))?;
         self.groups
-            .change(|layout| layout.groups.push(Group { members }));
+            .change(|layout| layout.groups.push(Group::new(members)));
         Ok(number as u16)
     }
 
@@ -495,7 +523,7 @@ impl Store for DeviceStore {
             let mut all: Vec<Arc<Member>> = layout.all().cloned().collect();
             all.retain(|other| other.guid() != guid);
             all.push(Arc::new(member));
-            *layout = Layout::new(all);
+            *layout = layout.with(all);
         });
         Ok(())
     }

@@ -265,6 +265,9 @@ pub trait Store: Send + Sync {
     /// since the last success.
     fn flush(&self) -> Result<()>;
 
+    /// Makes durable what was written to the members of a group.
+    fn flush_group(&self, group: u32) -> Result<()>;
+
     /// Replaces the superblock: whole, or not at all. Durable after the next flush.
     fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()>;
 
@@ -305,6 +308,14 @@ pub trait Store: Send + Sync {
     /// Says which devices belong to the pool, and what they are good for. Others are let go of.
     fn assign(&self, devices: &[Assigned]);
 
+    /// Says that the pool can do without a group, so that the failure of its last member is none of an
+    /// operation's: it is written to as long as it [works](Store::works). It has so many segments, also
+    /// while none of its members is there.
+    fn make_dispensable(&self, group: u16, segments: u32);
+
+    /// Whether a group has members that hold everything together.
+    fn works(&self, group: u32) -> bool;
+
     /// Says what a member is good for from now on.
     fn set_state(&self, guid: u64, state: MemberState);
 
@@ -316,8 +327,8 @@ pub trait Store: Send + Sync {
     fn join(&self, device: &NewMember, joins: Joins) -> Result<MemberInfo>;
 
     /// Makes devices the members of a new group, all online, and returns its number. `parity` as in
-    /// [`NewGroup`]. As for [`Store::join`].
-    fn add_group(&self, devices: &[NewMember], parity: usize) -> Result<u16>;
+    /// [`NewGroup`]. It has no more than `segments_max` segments. As for [`Store::join`].
+    fn add_group(&self, devices: &[NewMember], parity: usize, segments_max: u32) -> Result<u16>;
 
     /// Makes a spare a member of a group, to hold this column of it, which is to be resilvered.
     fn enlist(&self, guid: u64, group: u16, column: u16) -> Result<()>;

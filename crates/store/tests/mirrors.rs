@@ -280,7 +280,7 @@ fn a_group_that_was_never_listed_is_passed_over() {
     let add = |n: usize| {
         let store = DeviceStore::open(dynamic(&first)).unwrap();
         let new = new_member(&others[n], 200 + n as u64);
-        store.add_group(&[new], 0).unwrap();
+        store.add_group(&[new], 0, u32::MAX).unwrap();
         store
     };
     let guids = |devices: &[&Arc<FaultDevice>]| -> Vec<u64> {

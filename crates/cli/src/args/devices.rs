@@ -4,17 +4,26 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Add groups of devices to a pool, or spares
+/// Add groups of devices to a pool, or log devices, or spares
 ///
 /// A group is one device, or with `mirror` several that hold the same, or with `raidz1` or `raidz2` 3 to
 /// 32 of which one or two may be lost. It is empty, and gets its share of what is written from now on.
 /// Groups cannot be taken out again.
+///
+/// The groups behind the word `log` take logs only: what programs sync goes there first, and a few
+/// seconds later with all else to the other devices. So a small fast device makes fsync fast. If it fails
+/// while the pool is in use nothing is lost, and the other devices have the logs again. If it is gone
+/// after a power cut, what was synced last is gone with it (see `pool import -m`): a mirror of two
+/// prevents that. `pool remove` takes log devices out again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   One more mirror, and a spare that steps in by itself when a device fails:
     strongroom pool add tank mirror /dev/sde /dev/sdf
     strongroom pool add tank spare /dev/sdg
+
+  Two fast devices for logs, which hold the same:
+    strongroom pool add tank log mirror /dev/nvme0n1 /dev/nvme1n1
 
 EXIT CODES
   2 if a device is too small, or the group has another redundancy than those of the pool and -f is
@@ -27,8 +36,9 @@ pub(crate) struct PoolAdd {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks; `mirror`, `raidz1` or `raidz2` before those of one group, `spare` before spares
-    #[arg(value_name = "mirror|raidz|spare|DEVICE", required = true)]
+    /// Files or disks; `mirror`, `raidz1` or `raidz2` before those of one group, `log` before groups for
+    /// logs, `spare` before spares
+    #[arg(value_name = "mirror|raidz|log|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
 }
 
@@ -114,7 +124,7 @@ pub(crate) struct PoolReplace {
 /// Leave a device of a mirror or raidz group alone
 ///
 /// It is closed, and neither read nor written until `pool online` brings it back. The others of its
-/// group must hold everything.
+/// group must hold everything, unless it is there for logs: they go to other devices meanwhile.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -156,22 +166,29 @@ pub(crate) struct PoolOnline {
     pub(crate) device: PathBuf,
 }
 
-/// Take a spare out of a pool
+/// Take a spare or a log device out of a pool
 ///
-/// A member of a mirror is taken out by `pool detach`. Groups that hold data cannot be removed yet.
+/// Logs move to other devices first, also those that wait for a key. Log devices that hold the same go
+/// together, by the name that `pool status` gives them, or one by one by `pool detach`, as members of any
+/// mirror. Groups that hold data cannot be removed yet.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A spare that is wanted elsewhere:
     strongroom pool remove tank /dev/sdg
 
+  A log device; all log devices of a mirror:
+    strongroom pool remove tank /dev/nvme0n1
+    strongroom pool remove tank mirror-1
+
 EXIT CODES
-  2 if the device is no spare; 3 if there is no such pool or device.")]
+  2 if the device holds data, or a log waits on it that cannot be read; 3 if there is no such pool
+  or device; 11 if the other devices have no room for a log that waits.")]
 pub(crate) struct PoolRemove {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// A spare of the pool, by its path or guid
+    /// A spare or log device of the pool, by its path or guid, or the name of a mirror of log devices
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
 }

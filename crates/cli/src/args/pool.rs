@@ -146,7 +146,7 @@ JSON
 EXIT CODES
   3 if there is no such pool; 4 if it is imported already; 5 if another host or daemon has it;
   9 if it is damaged; 10 if a newer version wrote it; 12 if devices are missing that it cannot do
-  without, or went different ways since.")]
+  without, or that logs wait on (see -m), or devices went different ways since.")]
 pub(crate) struct PoolImport {
     /// Look here: a device, or a directory of such; may be repeated
     #[arg(short, value_name = "PATH")]
@@ -163,6 +163,9 @@ pub(crate) struct PoolImport {
     /// Load the keys that nobody has to type
     #[arg(short)]
     pub(crate) load_keys: bool,
+    /// Do without log devices that are missing: what was synced last and waits there is lost
+    #[arg(short = 'm')]
+    pub(crate) without_logs: bool,
     /// `readonly=on`: change nothing on the devices
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = read_only_option)]
     pub(crate) read_only: Option<bool>,

@@ -96,46 +96,65 @@ fn group_word(word: &Path) -> Result<Option<(&'static str, usize)>> {
     })
 }
 
-/// The groups and spares that words stand for: `mirror A B raidz1 C D E spare F`. Devices that are to
-/// be made are taken by their paths.
+/// The groups, log devices and spares that words stand for: `mirror A B raidz1 C D E log F spare G`.
+/// Devices that are to be made are taken by their paths.
 pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
     let mut devices = PoolDevices::default();
     let mut kind = Kind::Single;
+    let mut are_logs = false;
     for word in words {
+        let groups = match are_logs {
+            true => &mut devices.logs,
+            false => &mut devices.groups,
+        };
         if let Some((name, parity)) = group_word(word)? {
-            check_last(&kind, &devices)?;
+            check_last(&kind, groups)?;
+            if are_logs && parity > 0 {
+                return Err(usage("log devices are single ones or mirrors"));
+            }
             kind = Kind::Group(name);
-            devices.groups.push(DeviceGroup {
+            groups.push(DeviceGroup {
                 devices: Vec::new(),
                 parity,
             });
             continue;
         }
-        if word.as_os_str() == "spare" {
-            check_last(&kind, &devices)?;
-            kind = Kind::Spare;
+        if word.as_os_str() == "spare" || word.as_os_str() == "log" {
+            check_last(&kind, groups)?;
+            are_logs = word.as_os_str() == "log";
+            kind = match are_logs {
+                true => Kind::Single,
+                false => Kind::Spare,
+            };
             continue;
         }
         let path = match are_new {
             true => absolute(word)?,
             false => device(word)?,
         };
-        match (&kind, devices.groups.last_mut()) {
+        match (&kind, groups.last_mut()) {
             (Kind::Spare, _) => devices.spares.push(path),
             (Kind::Group(_), Some(group)) => group.devices.push(path),
-            (Kind::Single | Kind::Group(_), _) => devices.groups.push(DeviceGroup {
+            (Kind::Single | Kind::Group(_), _) => groups.push(DeviceGroup {
                 devices: vec![path],
                 parity: 0,
             }),
         }
     }
-    check_last(&kind, &devices)?;
+    let last = match are_logs {
+        true => &devices.logs,
+        false => &devices.groups,
+    };
+    check_last(&kind, last)?;
+    if are_logs && devices.logs.is_empty() {
+        return Err(usage("log has no devices; name them after the word"));
+    }
     Ok(devices)
 }
 
 /// Refuses a group of too few devices, or of too many.
-fn check_last(kind: &Kind, devices: &PoolDevices) -> Result<()> {
-    let (Kind::Group(name), Some(group)) = (kind, devices.groups.last()) else {
+fn check_last(kind: &Kind, groups: &[DeviceGroup]) -> Result<()> {
+    let (Kind::Group(name), Some(group)) = (kind, groups.last()) else {
         return Ok(());
     };
     let count = group.devices.len();
@@ -167,6 +186,36 @@ mod tests {
         let groups = devices.groups.iter();
         let groups = groups.map(|group| (group.devices.len(), group.parity));
         (groups.collect(), devices.spares.len())
+    }
+
+    #[test]
+    fn words_stand_for_log_devices() {
+        let logs = |words: &[&str]| {
+            let devices = parse(words).unwrap();
+            let logs = devices.logs.iter().map(|group| group.devices.len());
+            (
+                devices.groups.len(),
+                logs.collect::<Vec<_>>(),
+                devices.spares.len(),
+            )
+        };
+        assert_eq!(logs(&["log", "/a"]), (0, vec![1], 0));
+        assert_eq!(
+            logs(&["/a", "log", "/b", "mirror", "/c", "/d", "spare", "/e"]),
+            (1, vec![1, 2], 1)
+        );
+        assert_eq!(
+            logs(&["spare", "/e", "log", "mirror", "/c", "/d"]),
+            (0, vec![2], 1)
+        );
+        for wrong in [
+            &["log"][..],
+            &["/a", "log"],
+            &["log", "mirror"],
+            &["log", "raidz", "/a", "/b", "/c"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

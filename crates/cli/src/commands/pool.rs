@@ -46,7 +46,7 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
     }
     let command = Command::PoolCreate {
         pool: args.pool,
-        devices,
+        devices: Box::new(devices),
         size: args.size,
         force: args.force,
         props,
@@ -84,6 +84,7 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
         force: args.force,
         no_mount: args.no_mount,
         load_keys: args.load_keys,
+        without_logs: args.without_logs,
     };
     call_quiet(session, command)
 }

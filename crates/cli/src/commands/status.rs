@@ -195,7 +195,15 @@ fn config(pool: &PoolReport) -> String {
         ]
     };
     let mut rows = vec![counted(pool.name.clone(), &pool.health, &[], pool.size)];
-    for group in pool.devices.chunk_by(|a, b| a.group == b.group) {
+    let groups = pool.devices.chunk_by(|a, b| a.group == b.group);
+    let (logs, data): (Vec<_>, Vec<_>) = groups.partition(|group| group[0].is_log);
+    let count = data.len();
+    for (n, group) in data.into_iter().chain(logs).enumerate() {
+        if n == count {
+            let mut heading = vec![String::new(); heads.len()];
+            heading[0] = "logs".into();
+            rows.push(heading);
+        }
         let Some(number) = group[0].group else {
             continue;
         };
@@ -299,6 +307,7 @@ mod tests {
             size: 4 << 30,
             state: state.into(),
             group,
+            is_log: false,
             parity: 0,
             column: 0,
             replaces: None,
@@ -361,6 +370,37 @@ mod tests {
         assert!(text.contains(tree), "{text}");
         let speed = "\t1G scanned out of 4G at 102M/s, 00:00:30 to go\n\t12M resilvered, 0 errors, 25.0% done\n";
         assert!(text.contains(speed), "{text}");
+    }
+
+    #[test]
+    fn log_devices_come_behind_the_others() {
+        let mut pool = pool();
+        let log = |path: &str, group| DeviceRow {
+            is_log: true,
+            ..device(path, Some(group), "ONLINE")
+        };
+        pool.devices = vec![
+            device("/a", Some(0), "ONLINE"),
+            log("/l", 1),
+            device("/b", Some(2), "ONLINE"),
+            log("/m", 3),
+            log("/n", 3),
+            device("/s", None, "AVAIL"),
+        ];
+        let text = report(&pool, false, 1010);
+        let tree = "\
+\ttank          ONLINE     0      0      0    4G
+\t  /a          ONLINE     0      0      0    4G
+\t  /b          ONLINE     0      0      0    4G
+\tlogs
+\t  /l          ONLINE     0      0      0    4G
+\t  mirror-3    ONLINE     0      0      0    4G
+\t    /m        ONLINE     0      0      0    4G
+\t    /n        ONLINE     0      0      0    4G
+\tspares
+\t  /s  AVAIL
+";
+        assert!(text.contains(tree), "{text}");
     }
 
     #[test]

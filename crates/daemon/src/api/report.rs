@@ -110,6 +110,8 @@ pub struct DeviceRow {
     pub state: String,
     /// The group that it belongs to; a spare to none.
     pub group: Option<u16>,
+    /// Whether the group is there for logs only.
+    pub is_log: bool,
     /// How many devices of the group may be lost, if it has parity; else 0.
     pub parity: usize,
     /// Which column of such a group it holds.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use pool::{DeviceInfo, DeviceState};
+use pool::{DeviceInfo, DeviceState, Purpose};
 use store::NewMember;
 
 use crate::common::origin;
@@ -57,7 +57,7 @@ impl Sim {
     }
 
     pub fn device_step(&mut self) {
-        match self.dice.below(34) {
+        match self.dice.below(38) {
             0..=2 => self.hurt(),
             3 | 4 => self.rot(),
             5..=7 => self.bring_back(),
@@ -89,6 +89,9 @@ impl Sim {
                 self.survive(stepped);
             }
             26 => self.check(),
+            34 => self.hurt_log_device(),
+            35 => self.offline_log_device(),
+            36 | 37 => self.add_or_remove_logs(),
             _ => {
                 self.say("resilver step");
                 let stepped = self.pool().resilver_step(self.budget());
@@ -127,7 +130,10 @@ impl Sim {
             let mut others = all.iter().filter(|other| other.guid != device.guid);
             others.all(|other| other.group != device.group)
         };
-        let alone = all.iter().filter(|device| is_alone(device)).cloned();
+        let alone = all
+            .iter()
+            .filter(|device| is_alone(device) && device.purpose == Purpose::Data)
+            .cloned();
         let Some(info) = self.pick(alone.collect()) else {
             return;
         };
@@ -158,6 +164,89 @@ impl Sim {
         for _ in 0..self.dice.below(400) {
             let at = HEADER + self.dice.below((device.size() - 2 * HEADER) / 2);
             device.flip(at, 1 << self.dice.below(8));
+        }
+    }
+
+    /// Devices that are there for logs.
+    pub fn log_devices(&self) -> Vec<u64> {
+        let mut all = self.members();
+        all.retain(|device| device.purpose == Purpose::Logs);
+        all.iter().map(|device| device.guid).collect()
+    }
+
+    /// The only members of groups that are there for logs. The pool can do without them while it is in use,
+    /// and what they hold is nowhere else.
+    pub fn sole_log_devices(&self) -> Vec<DeviceInfo> {
+        let all = self.members();
+        let is_alone = |one: &&DeviceInfo| {
+            let others = all.iter().filter(|other| other.guid != one.guid);
+            others.filter(|other| other.group == one.group).count() == 0
+        };
+        let logs = all.iter().filter(|device| device.purpose == Purpose::Logs);
+        logs.filter(is_alone).cloned().collect()
+    }
+
+    fn pick_log_device(&mut self) -> Option<DeviceInfo> {
+        let mut logs = self.sole_log_devices();
+        logs.retain(|device| device.state == DeviceState::Online);
+        self.pick(logs)
+    }
+
+    /// It can be written to no more, now or soon. What it holds can be read again later.
+    fn hurt_log_device(&mut self) {
+        let Some(info) = self.pick_log_device() else {
+            return;
+        };
+        let writes = self.dice.below(30);
+        let how = self.dice.below(3);
+        self.say(format!(
+            "hurt log device {} in {writes} writes ({how})",
+            info.guid
+        ));
+        self.device(info.guid).fail(|faults| match how {
+            0 => faults.dead_after = Some(writes),
+            1 => faults.short_after = Some(writes),
+            _ => faults.bad_flush_after = Some(writes % 4),
+        });
+    }
+
+    fn offline_log_device(&mut self) {
+        if let Some(info) = self.pick_log_device() {
+            let temporary = self.dice.below(2) == 0;
+            self.say(format!("offline log device {}", info.guid));
+            let done = self.pool().offline_device(info.guid, temporary, &origin());
+            if self.survive(done).is_some() {
+                self.committed();
+            }
+        }
+    }
+
+    /// Makes devices a group for logs; none if there are to be none.
+    pub fn add_logs(&mut self, count: usize) {
+        if count > 0 {
+            let new: Vec<NewMember> = (0..count).map(|_| self.new_device().1).collect();
+            self.say(format!("add {count} log devices"));
+            let added = self.pool().add_logs(&new, &origin());
+            self.survive(added);
+        }
+    }
+
+    fn add_or_remove_logs(&mut self) {
+        let mut all = self.members();
+        all.retain(|device| device.purpose == Purpose::Logs);
+        match all.first() {
+            None => {
+                let count = 1 + self.dice.below(2) as usize;
+                self.add_logs(count);
+            }
+            // What waits on one that failed cannot move.
+            Some(first) if all.iter().all(|d| d.state == DeviceState::Online) => {
+                let group = first.group.expect("a member");
+                self.say(format!("remove the log devices of group {group}"));
+                let removed = self.pool().remove_logs(group, &origin());
+                self.survive(removed);
+            }
+            Some(_) => {}
         }
     }
 

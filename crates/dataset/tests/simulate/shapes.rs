@@ -5,10 +5,23 @@ pub struct Shape {
     /// How many members each group has, and how many of them are parity.
     pub groups: &'static [(usize, usize)],
     pub spares: usize,
+    /// How many members the group for logs has; 0: there is none.
+    pub logs: usize,
 }
 
 const fn shape(groups: &'static [(usize, usize)], spares: usize) -> Shape {
-    Shape { groups, spares }
+    Shape {
+        groups,
+        spares,
+        logs: 0,
+    }
+}
+
+const fn with_logs(groups: &'static [(usize, usize)], logs: usize) -> Shape {
+    Shape {
+        logs,
+        ..shape(groups, 0)
+    }
 }
 
 /// Seeds take turns.
@@ -24,4 +37,7 @@ pub const SHAPES: &[Shape] = &[
     shape(&[(5, 1)], 1),
     shape(&[(2, 0)], 1),
     shape(&[(2, 0), (3, 1)], 0),
+    with_logs(&[(1, 0)], 1),
+    with_logs(&[(2, 0)], 2),
+    with_logs(&[(3, 1)], 1),
 ];

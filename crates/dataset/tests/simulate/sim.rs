@@ -46,6 +46,8 @@ pub struct Sim {
     pub is_hostile: bool,
     /// Devices that may be away at the next import.
     may_be_away: Vec<u64>,
+    /// Those of them that were there for logs.
+    logs: Vec<u64>,
     next: u64,
     log: Vec<String>,
 }
@@ -70,6 +72,7 @@ impl Sim {
             is_over: false,
             is_hostile: false,
             may_be_away: Vec::new(),
+            logs: Vec::new(),
             next: 100,
             log: Vec::new(),
             dice,
@@ -102,6 +105,7 @@ impl Sim {
         );
         store.commit_labels().unwrap();
         self.pool = Some(pool.unwrap());
+        self.add_logs(shape.logs);
         self.world.0.insert("tank".into(), dataset);
     }
 
@@ -168,11 +172,10 @@ impl Sim {
 
     /// Exports the pool, or ends the process as it is; the machine goes on.
     fn leave(&mut self) {
-        self.may_be_away = self
-            .dispensable()
-            .iter()
-            .map(|device| device.guid)
-            .collect();
+        let mut may_be_away = self.dispensable();
+        may_be_away.extend(self.sole_log_devices());
+        self.logs = self.log_devices();
+        self.may_be_away = may_be_away.iter().map(|device| device.guid).collect();
         if self.dice.below(2) == 0 {
             self.say("kill");
             self.is_over = true;
@@ -285,7 +288,7 @@ impl Sim {
 
     fn import(&mut self) {
         let may_be_away = std::mem::take(&mut self.may_be_away);
-        let absent = match self.dice.below(3) {
+        let mut absent = match self.dice.below(3) {
             0 => self.pick(may_be_away),
             _ => None,
         };
@@ -307,6 +310,10 @@ impl Sim {
                 Ok(pool) => {
                     self.pool = Some(pool);
                     break;
+                }
+                Err(pool::Error::LogsLost { .. }) => {
+                    let device = absent.take();
+                    assert!(device.is_some_and(|device| self.logs.contains(&device)));
                 }
                 Err(error) => {
                     assert!(self.power.is_off(), "import: {error}");

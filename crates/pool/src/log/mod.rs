@@ -12,6 +12,7 @@
 //! it makes durable itself; chunks that lie wholly before it come to the end of the ring.
 
 mod entry;
+mod groups;
 mod open;
 mod ring;
 mod scan;
@@ -26,6 +27,7 @@ use crate::space::Extent;
 pub use entry::LOG_HEADER;
 #[cfg(fuzzing)]
 pub(crate) use entry::fuzzing::{decode, sample_entry};
+pub(crate) use groups::Barred;
 pub(crate) use ring::Ring;
 pub(crate) use scan::RawEntry;
 pub use scan::{LogEnd, LogEntry, LogReader};
@@ -91,6 +93,11 @@ impl LogHead {
             chunks: Vec::new(),
             ..self.clone()
         }
+    }
+
+    /// The runs that it consists of, from the one with the first entry on.
+    pub fn chunks(&self) -> &[Addr] {
+        &self.chunks
     }
 
     pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {

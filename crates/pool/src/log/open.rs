@@ -78,7 +78,7 @@ impl OpenDataset {
     ) -> std::result::Result<bool, E> {
         self.shared.check_writable()?;
         let whole = (LOG_HEADER + len) as u32;
-        let Some(reserved) = self.log.lock().reserve(whole) else {
+        let Some(reserved) = self.log.lock().reserve(whole, &self.may_use()) else {
             return Ok(false);
         };
         let sealed = seal(reserved.chain, reserved.sequence);
@@ -94,7 +94,15 @@ impl OpenDataset {
             identity,
         };
         let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
-        written.map_err(|error| self.shared.suspend(error))?;
+        let group = reserved.place.segment().group();
+        if self.shared.space.is_for_logs(group) {
+            if written.is_err() || !self.shared.disk.store.works(group) {
+                self.log.lock().tear();
+                return Ok(false);
+            }
+        } else {
+            written.map_err(|error| self.shared.suspend(error))?;
+        }
         self.log.lock().written();
         // A device that has failed lacks the entry, and only a commit can say so.
         Ok(!self.shared.has_faults())
@@ -111,6 +119,15 @@ impl OpenDataset {
             }
             false => store.write(at.0, at.1, &[IoSlice::new(head), IoSlice::new(payload)])?,
         }
-        Ok(store.flush()?)
+        Ok(store.flush_group(at.0.group())?)
+    }
+
+    fn may_use(&self) -> impl Fn(u32) -> bool {
+        |group| self.shared.space.takes_logs(group)
+    }
+
+    /// As the transaction group closes.
+    pub(crate) fn freeze_log(&self) {
+        self.log.lock().freeze(&self.may_use());
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
 //! the commit is durable that moved the head past it.
+//!
+//! Chunks lie in the groups that are there for logs, or where there is none, or no room in it, where
+//! records lie too. A group for logs may fail, or be about to go: then its chunks are *shut*, and as
+//! soon as nothing is in them any more they are given back.
 
 use store::{Shape, UNIT};
 
@@ -38,6 +42,8 @@ pub(crate) struct Ring {
     frozen: Option<Frozen>,
     /// Bytes that the ring should have; 0: there should be none.
     wanted: u64,
+    /// An entry may be there in part, on a device that has failed: nothing is written behind it.
+    is_torn: bool,
 }
 
 /// What a log is there for.
@@ -56,9 +62,15 @@ enum Stage {
 struct Chunk {
     addr: Addr,
     shape: Shape,
+    /// Nothing is written to it any more.
+    is_shut: bool,
 }
 
 impl Chunk {
+    fn group(&self) -> u32 {
+        self.addr.segment().group()
+    }
+
     /// Bytes of entries.
     fn size(&self) -> u32 {
         capacity(&self.addr, self.shape)
@@ -85,6 +97,8 @@ struct Position {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     at: Position,
+    /// Behind the entry before it.
+    after: Position,
     pub(crate) place: Addr,
     pub(crate) chain: u64,
     pub(crate) sequence: u64,
@@ -101,6 +115,19 @@ pub(crate) enum Frozen {
     /// Begin it where the next entry was to go, with its sequence.
     From(u64, usize, u32),
 }
+
+impl Position {
+    /// The same place in a ring without so many chunks at its beginning.
+    fn without(self, chunks: usize) -> Position {
+        match self.chunk.checked_sub(chunks) {
+            Some(chunk) => Position { chunk, ..self },
+            None => Position::default(),
+        }
+    }
+}
+
+/// Whether a group can be written to.
+pub(crate) type MayUse<'a> = &'a dyn Fn(u32) -> bool;
 
 impl Ring {
     /// The ring of a dataset that is being opened.
@@ -120,6 +147,7 @@ impl Ring {
             writing: None,
             frozen: None,
             wanted: 0,
+            is_torn: false,
         }
     }
 
@@ -160,20 +188,22 @@ impl Ring {
         match &self.stage {
             Stage::Waiting(_) => false,
             Stage::Off(chunks) => !chunks.is_empty() || self.wanted > 0,
-            Stage::On => self.wanted == 0,
+            Stage::On => self.wanted == 0 || self.is_torn || self.chunks.iter().any(|c| c.is_shut),
         }
     }
 
     /// The place of the next entry, of `len` bytes. `None` if there is no room for it now, or no entry
     /// is as long.
-    pub(crate) fn reserve(&mut self, len: u32) -> Option<Reserved> {
+    pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<Reserved> {
         assert!(self.writing.is_none(), "one entry is written at a time");
-        if len as usize > ENTRY_MAX {
+        if len as usize > ENTRY_MAX || self.is_torn {
             return None;
         }
         let fits = |position: &Position| {
             let chunk = self.chunks.get(position.chunk);
-            chunk.is_some_and(|chunk| chunk.size() - position.offset >= len)
+            chunk.is_some_and(|chunk| {
+                chunk.size() - position.offset >= len && !chunk.is_shut && may_use(chunk.group())
+            })
         };
         let next = Position {
             chunk: self.at.chunk + 1,
@@ -183,6 +213,7 @@ impl Ring {
         let chunk = &self.chunks[at.chunk];
         let reserved = Reserved {
             at,
+            after: self.at,
             place: chunk.place(at.offset, len),
             chain: self.chain,
             sequence: self.sequence,
@@ -204,10 +235,17 @@ impl Ring {
         }
     }
 
+    /// The entry may be durable or not: the devices failed. The next commit begins the log anew.
+    pub(crate) fn tear(&mut self) {
+        self.writing = None;
+        self.is_torn = true;
+    }
+
     /// The entry will not be written: its place and its sequence are the next one's.
     pub(crate) fn abandon(&mut self) {
         if let Some(reserved) = self.writing.take() {
-            self.at = reserved.at;
+            // Not what was to be its place: a reader goes on from the entry before.
+            self.at = reserved.after;
             self.sequence = reserved.sequence;
         }
     }
@@ -222,17 +260,33 @@ impl Ring {
     }
 
     /// Remembers where the log of the next transaction group begins.
-    pub(crate) fn freeze(&mut self) {
+    pub(crate) fn freeze(&mut self, may_use: MayUse<'_>) {
+        for chunk in &mut self.chunks {
+            chunk.is_shut |= !may_use(chunk.group());
+        }
         let (at, sequence) = match &self.writing {
             // What is being written may be of the next group.
             Some(reserved) => (reserved.at, reserved.sequence),
-            None => (self.at, self.sequence),
+            None => (self.next_position(), self.sequence),
         };
         self.frozen = Some(match self.stage {
             Stage::Waiting(_) => Frozen::Keep,
             Stage::Off(_) => Frozen::Off,
             Stage::On => Frozen::From(sequence, at.chunk, at.offset),
         });
+    }
+
+    /// Where the next entry goes, if none is being written: the place behind the last one, unless that is
+    /// shut. The end of the ring if it goes to chunks that are yet to come.
+    fn next_position(&self) -> Position {
+        let is_open = |chunk: usize| self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_shut);
+        let (chunk, offset) = match self.at.chunk {
+            _ if self.is_torn => (self.chunks.len(), 0),
+            here if is_open(here) => return self.at,
+            here if is_open(here + 1) => (here + 1, 0),
+            _ => (self.chunks.len(), 0),
+        };
+        Position { chunk, offset }
     }
 
     /// Writes the head that the commit makes durable into the dataset's entry.
@@ -273,18 +327,25 @@ impl Ring {
         sequence: u64,
         from: Position,
     ) -> Result<()> {
+        // An entry that is torn is none.
         let is_idle = self.writing.is_none() && self.sequence == sequence;
         if self.wanted == 0 && is_idle {
             commit.free_extents(self.chunks.drain(..).map(|chunk| chunk.extent()));
             self.stage = Stage::Off(Vec::new());
+            self.is_torn = false;
             entry.log = LogHead::default();
             return Ok(());
         }
         let mut spare: Vec<Chunk> = self.chunks.drain(..from.chunk).collect();
-        self.at.chunk -= from.chunk;
+        self.at = self.at.without(from.chunk);
         if let Some(reserved) = &mut self.writing {
-            reserved.at.chunk -= from.chunk;
+            reserved.at = reserved.at.without(from.chunk);
+            reserved.after = reserved.after.without(from.chunk);
         }
+        if self.chunks.is_empty() {
+            self.is_torn = false;
+        }
+        self.give_back(commit, &mut spare);
         let capacity = total(&self.chunks) + total(&spare);
         if capacity < self.wanted {
             let count = self.chunks.len() + spare.len();
@@ -300,9 +361,28 @@ impl Ring {
         Ok(())
     }
 
+    /// Frees those of the spare chunks that are shut, or lie among records while the groups for logs have
+    /// room for a whole ring.
+    fn give_back(&mut self, commit: &Commit<'_>, spare: &mut Vec<Chunk>) {
+        let space = &commit.shared.space;
+        let has_better = space.log_bytes() >= self.wanted;
+        let is_unwanted = |chunk: &Chunk| {
+            chunk.is_shut
+                || !space.takes_logs(chunk.group())
+                || has_better && !space.is_for_logs(chunk.group())
+        };
+        // Of the chunks ahead all are taken out or none: whoever reads the log as the last commit left
+        // it goes on from one to the next.
+        let ahead = (self.at.chunk + 1).min(self.chunks.len());
+        if self.chunks[ahead..].iter().any(is_unwanted) {
+            spare.extend(self.chunks.split_off(ahead));
+        }
+        let unwanted = spare.extract_if(.., |chunk| is_unwanted(chunk));
+        commit.free_extents(unwanted.map(|chunk| chunk.extent()));
+    }
+
     /// More chunks, until there are as many bytes as wanted, or no more can be had.
     fn grow(&self, commit: &Commit<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Chunk>> {
-        let space = &commit.shared.space;
         let largest = commit.shared.disk.store.segment_size();
         // With parity a chunk has room for less than its size, but for no less than this part of it.
         let part = commit.shared.space.largest_cell();
@@ -312,22 +392,19 @@ impl Ring {
         commit.shared.note_log();
         let mut chunks = Vec::new();
         while bytes < self.wanted && count < CHUNKS_MAX {
-            // What others were promised is not for the log, nor the last that is free.
-            let is_modest = (bytes + u64::from(size)) * FREE_PART <= space.unreserved_bytes();
-            let room = if is_modest {
-                space.reserve(u64::from(size), ReserveFor::Writing)
-            } else {
-                Err(Error::NoSpace)
-            };
-            let found = room.and_then(|_room| space.allocate(Class::Data, size / UNIT, None));
-            match found {
+            match find_room(commit, bytes, size) {
                 Ok(extent) => {
                     commit.note_allocated(extent);
                     let chunk = Chunk {
                         addr: extent.addr(),
                         shape: commit.shared.disk.store.shape(extent.segment.group()),
+                        is_shut: false,
                     };
-                    fill(commit, &chunk)?;
+                    let filled = fill(commit, &chunk);
+                    // A log device that fails is seen to be shut.
+                    if !commit.shared.space.is_for_logs(chunk.group()) {
+                        filled?;
+                    }
                     count += 1;
                     bytes += u64::from(chunk.size());
                     chunks.push(chunk);
@@ -360,6 +437,22 @@ impl Ring {
     }
 }
 
+/// Room for a chunk beside so many bytes of its ring: in a group for logs if there is one that has it.
+fn find_room(commit: &Commit<'_>, bytes: u64, size: u32) -> Result<Extent> {
+    let space = &commit.shared.space;
+    if bytes + u64::from(size) <= space.log_bytes()
+        && let Some(extent) = space.allocate_log(size / UNIT)?
+    {
+        return Ok(extent);
+    }
+    // What others were promised is not for the log, nor the last that is free.
+    if (bytes + u64::from(size)) * FREE_PART > space.unreserved_bytes() {
+        return Err(Error::NoSpace);
+    }
+    let _room = space.reserve(u64::from(size), ReserveFor::Writing)?;
+    space.allocate(Class::Data, size / UNIT, None)
+}
+
 /// Writes a chunk whole. In a file, a block that was never written costs a flush much more.
 fn fill(commit: &Commit<'_>, chunk: &Chunk) -> Result<()> {
     static ZEROS: [u8; CHUNK_MIN as usize] = [0; CHUNK_MIN as usize];
@@ -383,11 +476,14 @@ mod tests {
 
     use super::*;
 
+    const ALL: MayUse<'_> = &|_| true;
+
     fn ring(sizes: &[u32]) -> Ring {
         let mut ring = Ring::new(&LogHead::default());
         let chunk = |(n, size): (usize, &u32)| Chunk {
-            addr: Addr::new(SegmentId::new(0, n as u32), 0, *size),
+            addr: Addr::new(SegmentId::new(n as u16 % 2, n as u32), 0, *size),
             shape: Shape::WHOLE,
+            is_shut: false,
         };
         ring.chunks = sizes.iter().enumerate().map(chunk).collect();
         ring
@@ -397,30 +493,106 @@ mod tests {
     fn entries_fill_chunk_after_chunk() {
         let mut ring = ring(&[65536, 65536]);
         for (n, segment) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
-            let reserved = ring.reserve(24576).unwrap();
+            let reserved = ring.reserve(24576, ALL).unwrap();
             assert_eq!(reserved.sequence, 1 + n);
-            assert_eq!(reserved.place.segment(), SegmentId::new(0, segment));
+            assert_eq!(reserved.place.segment().index(), segment);
             assert_eq!(reserved.flushed, n);
             ring.written();
         }
-        assert!(ring.reserve(24576).is_none());
+        assert!(ring.reserve(24576, ALL).is_none());
         assert_eq!(ring.room(), (16384, 131_072));
     }
 
     #[test]
     fn an_abandoned_entry_leaves_no_gap() {
         let mut ring = ring(&[65536]);
-        let first = ring.reserve(8192).unwrap();
+        let first = ring.reserve(8192, ALL).unwrap();
         ring.abandon();
-        let second = ring.reserve(4096).unwrap();
+        let second = ring.reserve(4096, ALL).unwrap();
         assert_eq!((first.sequence, first.place.offset()), (1, 0));
         assert_eq!((second.sequence, second.place.offset()), (1, 0));
+    }
+
+    /// Where the ring would begin.
+    fn frozen(ring: &mut Ring, may_use: MayUse<'_>) -> (u64, usize, u32) {
+        ring.stage = Stage::On;
+        ring.freeze(may_use);
+        match ring.frozen.take() {
+            Some(Frozen::From(sequence, chunk, offset)) => (sequence, chunk, offset),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_group_that_fails_is_passed_over_at_once() {
+        let mut ring = ring(&[65536, 65536, 65536, 65536]);
+        ring.reserve(4096, ALL).unwrap();
+        ring.written();
+        let second_only = |group| group == 1;
+        let next = ring.reserve(4096, &second_only).unwrap();
+        ring.written();
+        assert_eq!(
+            (next.sequence, next.at),
+            (
+                2,
+                Position {
+                    chunk: 1,
+                    offset: 0
+                }
+            )
+        );
+        // A reader looks no further than one chunk ahead.
+        let third = ring.reserve(4096, &|group| group == 0).unwrap();
+        assert_eq!(
+            third.at,
+            Position {
+                chunk: 2,
+                offset: 0
+            }
+        );
+        ring.abandon();
+        assert_eq!(
+            ring.at,
+            Position {
+                chunk: 1,
+                offset: 4096
+            }
+        );
+        assert!(ring.reserve(65536 - 4096, &second_only).is_some());
+        ring.written();
+        assert!(ring.reserve(4096, &second_only).is_none());
+    }
+
+    #[test]
+    fn what_is_shut_stays_shut_until_a_commit_has_left_it() {
+        let mut ring = ring(&[65536, 65536, 65536]);
+        ring.reserve(4096, ALL).unwrap();
+        ring.written();
+        assert_eq!(frozen(&mut ring, ALL), (2, 0, 4096));
+        assert_eq!(frozen(&mut ring, &|group| group == 1), (2, 1, 0));
+        // The group works again; what was frozen says where the reader looks.
+        assert_eq!(ring.reserve(4096, ALL).unwrap().at.chunk, 1);
+        ring.written();
+        assert_eq!(frozen(&mut ring, &|_| false), (3, 3, 0));
+        assert!(ring.reserve(4096, ALL).is_none());
+    }
+
+    #[test]
+    fn nothing_is_written_behind_a_torn_entry() {
+        let mut ring = ring(&[65536, 65536]);
+        ring.reserve(4096, ALL).unwrap();
+        ring.written();
+        ring.reserve(4096, ALL).unwrap();
+        ring.tear();
+        assert!(ring.reserve(4096, ALL).is_none());
+        assert_eq!(frozen(&mut ring, ALL), (3, 2, 0));
+        assert!(ring.wants_commit());
     }
 
     #[test]
     fn no_entry_is_written_that_could_not_be_read() {
         let mut ring = ring(&[8 << 20]);
-        assert!(ring.reserve(ENTRY_MAX as u32 + 4096).is_none());
-        assert!(ring.reserve(ENTRY_MAX as u32).is_some());
+        assert!(ring.reserve(ENTRY_MAX as u32 + 4096, ALL).is_none());
+        assert!(ring.reserve(ENTRY_MAX as u32, ALL).is_some());
     }
 }

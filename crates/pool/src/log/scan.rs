@@ -62,20 +62,22 @@ impl<'a> LogReader<'a> {
     /// How the log ended, once there is no next entry.
     pub fn end(&self) -> LogEnd {
         let entries = self.sequence - self.head.sequence;
-        let rest = (0..LOOK_AHEAD / UNIT).map(|unit| (self.chunk, self.offset + unit * UNIT));
-        let shows_loss =
-            |entry: &EntryHead| entry.sequence > self.sequence && entry.flushed >= self.sequence;
-        let lost = rest
-            .chain([(self.chunk + 1, 0)])
-            .any(|(chunk, offset)| self.entry(chunk, offset, &shows_loss).is_some());
-        if lost {
-            LogEnd::Damaged { entries }
-        } else {
-            LogEnd::Whole { entries }
+        match self.proof_of_loss() {
+            Some(_) => LogEnd::Damaged { entries },
+            None => LogEnd::Whole { entries },
         }
     }
 
-    fn advance(&mut self) -> Option<RawEntry> {
+    /// An entry that says that the next one was durable once.
+    pub(crate) fn proof_of_loss(&self) -> Option<RawEntry> {
+        let rest = (0..LOOK_AHEAD / UNIT).map(|unit| (self.chunk, self.offset + unit * UNIT));
+        let shows_loss =
+            |entry: &EntryHead| entry.sequence > self.sequence && entry.flushed >= self.sequence;
+        rest.chain([(self.chunk + 1, 0)])
+            .find_map(|(chunk, offset)| self.entry(chunk, offset, &shows_loss))
+    }
+
+    pub(crate) fn advance(&mut self) -> Option<RawEntry> {
         let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
         let here = self.entry(self.chunk, self.offset, &is_next);
         let (chunk, offset, found) = match here {

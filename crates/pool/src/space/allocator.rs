@@ -8,11 +8,13 @@ use parking_lot::{Mutex, RwLock};
 use store::{SegmentId, UNIT};
 use zerocopy::FromBytes;
 
+use super::logs::Takes;
 use super::picker::{Summary, pick};
 use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 use super::totals::Total;
 use super::{Bitmap, Class, Extent, Span};
 use crate::array::walk;
+use crate::config::Purpose;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::{Place, RecordPtr};
@@ -36,6 +38,8 @@ pub(crate) struct Space {
 
 pub(super) struct Inner {
     pub(super) groups: Vec<Vec<Summary>>,
+    /// What each of them takes.
+    pub(super) takes: Vec<Takes>,
     maps: HashMap<SegmentId, Map>,
     cursors: HashMap<(Class, u16), Cursor>,
     stripes: HashMap<Class, Stripe>,
@@ -83,7 +87,7 @@ impl Space {
     /// The space of a new pool: nothing taken, and its system segments chosen.
     pub(crate) fn create(disk: Arc<Disk>) -> Space {
         let space = Space::empty(disk);
-        let wanted = space.system_segments_wanted();
+        let wanted = space.system_segments_for(&space.numbering());
         {
             let mut inner = space.inner.lock();
             let groups = inner.groups.len() as u64;
@@ -101,9 +105,17 @@ impl Space {
     }
 
     /// The space of a pool as its segment table and bitmaps say.
-    pub(crate) fn open(disk: Arc<Disk>, table: &RecordPtr, bitmaps: &RecordPtr) -> Result<Space> {
+    pub(crate) fn open(
+        disk: Arc<Disk>,
+        purposes: impl Iterator<Item = Purpose>,
+        table: &RecordPtr,
+        bitmaps: &RecordPtr,
+    ) -> Result<Space> {
         let space = Space::empty(disk);
         let mut inner = space.inner.lock();
+        for (takes, purpose) in inner.takes.iter_mut().zip(purposes) {
+            *takes = Takes::of(purpose);
+        }
         inner.bitmaps = *bitmaps;
         space.read_table(&mut inner, table)?;
         for root in [table, bitmaps] {
@@ -119,7 +131,7 @@ impl Space {
         let summary = Summary::empty(units);
         let totals = disk.store.groups().into_iter();
         let totals = totals.map(|segments| Total::new(segments, units)).collect();
-        let groups = disk
+        let groups: Vec<Vec<Summary>> = disk
             .store
             .groups()
             .iter()
@@ -132,6 +144,7 @@ impl Space {
             reserved: AtomicU64::new(0),
             to_discard: Mutex::default(),
             inner: Mutex::new(Inner {
+                takes: vec![Takes::Records; groups.len()],
                 groups,
                 maps: HashMap::new(),
                 cursors: HashMap::new(),
@@ -149,19 +162,17 @@ impl Space {
     }
 
     /// Enough for every bitmap, the table and their nodes, in two copies, old and new.
-    pub(super) fn system_segments_wanted(&self) -> u64 {
-        let segments = self.numbering().total();
+    pub(super) fn system_segments_for(&self, numbering: &Numbering) -> u64 {
+        let segments = numbering.total();
         let records = segments + segments.div_ceil(ENTRIES_PER_PAGE as u64);
         let nodes = 2 * records.div_ceil(8) + 24;
-        let units = (records + nodes) * 2 * 2 * u64::from(self.largest_cell());
+        let units = (records + nodes) * 2 * 2 * u64::from(numbering.largest_cell());
         units.div_ceil(u64::from(self.units_per_segment)).max(2)
     }
 
     /// The most units that one unit takes in any group.
     pub(crate) fn largest_cell(&self) -> u32 {
-        let numbering = self.numbering();
-        let cells = numbering.shapes().iter().map(|shape| shape.cell());
-        cells.max().unwrap_or(1)
+        self.numbering().largest_cell()
     }
 
     fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
@@ -322,9 +333,9 @@ impl Space {
         units: u32,
         apart_from: Option<SegmentId>,
     ) -> Vec<u16> {
-        let count = inner.groups.len();
-        if count == 1 {
-            return vec![0];
+        let groups: Vec<u16> = inner.groups_that_take(Takes::Records).collect();
+        if groups.len() == 1 {
+            return groups;
         }
         let avoid = apart_from.map(SegmentId::group);
         if let Some(stripe) = inner.stripes.get_mut(&class)
@@ -334,10 +345,11 @@ impl Space {
             stripe.left -= units;
             let turn = stripe.group;
             return std::iter::once(turn)
-                .chain((0..count as u16).filter(move |g| *g != turn))
+                .chain(groups.into_iter().filter(move |g| *g != turn))
                 .collect();
         }
-        let mut order: Vec<(bool, u64, u16)> = (0..count as u16)
+        let mut order: Vec<(bool, u64, u16)> = groups
+            .into_iter()
             .map(|group| {
                 (
                     avoid == Some(u32::from(group)),
@@ -358,13 +370,13 @@ impl Space {
     }
 
     /// How full a group is, in millionths.
-    fn fullness(&self, inner: &Inner, group: u16) -> u64 {
+    pub(super) fn fullness(&self, inner: &Inner, group: u16) -> u64 {
         let segments = &inner.groups[usize::from(group)];
         let taken: u64 = segments.iter().map(|s| u64::from(s.taken)).sum();
         taken * 1_000_000 / (segments.len() as u64 * u64::from(self.units_per_segment)).max(1)
     }
 
-    fn allocate_in(
+    pub(super) fn allocate_in(
         &self,
         inner: &mut Inner,
         class: Class,

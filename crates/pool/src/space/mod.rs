@@ -14,6 +14,7 @@ mod allocator;
 mod bitmap;
 mod discard;
 mod grow;
+mod logs;
 mod picker;
 mod reserve;
 mod table;

@@ -75,6 +75,12 @@ impl Numbering {
         shape.copied().unwrap_or(Shape::WHOLE)
     }
 
+    /// The most units that one unit takes in any group.
+    pub(crate) fn largest_cell(&self) -> u32 {
+        let cells = self.shapes.iter().map(|shape| shape.cell());
+        cells.max().unwrap_or(1)
+    }
+
     pub(crate) fn shapes(&self) -> &[Shape] {
         &self.shapes
     }

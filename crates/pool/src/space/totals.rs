@@ -8,6 +8,7 @@ use store::{Shape, UNIT};
 
 use super::Space;
 use super::allocator::Inner;
+use super::logs::Takes;
 
 /// The units of one group, parity included.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +78,8 @@ impl Space {
         let numbering = self.numbering();
         let inner = self.inner.lock();
         let mut room = Room::default();
-        for (total, shape) in inner.totals.iter().zip(numbering.shapes()) {
+        for group in inner.groups_that_take(Takes::Records).map(usize::from) {
+            let (total, shape) = (&inner.totals[group], &numbering.shapes()[group]);
             // What is left at the end of a segment is too little for anything.
             let rest = u64::from(self.units_per_segment % shape.cell());
             room.add(*shape, units(total), rest * total.segments_for_records());

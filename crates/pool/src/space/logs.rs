@@ -1,0 +1,95 @@
+//! Groups that are there for logs only: no record lies in them, and the room that they have is none of
+//! the pool's. Segment table and bitmaps have their segments as those of other groups.
+
+use store::UNIT;
+
+use super::allocator::Inner;
+use super::{Class, Extent, Space};
+use crate::config::Purpose;
+use crate::error::Result;
+
+/// One log takes no more than this part of what is free in the groups for logs.
+const FREE_PART: u64 = 4;
+
+/// What may be placed in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    Records,
+    Logs,
+    /// It is gone, or about to go.
+    Nothing,
+}
+
+impl Takes {
+    pub(super) fn of(purpose: Purpose) -> Takes {
+        match purpose {
+            Purpose::Data => Takes::Records,
+            Purpose::Logs => Takes::Logs,
+            Purpose::Gone => Takes::Nothing,
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn groups_that_take(&self, what: Takes) -> impl Iterator<Item = u16> {
+        let groups = self.takes.iter().zip(0..);
+        groups
+            .filter(move |(takes, _)| **takes == what)
+            .map(|(_, group)| group)
+    }
+}
+
+impl Space {
+    /// Whether a log may be written to in a group.
+    pub(crate) fn takes_logs(&self, group: u32) -> bool {
+        let takes = self.inner.lock().takes.get(group as usize).copied();
+        match takes {
+            Some(Takes::Records) => true,
+            Some(Takes::Logs) => self.disk.store.works(group),
+            Some(Takes::Nothing) | None => false,
+        }
+    }
+
+    /// Whether a group is for logs only, or was.
+    pub(crate) fn is_for_logs(&self, group: u32) -> bool {
+        let takes = self.inner.lock().takes.get(group as usize).copied();
+        takes.is_some_and(|takes| takes != Takes::Records)
+    }
+
+    /// Bytes that one log may take in groups that are for logs only.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        let inner = self.inner.lock();
+        let free = self.log_groups(&inner).into_iter();
+        let free: u64 = free.map(|g| inner.totals[usize::from(g)].free).sum();
+        free * u64::from(UNIT) / FREE_PART
+    }
+
+    /// Takes a run of units in a group that is for logs only, if there is one that works and has room.
+    pub(crate) fn allocate_log(&self, units: u32) -> Result<Option<Extent>> {
+        let mut inner = self.inner.lock();
+        let mut groups = self.log_groups(&inner);
+        groups.sort_by_key(|group| self.fullness(&inner, *group));
+        for group in groups {
+            let found = self.allocate_in(&mut inner, Class::Data, group, units, None)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn log_groups(&self, inner: &Inner) -> Vec<u16> {
+        let groups = inner.groups_that_take(Takes::Logs);
+        groups
+            .filter(|group| self.disk.store.works((*group).into()))
+            .collect()
+    }
+
+    /// Has nothing more placed in a group that is for logs, or takes that back.
+    pub(crate) fn bar(&self, group: u16, is_barred: bool) {
+        self.inner.lock().takes[usize::from(group)] = match is_barred {
+            true => Takes::Nothing,
+            false => Takes::Logs,
+        };
+    }
+}
