@@ -113,7 +113,10 @@ pub(crate) fn checked(given: &Props) -> Result<BTreeMap<String, String>> {
     let mut props = BTreeMap::new();
     for (key, value) in given {
         properties::check(key, value, Settable::AtCreation)?;
-        if props.insert(key.clone(), value.clone()).is_some() {
+        let Some(value) = properties::stored(key, value) else {
+            continue;
+        };
+        if props.insert(key.clone(), value).is_some() {
             return Err(Failure::usage(format!(
                 "the property '{key}' is given twice"
             )));

@@ -37,6 +37,12 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         record_size(v).is_some()
     }),
     property("mountpoint", "a path | none | legacy", "", is_mountpoint),
+    Definition {
+        inherits: false,
+        ..property("quota", "none | a size, as 512M, 10G or 2T", "none", |v| {
+            v == "none" || bytes(v).is_some()
+        })
+    },
     property(
         "compression",
         "on | off | lz4 | zstd | zstd-1 to zstd-19",
@@ -156,6 +162,32 @@ fn record_size(value: &str) -> Option<u32> {
     };
     let size = digits.parse::<u32>().ok()?.checked_mul(unit)?;
     (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
+}
+
+/// A size in whole units.
+fn bytes(value: &str) -> Option<u64> {
+    let end = value.find(|c: char| !c.is_ascii_digit());
+    let (digits, unit) = value.split_at(end.unwrap_or(value.len()));
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        "P" | "p" => 50,
+        _ => return None,
+    };
+    let number = digits.parse::<u64>().ok()?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
+}
+
+/// A property as it is stored: sizes in bytes, and what is no quota not at all.
+pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
+    match (name, bytes(value)) {
+        ("quota", Some(bytes)) => Some(bytes.to_string()),
+        ("quota", None) => None,
+        _ => Some(value.to_owned()),
+    }
 }
 
 fn sync_mode(value: &str) -> Option<SyncMode> {
@@ -288,6 +320,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         read_only: is_on(value("readonly")?),
         sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
         atime,
+        limited: !pool.quotas(entry.id)?.is_empty(),
     })
 }
 
@@ -353,6 +386,9 @@ mod tests {
             ("encryption", "on"),
             ("keysource", "raw,file:///k"),
             ("com.example:note", "anything"),
+            ("quota", "10G"),
+            ("quota", "none"),
+            ("quota", "1"),
         ];
         for (name, value) in good {
             check(name, value, Settable::AtCreation).unwrap();
@@ -365,6 +401,10 @@ mod tests {
             ("encryption", "rot13"),
             ("keysource", "raw,prompt"),
             ("used", "5"),
+            ("quota", "0"),
+            ("quota", "1.5G"),
+            ("quota", "99999999P"),
+            ("quota", "much"),
             ("nonsense", "5"),
             ("UPPER:case", "x"),
         ];

@@ -238,7 +238,11 @@ fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, 
     if properties::is_user_property(name) && source == Source::Default {
         return Ok((Value::None, Source::None));
     }
-    Ok((Value::Text(value), source))
+    let value = match value.parse() {
+        Ok(bytes) if name == "quota" => Value::Bytes(bytes),
+        _ => Value::Text(value),
+    };
+    Ok((value, source))
 }
 
 /// The suite that a dataset has; it came with the nearest dataset above that was made with one.
@@ -284,7 +288,17 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "type" => Value::Text(kind(listed).into()),
         "creation" => Value::Time(entry.created),
         "used" => Value::Bytes(listed.used),
-        "available" => heads(imported.pool.space().available),
+        "available" => {
+            let quotas = imported.pool.quotas(entry.id)?;
+            let left = quotas.iter().map(pool::Quota::left).min();
+            heads(
+                imported
+                    .pool
+                    .space()
+                    .available
+                    .min(left.unwrap_or(u64::MAX)),
+            )
+        }
         "referenced" => Value::Bytes(entry.referenced),
         "compressratio" => Value::Ratio(ratio(entry.logical, entry.referenced)),
         "mounted" if is_snapshot => Value::None,

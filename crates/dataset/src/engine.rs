@@ -9,6 +9,7 @@ use vfs::Time;
 
 use crate::io::cache::RecordCache;
 use crate::io::workers::Workers;
+use crate::quota::Ledger;
 use crate::tree::PAGE;
 
 /// What time it is.
@@ -36,6 +37,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     /// Clean pages that one tree keeps.
     pub(crate) tree_pages: usize,
+    pub(crate) ledger: Ledger,
     dirty_max: u64,
     dirty: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -54,6 +56,7 @@ impl Engine {
         Arc::new(Engine {
             cache: RecordCache::new(options.cache_bytes - page_bytes),
             workers: Workers::new(options.seal_threads),
+            ledger: Ledger::default(),
             random,
             clock,
             tree_pages: (page_bytes / PAGE as u64).max(64) as usize,

@@ -23,6 +23,7 @@ use crate::layout::{AttrValue, attr_key};
 use crate::log::journal::Journal;
 use crate::log::write::LogWriter;
 use crate::log::{Scope, SyncMode};
+use crate::quota::{OPERATION_CHARGE, Quotas};
 use crate::reencrypt::Reencryption;
 use crate::seal::{Compression, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
@@ -30,7 +31,7 @@ use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Wri
 /// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
 const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 /// One operation changes about this many pages.
-pub(crate) const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
+const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 
 /// When reading a file changes its access time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub struct Settings {
     pub read_only: bool,
     /// When changes are durable.
     pub sync: SyncMode,
+    /// Whether it, or a dataset above it, has a quota.
+    pub limited: bool,
 }
 
 impl Default for Settings {
@@ -85,6 +88,7 @@ impl Default for Settings {
             dedup: false,
             read_only: false,
             sync: SyncMode::default(),
+            limited: false,
         }
     }
 }
@@ -110,6 +114,7 @@ pub struct Files {
     pub(crate) journal: Journal,
     pub(crate) log: LogWriter,
     pub(crate) reencryption: Reencryption,
+    pub(crate) quotas: Quotas,
 }
 
 impl Files {
@@ -171,6 +176,7 @@ impl Files {
             journal: Journal::default(),
             log: LogWriter::default(),
             reencryption: Reencryption::default(),
+            quotas: Quotas::default(),
         });
         if files.open.is_writable() {
             let participant: Weak<Files> = Arc::downgrade(&files);
@@ -304,7 +310,7 @@ impl Files {
         mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
-        let room = self.reserve(OPERATION_ROOM, why)?;
+        let room = self.reserve_operation(why)?;
         loop {
             let hold = self.pool.enter()?;
             match self.try_change(&hold, scope, &mut operation)? {
@@ -357,8 +363,24 @@ impl Files {
         }
     }
 
-    /// Sets room aside. Where there is none, what waits to be freed is freed first.
+    /// Sets room aside for an operation on the tree.
+    pub(crate) fn reserve_operation(&self, why: ReserveFor) -> Result<Reservation> {
+        if why == ReserveFor::Writing {
+            self.charge(OPERATION_CHARGE)?;
+        }
+        self.find_room(OPERATION_ROOM, why)
+    }
+
+    /// Sets room aside for contents, if quotas allow it.
     pub(crate) fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        if why == ReserveFor::Writing {
+            self.charge(bytes)?;
+        }
+        self.find_room(bytes, why)
+    }
+
+    /// Sets room aside. Where there is none, what waits to be freed is freed first.
+    fn find_room(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         if let Ok(room) = self.pool.reserve(bytes, why) {
             return Ok(room);
         }

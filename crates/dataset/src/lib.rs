@@ -12,6 +12,7 @@ mod layout;
 mod log;
 mod measure;
 mod mounted;
+mod quota;
 mod reencrypt;
 mod seal;
 mod tree;

@@ -307,9 +307,12 @@ EXAMPLES
   Two, of two datasets:
     strongroom set atime=off recordsize=1M tank/home/ann tank/home/bob
 
+  How much a dataset may take, with its snapshots and everything below it:
+    strongroom set quota=10G tank/home/ann
+
 EXIT CODES
   2 for a property that is not known or cannot be set, or a value that is not allowed; 3 if there
-  is no such dataset."
+  is no such dataset; 11 for a quota that is less than what is taken."
 )]
 pub(crate) struct Set {
     /// Properties with their values, then datasets

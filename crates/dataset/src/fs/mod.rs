@@ -183,7 +183,8 @@ impl Files {
         let space = self.pool.space();
         let block = u64::from(STATFS_BLOCK);
         let referenced = self.pool.entry(self.open.id())?.referenced;
-        let available = space.available;
+        let left = self.left_by_quota()?.unwrap_or(u64::MAX);
+        let available = space.available.min(left);
         let inodes = self.tree.header().inodes;
         // An inode takes a few hundred bytes of metadata.
         let files_free = available / 512;

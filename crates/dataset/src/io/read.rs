@@ -124,7 +124,9 @@ impl Files {
         let updated = self.change_in(Scope::Upkeep, ReserveFor::Writing, touch, |_, ()| ());
         match updated {
             // Reading goes on in a full pool.
-            Err(crate::Error::Pool(pool::Error::NoSpace)) => Ok(()),
+            Err(crate::Error::Pool(pool::Error::NoSpace) | crate::Error::Fs(vfs::Error::Quota)) => {
+                Ok(())
+            }
             other => other,
         }
     }

@@ -273,7 +273,7 @@ impl Files {
         room: &mut Vec<Reservation>,
     ) -> Result<bool> {
         let now = self.now();
-        let tree_room = self.reserve(crate::files::OPERATION_ROOM, ReserveFor::Writing)?;
+        let tree_room = self.reserve_operation(ReserveFor::Writing)?;
         let growth: i64 = parts
             .iter()
             .map(|part| part.len as i64 - part.old_len as i64)

@@ -44,6 +44,7 @@ fn settings(dataset: &Dataset) -> Settings {
         },
         dedup: is("dedup") == "on",
         read_only: false,
+        limited: false,
     }
 }
 
