@@ -476,7 +476,7 @@ pub(crate) mod fuzzing {
             compression,
             logical_size,
         };
-        clear_tag(&head.aad(family, 0, 0), payload)
+        clear_tag(&head.aad(family, 0, 0), payload).0
     }
 
     /// A payload of the same length for changed contents, if they fit it.
