@@ -194,6 +194,8 @@ fn fio_with_verify_and_power_cuts() {
                 ])
                 .args(["--rw=randwrite", "--bsrange=512-64k", "--bs_unaligned=1"])
                 .args(["--sync=sync", "--fallocate=none", "--verify=crc32c"])
+                // It is not to be done with its writes before the daemon is killed.
+                .arg("--rate_iops=150")
                 .args(["--verify_fatal=1", &format!("--randseed={}", round + 1)])
                 .arg(format!("--directory={dir}"))
                 .args(extra)
@@ -216,7 +218,8 @@ fn fio_with_verify_and_power_cuts() {
             &kill,
         ];
         fio(&cut.map(str::to_owned));
-        place.reap();
+        // Unless fio has, since it was done all the same.
+        place.kill();
         place.start();
         assert!(place.ok("mount").contains("tank/j"));
         let verify = ["--verify_only=1", "--verify_state_load=1"];

@@ -389,14 +389,14 @@ mod tests {
         ];
         let text = report(&pool, false, 1010);
         let tree = "\
-\ttank          ONLINE     0      0      0    4G
-\t  /a          ONLINE     0      0      0    4G
-\t  /b          ONLINE     0      0      0    4G
+\ttank        ONLINE     0      0      0    4G
+\t  /a        ONLINE     0      0      0    4G
+\t  /b        ONLINE     0      0      0    4G
 \tlogs
-\t  /l          ONLINE     0      0      0    4G
-\t  mirror-3    ONLINE     0      0      0    4G
-\t    /m        ONLINE     0      0      0    4G
-\t    /n        ONLINE     0      0      0    4G
+\t  /l        ONLINE     0      0      0    4G
+\t  mirror-3  ONLINE     0      0      0    4G
+\t    /m      ONLINE     0      0      0    4G
+\t    /n      ONLINE     0      0      0    4G
 \tspares
 \t  /s  AVAIL
 ";

@@ -127,16 +127,10 @@ impl Place {
         self.daemon.as_ref().expect("a daemon").id()
     }
 
-    /// Kills the daemon, as a crash does.
+    /// Kills the daemon, as a crash does, if nobody else has.
     pub fn kill(&mut self) {
         let mut child = self.daemon.take().expect("a daemon");
         child.kill().expect("it is ours");
-        child.wait().expect("it ends");
-    }
-
-    /// Waits for a daemon that someone else kills.
-    pub fn reap(&mut self) {
-        let mut child = self.daemon.take().expect("a daemon");
         child.wait().expect("it ends");
     }
 
