@@ -9,10 +9,11 @@ use clap::Args;
 /// --socket /run/strongroom/socket. What is allowed is stored in the pool, where it can be read without a key.
 ///
 /// Permissions are create, destroy, rename (these take mount as well), mount, snapshot, rollback, clone,
-/// promote, hold, release, send, receive, diff, key (load and unload), keychange (change, add, remove, rotate),
+/// promote, hold, release, send, key (load and unload), keychange (change, add, remove, rotate),
 /// userprop (properties that users make up), allow (give on what one has oneself), and the names of properties
 /// that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
-/// mounts where it inherits to. A user to whom nothing is allowed cannot even ask.
+/// mounts where it inherits to. `receive` and `diff` can be given, and allow nothing yet: only root receives.
+/// A user to whom nothing is allowed cannot even ask.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom allow DATASET\n       \
