@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
@@ -36,10 +36,15 @@ fn as_nobody(test: &str) -> bool {
     }
     let place = tempfile::tempdir().unwrap();
     chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-    // The program may be where `nobody` cannot go.
+    // The program may be where `nobody` cannot go. Another process copies it: what another test starts
+    // meanwhile would inherit it open for writing, and what is can't be run.
     let program = place.path().join("test");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let install = Command::new("install")
+        .args(["-m", "755"])
+        .arg(std::env::current_exe().unwrap())
+        .arg(&program)
+        .status();
+    assert!(install.unwrap().success());
     let status = Command::new(&program)
         .args(["--exact", test, "--nocapture"])
         .env(PLACE, place.path())

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use keys::{Error, KeyMaterial, KeyRequest, KeySource, Location, ask_provider};
@@ -26,11 +27,20 @@ fn ask(source: &str, time_max: Duration) -> Result<KeyMaterial, Error> {
     ask_provider(provider, &request)
 }
 
-/// A program of these lines of shell.
+/// A program of these lines of shell. Another one writes it: what another test starts meanwhile would
+/// inherit it open for writing, and what is can't be run.
 fn program(dir: &Path, lines: &str) -> PathBuf {
     let path = dir.join("program");
-    fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = install.stdin.take().unwrap();
+    writeln!(stdin, "#!/bin/sh\n{lines}").unwrap();
+    drop(stdin);
+    assert!(install.wait().unwrap().success());
     path
 }
 
