@@ -198,7 +198,7 @@ impl Crew {
 }
 
 /// Whether the kernel has requests that nobody has taken.
-fn requests_lie(device: &impl AsFd) -> bool {
+pub(crate) fn requests_lie(device: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(device, PollFlags::IN)];
     let ready = rustix::event::poll(&mut polled, Some(&Timespec::default()));
     ready.is_ok() && polled[0].revents().contains(PollFlags::IN)

@@ -1,4 +1,4 @@
-//! Keeping a worker on the processor of the program that it works for.
+//! Where a worker runs while one program asks it one thing after another.
 //!
 //! A program that waits for each answer and the worker that gives it take turns. On one processor
 //! that is a switch of tasks; on two, each turn wakes the other processor, which takes much longer,
@@ -7,13 +7,20 @@
 //! served one thread for a while, and nothing large, stays on that thread's processor, and looks from
 //! time to time where that is.
 //!
+//! Where requests follow each other closely and a processor has nothing else to do, the worker is free
+//! instead, and looks for the next request for a moment before it sleeps. The scheduler puts the two
+//! apart then, since neither waits for the other's processor, and nobody has to be woken.
+//!
 //! This is a matter of speed only: what fails is left alone.
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::crew::requests_lie;
 use crate::request::{Op, Request};
 
 /// After so many requests of one thread in a row, and again after as many more, the worker looks
@@ -26,15 +33,26 @@ const SYNC_WORK: u32 = 16;
 /// To read or write more than this is work for a processor of its own.
 const LARGE: usize = 32 << 10;
 
+/// For so long a worker looks for the next request, where more than half of them come so soon.
+const SOON: Duration = Duration::from_micros(20);
+
 /// One worker and whom it follows.
 #[derive(Default)]
 pub(crate) struct Follower {
+    /// How many processors it may run on.
+    processors: u32,
     /// The thread that asked last.
     asker: u32,
     /// How often it did in a row.
     count: u32,
     /// Requests since the last sync.
     since_sync: u32,
+    /// When the last request was answered.
+    answered: Option<Instant>,
+    /// How many of those counted came soon after the one before.
+    soon: u32,
+    /// Whether the worker looks for the next request before it sleeps.
+    looks: bool,
     kept: Option<Kept>,
 }
 
@@ -46,6 +64,28 @@ struct Kept {
 }
 
 impl Follower {
+    /// Of the worker that calls this.
+    pub(crate) fn new() -> Follower {
+        Follower {
+            processors: sched_getaffinity(None).map_or(1, |all| all.count()),
+            ..Follower::default()
+        }
+    }
+
+    /// Looks for the next request for a moment, if that is worth it.
+    pub(crate) fn look(&self, device: BorrowedFd<'_>) {
+        while self.looks && self.is_soon() && !requests_lie(&device) {}
+    }
+
+    fn is_soon(&self) -> bool {
+        self.answered.is_some_and(|since| since.elapsed() < SOON)
+    }
+
+    /// The request that was seen is answered.
+    pub(crate) fn answered(&mut self) {
+        self.answered = Some(Instant::now());
+    }
+
     /// Sees a request that this worker is about to serve, and whether it is the only one at work.
     pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool) {
         if !is_alone || self.is_work(request) {
@@ -79,11 +119,27 @@ impl Follower {
             self.asker = asker;
         }
         self.count += 1;
+        self.soon += u32::from(self.is_soon());
         if self.count >= INTERVAL {
-            self.count = 0;
-            if let Some(processor) = processor_of(asker) {
-                self.keep_at(processor);
-            }
+            let are_soon = self.soon > INTERVAL / 2;
+            (self.count, self.soon) = (0, 0);
+            self.place(asker, are_soon && self.has_idle_processor());
+        }
+    }
+
+    /// Whether there is one that nobody uses but this worker, and the program while that does not wait.
+    fn has_idle_processor(&self) -> bool {
+        tasks_running().is_some_and(|tasks| tasks < self.processors)
+    }
+
+    /// Lets the worker look for requests wherever it may run, or follow `asker`.
+    fn place(&mut self, asker: u32, looks: bool) {
+        if looks {
+            self.let_go();
+            self.looks = true;
+        } else if let Some(processor) = processor_of(asker) {
+            self.looks = false;
+            self.keep_at(processor);
         }
     }
 
@@ -108,7 +164,7 @@ impl Follower {
 
     /// The worker may run wherever it might before, until someone has asked often enough again.
     fn let_go(&mut self) {
-        self.count = 0;
+        (self.count, self.soon, self.looks) = (0, 0, false);
         if let Some(kept) = self.kept.take() {
             let _ = sched_setaffinity(None, &kept.before);
         }
@@ -118,9 +174,24 @@ impl Follower {
 /// The processor that a thread has last run on.
 fn processor_of(thread: u32) -> Option<usize> {
     let mut text = [0; 1024];
-    let mut file = File::open(format!("/proc/{thread}/stat")).ok()?;
-    let len = file.read(&mut text).ok()?;
-    processor_in(std::str::from_utf8(&text[..len]).ok()?)
+    processor_in(read(&format!("/proc/{thread}/stat"), &mut text)?)
+}
+
+/// How many tasks of the machine run or could, this one among them.
+fn tasks_running() -> Option<u32> {
+    let mut text = [0; 128];
+    tasks_running_in(read("/proc/loadavg", &mut text)?)
+}
+
+fn read<'a>(path: &str, text: &'a mut [u8]) -> Option<&'a str> {
+    let len = File::open(path).ok()?.read(text).ok()?;
+    std::str::from_utf8(&text[..len]).ok()
+}
+
+/// It stands before the slash in `0.20 0.18 0.12 1/80 11206`.
+fn tasks_running_in(loadavg: &str) -> Option<u32> {
+    let (running, _) = loadavg.split_whitespace().nth(3)?.split_once('/')?;
+    running.parse().ok()
 }
 
 /// It is field 39, and the name, which may contain anything, is field 2.
@@ -131,6 +202,8 @@ fn processor_in(stat: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use zerocopy::FromZeros;
 
     use super::*;
@@ -158,6 +231,38 @@ mod tests {
         assert!(there.is_set(kept.processor) && before.is_set(kept.processor));
         follower.note(myself() + 1);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn is_free_where_it_looks() {
+        let before = sched_getaffinity(None).unwrap();
+        let mut follower = Follower::new();
+        follower.place(myself(), false);
+        assert!(follower.kept.is_some());
+        follower.place(myself(), true);
+        assert!(follower.looks);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+        let (requests, kernel) = rustix::pipe::pipe().unwrap();
+        follower.answered();
+        follower.look(requests.as_fd());
+        assert!(!follower.is_soon(), "gave up before it was time");
+        rustix::io::write(&kernel, b"request").unwrap();
+        follower.answered = Some(Instant::now() + Duration::from_secs(3600));
+        follower.look(requests.as_fd());
+        follower.note(myself() + 1);
+        assert!(!follower.looks);
+    }
+
+    #[test]
+    fn counts_what_comes_soon() {
+        let mut follower = Follower::default();
+        follower.note(myself());
+        assert_eq!(follower.soon, 0);
+        follower.answered = Some(Instant::now() + Duration::from_secs(3600));
+        follower.note(myself());
+        assert_eq!(follower.soon, 1);
+        follower.note(myself() + 1);
+        assert_eq!(follower.soon, 1);
     }
 
     #[test]
@@ -198,6 +303,9 @@ mod tests {
         }
         assert_eq!(processor_in("17 (sh) S 1"), None);
         assert_eq!(processor_in(""), None);
+        assert_eq!(tasks_running_in("0.20 0.18 0.12 3/80 11206"), Some(3));
+        assert_eq!(tasks_running_in("0.20 0.18 0.12"), None);
+        assert!(tasks_running() > Some(0));
         assert!(processor_of(myself()).is_some());
         assert_eq!(processor_of(u32::MAX), None);
     }

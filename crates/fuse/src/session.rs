@@ -264,12 +264,14 @@ impl Seat {
         let crew = &self.session.crew;
         let mut buffer = buffer.unwrap_or_else(Buffer::new);
         let mut out = Vec::new();
-        let mut follower = Follower::default();
+        let mut follower = Follower::new();
         crew.join(self.number);
         while crew.turn(self.number) {
+            follower.look(self.device.as_fd());
             match buffer.read(self.device.as_fd()) {
                 Ok(bytes) => {
                     self.handle(bytes, &mut out, &mut follower);
+                    follower.answered();
                 }
                 Err(error) => {
                     let end = match error {
