@@ -50,6 +50,14 @@ fn number(place: &Place, property: &str, name: &str) -> usize {
     value.trim().parse().unwrap()
 }
 
+/// Waits until what was removed from a dataset is free for others.
+fn until_freed(place: &Place, name: &str) {
+    while number(place, "used", name) > MIB {
+        place.ok("pool sync");
+    }
+    place.ok("pool sync");
+}
+
 #[test]
 fn what_is_too_much_is_refused_and_what_is_deleted_is_room_again() {
     if !can_mount() {
@@ -108,4 +116,92 @@ fn what_is_below_and_snapshots_count() {
     place.ok("set quota=32M tank/a");
     let (_, error) = fill(&file(&place, "a/four"), 64 * MIB);
     assert_eq!(error, Some(ErrorKind::QuotaExceeded), "while it is mounted");
+}
+
+#[test]
+fn what_is_reserved_is_kept_from_others_and_there_when_it_is_wanted() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_quota();
+    place.ok("set quota=none tank/a");
+    place.ok("create -o reservation=32M tank/d");
+    let left = number(&place, "available", "tank/c");
+    assert!(number(&place, "available", "tank/d") >= left + 32 * MIB);
+    assert!(number(&place, "used", "tank") >= 32 * MIB);
+    assert!(number(&place, "used", "tank/d") < MIB);
+    let (written, error) = fill(&file(&place, "c/one"), 256 * MIB);
+    assert_eq!(error, Some(ErrorKind::StorageFull));
+    assert!(written > 32 * MIB && written <= left, "{written} of {left}");
+    assert_eq!(fill(&file(&place, "d/one"), 30 * MIB), (30 * MIB, None));
+    // Below it counts too.
+    let (_, error) = fill(&file(&place, "a/one"), 8 * MIB);
+    assert_eq!(error, Some(ErrorKind::StorageFull));
+    fs::remove_file(file(&place, "d/one")).unwrap();
+    until_freed(&place, "tank/d");
+    place.ok("create tank/d/e");
+    assert_eq!(fill(&file(&place, "d/e/one"), 30 * MIB), (30 * MIB, None));
+    fs::remove_file(file(&place, "d/e/one")).unwrap();
+    until_freed(&place, "tank/d");
+    let (_, error) = fill(&file(&place, "c/two"), 8 * MIB);
+    assert_eq!(error, Some(ErrorKind::StorageFull));
+    // Nobody reserves what there is not.
+    let said = place.fails("set reservation=8M tank/a/b", NO_SPACE);
+    assert!(said.contains("reservations would keep"), "{said}");
+    place.fails("create -o reservation=64M tank/f", NO_SPACE);
+    place.fails("list tank/f", 3);
+    place.ok("set reservation=none tank/d");
+    assert_eq!(fill(&file(&place, "c/two"), 8 * MIB), (8 * MIB, None));
+}
+
+#[test]
+fn a_refreservation_is_for_overwriting_below_a_snapshot() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_quota();
+    place.ok("set quota=none tank/a");
+    place.ok("set refreservation=40M tank/a");
+    let kept = number(&place, "usedbyrefreservation", "tank/a");
+    assert!(kept > 39 * MIB && kept <= 40 * MIB, "{kept}");
+    assert_eq!(fill(&file(&place, "a/one"), 36 * MIB), (36 * MIB, None));
+    place.ok("pool sync");
+    assert!(number(&place, "usedbyrefreservation", "tank/a") < 5 * MIB);
+    place.ok("snapshot tank/a@1");
+    assert!(number(&place, "usedbyrefreservation", "tank/a") > 39 * MIB);
+    let (_, error) = fill(&file(&place, "c/one"), 256 * MIB);
+    assert_eq!(error, Some(ErrorKind::StorageFull));
+    assert_eq!(fill(&file(&place, "a/one"), 36 * MIB), (36 * MIB, None));
+    place.ok("pool sync");
+    let said = place.fails("snapshot tank/a@2", NO_SPACE);
+    assert!(said.contains("reservations would keep"), "{said}");
+    place.ok("set refreservation=none tank/a");
+    place.ok("snapshot tank/a@2");
+}
+
+#[test]
+fn a_refquota_counts_what_a_dataset_refers_to_without_snapshots_and_what_is_below() {
+    if !can_mount() {
+        return;
+    }
+    let place = pool_with_quota();
+    place.ok("set quota=none refquota=8M tank/a");
+    assert!(number(&place, "available", "tank/a") <= 8 * MIB);
+    assert!(number(&place, "available", "tank/a/b") > 16 * MIB);
+    assert_eq!(fill(&file(&place, "a/b/one"), 16 * MIB), (16 * MIB, None));
+    for round in 0..2 {
+        let (written, error) = fill(&file(&place, "a/one"), 32 * MIB);
+        assert_eq!(error, Some(ErrorKind::QuotaExceeded), "round {round}");
+        assert!(written > 6 * MIB, "round {round}: {written}");
+        place.ok(&format!("snapshot tank/a@{round}"));
+        fs::remove_file(file(&place, "a/one")).unwrap();
+    }
+    let said = place.fails("set refreservation=16M tank/a", NO_SPACE);
+    assert!(said.contains("more than the refquota"), "{said}");
+    place.ok("set quota=64M tank/a");
+    let said = place.fails("set reservation=65M tank/a/b", NO_SPACE);
+    assert!(
+        said.contains("'tank/a'") || said.contains("tank/a:"),
+        "{said}"
+    );
 }

@@ -108,6 +108,7 @@ impl Daemon {
         if let Some(key) = own_key {
             imported.keys.lock().insert(made.id, key);
         }
+        imported.apply_settings()?;
         if clone.no_mount {
             return Ok(());
         }

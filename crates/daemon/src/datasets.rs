@@ -56,6 +56,8 @@ impl Daemon {
         }
         plans.push((name.to_owned(), plan));
         let made = create_all(&imported, plans, context)?;
+        // What is reserved for it is kept from others.
+        imported.apply_settings()?;
         if !no_mount {
             let failures = self.mount_automatic(&imported, &made, context.caller());
             let created = |failure: Failure| {
@@ -153,27 +155,7 @@ impl Daemon {
             .iter()
             .map(|(key, value)| (key.clone(), properties::stored(key, value)))
             .collect();
-        self.check_quotas(names, &changes)?;
         self.change_props(self.select(names)?, &changes, context)
-    }
-
-    /// Refuses a quota that is less than what is taken already.
-    fn check_quotas(&self, names: &[String], changes: &[(String, Option<String>)]) -> Result<()> {
-        let quota = changes.iter().find(|(key, _)| key == "quota");
-        let Some(limit) = quota.and_then(|(_, value)| value.as_ref()?.parse().ok()) else {
-            return Ok(());
-        };
-        for name in names {
-            let (imported, entry) = self.find(name)?;
-            let used = imported.pool.listed_one(entry.id)?.used;
-            if used > limit {
-                return Err(Failure::new(
-                    FailureKind::NoSpace,
-                    format!("'{name}' takes {used} bytes already, which is more than the quota"),
-                ));
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn inherit(

@@ -79,7 +79,7 @@ impl From<pool::Error> for Failure {
         let kind = match error {
             E::Store(error) => return error.into(),
             E::Damaged { .. } | E::Inconsistent { .. } => FailureKind::Damaged,
-            E::NoSpace | E::KeyAreaFull { .. } => FailureKind::NoSpace,
+            E::NoSpace | E::Limit { .. } | E::KeyAreaFull { .. } => FailureKind::NoSpace,
             E::Suspended { .. } => FailureKind::Device,
             E::UnknownFeatures { .. } => FailureKind::TooNew,
             E::Destroyed { .. } | E::NoSuchDataset { .. } => FailureKind::NotFound,

@@ -37,12 +37,10 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         record_size(v).is_some()
     }),
     property("mountpoint", "a path | none | legacy", "", is_mountpoint),
-    Definition {
-        inherits: false,
-        ..property("quota", "none | a size, as 512M, 10G or 2T", "none", |v| {
-            v == "none" || bytes(v).is_some()
-        })
-    },
+    size("quota"),
+    size("refquota"),
+    size("reservation"),
+    size("refreservation"),
     property(
         "compression",
         "on | off | lz4 | zstd | zstd-1 to zstd-19",
@@ -109,6 +107,24 @@ const fn property(
     }
 }
 
+/// How much room a dataset may take, or has for sure.
+const fn size(name: &'static str) -> Definition {
+    Definition {
+        inherits: false,
+        ..property(name, "none | a size, as 512M, 10G or 2T", "none", |v| {
+            v == "none" || bytes(v).is_some()
+        })
+    }
+}
+
+/// Whether a property is a size that may be none.
+pub(crate) fn is_size(name: &str) -> bool {
+    matches!(
+        name,
+        "quota" | "refquota" | "reservation" | "refreservation"
+    )
+}
+
 /// Properties that are counted or fixed, in the order in which they are shown.
 pub(crate) const COMPUTED: &[&str] = &[
     "type",
@@ -126,6 +142,7 @@ pub(crate) const COMPUTED: &[&str] = &[
     "usedbydataset",
     "usedbysnapshots",
     "usedbychildren",
+    "usedbyrefreservation",
     "logicalreferenced",
     "guid",
     "createtxg",
@@ -143,6 +160,9 @@ const SHORT: &[(&str, &str)] = &[
     ("usedds", "usedbydataset"),
     ("usedsnap", "usedbysnapshots"),
     ("usedchild", "usedbychildren"),
+    ("usedrefreserv", "usedbyrefreservation"),
+    ("reserv", "reservation"),
+    ("refreserv", "refreservation"),
     ("lrefer", "logicalreferenced"),
 ];
 
@@ -181,12 +201,11 @@ fn bytes(value: &str) -> Option<u64> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
 }
 
-/// A property as it is stored: sizes in bytes, and what is no quota not at all.
+/// A property as it is stored: sizes in bytes, and what is none not at all.
 pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
-    match (name, bytes(value)) {
-        ("quota", Some(bytes)) => Some(bytes.to_string()),
-        ("quota", None) => None,
-        _ => Some(value.to_owned()),
+    match is_size(name) {
+        true => bytes(value).map(|bytes| bytes.to_string()),
+        false => Some(value.to_owned()),
     }
 }
 
@@ -320,7 +339,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         read_only: is_on(value("readonly")?),
         sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
         atime,
-        limited: !pool.quotas(entry.id)?.is_empty(),
+        limited: pool.is_limited(entry.id)?,
     })
 }
 
@@ -389,6 +408,9 @@ mod tests {
             ("quota", "10G"),
             ("quota", "none"),
             ("quota", "1"),
+            ("refquota", "2T"),
+            ("reservation", "10G"),
+            ("refreservation", "none"),
         ];
         for (name, value) in good {
             check(name, value, Settable::AtCreation).unwrap();
@@ -402,6 +424,7 @@ mod tests {
             ("keysource", "raw,prompt"),
             ("used", "5"),
             ("quota", "0"),
+            ("reservation", "0"),
             ("quota", "1.5G"),
             ("quota", "99999999P"),
             ("quota", "much"),

@@ -239,7 +239,7 @@ fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, 
         return Ok((Value::None, Source::None));
     }
     let value = match value.parse() {
-        Ok(bytes) if name == "quota" => Value::Bytes(bytes),
+        Ok(bytes) if properties::is_size(name) => Value::Bytes(bytes),
         _ => Value::Text(value),
     };
     Ok((value, source))
@@ -288,17 +288,7 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "type" => Value::Text(kind(listed).into()),
         "creation" => Value::Time(entry.created),
         "used" => Value::Bytes(listed.used),
-        "available" => {
-            let quotas = imported.pool.quotas(entry.id)?;
-            let left = quotas.iter().map(pool::Quota::left).min();
-            heads(
-                imported
-                    .pool
-                    .space()
-                    .available
-                    .min(left.unwrap_or(u64::MAX)),
-            )
-        }
+        "available" => heads(imported.pool.available_to(entry.id)?),
         "referenced" => Value::Bytes(entry.referenced),
         "compressratio" => Value::Ratio(ratio(entry.logical, entry.referenced)),
         "mounted" if is_snapshot => Value::None,
@@ -323,6 +313,7 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "usedbydataset" => heads(listed.used_by_dataset),
         "usedbysnapshots" => heads(listed.used_by_snapshots),
         "usedbychildren" => heads(listed.used_by_children),
+        "usedbyrefreservation" => heads(listed.used_by_refreservation),
         "logicalreferenced" => Value::Bytes(entry.logical),
         "guid" => Value::Number(entry.guid),
         "createtxg" => Value::Number(entry.created_txg),

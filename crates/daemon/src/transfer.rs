@@ -221,6 +221,7 @@ impl Daemon {
         let received = imported
             .pool
             .receive(&mut input, into, &rules, &context.origin());
+        imported.apply_settings()?;
         imported.wake();
         let names = rules.received.into_inner();
         let Err(error) = received else {
@@ -354,7 +355,9 @@ impl Reception for Rules<'_> {
         let mut props = begin.props.clone();
         props.retain(|name, value| {
             let is_known = properties::check(name, value, Settable::WithKey).is_ok();
-            is_known && !self.exclude.contains(name)
+            // How much room is kept from others is not for a stream to say.
+            let reserves = ["reservation", "refreservation"].contains(&name.as_str());
+            is_known && !reserves && !self.exclude.contains(name)
         });
         if begin.suite == 0 {
             props.remove("keysource");

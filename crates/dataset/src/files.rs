@@ -23,7 +23,7 @@ use crate::layout::{AttrValue, attr_key};
 use crate::log::journal::Journal;
 use crate::log::write::LogWriter;
 use crate::log::{Scope, SyncMode};
-use crate::quota::{OPERATION_CHARGE, Quotas};
+use crate::quota::{KnownLimits, OPERATION_CHARGE};
 use crate::reencrypt::Reencryption;
 use crate::seal::{Compression, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
@@ -74,7 +74,7 @@ pub struct Settings {
     pub read_only: bool,
     /// When changes are durable.
     pub sync: SyncMode,
-    /// Whether it, or a dataset above it, has a quota.
+    /// Whether quotas or reservations of the pool limit it.
     pub limited: bool,
 }
 
@@ -114,7 +114,7 @@ pub struct Files {
     pub(crate) journal: Journal,
     pub(crate) log: LogWriter,
     pub(crate) reencryption: Reencryption,
-    pub(crate) quotas: Quotas,
+    pub(crate) limits: KnownLimits,
 }
 
 impl Files {
@@ -176,7 +176,7 @@ impl Files {
             journal: Journal::default(),
             log: LogWriter::default(),
             reencryption: Reencryption::default(),
-            quotas: Quotas::default(),
+            limits: KnownLimits::default(),
         });
         if files.open.is_writable() {
             let participant: Weak<Files> = Arc::downgrade(&files);
@@ -381,7 +381,7 @@ impl Files {
 
     /// Sets room aside. Where there is none, what waits to be freed is freed first.
     fn find_room(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        if let Ok(room) = self.pool.reserve(bytes, why) {
+        if let Ok(room) = self.room_of_pool(bytes, why) {
             return Ok(room);
         }
         // Files come before the log, which can do without room.
@@ -395,7 +395,7 @@ impl Files {
         while self.pool.space().freeing > 0 {
             self.pool.commit()?;
         }
-        Ok(self.pool.reserve(bytes, why)?)
+        self.room_of_pool(bytes, why)
     }
 
     /// Makes writers wait for a commit when too much waits to be written.

@@ -1,4 +1,4 @@
-//! Keeping to quotas.
+//! Keeping to quotas and to the reservations of others.
 //!
 //! What a dataset takes is known as of the last commit. What is written since is counted from above, by what is set
 //! aside for it, and for all datasets below the quota together. Where that would be too much, a commit tells what
@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use pool::Quota;
+use pool::{Limits, Quota, QuotaKind, Reservation, ReserveFor};
 
 use crate::error::Result;
 use crate::files::Files;
@@ -19,7 +19,10 @@ pub(crate) const OPERATION_CHARGE: u64 = 8 << 10;
 
 /// What was set aside under quotas since the last commits, by pool, holder and transaction group.
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<BTreeMap<(u64, u64), BTreeMap<u64, u64>>>);
+pub(crate) struct Ledger(Mutex<BTreeMap<Account, BTreeMap<u64, u64>>>);
+
+/// A pool, and the holder of a quota in it.
+type Account = (u64, u64, QuotaKind);
 
 impl Ledger {
     /// Counts bytes that are about to be written under quotas, unless one does not allow them. `committed` is the
@@ -27,7 +30,7 @@ impl Ledger {
     fn charge(&self, pool: u64, quotas: &[Quota], committed: u64, bytes: u64) -> bool {
         let mut ledger = self.0.lock();
         for quota in quotas {
-            let pending = ledger.entry((pool, quota.holder)).or_default();
+            let pending = ledger.entry((pool, quota.holder, quota.kind)).or_default();
             *pending = pending.split_off(&(committed + 1));
             let sum = pending
                 .values()
@@ -37,7 +40,7 @@ impl Ledger {
             }
         }
         for quota in quotas {
-            let pending = ledger.entry((pool, quota.holder)).or_default();
+            let pending = ledger.entry((pool, quota.holder, quota.kind)).or_default();
             // The open transaction group is the next one, or while that commits the one after.
             let charged = pending.entry(committed + 2).or_default();
             *charged = charged.saturating_add(bytes);
@@ -49,16 +52,16 @@ impl Ledger {
     fn settle(&self, pool: u64, quotas: &[Quota], committed: u64) {
         let mut ledger = self.0.lock();
         for quota in quotas {
-            if let Some(pending) = ledger.get_mut(&(pool, quota.holder)) {
+            if let Some(pending) = ledger.get_mut(&(pool, quota.holder, quota.kind)) {
                 *pending = pending.split_off(&(committed + 3));
             }
         }
     }
 }
 
-/// The quotas of a dataset, as of a transaction group.
+/// What a dataset has to keep to, as of a transaction group.
 #[derive(Default)]
-pub(crate) struct Quotas(Mutex<Option<(u64, Vec<Quota>)>>);
+pub(crate) struct KnownLimits(Mutex<Option<(u64, Limits)>>);
 
 impl Files {
     /// Counts bytes that are about to be written, if quotas allow them.
@@ -77,7 +80,7 @@ impl Files {
         while self.pool.space().freeing > 0 {
             self.pool.commit()?;
         }
-        let quotas = self.pool.quotas(self.id())?;
+        let quotas = self.pool.limits(self.id())?.quotas;
         self.engine.ledger.settle(self.pool.guid(), &quotas, before);
         match self.try_charge(bytes)? {
             true => Ok(()),
@@ -86,22 +89,32 @@ impl Files {
     }
 
     fn try_charge(&self, bytes: u64) -> Result<bool> {
-        let committed = self.pool.committed_txg();
-        let mut quotas = self.quotas.0.lock();
-        if quotas.as_ref().is_none_or(|(as_of, _)| *as_of != committed) {
-            *quotas = Some((committed, self.pool.quotas(self.id())?));
-        }
-        let (as_of, quotas) = quotas.as_ref().expect("just set");
-        Ok(self
-            .engine
-            .ledger
-            .charge(self.pool.guid(), quotas, *as_of, bytes))
+        self.with_limits(|as_of, limits| {
+            let ledger = &self.engine.ledger;
+            ledger.charge(self.pool.guid(), &limits.quotas, as_of, bytes)
+        })
     }
 
-    /// What the nearest quota leaves, if the dataset has any.
-    pub(crate) fn left_by_quota(&self) -> Result<Option<u64>> {
-        let quotas = self.pool.quotas(self.id())?;
-        Ok(quotas.iter().map(Quota::left).min())
+    /// Sets room aside in the pool, and leaves what reservations keep for others.
+    pub(crate) fn room_of_pool(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        let kept = match why {
+            ReserveFor::Writing if self.settings().limited => {
+                self.with_limits(|_, limits| limits.kept)?
+            }
+            ReserveFor::Writing | ReserveFor::Freeing => 0,
+        };
+        Ok(self.pool.reserve_besides(bytes, why, kept)?)
+    }
+
+    /// Shows the limits as of the last commit, and which that is.
+    fn with_limits<T>(&self, look: impl FnOnce(u64, &Limits) -> T) -> Result<T> {
+        let committed = self.pool.committed_txg();
+        let mut known = self.limits.0.lock();
+        if known.as_ref().is_none_or(|(as_of, _)| *as_of != committed) {
+            *known = Some((committed, self.pool.limits(self.id())?));
+        }
+        let (as_of, limits) = known.as_ref().expect("just set");
+        Ok(look(*as_of, limits))
     }
 }
 
@@ -112,6 +125,7 @@ mod tests {
     fn quota(holder: u64, limit: u64, used: u64) -> Quota {
         Quota {
             holder,
+            kind: QuotaKind::Below,
             limit,
             used,
         }
@@ -126,6 +140,11 @@ mod tests {
         // Of another pool, and below another quota.
         assert!(ledger.charge(9, &quotas, 7, 30));
         assert!(ledger.charge(1, &[quota(3, 100, 50)], 7, 30));
+        let itself = Quota {
+            kind: QuotaKind::Itself,
+            ..quotas[0]
+        };
+        assert!(ledger.charge(1, &[itself], 7, 30));
         // It may be in the group that is open while the next one commits.
         assert!(!ledger.charge(1, &quotas, 8, 30));
         assert!(ledger.charge(1, &quotas, 9, 30));

@@ -48,7 +48,7 @@ impl Pool {
         new: NewClone,
         origin: &Origin,
     ) -> Result<Arc<Entry>> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             log(commit, state, origin, None);
             let _room = commit.room_for_entries(2, text_bytes(&new.props))?;
             let id = clone(commit, state, snapshot, name, new, origin)?;
@@ -60,7 +60,7 @@ impl Pool {
     /// becomes a clone of the origin. `reseal` makes the seals of the snapshots that move, if they are
     /// encrypted: a seal is over the guid of the dataset.
     pub fn promote(&self, name: &str, reseal: Option<Reseal>, origin: &Origin) -> Result<()> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             let moving = moving(state, name)?;
             let _room = commit.room_for_entries(moving.len() + 3, 0)?;
             log(commit, state, origin, None);

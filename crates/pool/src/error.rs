@@ -35,6 +35,14 @@ pub enum Error {
     /// Too little room.
     #[error("no space is left in the pool")]
     NoSpace,
+    /// A quota or reservation does not allow it.
+    #[error("{name}: {reason}")]
+    Limit {
+        /// The dataset or pool.
+        name: String,
+        /// What is too much.
+        reason: String,
+    },
     /// The key area is full.
     #[error("the pool's key area is full: its devices have room for {blocks} key blocks")]
     KeyAreaFull {

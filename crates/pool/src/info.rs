@@ -14,6 +14,7 @@ use crate::history::{self, HistoryLine};
 use crate::layout::RecordPtr;
 use crate::open::ArrayKind;
 use crate::pool::Pool;
+use crate::reservation::taken_by;
 use crate::root::{PoolRoot, PoolState};
 use crate::space::{Reservation, ReserveFor};
 use crate::state::State;
@@ -28,8 +29,8 @@ pub struct Listed {
     pub name: String,
     /// Its entry.
     pub entry: Arc<Entry>,
-    /// Bytes on disk that it, its snapshots and everything below it take; of a snapshot, what only
-    /// it has.
+    /// Bytes on disk that it, its snapshots and everything below it take, with what is reserved in it; of a
+    /// snapshot, what only it has.
     pub used: u64,
     /// Of these, the dataset's own.
     pub used_by_dataset: u64,
@@ -37,6 +38,8 @@ pub struct Listed {
     pub used_by_snapshots: u64,
     /// Of these, what is below it.
     pub used_by_children: u64,
+    /// Of these, what its `refreservation` keeps for it.
+    pub used_by_refreservation: u64,
 }
 
 /// The space of a pool, in bytes.
@@ -159,6 +162,7 @@ impl Pool {
             used_by_dataset: 0,
             used_by_snapshots: 0,
             used_by_children: 0,
+            used_by_refreservation: 0,
         };
         if entry.is_snapshot() {
             let next = state.entry(entry.next)?;
@@ -168,13 +172,22 @@ impl Pool {
         }
         listed.used_by_dataset = state.own_bytes(entry);
         listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
+        let slacks = self.slacks(state);
         for below in state.subtree(entry.id) {
-            let own = if below.id == entry.id { 0 } else { below.used };
-            let partials = state.partials(below.id).map(|partial| partial.used);
-            let used = partials.fold(own, u64::saturating_add);
+            let mut used = taken_by(state, &below);
+            if below.id == entry.id {
+                used = used.saturating_sub(below.used);
+            } else {
+                used = used.saturating_add(slacks.itself(below.id));
+                used = used.saturating_add(slacks.below(below.id));
+            }
             listed.used_by_children = listed.used_by_children.saturating_add(used);
         }
-        listed.used = entry.used.saturating_add(listed.used_by_children);
+        listed.used_by_refreservation = slacks.itself(entry.id);
+        listed.used = entry
+            .used
+            .saturating_add(listed.used_by_children)
+            .saturating_add(listed.used_by_refreservation);
         Ok(listed)
     }
 

@@ -183,7 +183,7 @@ impl Pool {
         all: Vec<(String, NewDataset)>,
         origin: &Origin,
     ) -> Result<Vec<Arc<Entry>>> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             log(commit, state, origin, None);
             let texts = all.iter().map(|(_, new)| text_bytes(&new.props)).sum();
             let _room = commit.room_for_entries(all.len(), texts)?;
@@ -194,7 +194,7 @@ impl Pool {
 
     /// Gives a dataset, or a snapshot within its dataset, another name.
     pub fn rename(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             let entry = Arc::clone(state.find(from)?);
             if entry.parent == 0 {
                 return Err(Error::Refused {
@@ -255,7 +255,7 @@ impl Pool {
         changes: &[(String, Option<String>)],
         origin: &Origin,
     ) -> Result<()> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             let mut texts = 0;
             for name in names {
                 let id = state.find(name)?.id;

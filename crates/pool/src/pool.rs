@@ -24,6 +24,7 @@ use crate::open::{OpenDataset, Part};
 use crate::placing::Placing;
 use crate::reap;
 use crate::receive;
+use crate::reservation::Slacks;
 use crate::root::{FEATURE_LOG, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
 use crate::space::{Extent, Space};
 use crate::state::State;
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     /// Devices that failed and are not in the configuration as such yet.
     pub(crate) faults: Mutex<Vec<store::Fault>>,
     pub(crate) placing: Placing,
+    /// What reservations keep, as of a transaction group.
+    pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -426,6 +429,7 @@ impl Pool {
                 commits: Histogram::default(),
                 faults: Mutex::default(),
                 placing: Placing::default(),
+                slacks: Mutex::default(),
             }),
         }
     }

@@ -1,23 +1,50 @@
-//! Quotas: how much of the pool a dataset may take, with its snapshots and everything below it.
+//! Quotas: how much of the pool a dataset may take.
 //!
-//! A quota is the property `quota` of a dataset, in bytes. The pool says what is taken; whoever writes keeps to it,
-//! since only he knows what he is about to write.
+//! The property `quota` of a dataset is for it with its snapshots and everything below it, `refquota` for what it
+//! refers to itself, both in bytes. The pool says what is taken; whoever writes keeps to it, since only he knows
+//! what he is about to write.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::commit::Commit;
 use crate::entry::Entry;
-use crate::error::Result;
-use crate::pool::Pool;
+use crate::error::{Error, Result};
+use crate::pool::Shared;
+use crate::reservation::{Slacks, size, taken_by};
+use crate::state::State;
 
-/// The property, in decimal digits.
-const PROPERTY: &str = "quota";
+/// What a quota counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QuotaKind {
+    /// A dataset with its snapshots and everything below it.
+    Below,
+    /// What a dataset refers to.
+    Itself,
+}
+
+impl QuotaKind {
+    const ALL: [QuotaKind; 2] = [QuotaKind::Below, QuotaKind::Itself];
+
+    /// The property, in decimal digits.
+    fn property(self) -> &'static str {
+        match self {
+            QuotaKind::Below => "quota",
+            QuotaKind::Itself => "refquota",
+        }
+    }
+}
 
 /// A quota that a dataset has, or one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// The id of the dataset that has it.
     pub holder: u64,
-    /// How many bytes that may take.
+    /// What it counts.
+    pub kind: QuotaKind,
+    /// How many bytes that may be.
     pub limit: u64,
-    /// How many it takes, as of the last commit.
+    /// How many there are, as of the last commit, with what reservations keep for others.
     pub used: u64,
 }
 
@@ -28,34 +55,136 @@ impl Quota {
     }
 }
 
-impl Pool {
-    /// The quotas that a dataset has to keep to: its own, and those of the datasets above it.
-    pub fn quotas(&self, id: u64) -> Result<Vec<Quota>> {
-        let state = self.shared.state.read();
-        let mut at = Some(state.entry(id)?);
-        let mut quotas = Vec::new();
-        while let Some(entry) = at {
-            if let Some(limit) = limit_of(entry) {
-                let below = state.subtree(entry.id);
-                let used = below
-                    .iter()
-                    .fold(0, |sum: u64, e| sum.saturating_add(e.used));
-                quotas.push(Quota {
-                    holder: entry.id,
-                    limit,
-                    used,
-                });
+/// The quotas that a dataset has to keep to: its own, and those of the datasets above it.
+pub(crate) fn of(state: &State, slacks: &Slacks, id: u64) -> Result<Vec<Quota>> {
+    let own = state.entry(id)?;
+    let mut quotas = Vec::new();
+    if let Some(limit) = size(own, QuotaKind::Itself.property()) {
+        quotas.push(Quota {
+            holder: id,
+            kind: QuotaKind::Itself,
+            limit,
+            used: own.referenced,
+        });
+    }
+    let mut path = Vec::new();
+    let mut at = Some(own);
+    while let Some(entry) = at {
+        path.push(entry.id);
+        if let Some(limit) = size(entry, QuotaKind::Below.property()) {
+            let mut used: u64 = 0;
+            for below in state.subtree(entry.id) {
+                used = used.saturating_add(taken_by(state, &below));
+                if below.id != id {
+                    used = used.saturating_add(slacks.itself(below.id));
+                }
+                if !path.contains(&below.id) {
+                    used = used.saturating_add(slacks.below(below.id));
+                }
             }
-            at = state.get(entry.parent);
+            quotas.push(Quota {
+                holder: entry.id,
+                kind: QuotaKind::Below,
+                limit,
+                used,
+            });
         }
-        Ok(quotas)
+        at = state.get(entry.parent);
+    }
+    Ok(quotas)
+}
+
+/// What quotas and reservations ask for, before a change of the state that they are to allow.
+struct Claims {
+    /// What reservations keep.
+    kept: u64,
+    /// By how much more is taken than quotas allow, where it is.
+    excess: BTreeMap<(u64, QuotaKind), u64>,
+}
+
+impl Claims {
+    fn of(state: &State) -> Claims {
+        let slacks = Slacks::of(state);
+        let mut excess = BTreeMap::new();
+        for entry in state.all() {
+            for kind in QuotaKind::ALL {
+                if let Some((limit, used)) = claimed(state, &slacks, entry, kind)
+                    && used > limit
+                {
+                    excess.insert((entry.id, kind), used - limit);
+                }
+            }
+        }
+        Claims {
+            kept: slacks.total(),
+            excess,
+        }
+    }
+
+    /// Refuses a state in which more is wanted than there is, or than quotas allow, if it was not so before.
+    fn check(&self, commit: &Commit<'_>, state: &State) -> Result<()> {
+        let slacks = Slacks::of(state);
+        let now = Claims::of(state);
+        let grown = |(key, by): &(&(u64, QuotaKind), &u64)| {
+            self.excess.get(*key).is_none_or(|before| *before < **by)
+        };
+        if let Some(((id, kind), _)) = now.excess.iter().find(grown) {
+            let entry = state.entry(*id)?;
+            let (limit, used) = claimed(state, &slacks, entry, *kind).unwrap_or_default();
+            return Err(Error::Limit {
+                name: state.name_of(entry),
+                reason: format!(
+                    "it takes {used} bytes, with what is reserved in it, which is more than the {} of {limit}",
+                    kind.property()
+                ),
+            });
+        }
+        let room = commit.shared.space.available_bytes();
+        if now.kept > self.kept && now.kept > room {
+            return Err(Error::Limit {
+                name: state.root.name(),
+                reason: format!(
+                    "reservations would keep {} bytes more for their datasets, and {} are left that nobody has or \
+                     reserved",
+                    now.kept - self.kept,
+                    room.saturating_sub(self.kept)
+                ),
+            });
+        }
+        Ok(())
     }
 }
 
-/// What is no number limits nothing.
-fn limit_of(entry: &Entry) -> Option<u64> {
-    match entry.is_snapshot() {
-        true => None,
-        false => entry.props.get(PROPERTY)?.parse().ok(),
+impl Shared {
+    /// As [`Shared::commit_with`], and the task fails if what it does is more than quotas and reservations allow.
+    pub(crate) fn commit_within_limits<R>(
+        self: &Arc<Self>,
+        task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
+    ) -> Result<R> {
+        self.commit_with(|commit, state| {
+            let before = Claims::of(state);
+            let done = task(commit, state)?;
+            before.check(commit, state)?;
+            Ok(done)
+        })
     }
+}
+
+/// What a quota of a dataset allows, and what counts for it, its own reservation included.
+fn claimed(state: &State, slacks: &Slacks, entry: &Entry, kind: QuotaKind) -> Option<(u64, u64)> {
+    let limit = size(entry, kind.property())?;
+    let used = match kind {
+        QuotaKind::Itself => {
+            let reserved = slacks
+                .itself(entry.id)
+                .saturating_add(state.own_bytes(entry));
+            entry.referenced.max(reserved)
+        }
+        QuotaKind::Below => state.subtree(entry.id).iter().fold(0, |sum: u64, below| {
+            sum.saturating_add(taken_by(state, below))
+                .saturating_add(slacks.itself(below.id))
+                .saturating_add(slacks.below(below.id))
+        }),
+    };
+    Some((limit, used))
 }

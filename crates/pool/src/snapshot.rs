@@ -25,7 +25,7 @@ impl Pool {
         recursive: bool,
         origin: &Origin,
     ) -> Result<Vec<String>> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             let mut wanted = Vec::new();
             for name in names {
                 let (dataset, snapshot) = split(name)?;

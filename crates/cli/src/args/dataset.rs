@@ -307,12 +307,20 @@ EXAMPLES
   Two, of two datasets:
     strongroom set atime=off recordsize=1M tank/home/ann tank/home/bob
 
-  How much a dataset may take, with its snapshots and everything below it:
+  How much a dataset may take, with its snapshots and everything below it; what it refers to itself,
+  without snapshots:
     strongroom set quota=10G tank/home/ann
+    strongroom set refquota=8G tank/home/ann
+
+  How much of the pool is kept for a dataset with its snapshots and everything below it, until it has
+  taken that much; for it alone, besides its snapshots, so that what it has can be overwritten:
+    strongroom set reservation=20G tank/db
+    strongroom set refreservation=15G tank/db
 
 EXIT CODES
   2 for a property that is not known or cannot be set, or a value that is not allowed; 3 if there
-  is no such dataset; 11 for a quota that is less than what is taken."
+  is no such dataset; 11 for a quota that is less than what is taken or reserved, and for a
+  reservation that is more than is left."
 )]
 pub(crate) struct Set {
     /// Properties with their values, then datasets

@@ -180,11 +180,9 @@ impl Files {
     }
 
     fn stat_fs(&self) -> Result<StatFs> {
-        let space = self.pool.space();
         let block = u64::from(STATFS_BLOCK);
         let referenced = self.pool.entry(self.open.id())?.referenced;
-        let left = self.left_by_quota()?.unwrap_or(u64::MAX);
-        let available = space.available.min(left);
+        let available = self.pool.available_to(self.open.id())?;
         let inodes = self.tree.header().inodes;
         // An inode takes a few hundred bytes of metadata.
         let files_free = available / 512;

@@ -27,7 +27,7 @@ impl Pool {
         reception: &dyn Reception,
         origin: &Origin,
     ) -> Result<String> {
-        self.shared.commit_with(|commit, state| {
+        self.shared.commit_within_limits(|commit, state| {
             let plan = Plan::new(self, state, begin, into)?;
             let keyring = plan.keyring(self, begin, reception)?;
             let levels = begin.roots.map(|root| root.level);

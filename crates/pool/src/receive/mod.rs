@@ -136,7 +136,7 @@ impl Pool {
         hash: [u8; 32],
     ) -> Result<()> {
         let room = dataset.record_room(array, bytes.len());
-        let _room = self.room_to_receive(room, ReserveFor::Writing)?;
+        let _room = self.room_to_receive(dataset, room, ReserveFor::Writing)?;
         let placed = dataset.place_hashed(array, identity, bytes, hash)?;
         let hold = self.enter()?;
         dataset.put(&hold, array, slot, placed);
@@ -154,7 +154,7 @@ impl Pool {
         let mut from = slot;
         while let Some(found) = dataset.next(array, from, slot + count)? {
             let room = dataset.punch_room(array, &[found]);
-            let room = self.room_to_receive(room, ReserveFor::Freeing)?;
+            let room = self.room_to_receive(dataset, room, ReserveFor::Freeing)?;
             let hold = self.enter()?;
             dataset.punch(&hold, array, found);
             drop((hold, room));
@@ -174,11 +174,23 @@ impl Pool {
     }
 
     /// Sets room aside. A commit may give back some.
-    fn room_to_receive(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        match self.reserve(bytes, why) {
+    fn room_to_receive(
+        &self,
+        dataset: &OpenDataset,
+        bytes: u64,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
+        let reserve = || {
+            let kept = match why {
+                ReserveFor::Writing => self.limits(dataset.id())?.kept,
+                ReserveFor::Freeing => 0,
+            };
+            self.reserve_besides(bytes, why, kept)
+        };
+        match reserve() {
             Err(Error::NoSpace) => {
                 self.commit()?;
-                self.reserve(bytes, why)
+                reserve()
             }
             room => room,
         }

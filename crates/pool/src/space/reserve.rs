@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Space;
+use super::totals::Room;
 use crate::error::{Error, Result};
 
 /// Why space is wanted: frees may use what ordinary writes must leave.
@@ -51,7 +52,20 @@ impl Drop for Reservation {
 impl Space {
     /// Sets bytes aside, or says that there is no room for them.
     pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        let free = self.free().certain;
+        self.reserve_besides(bytes, why, 0)
+    }
+
+    /// Sets bytes aside if there is room for them besides others, which are kept, in records of the usual size.
+    pub(crate) fn reserve_besides(
+        self: &Arc<Space>,
+        bytes: u64,
+        why: ReserveFor,
+        kept: u64,
+    ) -> Result<Reservation> {
+        let Room { usual, certain } = self.free();
+        let kept = u128::from(kept) * u128::from(certain) / u128::from(usual.max(1));
+        let kept = u64::try_from(kept).unwrap_or(u64::MAX);
+        let free = certain.saturating_sub(kept);
         let keep = match why {
             ReserveFor::Writing => self.slop_bytes(),
             ReserveFor::Freeing => self.slop_bytes() / 2,
