@@ -71,7 +71,7 @@ fn datasets_of_ones_own() {
     may(&place, ANN, "create tank/a/x");
     may(&place, ANN, "snapshot -r tank/a@1");
     let history = place.ok("pool history -l tank");
-    assert!(history.contains("[uid 12345 on "), "{history}");
+    assert!(history.contains("[user 12345 on "), "{history}");
     may_not(&place, BOB, "create tank/a/y");
     let said = may_not(&place, ANN, "create tank/b/x");
     assert!(

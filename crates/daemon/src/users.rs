@@ -26,7 +26,7 @@ impl Peer {
         let (uid, gid) = (credentials.uid, credentials.gid.as_raw());
         let name = user_name(uid.as_raw());
         let mut groups = name.as_deref().map_or_else(Vec::new, groups_of);
-        let name = name.unwrap_or_else(|| format!("uid {}", uid.as_raw()));
+        let name = name.unwrap_or_else(|| uid.as_raw().to_string());
         groups.push(gid);
         Ok(Peer {
             uid: uid.as_raw(),

@@ -11,7 +11,7 @@ use crate::commit::Commit;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::lifecycle::{
-    MakeKeyring, NewDataset, Origin, check_props, free_name, insert, log, text_bytes,
+    MakeKeyring, NewDataset, Origin, check_props, free_name, insert, log, log_rekey, text_bytes,
 };
 use crate::open::SealInput;
 use crate::pool::Pool;
@@ -140,11 +140,7 @@ fn clone(
     );
     log(commit, state, origin, Some(line));
     if new.is_rekeyed {
-        let line = format!(
-            "encryption key create: rekey succeeded {name} (id {id}) from (id {})",
-            from.parent
-        );
-        log(commit, state, origin, Some(line));
+        log_rekey(commit, state, origin, id, Some(from.parent));
     }
     state.root.features_required |= FEATURE_CLONES;
     Ok(id)

@@ -133,6 +133,22 @@ pub(crate) fn log_internal(
     log(commit, state, origin, Some(line));
 }
 
+/// A line of the history: a dataset has a new generation of keys. One that was cloned with it has the
+/// others from another dataset.
+pub(crate) fn log_rekey(
+    commit: &Commit<'_>,
+    state: &mut State,
+    origin: &Origin,
+    dataset: u64,
+    from: Option<u64>,
+) {
+    let mut line = format!("encryption key create: rekey succeeded dataset = {dataset}");
+    if let Some(from) = from {
+        line += &format!(" from dataset = {from}");
+    }
+    log(commit, state, origin, Some(line));
+}
+
 fn create_one(
     commit: &Commit<'_>,
     state: &mut State,
@@ -319,8 +335,7 @@ impl Pool {
             }
             keyarea::discard(state, old);
             state.root.features_required |= FEATURE_ROTATED;
-            let rekeyed = "encryption key create: rekey succeeded";
-            log_internal(commit, state, origin, rekeyed, &entry);
+            log_rekey(commit, state, origin, entry.id, None);
             Ok(())
         })
     }

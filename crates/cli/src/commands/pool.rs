@@ -222,14 +222,27 @@ fn history(args: PoolHistory, session: &mut Session) -> Result {
     )))
 }
 
+/// As `zpool history` of Solaris writes it, new keys among it.
 fn history_line(row: &HistoryRow, long: bool) -> String {
+    const KEYS: &str = "encryption key create";
     let mut out = time::history(row.time);
+    let mut what = row.text.as_str();
     if row.internal {
-        let _ = write!(out, " [txg:{}]", row.txg);
+        let event = what
+            .strip_prefix(KEYS)
+            .and_then(|rest| rest.strip_prefix(": "));
+        let _ = match event {
+            Some(_) => write!(out, " [internal {KEYS} txg:{}]", row.txg),
+            None => write!(out, " [txg:{}]", row.txg),
+        };
+        what = event.unwrap_or(what);
     }
-    let _ = write!(out, " {}", text::in_a_cell(&row.text));
+    let _ = write!(out, " {}", text::in_a_cell(what));
     if long {
-        let _ = write!(out, " [{}]", text::in_a_cell(&row.who));
+        // What a pool or its daemon does by itself has no user.
+        let is_nobody = row.who == "pool" || row.who.starts_with("daemon on ");
+        let user = if is_nobody { "" } else { "user " };
+        let _ = write!(out, " [{user}{}]", text::in_a_cell(&row.who));
     }
     out + "\n"
 }
@@ -255,6 +268,28 @@ fn destroy(args: PoolDestroy, session: &mut Session) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the article on what is on disk shows it.
+    #[test]
+    fn new_keys_are_in_the_history() {
+        let row = |text: &str, who: &str| HistoryRow {
+            time: 1_290_146_305,
+            txg: 85,
+            internal: true,
+            who: who.into(),
+            text: text.into(),
+        };
+        let rekey = "encryption key create: rekey succeeded dataset = 33";
+        let line = history_line(&row(rekey, "root on borg-nas"), true);
+        let (_, line) = line.split_once(' ').unwrap();
+        assert_eq!(
+            line,
+            "[internal encryption key create txg:85] rekey succeeded dataset = 33 \
+             [user root on borg-nas]\n"
+        );
+        let line = history_line(&row("resilver", "pool"), true);
+        assert!(line.ends_with(" [txg:85] resilver [pool]\n"), "{line}");
+    }
 
     #[test]
     fn devices_may_be_named() {
