@@ -15,7 +15,7 @@ pub use report::{
     CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow, HistoryRow,
     HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow,
     PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, ScrubRow,
-    ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value,
+    ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
 };
 
 /// Every feature of pools that this program knows.
@@ -445,10 +445,34 @@ pub enum Command {
     },
     /// Allow something, or allow it no longer.
     ChangePermissions(PermissionChange),
+    /// Give a tenant a socket of its own that reaches one dataset and what is below it.
+    ZoneCreate(NewZone),
+    /// Take the socket away.
+    ZoneDestroy {
+        /// The zone.
+        name: String,
+    },
+    /// Which zones there are.
+    Zones,
     /// Whether the daemon runs, and with what.
     DaemonStatus,
     /// Unmount everything and end.
     DaemonStop,
+}
+
+/// A zone to make.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewZone {
+    /// Its name.
+    pub name: String,
+    /// The dataset that is its root.
+    pub dataset: String,
+    /// What the root is called in the zone; the last part of its name if absent.
+    pub alias: Option<String>,
+    /// Whether the tenant cannot change the root itself.
+    pub immutable: bool,
+    /// Who besides root may use it: a user, or after a colon a group.
+    pub owner: Option<String>,
 }
 
 /// What is to be allowed, to whom.
@@ -760,6 +784,8 @@ pub enum Reply {
     Inspection(Box<Inspection>),
     /// Who may do what.
     Permissions(Vec<PermissionRow>),
+    /// Zones.
+    Zones(Vec<ZoneRow>),
     /// The daemon.
     Daemon(DaemonReport),
 }

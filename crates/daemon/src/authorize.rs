@@ -13,6 +13,7 @@ use crate::properties;
 use crate::server::reach;
 use crate::state::Daemon;
 use crate::users::Peer;
+use crate::zones::View;
 
 /// Somebody, and what he may do.
 struct Check<'a> {
@@ -21,13 +22,22 @@ struct Check<'a> {
 }
 
 impl Daemon {
-    /// Refuses what somebody may not have done.
-    pub(crate) fn authorize(&self, peer: &Peer, command: &Command) -> Result<()> {
-        if peer.is_master {
-            return Ok(());
+    /// Refuses what somebody may not have done. What comes through a zone is decided there, whoever it
+    /// comes from, and becomes what it means to the daemon.
+    pub(crate) fn authorize(
+        &self,
+        peer: &Peer,
+        view: Option<&View>,
+        command: Command,
+    ) -> Result<Command> {
+        if let Some(view) = view {
+            return self.admit(view, command);
         }
-        let check = Check { daemon: self, peer };
-        check.datasets(command)
+        if !peer.is_master {
+            let check = Check { daemon: self, peer };
+            check.datasets(&command)?;
+        }
+        Ok(command)
     }
 }
 
@@ -359,7 +369,7 @@ fn below(imported: &Imported, entry: &Arc<Entry>, recursive: bool) -> Result<Vec
 }
 
 /// The dataset of a snapshot's name, or of what stands for several.
-fn dataset_of(name: &str) -> &str {
+pub(crate) fn dataset_of(name: &str) -> &str {
     name.split_once('@').map_or(name, |(dataset, _)| dataset)
 }
 

@@ -88,6 +88,7 @@ impl Daemon {
                 .map(|entry| Ok(imported.pool.name_of(entry.id)?))
                 .collect();
         }
+        self.keep_zone_roots(&imported, &doomed)?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
         let unmounted = self.unmount_all(&imported, &ids, force)?;
@@ -130,11 +131,9 @@ impl Daemon {
             return Ok(imported.pool.rename(from, to, &context.origin())?);
         }
         // Its name is in the table of mounts, and where it mounts may follow its name.
-        let ids: Vec<u64> = imported
-            .heads_below(&entry)?
-            .iter()
-            .map(|entry| entry.id)
-            .collect();
+        let moving = imported.heads_below(&entry)?;
+        self.keep_zone_roots(&imported, &moving)?;
+        let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
         let unmounted = self.unmount_all(&imported, &ids, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let renamed = imported.pool.rename(from, to, &context.origin());

@@ -12,7 +12,6 @@ use pool::Entry;
 use crate::api::{Failure, FailureKind, PermissionChange, PermissionRow, WhoKind};
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::listen::open_to_others;
 use crate::properties;
 use crate::server::Context;
 use crate::state::Daemon;
@@ -188,15 +187,8 @@ impl Daemon {
     }
 
     /// Whether anything is allowed to anybody who is not root, anywhere.
-    fn has_delegates(&self) -> bool {
+    pub(crate) fn has_delegates(&self) -> bool {
         self.any_grants(|grants| !grants.0.is_empty())
-    }
-
-    /// Opens the socket to those to whom something is allowed, if there are any.
-    pub(crate) fn open_to_delegates(&self) {
-        if let Err(error) = open_to_others(&self.socket, self.has_delegates()) {
-            tracing::warn!(%error, "who may connect could not be changed");
-        }
     }
 
     fn any_grants(&self, is_so: impl Fn(&Grants) -> bool) -> bool {

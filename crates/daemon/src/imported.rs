@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dataset::{Files, Mounted};
+use fuse::Place;
 use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::Pool;
@@ -88,14 +89,21 @@ pub(crate) struct MountState {
     pub(crate) mounted: Option<Arc<Mounted>>,
     /// What was asked of it.
     pub(crate) meter: Arc<FilesMeter>,
-    pub(crate) dir: PathBuf,
+    pub(crate) place: Place,
     pub(crate) read_only: bool,
-    /// Whether `dir` is where the property says, rather than where the command did.
+    /// Whether that is where the property says, rather than where the command did.
     pub(crate) by_property: bool,
     /// Whether it may be mounted over a directory that is not empty.
     pub(crate) overlay: bool,
     /// What the command that mounted it said of what it allows.
     pub(crate) allowed: Allowed,
+}
+
+impl MountState {
+    /// Where it is mounted.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.place.path()
+    }
 }
 
 /// Wakes the threads that look after pools.

@@ -9,6 +9,7 @@ mod authorize;
 mod candidates;
 pub mod client;
 mod clones;
+mod connections;
 mod datasets;
 mod delegation;
 mod devices;
@@ -43,5 +44,6 @@ mod tests;
 mod transfer;
 mod users;
 pub mod wire;
+mod zones;
 
 pub use run::{ServeOptions, serve};

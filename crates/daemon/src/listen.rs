@@ -18,20 +18,20 @@ pub(crate) struct Listening {
     pub(crate) listener: UnixListener,
     /// For metrics; `None` once someone took it.
     pub(crate) metrics: Option<UnixListener>,
-    sockets: [Bound; 2],
+    _sockets: [Bound; 2],
     /// Held until the process ends. The file stays: removing it would let two have it.
     _lock: File,
 }
 
-/// A socket that was made here.
-struct Bound {
+/// A socket that was made here, and goes with this, unless somebody else has put another in its place.
+pub(crate) struct Bound {
     path: PathBuf,
     /// Device and inode, to tell it from what somebody else may have put in its place.
     id: Option<(u64, u64)>,
 }
 
 impl Bound {
-    fn new(path: PathBuf) -> Bound {
+    pub(crate) fn new(path: PathBuf) -> Bound {
         let id = id_of(&path);
         Bound { path, id }
     }
@@ -42,12 +42,10 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-impl Drop for Listening {
+impl Drop for Bound {
     fn drop(&mut self) {
-        for socket in &self.sockets {
-            if socket.id == id_of(&socket.path) {
-                let _ = std::fs::remove_file(&socket.path);
-            }
+        if self.id == id_of(&self.path) {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -72,18 +70,17 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     Ok(Listening {
         listener: bind(socket)?,
         metrics: Some(bind(&metrics)?),
-        sockets: [socket.to_owned(), metrics].map(Bound::new),
+        _sockets: [socket.to_owned(), metrics].map(Bound::new),
         _lock: lock,
     })
 }
 
-/// Lets others than root connect, or no longer. Who they are is asked when they do. The usual directory is
-/// the daemon's own; another one is for whoever made it.
-pub(crate) fn open_to_others(socket: &Path, is_open: bool) -> std::io::Result<()> {
-    let (mode, dir_mode) = match is_open {
-        true => (0o666, 0o711),
-        false => (0o600, 0o700),
-    };
+/// Lets others than root connect, or no longer; `passes` also where only another socket in the directory is
+/// for them. Who they are is asked when they do. The usual directory is the daemon's own; another one is
+/// for whoever made it.
+pub(crate) fn open_to_others(socket: &Path, is_open: bool, passes: bool) -> std::io::Result<()> {
+    let mode = if is_open { 0o666 } else { 0o600 };
+    let dir_mode = if passes { 0o711 } else { 0o700 };
     std::fs::set_permissions(socket, Permissions::from_mode(mode))?;
     match socket.parent().filter(|dir| *dir == Path::new(RUN_DIR)) {
         Some(dir) => std::fs::set_permissions(dir, Permissions::from_mode(dir_mode)),
@@ -108,7 +105,7 @@ pub(crate) fn metrics_socket(socket: &Path) -> PathBuf {
 }
 
 /// Listens at a path that is ours.
-fn bind(socket: &Path) -> Result<UnixListener> {
+pub(crate) fn bind(socket: &Path) -> Result<UnixListener> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::other(format!("cannot {what} {}: {error}", socket.display()))
     };

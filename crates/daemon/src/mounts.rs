@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use dataset::{Files, Mounted};
+use fuse::Place;
 use pool::Entry;
 use vfs::Caller;
 
@@ -55,22 +56,22 @@ impl Daemon {
         Ok(files)
     }
 
-    /// Mounts a dataset or snapshot, and says where.
+    /// Mounts a dataset or snapshot.
     pub(crate) fn mount(
         self: &Arc<Self>,
         imported: &Arc<Imported>,
         entry: &Entry,
         how: &HowToMount,
-    ) -> Result<PathBuf> {
+    ) -> Result<()> {
         let name = imported.pool.name_of(entry.id)?;
         imported.clean_up(entry.id);
         if let Some(state) = imported.mounts.lock().get(&entry.id) {
             return Err(Failure::new(
                 FailureKind::Busy,
-                format!("'{name}' is mounted already, at {}", state.dir.display()),
+                format!("'{name}' is mounted already, at {}", state.dir().display()),
             ));
         }
-        let dir = self.mount_dir(imported, entry, how, &name)?;
+        let place = mount_place(imported, entry, how, &name)?;
         let files = self.open_files(imported, entry, how)?;
         let read_only = entry.is_snapshot() || how.read_only || imported.pool.is_read_only();
         let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
@@ -89,22 +90,22 @@ impl Daemon {
         };
         let meter = Arc::new(FilesMeter::default());
         let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
-        let mount = fuse::Mount::new(fs, &dir, &options)?;
+        let mount = fuse::Mount::at(fs, &place, &options)?;
         self.watch(imported, entry.id, &mount);
-        tracing::info!(dataset = name, dir = %dir.display(), "mounted");
+        tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
         let state = MountState {
             mount,
             files,
             mounted,
             meter,
-            dir: dir.clone(),
+            place,
             read_only,
             by_property: how.dir.is_none(),
             overlay: how.overlay,
             allowed: how.allowed,
         };
         imported.mounts.lock().insert(entry.id, state);
-        Ok(dir)
+        Ok(())
     }
 
     fn with_snapshots(
@@ -141,51 +142,6 @@ impl Daemon {
         Ok(Mounted::new(Arc::clone(files), open, snapdir == "visible"))
     }
 
-    /// Where to mount. Directories that are missing are made.
-    fn mount_dir(
-        &self,
-        imported: &Imported,
-        entry: &Entry,
-        how: &HowToMount,
-        name: &str,
-    ) -> Result<PathBuf> {
-        let dir = match &how.dir {
-            Some(dir) => dir.clone(),
-            None => match properties::mountpoint(&imported.pool, entry)? {
-                (Mountpoint::Path(path), _) => path,
-                _ => {
-                    return Err(Failure::usage(format!(
-                        "'{name}' has no mountpoint; say where: strongroom mount {name} DIRECTORY"
-                    )));
-                }
-            },
-        };
-        // A mount that a killed daemon left behind is cleared away by the mount itself.
-        let is_dead = matches!(std::fs::metadata(&dir), Err(error)
-            if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
-        if is_dead {
-            return Ok(dir);
-        }
-        let failed = |error| {
-            Failure::other(format!(
-                "cannot mount '{name}' at {}: {error}",
-                dir.display()
-            ))
-        };
-        std::fs::create_dir_all(&dir).map_err(failed)?;
-        let mut entries = std::fs::read_dir(&dir).map_err(failed)?;
-        if !how.overlay && entries.next().is_some() {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "cannot mount '{name}': {} is not empty; use -O to mount over it",
-                    dir.display()
-                ),
-            ));
-        }
-        Ok(dir)
-    }
-
     /// Cleans up when someone else unmounts.
     fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
         let weak = Arc::downgrade(imported);
@@ -209,13 +165,50 @@ impl Daemon {
     }
 }
 
+/// Where to mount. Directories that are missing are made.
+fn mount_place(imported: &Imported, entry: &Entry, how: &HowToMount, name: &str) -> Result<Place> {
+    let place = match &how.dir {
+        Some(dir) => Place::new(dir, ""),
+        None => match properties::mountpoint(&imported.pool, entry)? {
+            (Mountpoint::Path(place), _) => place,
+            _ => {
+                return Err(Failure::usage(format!(
+                    "'{name}' has no mountpoint; say where: strongroom mount {name} DIRECTORY"
+                )));
+            }
+        },
+    };
+    let dir = place.path();
+    // A mount that a killed daemon left behind is cleared away by the mount itself.
+    let is_dead = matches!(std::fs::metadata(&dir), Err(error)
+        if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+    if is_dead {
+        return Ok(place);
+    }
+    let failed = |error: std::io::Error| {
+        let dir = dir.display();
+        Failure::other(format!("cannot mount '{name}' at {dir}: {error}"))
+    };
+    place.make().map_err(failed)?;
+    if !how.overlay && !place.is_empty().map_err(failed)? {
+        return Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "cannot mount '{name}': {} is not empty; use -O to mount over it",
+                dir.display()
+            ),
+        ));
+    }
+    Ok(place)
+}
+
 /// Makes what was mounted durable, and lets it go.
 fn close(state: MountState) {
     let MountState {
         mount,
         files,
         mounted,
-        dir,
+        place,
         ..
     } = state;
     drop(mount);
@@ -226,7 +219,7 @@ fn close(state: MountState) {
     if let Err(error) = files.close() {
         tracing::error!(%error, dataset = files.name(), "closing a dataset failed; what was not synced is lost. 'strongroom pool status' says more");
     }
-    tracing::info!(dataset = files.name(), dir = %dir.display(), "unmounted");
+    tracing::info!(dataset = files.name(), dir = %place.path().display(), "unmounted");
 }
 
 impl Imported {
@@ -271,7 +264,7 @@ impl Imported {
             .map(|(id, state)| Unmounted {
                 imported: Arc::clone(self),
                 id,
-                dir: state.dir.clone(),
+                place: state.place.clone(),
                 by_property: state.by_property,
                 read_only: state.read_only,
                 overlay: state.overlay,
@@ -299,7 +292,7 @@ impl Imported {
         let mounts = self.mounts.lock();
         mounts
             .iter()
-            .find(|(_, state)| state.dir == dir)
+            .find(|(_, state)| state.dir() == dir)
             .map(|(id, _)| *id)
     }
 
@@ -311,7 +304,7 @@ impl Imported {
             .map(|(id, state)| {
                 Ok(MountRow {
                     name: self.pool.name_of(*id)?,
-                    dir: state.dir.display().to_string(),
+                    dir: state.dir().display().to_string(),
                     read_only: state.read_only || state.files.settings().read_only,
                 })
             })
@@ -365,7 +358,7 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
         .iter()
         .flat_map(|(imported, ids)| imported.mounted(ids))
         .collect();
-    mounted.sort_by(|a, b| a.dir.cmp(&b.dir));
+    mounted.sort_by_key(|was| was.place.path());
     mounted
 }
 
@@ -373,7 +366,7 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
 pub(crate) struct Unmounted {
     imported: Arc<Imported>,
     pub(crate) id: u64,
-    dir: PathBuf,
+    place: Place,
     by_property: bool,
     read_only: bool,
     overlay: bool,
@@ -389,7 +382,7 @@ impl Unmounted {
     /// Removes the directory, if it was the dataset's own and nothing is in it.
     pub(crate) fn remove_dir(&self) {
         if self.by_property {
-            let _ = std::fs::remove_dir(&self.dir);
+            let _ = self.place.remove();
         }
     }
 }
@@ -446,7 +439,7 @@ impl Daemon {
                 continue;
             };
             let how = HowToMount {
-                dir: (!was.by_property).then_some(was.dir),
+                dir: (!was.by_property).then(|| was.place.path()),
                 read_only: was.read_only,
                 overlay: was.overlay,
                 allowed: was.allowed,
@@ -475,7 +468,7 @@ impl Daemon {
                 continue;
             }
             match properties::mountpoint(&imported.pool, entry) {
-                Ok((Mountpoint::Path(path), _)) => wanted.push((path, entry)),
+                Ok((Mountpoint::Path(place), _)) => wanted.push((place.path(), entry)),
                 Ok(_) => {}
                 Err(failure) => failures.push(failure),
             }

@@ -1,9 +1,10 @@
 //! Properties of datasets: which there are, what they may be, and what a dataset follows.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cipher::Suite;
 use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
+use fuse::Place;
 use pool::{Entry, Pool};
 
 use crate::api::{Failure, FailureKind, Source};
@@ -346,14 +347,15 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
 /// Where a dataset mounts by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mountpoint {
-    Path(PathBuf),
+    Path(Place),
     /// Only where someone says.
     Legacy,
     None,
 }
 
 /// Where a dataset mounts by itself, and where that comes from. A path that is inherited gains the
-/// names below the dataset that sets it. Where nobody sets one, root's pools mount at `/name`;
+/// names below the dataset that sets it, which are directories in datasets, where others may make links.
+/// Where nobody sets one, root's pools mount at `/name`;
 /// an ordinary user's do not mount by themselves.
 pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Source)> {
     if entry.is_snapshot() {
@@ -362,7 +364,8 @@ pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Sour
     let name = pool.name_of(entry.id)?;
     let Some((value, at)) = pool.property(entry.id, "mountpoint")? else {
         let default = if rustix::process::geteuid().is_root() {
-            Mountpoint::Path(Path::new("/").join(&name))
+            let (top, below) = name.split_once('/').unwrap_or((&name, ""));
+            Mountpoint::Path(Place::new(Path::new("/").join(top), below))
         } else {
             Mountpoint::None
         };
@@ -379,12 +382,7 @@ pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Sour
         "legacy" => Mountpoint::Legacy,
         path => {
             let below = name[setter.len()..].trim_start_matches('/');
-            let path = Path::new(path);
-            Mountpoint::Path(if below.is_empty() {
-                path.into()
-            } else {
-                path.join(below)
-            })
+            Mountpoint::Path(Place::new(path, below))
         }
     };
     Ok((mountpoint, source))

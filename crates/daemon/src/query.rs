@@ -260,13 +260,13 @@ fn mountpoint(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
         && !state.by_property
     {
         return Ok((
-            Value::Text(state.dir.display().to_string()),
+            Value::Text(state.dir().display().to_string()),
             Source::Temporary,
         ));
     }
     let (value, source) = properties::mountpoint(&imported.pool, &listed.entry)?;
     let text = match value {
-        Mountpoint::Path(path) => path.display().to_string(),
+        Mountpoint::Path(place) => place.path().display().to_string(),
         Mountpoint::Legacy => "legacy".into(),
         Mountpoint::None => "none".into(),
     };

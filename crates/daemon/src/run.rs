@@ -49,8 +49,10 @@ pub fn serve(options: ServeOptions) -> Result<()> {
     let started = result?;
     started.daemon.import_remembered();
     import_named(&started.daemon, &options.import);
+    started.daemon.attend_zones();
     notify::tell(notify::READY);
     accept(&started);
+    started.daemon.stop_zones();
     Ok(())
 }
 
@@ -85,6 +87,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
     let stops = Stops::new()?;
     stop_on_signals(&stops)?;
     let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes);
+    daemon.open_zones();
     if let Some(listener) = listening.metrics.take() {
         metrics::serve(&daemon, listener)?;
     }
@@ -154,29 +157,23 @@ fn accept(started: &Started) {
         };
         let daemon = Arc::clone(&started.daemon);
         let stops = started.stops.clone();
-        let serve = move || {
-            if daemon.serve_one(stream) == Served::Stop {
+        Daemon::serve_on_thread(move || {
+            if daemon.serve_one(stream, None) == Served::Stop {
                 stops.tell(STOPPED);
             }
-        };
-        if let Err(error) = std::thread::Builder::new()
-            .name("command".into())
-            .spawn(serve)
-        {
-            tracing::error!(%error, "a command could not be served");
-        }
+        });
     }
 }
 
 /// Tells the thread that listens to end.
 #[derive(Clone)]
-struct Stops(Arc<(UnixStream, UnixStream)>);
+pub(crate) struct Stops(Arc<(UnixStream, UnixStream)>);
 
-const STOPPED: u8 = 0;
+pub(crate) const STOPPED: u8 = 0;
 const SIGNALLED: u8 = 1;
 
 /// What the thread that listens is to do.
-enum Next {
+pub(crate) enum Next {
     Connection,
     /// Unmount everything and end.
     Signal,
@@ -185,19 +182,19 @@ enum Next {
 }
 
 impl Stops {
-    fn new() -> Result<Stops> {
+    pub(crate) fn new() -> Result<Stops> {
         let pair = UnixStream::pair()
             .map_err(|error| Failure::other(format!("the daemon cannot wait: {error}")))?;
         Ok(Stops(Arc::new(pair)))
     }
 
-    fn tell(&self, why: u8) {
+    pub(crate) fn tell(&self, why: u8) {
         // It fails only if nobody waits any more.
         let _ = (&self.0.0).write_all(&[why]);
     }
 
     /// Waits for a connection, or for being told to end.
-    fn wait(&self, listener: &UnixListener) -> Next {
+    pub(crate) fn wait(&self, listener: &UnixListener) -> Next {
         use rustix::event::{PollFd, PollFlags, poll};
         let told = &self.0.1;
         loop {

@@ -21,6 +21,7 @@ use crate::query::Get;
 use crate::state::Daemon;
 use crate::users::{Peer, host_name};
 use crate::wire;
+use crate::zones::{View, Zone};
 
 /// Who may have some things done says within this time what he wants,
 const DELEGATE_TIME: Duration = Duration::from_secs(10);
@@ -75,27 +76,54 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Asks over the connection.
-struct Remote<'a>(&'a mut UnixStream);
+/// Asks over the connection, in a zone as its tenant calls things.
+struct Remote<'a> {
+    stream: &'a mut UnixStream,
+    view: Option<&'a View>,
+}
 
 impl Asker for Remote<'_> {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
         let lost =
             |error| Failure::new(FailureKind::NoKey, format!("the caller went away: {error}"));
-        wire::send(self.0, &Answer::Ask(ask)).map_err(lost)?;
-        wire::receive_secret(self.0).map_err(lost)
+        let ask = match self.view {
+            Some(view) => view.ask(ask),
+            None => ask,
+        };
+        wire::send(self.stream, &Answer::Ask(ask)).map_err(lost)?;
+        wire::receive_secret(self.stream).map_err(lost)
     }
 
     fn notice(&mut self, text: String) {
+        let text = match self.view {
+            Some(view) => view.text(&text),
+            None => text,
+        };
         // Whoever went away does not want to know.
-        let _ = wire::send(self.0, &Answer::Notice(text));
+        let _ = wire::send(self.stream, &Answer::Notice(text));
     }
 }
 
 impl Daemon {
-    /// Serves one connection.
-    pub(crate) fn serve_one(self: &Arc<Self>, mut stream: UnixStream) -> Served {
-        let answer = match self.handle(&mut stream) {
+    /// Has a thread of its own serve a connection.
+    pub(crate) fn serve_on_thread(serve: impl FnOnce() + Send + 'static) {
+        let thread = std::thread::Builder::new().name("command".into());
+        if let Err(error) = thread.spawn(serve) {
+            tracing::error!(%error, "a command could not be served");
+        }
+    }
+
+    /// Serves one connection, which came in where the daemon listens or through a zone.
+    pub(crate) fn serve_one(
+        self: &Arc<Self>,
+        mut stream: UnixStream,
+        zone: Option<&Zone>,
+    ) -> Served {
+        let outcome = match zone {
+            Some(zone) => self.handle_in_zone(&mut stream, zone),
+            None => self.handle(&mut stream),
+        };
+        let answer = match outcome {
             Ok(Outcome::Reply(reply)) => Answer::Done(reply),
             Ok(Outcome::Stop) => {
                 let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
@@ -114,12 +142,34 @@ impl Daemon {
 
     fn handle(self: &Arc<Self>, stream: &mut UnixStream) -> Result<Outcome> {
         let peer = Peer::of(stream)?;
-        let bad = |error| Failure::other(format!("the request cannot be understood: {error}"));
-        let request: Request = match peer.is_master {
-            true => wire::receive(stream),
-            false => self.receive_from_delegate(&peer, stream)?,
-        }
-        .map_err(bad)?;
+        let request = match peer.is_master {
+            true => understood(wire::receive(stream))?,
+            false => {
+                self.check_known(&peer)?;
+                receive_briefly(stream)?
+            }
+        };
+        self.carry_out(request, peer, None, stream)
+    }
+
+    /// Does what a tenant asks for, and tells him what came of it as he calls things.
+    fn handle_in_zone(self: &Arc<Self>, stream: &mut UnixStream, zone: &Zone) -> Result<Outcome> {
+        let mut peer = Peer::of(stream)?;
+        zone.check(&peer)?;
+        let _running = zone.callers.begin(stream)?;
+        let request = receive_briefly(stream)?;
+        peer.who = format!("{}:{}", peer.who, zone.name);
+        let view = self.view(zone)?;
+        self.carry_out(request, peer, Some(&view), stream)
+    }
+
+    fn carry_out(
+        self: &Arc<Self>,
+        request: Request,
+        peer: Peer,
+        view: Option<&View>,
+        stream: &mut UnixStream,
+    ) -> Result<Outcome> {
         if request.version != API_VERSION {
             return Err(Failure::other(format!(
                 "the daemon speaks version {API_VERSION} and this command version {}; \
@@ -128,47 +178,41 @@ impl Daemon {
             )));
         }
         tracing::info!(who = peer.who, command = request.typed, "command");
-        self.authorize(&peer, &request.command)?;
+        let command = self.authorize(&peer, view, request.command)?;
         let lost = |error| Failure::other(format!("the caller went away: {error}"));
         let data = stream.try_clone().map_err(lost)?;
-        let mut remote = Remote(stream);
+        let mut remote = Remote { stream, view };
         let mut context = Context {
             peer,
             typed: request.typed,
             asker: &mut remote,
         };
-        if let Command::DaemonStop = request.command {
+        if let Command::DaemonStop = command {
             self.shut_down()?;
             return Ok(Outcome::Stop);
         }
-        match self.run_transfer(request.command, data, &mut context) {
-            Ok(done) => done.map(Outcome::Reply),
-            Err(other) => self.run(other, &mut context).map(Outcome::Reply),
-        }
+        let result = match self.run_transfer(command, data, &mut context) {
+            Ok(done) => done,
+            Err(other) => self.run(other, &mut context),
+        };
+        let seen = match (view, result) {
+            (None, result) => result,
+            (Some(view), Ok(reply)) => view.reply(reply),
+            (Some(view), Err(failure)) => Err(view.failure(failure)),
+        };
+        seen.map(Outcome::Reply)
     }
 
-    /// Receives what somebody wants done who may have some things done, or nothing. He gets little time and
-    /// memory for it.
-    fn receive_from_delegate(
-        &self,
-        peer: &Peer,
-        stream: &mut UnixStream,
-    ) -> Result<std::io::Result<Request>> {
-        if !self.knows(peer) {
-            return Err(Failure::new(
-                FailureKind::Permission,
-                "only root, the user who runs the daemon, and those to whom something is allowed \
-                 ('strongroom allow') may use it",
-            ));
+    /// Refuses somebody to whom nothing is allowed anywhere, before he is heard.
+    fn check_known(&self, peer: &Peer) -> Result<()> {
+        if self.knows(peer) {
+            return Ok(());
         }
-        let unheard = |error| Failure::other(format!("the caller cannot be heard: {error}"));
-        stream
-            .set_read_timeout(Some(DELEGATE_TIME))
-            .map_err(unheard)?;
-        let request = wire::receive_up_to(stream, DELEGATE_REQUEST_MAX);
-        // He may be asked for a passphrase, and think.
-        stream.set_read_timeout(None).map_err(unheard)?;
-        Ok(request)
+        Err(Failure::new(
+            FailureKind::Permission,
+            "only root, the user who runs the daemon, and those to whom something is allowed \
+             ('strongroom allow') may use it",
+        ))
     }
 
     fn run(self: &Arc<Self>, command: Command, context: &mut Context<'_>) -> Result<Reply> {
@@ -377,6 +421,9 @@ impl Daemon {
             Command::ChangePermissions(change) => {
                 self.change_permissions(&change, context).map(done)
             }
+            Command::ZoneCreate(new) => self.create_zone(&new, context).map(done),
+            Command::ZoneDestroy { name } => self.destroy_zone(&name, context).map(done),
+            Command::Zones => Ok(Reply::Zones(self.zone_rows())),
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => self.run_keys(other, context),
         }
@@ -421,7 +468,7 @@ impl Daemon {
         }
         let _admin = imported.lock()?;
         let entry = imported.again(&entry, name)?;
-        self.mount(&imported, &entry, how).map(|_| ())
+        self.mount(&imported, &entry, how)
     }
 
     fn mount_all(self: &Arc<Self>, load_keys: bool, context: &mut Context<'_>) -> Result<()> {
@@ -455,6 +502,23 @@ impl Daemon {
                 .collect(),
         }
     }
+}
+
+/// Receives what somebody wants done who may have some things done, or nothing. He gets little time and
+/// memory for it.
+fn receive_briefly(stream: &mut UnixStream) -> Result<Request> {
+    let unheard = |error| Failure::other(format!("the caller cannot be heard: {error}"));
+    stream
+        .set_read_timeout(Some(DELEGATE_TIME))
+        .map_err(unheard)?;
+    let request = understood(wire::receive_up_to(stream, DELEGATE_REQUEST_MAX))?;
+    // He may be asked for a passphrase, and think.
+    stream.set_read_timeout(None).map_err(unheard)?;
+    Ok(request)
+}
+
+fn understood(request: std::io::Result<Request>) -> Result<Request> {
+    request.map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))
 }
 
 /// What is destroyed besides what is named.

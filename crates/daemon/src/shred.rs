@@ -56,6 +56,7 @@ impl Daemon {
         if dry_run {
             return Ok(report);
         }
+        self.keep_zone_roots(&imported, &doomed)?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
         let unmounted = self.unmount_all(&imported, &ids, force)?;

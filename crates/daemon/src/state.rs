@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use vfs::Time;
 
 use crate::api::{Failure, FailureKind};
+use crate::connections::Connections;
 use crate::failure::Result;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
-use crate::transfer::Transfers;
+use crate::zones::Zones;
 
 /// The daemon.
 pub(crate) struct Daemon {
@@ -26,7 +27,9 @@ pub(crate) struct Daemon {
     pub(crate) socket: PathBuf,
     state_dir: PathBuf,
     pools: Mutex<Pools>,
-    pub(crate) transfers: Transfers,
+    /// Those that send or receive.
+    pub(crate) transfers: Connections,
+    pub(crate) zones: Zones,
 }
 
 /// The pools that this daemon has, and those it is to have at its next start.
@@ -126,7 +129,8 @@ impl Daemon {
             socket: socket.to_owned(),
             state_dir: state_dir.to_owned(),
             pools: Mutex::default(),
-            transfers: Transfers::default(),
+            transfers: Connections::new(usize::MAX),
+            zones: Zones::default(),
         })
     }
 
@@ -202,7 +206,12 @@ impl Daemon {
     }
 
     fn memory(&self) -> PathBuf {
-        self.state_dir.join("pools.json")
+        self.state_file("pools.json")
+    }
+
+    /// The path of something that is remembered.
+    pub(crate) fn state_file(&self, name: &str) -> PathBuf {
+        self.state_dir.join(name)
     }
 
     /// Reads which pools there were when the daemon last ran. They stay remembered until they are
@@ -246,14 +255,20 @@ impl Daemon {
 
     fn write_memory(&self, remembered: &Remembered) -> std::io::Result<()> {
         std::fs::create_dir_all(&self.state_dir)?;
-        let new = self.state_dir.join("pools.json.new");
-        let text = serde_json::to_string_pretty(remembered)?;
-        let mut file = std::fs::File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        // Or after a power cut the new name may be that of an empty file.
-        file.sync_all()?;
-        std::fs::rename(new, self.memory())
+        write_json(&self.memory(), remembered)
     }
+}
+
+/// Writes a file for the next start, which holds the old state or the new one.
+pub(crate) fn write_json(path: &Path, what: &impl Serialize) -> std::io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let text = serde_json::to_string_pretty(what)?;
+    let mut file = std::fs::File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    // Or after a power cut the new name may be that of an empty file.
+    file.sync_all()?;
+    std::fs::rename(new, path)
 }
 
 pub(crate) fn already_imported(name: &str) -> Failure {

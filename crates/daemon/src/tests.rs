@@ -21,17 +21,17 @@ use crate::state::Daemon;
 const CACHE: u64 = 16 << 20;
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-fn daemon(dir: &Path) -> Arc<Daemon> {
+pub(crate) fn daemon(dir: &Path) -> Arc<Daemon> {
     Daemon::new(&dir.join("socket"), &dir.join("state"), CACHE)
 }
 
 /// Does something as a command that asks nobody.
-fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+pub(crate) fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let mut nobody = Unattended::default();
     work(&mut Context::internal("test", &mut nobody))
 }
 
-fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
+pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
     let new = NewPool {
         name: name.into(),
         devices: PoolDevices {
@@ -51,7 +51,7 @@ fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
     daemon.pool(name).unwrap()
 }
 
-fn encrypted(keysource: &str) -> Props {
+pub(crate) fn encrypted(keysource: &str) -> Props {
     vec![
         ("encryption".into(), "on".into()),
         ("keysource".into(), keysource.into()),
@@ -66,14 +66,14 @@ fn change_to(keysource: &str) -> KeyChange<'_> {
 }
 
 /// The keysource of a new key file.
-fn key_file(dir: &Path, name: &str) -> String {
+pub(crate) fn key_file(dir: &Path, name: &str) -> String {
     let path = dir.join(name);
     let key = keys::keygen(keys::Format::Raw, &cipher::SystemRandom).unwrap();
     keys::write_key_file(&path, &key).unwrap();
     format!("raw,file://{}", path.display())
 }
 
-fn create(daemon: &Arc<Daemon>, name: &str, props: &Props) {
+pub(crate) fn create(daemon: &Arc<Daemon>, name: &str, props: &Props) {
     command(|context| daemon.create(name, props, false, true, context)).unwrap();
 }
 

@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cipher::Suite;
 use keys::{Generation, KeySource, Keyring, Wrapping, WrappingKey};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use pool::{Begin, Entry, Position, ReceiveInto, Reception, ResumeToken, SendOf};
 
 use crate::api::{Answer, Command, Failure, FailureKind, Props, Reply, SendWhat};
@@ -23,57 +22,6 @@ use crate::properties::{self, Settable};
 use crate::server::Context;
 use crate::state::Daemon;
 use crate::wire::{self, DataReader, DataWriter};
-
-/// Who breaks transfers off waits so long for them to end.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The transfers under way.
-#[derive(Default)]
-pub(crate) struct Transfers {
-    running: Mutex<Running>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Running {
-    next: u64,
-    streams: BTreeMap<u64, UnixStream>,
-}
-
-/// Counts as a transfer while it exists.
-struct Transfer<'a> {
-    all: &'a Transfers,
-    number: u64,
-}
-
-impl Transfers {
-    fn begin(&self, stream: &UnixStream) -> Result<Transfer<'_>> {
-        let lost = |error| Failure::other(format!("the caller went away: {error}"));
-        let stream = stream.try_clone().map_err(lost)?;
-        let mut running = self.running.lock();
-        running.next += 1;
-        let number = running.next;
-        running.streams.insert(number, stream);
-        Ok(Transfer { all: self, number })
-    }
-
-    /// Ends all transfers, as if those who asked for them had gone away.
-    pub(crate) fn break_off(&self) {
-        let mut running = self.running.lock();
-        for stream in running.streams.values() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-        let some = |running: &mut Running| !running.streams.is_empty();
-        self.changed.wait_while_for(&mut running, some, PATIENCE);
-    }
-}
-
-impl Drop for Transfer<'_> {
-    fn drop(&mut self) {
-        self.all.running.lock().streams.remove(&self.number);
-        self.all.changed.notify_all();
-    }
-}
 
 impl Daemon {
     /// Carries out a command that sends or receives data; gives back any other.
@@ -124,7 +72,7 @@ impl Daemon {
     }
 
     /// What is to be sent, one stream behind the other.
-    fn pieces(&self, what: &SendWhat) -> Result<(Arc<Imported>, Vec<Piece>)> {
+    pub(crate) fn pieces(&self, what: &SendWhat) -> Result<(Arc<Imported>, Vec<Piece>)> {
         let (name, from, all) = match what {
             SendWhat::Snapshot { name, from, all } => (name, from, *all),
             SendWhat::Rest { token } => return self.rest(token),
@@ -250,9 +198,11 @@ impl Daemon {
 }
 
 /// One stream.
-struct Piece {
-    to: u64,
-    from: Option<u64>,
+pub(crate) struct Piece {
+    /// The snapshot that it brings.
+    pub(crate) to: u64,
+    /// The one that it goes on from.
+    pub(crate) from: Option<u64>,
     start: Position,
 }
 

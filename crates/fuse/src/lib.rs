@@ -7,7 +7,7 @@
 //!
 //! Layers, from the kernel up: `abi` (structures), `buffer`, `request` and `reply` (one message),
 //! `handshake` (what is agreed), `serve` with `convert` and `directory` (one request, one call),
-//! `session` (threads), `mount` with `helper`, `tune` and `elsewhere` (the mount itself).
+//! `session` (threads), `mount` with `place`, `helper`, `tune` and `elsewhere` (the mount itself).
 
 mod abi;
 mod buffer;
@@ -23,6 +23,7 @@ mod handshake;
 mod helper;
 mod mount;
 mod options;
+mod place;
 mod reply;
 mod request;
 mod seek;
@@ -34,4 +35,5 @@ pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;
 pub use options::Options;
+pub use place::Place;
 pub use session::End;

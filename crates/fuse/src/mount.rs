@@ -25,6 +25,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::handshake::{self, MAX_WRITE};
 use crate::options::Options;
+use crate::place::{Place, in_proc};
 use crate::session::{End, Session};
 use crate::{elsewhere, helper, tune};
 
@@ -85,8 +86,30 @@ impl Mount {
         options: &Options,
     ) -> Result<Mount, Error> {
         let path = prepare(mountpoint)?;
-        let (device, how) = mount(&path, options)?;
-        let session = begin(device, fs, options).inspect_err(|_| {
+        Mount::begin(fs, &path, path.clone(), options)
+    }
+
+    /// The same at a place, of whose names below its base none may be a symbolic link.
+    ///
+    /// Where the helper mounts, somebody who exchanges a directory for a link in that moment is not noticed:
+    /// it mounts with the rights of the user who runs this program.
+    pub fn at(fs: Arc<dyn FileSystem>, place: &Place, options: &Options) -> Result<Mount, Error> {
+        clear_dead(&place.path())?;
+        let cannot = |error| cannot_use(&place.path(), &error);
+        let dir = place.open().map_err(cannot)?;
+        let path = place.absolute().map_err(cannot)?;
+        Mount::begin(fs, &in_proc(&dir), path, options)
+    }
+
+    /// Mounts at a directory that is also, or is going to be, at `path`.
+    fn begin(
+        fs: Arc<dyn FileSystem>,
+        dir: &Path,
+        path: PathBuf,
+        options: &Options,
+    ) -> Result<Mount, Error> {
+        let (device, how) = mount(dir, &path, options)?;
+        let session = serve(device, fs, options).inspect_err(|_| {
             if let Err(error) = detach(&path, how) {
                 tracing::warn!(%error, path = %path.display(), "left mounted after a failed start; umount -l takes it away");
             }
@@ -256,19 +279,23 @@ impl Drop for Mount {
 /// Makes sure that there is a directory to mount at, and returns its absolute path.
 fn prepare(mountpoint: &Path) -> Result<PathBuf, Error> {
     clear_dead(mountpoint)?;
-    let cannot = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => Error::NoMountpoint(mountpoint.to_owned()),
-        ErrorKind::NotADirectory => Error::NotDirectory(mountpoint.to_owned()),
-        _ => Error::Mountpoint {
-            path: mountpoint.to_owned(),
-            cause: Errno::from_io_error(&error).unwrap_or(Errno::IO),
-        },
-    };
+    let cannot = |error| cannot_use(mountpoint, &error);
     // The kernel's message for this one would be confusing.
     let path = fs::canonicalize(mountpoint).map_err(cannot)?;
     match fs::metadata(&path).map_err(cannot)?.is_dir() {
         true => Ok(path),
         false => Err(Error::NotDirectory(path)),
+    }
+}
+
+fn cannot_use(mountpoint: &Path, error: &std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::NoMountpoint(mountpoint.to_owned()),
+        ErrorKind::NotADirectory => Error::NotDirectory(mountpoint.to_owned()),
+        _ => Error::Mountpoint {
+            path: mountpoint.to_owned(),
+            cause: Errno::from_io_error(error).unwrap_or(Errno::IO),
+        },
     }
 }
 
@@ -295,10 +322,10 @@ fn clear_dead(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn mount(path: &Path, options: &Options) -> Result<(OwnedFd, How), Error> {
+fn mount(dir: &Path, path: &Path, options: &Options) -> Result<(OwnedFd, How), Error> {
     if rustix::process::geteuid().is_root() {
         let device = open_device()?;
-        match mount_ourselves(path, &device, options) {
+        match mount_ourselves(dir, &device, options) {
             Ok(()) => return Ok((device, How::Ourselves)),
             // Root of a container, perhaps; the helper may do better.
             Err(Errno::PERM) => {}
@@ -319,7 +346,7 @@ fn open_device() -> Result<OwnedFd, Error> {
     })
 }
 
-fn mount_ourselves(path: &Path, device: &OwnedFd, options: &Options) -> Result<(), Errno> {
+fn mount_ourselves(dir: &Path, device: &OwnedFd, options: &Options) -> Result<(), Errno> {
     let mut data = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions,max_read={MAX_WRITE}",
         device.as_raw_fd(),
@@ -332,7 +359,7 @@ fn mount_ourselves(path: &Path, device: &OwnedFd, options: &Options) -> Result<(
     let flags = flags(options);
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
     let kind = format!("fuse.{}", options.subtype);
-    rustix::mount::mount(options.fs_name.as_str(), path, kind, flags, data.as_c_str())
+    rustix::mount::mount(options.fs_name.as_str(), dir, kind, flags, data.as_c_str())
 }
 
 fn flags(options: &Options) -> MountFlags {
@@ -344,7 +371,7 @@ fn flags(options: &Options) -> MountFlags {
     flags
 }
 
-fn begin(
+fn serve(
     device: OwnedFd,
     fs: Arc<dyn FileSystem>,
     options: &Options,

@@ -15,6 +15,7 @@ mod pool;
 mod service;
 mod transfer;
 mod values;
+mod zone;
 
 use std::path::PathBuf;
 
@@ -39,6 +40,7 @@ pub(crate) use service::{
 };
 pub(crate) use transfer::{Receive, Send};
 pub(crate) use values::property;
+pub(crate) use zone::{Zone, ZoneCreate, ZoneList};
 
 /// Encrypted storage in user space: pools, datasets, keys
 ///
@@ -104,6 +106,8 @@ pub(crate) enum Command {
     Keygen(Keygen),
     Allow(Allow),
     Unallow(Unallow),
+    #[command(subcommand)]
+    Zone(Zone),
     Inspect(Inspect),
     Anchor(Anchor),
     Daemon(Daemon),

@@ -24,6 +24,7 @@ mod shred;
 mod status;
 mod transfer;
 mod upgrade;
+mod zone;
 
 use daemon::api::{Failure, Reply};
 
@@ -91,6 +92,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Keygen(args) => key::keygen(&args),
         Command::Allow(args) => delegation::allow(args, session),
         Command::Unallow(args) => delegation::unallow(args, session),
+        Command::Zone(args) => zone::run(args, session),
         Command::Inspect(args) => inspect::run(args, session),
         Command::Anchor(args) => anchor::run(args, session),
         Command::Daemon(args) => service::run(args, session),

@@ -511,3 +511,20 @@ pub struct PermissionRow {
     /// What.
     pub permissions: Vec<String>,
 }
+
+/// A zone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ZoneRow {
+    /// Its name.
+    pub name: String,
+    /// The dataset that is its root, as it is called now; absent if its pool is not imported.
+    pub dataset: Option<String>,
+    /// What that is called in the zone.
+    pub alias: String,
+    /// Whether the tenant cannot change the root itself.
+    pub immutable: bool,
+    /// Who besides root may use it: a user, or after a colon a group.
+    pub owner: Option<String>,
+    /// Where it listens.
+    pub socket: String,
+}

@@ -1,0 +1,49 @@
+//! Zones.
+
+use daemon::api::{Command, NewZone, ZoneRow};
+
+use super::{Outcome, Result, call_quiet};
+use crate::args::{Zone, ZoneCreate, ZoneList};
+use crate::session::{Session, answer};
+use crate::show::json;
+use crate::show::table::{self, Column};
+
+pub(super) fn run(args: Zone, session: &mut Session) -> Result {
+    match args {
+        Zone::Create(args) => create(args, session),
+        Zone::Destroy { name } => call_quiet(session, Command::ZoneDestroy { name }),
+        Zone::List(args) => list(&args, session),
+    }
+}
+
+fn create(args: ZoneCreate, session: &mut Session) -> Result {
+    let new = NewZone {
+        name: args.name,
+        dataset: args.dataset,
+        alias: args.alias,
+        immutable: args.immutable,
+        owner: args.owner,
+    };
+    call_quiet(session, Command::ZoneCreate(new))
+}
+
+fn list(args: &ZoneList, session: &mut Session) -> Result {
+    let rows = answer!(session.call(Command::Zones)?, Zones)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let heads = ["NAME", "DATASET", "ALIAS", "IMMUTABLE", "OWNER", "SOCKET"].map(Column::left);
+    let absent = || "-".to_owned();
+    let cells = |row: ZoneRow| {
+        vec![
+            row.name,
+            row.dataset.unwrap_or_else(absent),
+            row.alias,
+            if row.immutable { "yes" } else { "no" }.into(),
+            row.owner.unwrap_or_else(absent),
+            row.socket,
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}

@@ -1,0 +1,264 @@
+//! Zones: tenants at sockets of their own.
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
+use common::*;
+
+const ANN: u32 = 12345;
+const BOB: u32 = 12346;
+const STAFF: u32 = 54321;
+
+/// A daemon in a place that others can reach; `None` for who is not root.
+fn shared_place() -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be several users");
+        return None;
+    }
+    let place = Place::new();
+    fs::set_permissions(place.root(), Permissions::from_mode(0o711)).unwrap();
+    Some(place)
+}
+
+/// Runs a command at the socket of a zone, as somebody; returns how it ended, what it printed and what it
+/// said.
+fn run_as(place: &Place, (uid, gid): (u32, u32), zone: &str, line: &str) -> Done {
+    let mut command = place.command();
+    command
+        .env("STRONGROOM_SOCKET", place.path("zones").join(zone))
+        .args(words(line))
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if uid != 0 {
+        command.uid(uid).gid(gid);
+    }
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(b"correct horse\n");
+    let output = child.wait_with_output().unwrap();
+    Done {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8_lossy(&output.stdout).into(),
+        err: String::from_utf8_lossy(&output.stderr).into(),
+    }
+}
+
+fn may(place: &Place, uid: u32, line: &str) -> String {
+    let done = run_as(place, (uid, uid), "z", line);
+    assert_eq!(done.code, 0, "{line}: {done:?}\n{}", place.log());
+    done.out
+}
+
+fn may_not(place: &Place, uid: u32, line: &str) -> String {
+    let done = run_as(place, (uid, uid), "z", line);
+    assert_eq!(done.code, PERMISSION, "{line}: {done:?}");
+    done.err
+}
+
+#[test]
+fn a_tenant_has_a_part_of_the_pool() {
+    let Some(mut place) = shared_place() else {
+        return;
+    };
+    place.pool("eizoss");
+    let key = place.arg("p");
+    fs::write(&key, "zfscrypto").unwrap();
+    place.ok(&format!(
+        "create -o encryption=on -o keysource=passphrase,file://{key} eizoss/zones"
+    ));
+    place.ok("create eizoss/zones/z");
+    place.ok("create eizoss/other");
+    place.ok("zone create z --dataset eizoss/zones/z --alias rpool --owner 12345");
+    let rows = place.ok("zone list -H");
+    let socket = place.path("zones/z");
+    let row = [
+        "z",
+        "eizoss/zones/z",
+        "rpool",
+        "no",
+        "12345",
+        socket.to_str().unwrap(),
+    ];
+    assert_eq!(rows, row.join("\t") + "\n");
+    assert!(
+        place
+            .ok("--json zone list")
+            .contains("\"alias\": \"rpool\"")
+    );
+
+    may(&place, ANN, "create rpool/export");
+    may(
+        &place,
+        ANN,
+        "create -o encryption=on -o keysource=passphrase,prompt rpool/export/bob",
+    );
+    // As the article shows it, but for the name of the suite.
+    let shown = may(
+        &place,
+        ANN,
+        "get -H encryption,keysource rpool rpool/export/bob",
+    );
+    let source = format!("passphrase,file://{key}");
+    let expected = [
+        [
+            "rpool",
+            "encryption",
+            "xaes-256-gcm",
+            "inherited from $globalzone",
+        ],
+        ["rpool", "keysource", &source, "inherited from $globalzone"],
+        ["rpool/export/bob", "encryption", "xaes-256-gcm", "local"],
+        [
+            "rpool/export/bob",
+            "keysource",
+            "passphrase,prompt",
+            "local",
+        ],
+    ];
+    let expected = expected.map(|row| row.join("\t") + "\n").concat();
+    assert_eq!(shown, expected);
+    let listed = may(&place, ANN, "list -H -o name");
+    assert_eq!(listed, "rpool\nrpool/export\nrpool/export/bob\n");
+    let history = place.ok("pool history -l eizoss");
+    assert!(
+        history.contains("strongroom create rpool/export [user 12345 on "),
+        "{history}"
+    );
+    assert!(history.contains(":z]"), "{history}");
+
+    // Nobody else, and through it not even root reaches more.
+    may_not(&place, BOB, "list");
+    may_not(&place, 0, "pool status");
+    assert_eq!(
+        run_as(&place, (0, 0), "z", "list eizoss/other").code,
+        NOT_FOUND
+    );
+    may_not(&place, ANN, "zone list");
+    // The daemon's own socket is not for her.
+    assert_eq!(
+        fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+
+    // It is there again after a restart, and a crash.
+    place.terminate();
+    place.start();
+    may(&place, ANN, "snapshot -r rpool@1");
+    place.kill();
+    place.start();
+    may(&place, ANN, "destroy -f rpool/export@1");
+    place.ok("zone create staff --dataset eizoss/other --owner :54321");
+    assert_eq!(
+        run_as(&place, (BOB, STAFF), "staff", "create other/x").code,
+        0
+    );
+    assert_eq!(run_as(&place, (BOB, BOB), "staff", "list").code, PERMISSION);
+    place.ok("zone create own --dataset eizoss/zones/z/export");
+    let mode = |zone: &str| {
+        fs::metadata(place.path("zones").join(zone))
+            .unwrap()
+            .permissions()
+            .mode()
+    };
+    assert_eq!((mode("own") & 0o777, mode("z") & 0o777), (0o600, 0o666));
+    place.ok("zone destroy own");
+    assert!(!place.path("zones/own").exists());
+    place.fails("zone destroy own", NOT_FOUND);
+}
+
+#[test]
+fn what_has_a_key_of_its_own_can_be_sent() {
+    let Some(place) = shared_place() else { return };
+    place.pool("tank");
+    place.ok(&format!("keygen {}", place.arg("k")));
+    place.ok(&format!(
+        "create -o encryption=on -o keysource=raw,file://{} tank/z",
+        place.arg("k")
+    ));
+    place.ok("zone create z --dataset tank/z --owner 12345");
+    may(&place, ANN, "create z/inherits");
+    may(&place, ANN, "create -o keysource=passphrase,prompt z/mine");
+    may(&place, ANN, "snapshot -r z@1");
+    may_not(&place, ANN, "send -w z/inherits@1");
+    may_not(&place, ANN, "send -w z@1");
+    may_not(&place, ANN, "key unload z/inherits");
+    may_not(&place, ANN, "key load z");
+    let stream = place.path("stream");
+    let output = place
+        .command()
+        .env("STRONGROOM_SOCKET", place.path("zones/z"))
+        .args(["send", "-w", "z/mine@1"])
+        .uid(ANN)
+        .stdout(fs::File::create(&stream).unwrap())
+        .status();
+    assert!(output.unwrap().success());
+    let received = place.run_with(&["receive", "tank/copy"], &fs::read(&stream).unwrap());
+    assert_eq!(received.code, 0, "{received:?}");
+    place.ok_with("key load tank/copy", "correct horse\n");
+}
+
+/// The tenant writes in the root's files. What he puts there does not lead mounts elsewhere.
+#[test]
+fn links_lead_no_mount_out_of_the_zone() {
+    let Some(place) = shared_place() else { return };
+    if !can_mount() {
+        return;
+    }
+    place.pool("tank");
+    let dir = place.path("mnt");
+    place.ok(&format!("create -o mountpoint={} tank/z", dir.display()));
+    place.ok("zone create z --dataset tank/z --owner 12345");
+    let out = place.path("out");
+    fs::create_dir(&out).unwrap();
+    may(&place, ANN, "create z/a");
+    fs::write(dir.join("a/file"), "x").unwrap();
+    assert_eq!(fs::read_to_string(dir.join("a/file")).unwrap(), "x");
+    may(&place, ANN, "unmount z/a");
+    fs::remove_dir(dir.join("a")).unwrap();
+    symlink(&out, dir.join("a")).unwrap();
+    for line in ["mount z/a", "create z/a/below"] {
+        let done = run_as(&place, (ANN, ANN), "z", line);
+        assert_ne!(done.code, 0, "{line}: {done:?}");
+    }
+    // Nor root's, who does not know.
+    place.fails("mount tank/z/a", OTHER);
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+    fs::remove_file(dir.join("a")).unwrap();
+    may(&place, ANN, "mount z/a");
+    assert_eq!(fs::read_to_string(dir.join("a/file")).unwrap(), "x");
+    may(&place, ANN, "unmount z/a");
+    may_not(&place, ANN, "mount z/a /tmp");
+}
+
+#[test]
+fn the_files_of_an_immutable_root_are_read_only() {
+    let Some(place) = shared_place() else { return };
+    if !can_mount() {
+        return;
+    }
+    place.pool("tank");
+    let dir = place.path("mnt");
+    place.ok(&format!("create -o mountpoint={} tank/z", dir.display()));
+    fs::write(dir.join("before"), "x").unwrap();
+    fs::create_dir(dir.join("data")).unwrap();
+    place.ok("zone create z --dataset tank/z --immutable --owner 12345");
+    assert!(fs::write(dir.join("after"), "x").is_err());
+    assert_eq!(fs::read_to_string(dir.join("before")).unwrap(), "x");
+    may_not(&place, ANN, "set readonly=off z");
+    may(&place, ANN, "create z/data");
+    fs::write(dir.join("data/file"), "x").unwrap();
+    assert_eq!(
+        may(&place, ANN, "get -H -o value,source readonly z"),
+        "on\tinherited from $globalzone\n"
+    );
+    // Whoever runs the machine can look after it.
+    place.ok("set readonly=off tank/z");
+    fs::write(dir.join("after"), "x").unwrap();
+    place.ok("set readonly=on tank/z");
+}

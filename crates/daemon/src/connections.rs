@@ -1,0 +1,99 @@
+//! Connections whose commands may take long, or wait for somebody to type: who ends what they are about can
+//! end them.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+
+/// Who breaks connections off waits so long for them to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The connections under way.
+pub(crate) struct Connections {
+    running: Mutex<Running>,
+    changed: Condvar,
+    max: usize,
+}
+
+#[derive(Default)]
+struct Running {
+    next: u64,
+    streams: BTreeMap<u64, UnixStream>,
+    is_closed: bool,
+}
+
+/// Counts as a connection while it exists.
+pub(crate) struct Connection<'a> {
+    all: &'a Connections,
+    number: u64,
+}
+
+impl Connections {
+    /// No more than `max` at a time.
+    pub(crate) fn new(max: usize) -> Connections {
+        Connections {
+            running: Mutex::default(),
+            changed: Condvar::new(),
+            max,
+        }
+    }
+
+    pub(crate) fn begin(&self, stream: &UnixStream) -> Result<Connection<'_>> {
+        let lost = |error| Failure::other(format!("the caller went away: {error}"));
+        let stream = stream.try_clone().map_err(lost)?;
+        let mut running = self.running.lock();
+        if running.is_closed || running.streams.len() >= self.max {
+            let why = match running.is_closed {
+                true => "what this is about is ending",
+                false => "too many commands run at the same time; try again",
+            };
+            return Err(Failure::new(FailureKind::Busy, why));
+        }
+        running.next += 1;
+        let number = running.next;
+        running.streams.insert(number, stream);
+        Ok(Connection { all: self, number })
+    }
+
+    /// Ends all connections, as if those at the other end had gone away, and takes no more. False if one of
+    /// them still does what it was asked for.
+    pub(crate) fn break_off(&self) -> bool {
+        let mut running = self.running.lock();
+        running.is_closed = true;
+        for stream in running.streams.values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        let some = |running: &mut Running| !running.streams.is_empty();
+        self.changed.wait_while_for(&mut running, some, PATIENCE);
+        running.streams.is_empty()
+    }
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.all.running.lock().streams.remove(&self.number);
+        self.all.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_and_they_can_be_ended() {
+        let connections = Connections::new(1);
+        let (here, _there) = UnixStream::pair().unwrap();
+        let first = connections.begin(&here).unwrap();
+        assert!(connections.begin(&here).is_err());
+        drop(first);
+        drop(connections.begin(&here).unwrap());
+        assert!(connections.break_off());
+        assert!(connections.begin(&here).is_err());
+    }
+}

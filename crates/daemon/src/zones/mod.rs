@@ -1,0 +1,424 @@
+//! Zones: each gives a tenant a socket of its own, which reaches one dataset and what is below it.
+//!
+//! What a tenant may do is decided in [`admit`], what he gets to see in [`view`]. A zone is about a machine,
+//! not about a pool: it is remembered in the daemon's state directory, and names its root by numbers, so that
+//! another dataset of the same name is not taken for it.
+
+mod admit;
+mod listen;
+mod view;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pool::Entry;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Failure, FailureKind, NewZone, ZoneRow};
+use crate::connections::Connections;
+use crate::failure::Result;
+use crate::imported::Imported;
+use crate::listen::open_to_others;
+use crate::server::Context;
+use crate::state::{Daemon, write_json};
+use crate::users::{self, Peer};
+
+use listen::Door;
+pub(crate) use view::View;
+
+/// A tenant may have so many commands run at the same time.
+const COMMANDS_MAX: usize = 64;
+/// The name of a zone is no longer than this: it is part of the path of a socket.
+const NAME_MAX: usize = 48;
+
+/// The zones there are, by name.
+#[derive(Default)]
+pub(crate) struct Zones {
+    all: Mutex<BTreeMap<String, Arc<Zone>>>,
+    /// Commands that make or destroy zones run one after the other.
+    changing: Mutex<()>,
+}
+
+/// A zone.
+pub(crate) struct Zone {
+    pub(crate) name: String,
+    is: Definition,
+    pub(crate) callers: Connections,
+    /// Where it listens; `None` if that failed.
+    door: Mutex<Option<Door>>,
+}
+
+/// What is remembered of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Definition {
+    /// The guid of the pool.
+    pool: u64,
+    /// The id and the guid of the dataset.
+    dataset: u64,
+    guid: u64,
+    /// What the dataset is called in the zone.
+    alias: String,
+    /// Whether the tenant cannot change the root itself.
+    immutable: bool,
+    owner: Option<Owner>,
+}
+
+/// Who besides root may use a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Owner {
+    User(u32),
+    Group(u32),
+}
+
+impl Owner {
+    /// `USER` or `:GROUP`, by name or number.
+    fn parse(text: &str) -> Result<Owner> {
+        let (found, what) = match text.strip_prefix(':') {
+            Some(group) => (users::gid_of(group).map(Owner::Group), "group"),
+            None => (users::uid_of(text).map(Owner::User), "user"),
+        };
+        found.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!(
+                    "there is no {what} '{}' on this machine",
+                    text.trim_start_matches(':')
+                ),
+            )
+        })
+    }
+
+    fn to_text(self) -> String {
+        match self {
+            Owner::User(uid) => users::user_name(uid).unwrap_or_else(|| uid.to_string()),
+            Owner::Group(gid) => {
+                format!(
+                    ":{}",
+                    users::group_name(gid).unwrap_or_else(|| gid.to_string())
+                )
+            }
+        }
+    }
+
+    fn is(self, peer: &Peer) -> bool {
+        match self {
+            Owner::User(uid) => uid == peer.uid,
+            Owner::Group(gid) => peer.groups.contains(&gid),
+        }
+    }
+}
+
+impl Zone {
+    fn new(name: &str, is: Definition) -> Arc<Zone> {
+        Arc::new(Zone {
+            name: name.into(),
+            is,
+            callers: Connections::new(COMMANDS_MAX),
+            door: Mutex::default(),
+        })
+    }
+
+    /// Whether this is the root of the zone.
+    fn is_root(&self, pool: u64, entry: &Entry) -> bool {
+        (self.is.pool, self.is.dataset, self.is.guid) == (pool, entry.id, entry.guid)
+    }
+
+    /// Refuses whoever may not use it. Root who comes this way is a tenant too.
+    pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
+        if peer.is_master || self.is.owner.is_some_and(|owner| owner.is(peer)) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            FailureKind::Permission,
+            "this zone belongs to somebody else",
+        ))
+    }
+}
+
+impl Daemon {
+    /// Makes a zone, and listens for its tenant.
+    pub(crate) fn create_zone(
+        self: &Arc<Self>,
+        new: &NewZone,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        check_name(&new.name)?;
+        let owner = new.owner.as_deref().map(Owner::parse).transpose()?;
+        let _changing = self.zones.changing.lock();
+        if self.zones.all.lock().contains_key(&new.name) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("a zone '{}' is there already", new.name),
+            ));
+        }
+        let (imported, _) = self.find(&new.dataset)?;
+        // Nothing is renamed or destroyed meanwhile.
+        let _admin = imported.lock()?;
+        let root = imported.pool.find(&new.dataset)?;
+        check_root(&root, &new.dataset)?;
+        let is = Definition {
+            pool: imported.pool.guid(),
+            dataset: root.id,
+            guid: root.guid,
+            alias: alias(new)?,
+            immutable: new.immutable,
+            owner,
+        };
+        let zone = Zone::new(&new.name, is);
+        self.open_door(&zone)?;
+        let made = self
+            .establish(&zone, &imported, &new.dataset, context)
+            .and_then(|()| self.attend(&zone));
+        if made.is_err() {
+            zone.close();
+            self.zones.all.lock().remove(&zone.name);
+            self.remember_zones()?;
+        }
+        self.open_to_delegates();
+        made
+    }
+
+    /// Has a zone that listens be one, and be remembered.
+    fn establish(
+        &self,
+        zone: &Arc<Zone>,
+        imported: &Imported,
+        root: &str,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        self.zones
+            .all
+            .lock()
+            .insert(zone.name.clone(), Arc::clone(zone));
+        self.remember_zones()?;
+        let recorded = match zone.is.immutable {
+            false if imported.pool.is_read_only() => Ok(()),
+            false => imported.pool.record(&context.origin()),
+            true => {
+                let changes = [("readonly".to_owned(), Some("on".to_owned()))];
+                let names = [root.to_owned()];
+                imported.pool.set_props(&names, &changes, &context.origin())
+            }
+        };
+        recorded?;
+        if let Err(failure) = imported.apply_settings() {
+            let reason = failure.message;
+            tracing::warn!(reason, "what is mounted does not follow its properties yet");
+        }
+        Ok(())
+    }
+
+    /// Destroys a zone; its datasets stay. What its tenant has running is broken off.
+    pub(crate) fn destroy_zone(&self, name: &str, context: &Context<'_>) -> Result<()> {
+        let _changing = self.zones.changing.lock();
+        let zone = self.zones.all.lock().get(name).cloned();
+        let zone = zone.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("there is no zone '{name}'; 'strongroom zone list' shows those there are"),
+            )
+        })?;
+        zone.close();
+        if !zone.callers.break_off() {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "zone '{name}' takes no commands any more, but one still runs; destroy it again \
+                     when that has ended"
+                ),
+            ));
+        }
+        self.zones.all.lock().remove(name);
+        if let Err(failure) = self.remember_zones() {
+            self.zones.all.lock().insert(name.into(), zone);
+            return Err(failure);
+        }
+        self.open_to_delegates();
+        if let Some((imported, _)) = self.root_of(&zone)
+            && let Err(error) = imported.pool.record(&context.origin())
+        {
+            tracing::warn!(%error, "the end of a zone is not in the history of its pool");
+        }
+        Ok(())
+    }
+
+    /// What zones there are.
+    pub(crate) fn zone_rows(&self) -> Vec<ZoneRow> {
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        let row = |zone: &Arc<Zone>| ZoneRow {
+            name: zone.name.clone(),
+            dataset: self.root_of(zone).and_then(|(imported, root)| {
+                let name = imported.pool.name_of(root.id);
+                name.ok()
+            }),
+            alias: zone.is.alias.clone(),
+            immutable: zone.is.immutable,
+            owner: zone.is.owner.map(Owner::to_text),
+            socket: self.zone_socket(&zone.name).display().to_string(),
+        };
+        zones.iter().map(row).collect()
+    }
+
+    /// The root of a zone, if its pool is imported.
+    fn root_of(&self, zone: &Zone) -> Option<(Arc<Imported>, Arc<Entry>)> {
+        let mut pools = self.pools().into_iter();
+        let imported = pools.find(|imported| imported.pool.guid() == zone.is.pool)?;
+        let root = imported.pool.entry(zone.is.dataset).ok()?;
+        zone.is_root(zone.is.pool, &root)
+            .then_some((imported, root))
+    }
+
+    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name.
+    pub(crate) fn keep_zone_roots(
+        &self,
+        imported: &Imported,
+        entries: &[Arc<Entry>],
+    ) -> Result<()> {
+        let guid = imported.pool.guid();
+        let zones = self.zones.all.lock();
+        let is_root = |entry: &&Arc<Entry>| zones.values().any(|zone| zone.is_root(guid, entry));
+        match entries.iter().find(is_root) {
+            None => Ok(()),
+            Some(root) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{}' is the root of a zone; 'strongroom zone list' shows of which, and \
+                     'zone destroy' takes it away first",
+                    imported.pool.name_of(root.id)?
+                ),
+            )),
+        }
+    }
+
+    /// Whether there are zones for others than root.
+    fn has_tenants(&self) -> bool {
+        let zones = self.zones.all.lock();
+        zones.values().any(|zone| zone.is.owner.is_some())
+    }
+
+    /// Opens the sockets to those who are not root and have something to do there.
+    pub(crate) fn open_to_delegates(&self) {
+        let has_delegates = self.has_delegates();
+        let passes = has_delegates || self.has_tenants();
+        if let Err(error) = open_to_others(&self.socket, has_delegates, passes) {
+            tracing::warn!(%error, "who may connect could not be changed");
+        }
+    }
+
+    /// Has the tenants of the zones that there were when the daemon last ran wait.
+    pub(crate) fn open_zones(&self) {
+        let _changing = self.zones.changing.lock();
+        for (name, is) in self.recall_zones() {
+            let zone = Zone::new(&name, is);
+            if let Err(failure) = self.open_door(&zone) {
+                zone_failed(&zone, &failure);
+            }
+            self.zones.all.lock().insert(name, zone);
+        }
+    }
+
+    /// Serves them, now that their pools are here.
+    pub(crate) fn attend_zones(self: &Arc<Self>) {
+        let _changing = self.zones.changing.lock();
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        for zone in zones {
+            if let Err(failure) = self.attend(&zone) {
+                zone_failed(&zone, &failure);
+            }
+        }
+        self.open_to_delegates();
+    }
+
+    /// Stops listening; the zones are there again at the next start.
+    pub(crate) fn stop_zones(&self) {
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        zones.iter().for_each(|zone| zone.close());
+    }
+
+    fn zones_file(&self) -> PathBuf {
+        self.state_file("zones.json")
+    }
+
+    fn recall_zones(&self) -> BTreeMap<String, Definition> {
+        let file = self.zones_file();
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.is_empty() {
+            return BTreeMap::new();
+        }
+        serde_json::from_str(&text).unwrap_or_else(|error| {
+            let aside = file.with_extension("json.unreadable");
+            let _ = std::fs::rename(&file, &aside);
+            tracing::error!(%error, file = %aside.display(), "the list of zones cannot be read and was put aside; make them again: strongroom zone create");
+            BTreeMap::new()
+        })
+    }
+
+    fn remember_zones(&self) -> Result<()> {
+        let zones = self.zones.all.lock();
+        let all: BTreeMap<&String, &Definition> =
+            zones.iter().map(|(name, zone)| (name, &zone.is)).collect();
+        let file = self.zones_file();
+        let written = match file.parent() {
+            Some(dir) => std::fs::create_dir_all(dir).and_then(|()| write_json(&file, &all)),
+            None => write_json(&file, &all),
+        };
+        written.map_err(|error| {
+            Failure::other(format!("{} cannot be written: {error}", file.display()))
+        })
+    }
+}
+
+fn zone_failed(zone: &Zone, failure: &Failure) {
+    tracing::error!(
+        zone = zone.name,
+        reason = failure.message,
+        "its tenant cannot connect; to try again: destroy it and make it again"
+    );
+}
+
+/// Refuses what cannot be the name of a zone and a part of the path of its socket.
+fn check_name(name: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_good = (1..=NAME_MAX).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(allowed);
+    match is_good {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "'{name}' cannot be the name of a zone: it begins with a letter or digit, has these and \
+             the characters '-_.', and at most {NAME_MAX} of them"
+        ))),
+    }
+}
+
+/// Refuses what cannot be the root of a zone.
+fn check_root(root: &Entry, name: &str) -> Result<()> {
+    let why = match (root.is_snapshot(), root.parent) {
+        (true, _) => "a snapshot",
+        (false, 0) => "the root of a pool, which is the global zone's",
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "'{name}' is {why}; the root of a zone is a dataset below one"
+    )))
+}
+
+/// What the root is called in the zone: the name of a pool, as it seems there.
+fn alias(new: &NewZone) -> Result<String> {
+    let last = new.dataset.rsplit('/').next().unwrap_or_default();
+    let alias = new.alias.as_deref().unwrap_or(last);
+    match pool::DatasetName::parse(alias) {
+        Ok(name) if name.path.is_empty() && name.snapshot.is_none() => Ok(alias.into()),
+        Ok(_) => Err(Failure::usage(format!(
+            "'{alias}' cannot be what the root is called in the zone: it is one word"
+        ))),
+        Err(error) => Err(Failure::from(error)
+            .context("what the root is called in the zone (say otherwise with --alias)")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
