@@ -13,7 +13,8 @@ use clap::{Args, Subcommand};
 /// What he makes uses the key that he inherits, which he never has: he can neither load nor unload it,
 /// change it, look at its slots, nor send what it encrypts. Or he gives a dataset a key of his own, typed
 /// only, with `create -o keysource=passphrase,prompt`; with that one he does all this. He sets no
-/// mountpoint, setuid, devices or exec, and no quota of the root: set one, and a mountpoint, before.
+/// mountpoint, setuid, devices, exec or reservation, and no quota of the root: set one, and a mountpoint,
+/// before.
 ///
 /// The root keeps its name and stays until the zone is destroyed. Root may use the socket as well, and is
 /// a tenant there.

@@ -22,10 +22,11 @@ use crate::state::Daemon;
 
 use super::View;
 
-/// Properties that a tenant can set, besides those that he makes up. `quota` on what is below the root only.
+/// Properties that a tenant can set, besides those that he makes up. Limits on what is below the root only.
 const SETTABLE: &[&str] = &[
     "recordsize",
     "quota",
+    "refquota",
     "compression",
     "atime",
     "relatime",
@@ -40,7 +41,7 @@ const SETTABLE: &[&str] = &[
 /// Whether a tenant may set a property.
 pub(super) fn may_set(property: &str, on_root: bool) -> bool {
     let is_known = SETTABLE.contains(&property) || properties::is_user_property(property);
-    is_known && !(on_root && property == "quota")
+    is_known && !(on_root && ["quota", "refquota"].contains(&property))
 }
 
 pub(super) fn refused() -> Failure {
