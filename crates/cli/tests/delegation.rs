@@ -234,3 +234,65 @@ fn on_a_dataset_or_below_it() {
     place.fails("allow 12345 mount tank/a@1", USAGE);
     place.fails("allow 12345 mount tank/nothing", NOT_FOUND);
 }
+
+#[test]
+fn sets_stand_for_permissions() {
+    let Some(place) = shared_place() else { return };
+    place.ok("allow -s @basic create,mount tank");
+    place.ok("allow -s @more @basic,snapshot tank");
+    place.ok("allow 12345 @more tank/a");
+    may(&place, ANN, "create tank/a/x");
+    may(&place, ANN, "snapshot tank/a/x@1");
+    may_not(&place, ANN, "destroy -f tank/a/x@1");
+    may_not(&place, ANN, "create tank/b/x");
+    // It is what it is now.
+    place.ok("unallow -s @more snapshot tank");
+    may_not(&place, ANN, "snapshot tank/a/x@2");
+    place.ok("allow -s @basic destroy tank");
+    may(&place, ANN, "destroy -f tank/a/x@1");
+    let heading = |name: &str| format!("{:-<70}\n", format!("---- Permissions on {name} "));
+    let expected = [
+        heading("tank/a"),
+        "Local+Descendent permissions:\n\tuser 12345 @more\n".into(),
+        heading("tank"),
+        "Permission sets:\n\t@basic create,destroy,mount\n\t@more @basic\n".into(),
+    ];
+    assert_eq!(place.ok("allow tank/a"), expected.concat());
+    // What is in a set tomorrow is not for her to give.
+    place.ok("allow 12345 allow tank/a");
+    may_not(&place, ANN, "allow 12346 @more tank/a");
+    may_not(&place, ANN, "allow -s @basic key tank/a");
+    may_not(&place, ANN, "allow -c destroy tank/a");
+    place.ok("unallow -s @basic tank");
+    may_not(&place, ANN, "create tank/a/y");
+    place.fails("allow -s basic create tank", USAGE);
+    place.fails("allow -s @a/b create tank", USAGE);
+}
+
+#[test]
+fn who_makes_a_dataset_may_do_more_to_it() {
+    let Some(place) = shared_place() else { return };
+    place.ok("allow 12345 create,mount tank/a");
+    place.ok("allow 12346 create,mount,clone tank/a");
+    place.ok("allow -c destroy,snapshot tank");
+    place.ok("allow -c compression tank/a");
+    may(&place, ANN, "create tank/a/anns");
+    may(&place, ANN, "snapshot tank/a/anns@1");
+    may(&place, ANN, "set compression=lz4 tank/a/anns");
+    may_not(&place, BOB, "destroy -r -f tank/a/anns");
+    may_not(&place, ANN, "snapshot tank/a@1");
+    may(&place, BOB, "clone tank/a/anns@1 tank/a/bobs");
+    may_not(&place, ANN, "destroy -f tank/a/bobs");
+    may(&place, BOB, "destroy -f tank/a/bobs");
+    may(&place, ANN, "destroy -r -f tank/a/anns");
+    // What root makes is not hers.
+    place.ok("create tank/a/roots");
+    may_not(&place, ANN, "destroy -f tank/a/roots");
+    let shown = place.ok("allow tank/a");
+    assert!(
+        shown.contains("Create time permissions:\n\tcompression\n"),
+        "{shown}"
+    );
+    place.ok("unallow -c tank/a");
+    assert!(!place.ok("allow tank/a").contains("compression"));
+}

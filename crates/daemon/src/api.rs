@@ -504,6 +504,10 @@ pub enum WhoKind {
     Group,
     /// Everybody on the machine.
     Everyone,
+    /// Whoever makes a dataset below, on that dataset.
+    Creator,
+    /// Nobody: permissions that have a name, beginning with `@`.
+    Set,
 }
 
 /// What to send.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
 
-use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat};
+use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat, WhoKind};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
@@ -234,6 +234,13 @@ impl Check<'_> {
             | Command::Permissions { name } => self.something_of(name),
             Command::ChangePermissions(change) => {
                 let own: Vec<&str> = change.permissions.iter().map(String::as_str).collect();
+                // A set can have more tomorrow than whoever passes it on today.
+                let is_set = own.iter().any(|permission| permission.starts_with('@'));
+                if is_set || matches!(change.kind, Some(WhoKind::Set | WhoKind::Creator)) {
+                    return Err(refused(
+                        "sets, and what is allowed to whoever makes datasets, are for root to say",
+                    ));
+                }
                 if change.remove && own.is_empty() {
                     return Err(refused("name what is to be allowed no longer"));
                 }

@@ -93,6 +93,10 @@ impl Daemon {
             _ => Some(imported.clone_keys(&origin, above, own, clone.rekey)?),
         };
         let (keyring, reseal) = keys.unzip();
+        if let Some(uid) = context.creator() {
+            let parent = imported.pool.find(above)?;
+            props.extend(imported.grants_for_creator(&parent, uid)?);
+        }
         let new = NewClone {
             guid: new_guid(),
             keyring,

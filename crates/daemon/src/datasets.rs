@@ -477,7 +477,10 @@ fn create_all(
     let mut all = Vec::new();
     let mut keys = Vec::new();
     for (name, plan) in plans {
-        let (new, key) = plan.carry_out(Some((imported, &above)), &name)?;
+        let (mut new, key) = plan.carry_out(Some((imported, &above)), &name)?;
+        if let Some(uid) = context.creator() {
+            new.props.extend(imported.grants_for_creator(&above, uid)?);
+        }
         all.push((name, new));
         keys.push(key);
     }

@@ -31,6 +31,8 @@ const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 /// Who wants something done, and how to talk to them.
 pub(crate) struct Context<'a> {
     peer: Peer,
+    /// Whether he is a zone's tenant.
+    is_tenant: bool,
     typed: String,
     pub(crate) asker: &'a mut dyn Asker,
 }
@@ -47,6 +49,7 @@ impl<'a> Context<'a> {
         };
         Context {
             peer,
+            is_tenant: false,
             typed: what.into(),
             asker,
         }
@@ -66,6 +69,12 @@ impl<'a> Context<'a> {
             uid: self.peer.uid,
             gid: self.peer.gid,
         }
+    }
+
+    /// The uid of somebody who may do to what he makes what is said of makers. Root and tenants may do
+    /// what they may.
+    pub(crate) fn creator(&self) -> Option<u32> {
+        (!self.peer.is_master && !self.is_tenant).then_some(self.peer.uid)
     }
 
     /// Tells of failures that do not make the command fail.
@@ -184,6 +193,7 @@ impl Daemon {
         let mut remote = Remote { stream, view };
         let mut context = Context {
             peer,
+            is_tenant: view.is_some(),
             typed: request.typed,
             asker: &mut remote,
         };

@@ -14,11 +14,17 @@ use clap::Args;
 /// that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
 /// mounts where it inherits to. `receive` and `diff` can be given, and allow nothing yet: only root receives.
 /// A user to whom nothing is allowed cannot even ask.
+///
+/// With -s permissions get a name, which stands for them in what is allowed on that dataset and below; a change
+/// of the set changes that at once. With -c whoever makes a dataset below may do this to it, and only to it.
+/// Both are for root to say.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom allow DATASET\n       \
                       strongroom allow [-l] [-d] [-u|-g] WHO,... PERMISSION,... DATASET\n       \
-                      strongroom allow [-l] [-d] -e PERMISSION,... DATASET",
+                      strongroom allow [-l] [-d] -e PERMISSION,... DATASET\n       \
+                      strongroom allow -c PERMISSION,... DATASET\n       \
+                      strongroom allow -s @SET PERMISSION,... DATASET",
     after_help = "\
 EXAMPLES
   What is allowed, and where that is said:
@@ -34,13 +40,22 @@ EXAMPLES
   Everybody, but only below:
     strongroom allow -d -e snapshot tank/home
 
+  A group whose members make datasets, and may destroy those that they have made:
+    strongroom allow -g staff create,mount tank/projects
+    strongroom allow -c destroy,snapshot,rollback tank/projects
+
+  A set of permissions, and a group that has it:
+    strongroom allow -s @basic create,mount,snapshot tank
+    strongroom allow -g staff @basic tank/home
+
 JSON
-  [{\"dataset\", \"scope\": local|descendent|local+descendent, \"kind\": user|group|everyone, \"name\",
-  \"permissions\": [PERMISSION, ...]}, ...], its own first, then those of the datasets above.
+  [{\"dataset\", \"scope\": local|descendent|local+descendent|create|set, \"kind\":
+  user|group|everyone|creator|set, \"name\", \"permissions\": [PERMISSION, ...]}, ...], its own first,
+  then those of the datasets above.
 
 EXIT CODES
-  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is not
-  allowed."
+  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is
+  not allowed."
 )]
 pub(crate) struct Allow {
     #[command(flatten)]
@@ -57,7 +72,9 @@ pub(crate) struct Allow {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom unallow [-l] [-d] [-u|-g] WHO,... [PERMISSION,...] DATASET\n       \
-                      strongroom unallow [-l] [-d] -e [PERMISSION,...] DATASET",
+                      strongroom unallow [-l] [-d] -e [PERMISSION,...] DATASET\n       \
+                      strongroom unallow -c [PERMISSION,...] DATASET\n       \
+                      strongroom unallow -s @SET [PERMISSION,...] DATASET",
     after_help = "\
 EXAMPLES
   One permission:
@@ -67,8 +84,8 @@ EXAMPLES
     strongroom unallow -g operators tank
 
 EXIT CODES
-  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is not
-  allowed."
+  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is
+  not allowed."
 )]
 pub(crate) struct Unallow {
     #[command(flatten)]
@@ -96,4 +113,10 @@ pub(crate) struct Delegated {
     /// Everybody on the machine
     #[arg(short)]
     pub(crate) everyone: bool,
+    /// Whoever makes a dataset below, on that dataset
+    #[arg(short, conflicts_with_all = ["user", "group", "everyone", "local", "descendent"])]
+    pub(crate) creator: bool,
+    /// The name is that of a set of permissions
+    #[arg(short, conflicts_with_all = ["user", "group", "everyone", "local", "descendent", "creator"])]
+    pub(crate) set: bool,
 }

@@ -31,7 +31,7 @@ fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<Permis
     let unclear = || usage("write whom, what, and the dataset; 'help allow' shows examples");
     let name = words.pop().ok_or_else(unclear)?;
     let mut words = words.into_iter();
-    let who = match how.everyone {
+    let who = match how.everyone || how.creator {
         true => Some("everyone".to_owned()),
         false => words.next(),
     };
@@ -43,12 +43,15 @@ fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<Permis
         let parts = text.split(',').filter(|part| !part.is_empty());
         parts.map(str::to_owned).collect()
     };
-    let kind = match (how.user, how.group, how.everyone) {
-        (true, ..) => Some(WhoKind::User),
-        (_, true, _) => Some(WhoKind::Group),
-        (.., true) => Some(WhoKind::Everyone),
-        _ => None,
-    };
+    let kinds = [
+        (how.user, WhoKind::User),
+        (how.group, WhoKind::Group),
+        (how.everyone, WhoKind::Everyone),
+        (how.creator, WhoKind::Creator),
+        (how.set, WhoKind::Set),
+    ];
+    let kind = kinds.into_iter().find(|(is_meant, _)| *is_meant);
+    let kind = kind.map(|(_, kind)| kind);
     let both = how.local == how.descendent;
     Ok(PermissionChange {
         name,
@@ -86,20 +89,24 @@ fn text(rows: &[PermissionRow]) -> String {
             of_it.filter(move |row| row.scope == scope)
         };
         for (scope, title) in [
-            ("local", "Local"),
-            ("descendent", "Descendent"),
-            ("local+descendent", "Local+Descendent"),
+            ("set", "Permission sets"),
+            ("create", "Create time permissions"),
+            ("local", "Local permissions"),
+            ("descendent", "Descendent permissions"),
+            ("local+descendent", "Local+Descendent permissions"),
         ] {
             if of_it(scope).next().is_some() {
-                let _ = writeln!(out, "{title} permissions:");
+                let _ = writeln!(out, "{title}:");
             }
             for row in of_it(scope) {
                 let who = match row.kind {
-                    WhoKind::User => format!("user {}", in_a_cell(&row.name)),
-                    WhoKind::Group => format!("group {}", in_a_cell(&row.name)),
-                    WhoKind::Everyone => "everyone".into(),
+                    WhoKind::User => format!("user {} ", in_a_cell(&row.name)),
+                    WhoKind::Group => format!("group {} ", in_a_cell(&row.name)),
+                    WhoKind::Everyone => "everyone ".into(),
+                    WhoKind::Set => format!("{} ", in_a_cell(&row.name)),
+                    WhoKind::Creator => String::new(),
                 };
-                let _ = writeln!(out, "\t{who} {}", in_a_cell(&row.permissions.join(",")));
+                let _ = writeln!(out, "\t{who}{}", in_a_cell(&row.permissions.join(",")));
             }
         }
     }
@@ -117,6 +124,8 @@ mod tests {
             user: false,
             group: false,
             everyone,
+            creator: false,
+            set: false,
         }
     }
 

@@ -502,7 +502,8 @@ pub struct Survivor {
 pub struct PermissionRow {
     /// The dataset that says so.
     pub dataset: String,
-    /// `local` (on the dataset itself), `descendent` (below it) or `local+descendent`.
+    /// `local` (on the dataset itself), `descendent` (below it), `local+descendent`, `create` (on what is made
+    /// below) or `set`.
     pub scope: String,
     /// What kind of name it is.
     pub kind: super::WhoKind,
