@@ -31,8 +31,8 @@ const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 /// Who wants something done, and how to talk to them.
 pub(crate) struct Context<'a> {
     peer: Peer,
-    /// Whether he is a zone's tenant.
-    is_tenant: bool,
+    /// How he sees things, if he is a zone's tenant.
+    pub(crate) view: Option<&'a View>,
     typed: String,
     pub(crate) asker: &'a mut dyn Asker,
 }
@@ -49,7 +49,7 @@ impl<'a> Context<'a> {
         };
         Context {
             peer,
-            is_tenant: false,
+            view: None,
             typed: what.into(),
             asker,
         }
@@ -74,7 +74,7 @@ impl<'a> Context<'a> {
     /// The uid of somebody who may do to what he makes what is said of makers. Root and tenants may do
     /// what they may.
     pub(crate) fn creator(&self) -> Option<u32> {
-        (!self.peer.is_master && !self.is_tenant).then_some(self.peer.uid)
+        (!self.peer.is_master && self.view.is_none()).then_some(self.peer.uid)
     }
 
     /// Tells of failures that do not make the command fail.
@@ -169,6 +169,7 @@ impl Daemon {
         let request = receive_briefly(stream)?;
         peer.who = format!("{}:{}", peer.who, zone.name);
         let view = self.view(zone)?;
+        let _steady = zone.steady(&request.command)?;
         self.carry_out(request, peer, Some(&view), stream)
     }
 
@@ -193,7 +194,7 @@ impl Daemon {
         let mut remote = Remote { stream, view };
         let mut context = Context {
             peer,
-            is_tenant: view.is_some(),
+            view,
             typed: request.typed,
             asker: &mut remote,
         };

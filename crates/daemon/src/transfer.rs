@@ -22,6 +22,7 @@ use crate::properties::{self, Settable};
 use crate::server::Context;
 use crate::state::Daemon;
 use crate::wire::{self, DataReader, DataWriter};
+use crate::zones::View;
 
 impl Daemon {
     /// Carries out a command that sends or receives data; gives back any other.
@@ -33,7 +34,7 @@ impl Daemon {
     ) -> std::result::Result<Result<Reply>, Command> {
         match command {
             Command::Send { what, raw, props } => {
-                let sent = self.send(&what, raw, props, &data);
+                let sent = self.send(&what, raw, props, &data, context.view);
                 Ok(sent.map(|()| Reply::Nothing))
             }
             Command::Receive {
@@ -55,13 +56,24 @@ impl Daemon {
         }
     }
 
-    fn send(&self, what: &SendWhat, raw: bool, props: bool, data: &UnixStream) -> Result<()> {
+    fn send(
+        &self,
+        what: &SendWhat,
+        raw: bool,
+        props: bool,
+        data: &UnixStream,
+        view: Option<&View>,
+    ) -> Result<()> {
         let (imported, pieces) = self.pieces(what)?;
         let all = pieces
             .iter()
             .map(|piece| imported.send_of(piece, raw, props));
         // Whatever is wrong with one of them is said before anything is sent.
         let all: Vec<SendOf> = all.collect::<Result<_>>()?;
+        // Now that it is known which keyrings go with it.
+        if let Some(view) = view {
+            view.may_send(&imported, &pieces)?;
+        }
         let _running = self.transfers.begin(data)?;
         let mut out = DataWriter::new(data);
         for what in all {
@@ -72,7 +84,7 @@ impl Daemon {
     }
 
     /// What is to be sent, one stream behind the other.
-    pub(crate) fn pieces(&self, what: &SendWhat) -> Result<(Arc<Imported>, Vec<Piece>)> {
+    fn pieces(&self, what: &SendWhat) -> Result<(Arc<Imported>, Vec<Piece>)> {
         let (name, from, all) = match what {
             SendWhat::Snapshot { name, from, all } => (name, from, *all),
             SendWhat::Rest { token } => return self.rest(token),

@@ -9,6 +9,7 @@
 //!   follows from what the global zone says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
@@ -16,11 +17,13 @@ use pool::{Entry, Reach};
 use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat};
 use crate::authorize::dataset_of;
 use crate::failure::Result;
+use crate::imported::Imported;
 use crate::properties;
 use crate::server::reach;
 use crate::state::Daemon;
+use crate::transfer::Piece;
 
-use super::View;
+use super::{Steady, View, Zone};
 
 /// Properties that a tenant can set, besides those that he makes up. Limits on what is below the root only.
 const SETTABLE: &[&str] = &[
@@ -37,6 +40,9 @@ const SETTABLE: &[&str] = &[
     "sync",
     "dedup",
 ];
+
+/// A command waits so long for others of its zone.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a tenant may set a property.
 pub(super) fn may_set(property: &str, on_root: bool) -> bool {
@@ -113,7 +119,8 @@ impl Daemon {
                     .iter_mut()
                     .try_for_each(|name| view.translate_name(name))?;
             }
-            Command::Send { what, .. } => self.admit_send(view, what)?,
+            // Whether the keys that go with it are his is looked at when they are known: [`View::may_send`].
+            Command::Send { what, .. } => view.send(what)?,
             Command::Mount { .. } | Command::Unmount { .. } => view.mounts(&mut command)?,
             // Of what is mounted he is told what is his.
             Command::Mounts => {}
@@ -157,27 +164,43 @@ impl Daemon {
         }
         Ok(command)
     }
+}
 
-    /// Snapshots of his own, whose keys are his: the wrapped ones go with a stream.
-    fn admit_send(&self, view: &View, what: &mut SendWhat) -> Result<()> {
-        if let SendWhat::Snapshot { name, from, .. } = what {
-            view.translate_name(name)?;
-            if let Some(from) = from.as_mut().filter(|from| !from.starts_with('@')) {
-                view.translate_name(from)?;
+impl Zone {
+    /// Keeps what the names in a zone stand for, and whose keys are whose, from when a command is decided until
+    /// it has been carried out, for commands that are decided by that. Those that change it are done alone.
+    pub(crate) fn steady(&self, command: &Command) -> Result<Steady<'_>> {
+        let found = match command {
+            Command::Rename { .. }
+            | Command::Promote { .. }
+            | Command::Destroy { .. }
+            | Command::Shred { .. }
+            | Command::KeyChange { inherit: true, .. } => {
+                let alone = self.names.try_write_for(PATIENCE);
+                alone.map(Steady::Alone)
             }
-        }
-        let pieces = self.pieces(what);
-        let (imported, pieces) = pieces.map_err(|failure| view.failure(failure))?;
-        for piece in pieces {
-            for id in [Some(piece.to), piece.from].into_iter().flatten() {
-                let entry = imported.pool.entry(id)?;
-                if !Arc::ptr_eq(&imported, &view.imported) || !view.is_inside(&entry)? {
-                    return Err(view.absent("what the token names"));
-                }
-                view.own_key(&entry)?;
+            Command::Clone { .. }
+            | Command::Mount { .. }
+            | Command::KeyLoad { .. }
+            | Command::KeyUnload { .. }
+            | Command::KeyChange { .. }
+            | Command::KeyRotate { .. }
+            | Command::KeyGenerations { .. }
+            | Command::KeyAdd { .. }
+            | Command::KeyRemove { .. }
+            | Command::KeySlots { .. } => {
+                let shared = self.names.try_read_for(PATIENCE);
+                shared.map(Steady::Shared)
             }
-        }
-        Ok(())
+            _ => return Ok(Steady::AsItIs),
+        };
+        found.ok_or_else(|| {
+            Failure::new(
+                FailureKind::Busy,
+                "another command of this zone has not ended, and may wait for somebody to type a key; \
+                 end it, or try again",
+            )
+        })
     }
 }
 
@@ -297,15 +320,11 @@ impl View {
         if self.is_roots(name) && !name.contains('@') {
             return Err(denied("the root of a zone stays; destroy what is in it"));
         }
-        let doomed = self.imported.pool.doomed(name, reach);
-        for entry in doomed.map_err(|error| self.failure(error.into()))? {
-            if !self.is_inside(&entry)? {
-                return Err(denied(
-                    "clones outside this zone would go with it; only the global zone destroys these",
-                ));
-            }
+        // One that is outside could come to be before this is carried out.
+        match reach {
+            Reach::Clones => Err(denied("destroy the clones one by one, without -R")),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// A clone has the data keys of its origin. Where the global zone's key wraps these it is to wrap the
@@ -349,6 +368,31 @@ impl View {
             true => Ok(()),
             false => self.own_key(&origin),
         }
+    }
+
+    fn send(&self, what: &mut SendWhat) -> Result<()> {
+        let SendWhat::Snapshot { name, from, .. } = what else {
+            return Ok(());
+        };
+        self.translate_name(name)?;
+        match from.as_mut().filter(|from| !from.starts_with('@')) {
+            Some(from) => self.translate_name(from),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to send what is not inside, or whose wrapped keys are not the tenant's: they go with it.
+    pub(crate) fn may_send(&self, imported: &Arc<Imported>, pieces: &[Piece]) -> Result<()> {
+        for piece in pieces {
+            for id in [Some(piece.to), piece.from].into_iter().flatten() {
+                let entry = imported.pool.entry(id)?;
+                if !Arc::ptr_eq(imported, &self.imported) || !self.is_inside(&entry)? {
+                    return Err(self.absent("what the token names"));
+                }
+                self.own_key(&entry)?;
+            }
+        }
+        Ok(())
     }
 
     fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {

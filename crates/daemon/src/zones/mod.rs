@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pool::Entry;
 use serde::{Deserialize, Serialize};
 
@@ -46,8 +46,17 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     is: Definition,
     pub(crate) callers: Connections,
+    /// See [`Zone::steady`].
+    names: RwLock<()>,
     /// Where it listens; `None` if that failed.
     door: Mutex<Option<Door>>,
+}
+
+/// What keeps the names in a zone as they are.
+pub(crate) enum Steady<'a> {
+    AsItIs,
+    Shared(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, ()>),
+    Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'a, ()>),
 }
 
 /// What is remembered of a zone.
@@ -117,6 +126,7 @@ impl Zone {
             name: name.into(),
             is,
             callers: Connections::new(COMMANDS_MAX),
+            names: RwLock::default(),
             door: Mutex::default(),
         })
     }

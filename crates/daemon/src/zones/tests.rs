@@ -268,6 +268,7 @@ fn own() -> Vec<(Json, Is)> {
                           "dry_run": false}}),
             Done,
         ),
+        (destroy("web/site", true), Refused),
         (destroy("web/site", false), Done),
         (destroy("web", false), Refused),
     ]
@@ -570,4 +571,26 @@ fn what_cannot_be_a_zone_is_refused() {
     );
     site.zone(false);
     assert_eq!(refused("z", "tank/other", None, None), FailureKind::Exists);
+}
+
+/// Who types a key decides about the dataset that was named when he was asked.
+#[test]
+fn names_stay_while_a_command_is_decided_by_them() {
+    let site = Site::new();
+    let zone = Zone::new(
+        "z",
+        site.zone(false).daemon.recall_zones().remove("z").unwrap(),
+    );
+    let of = |request: Json| -> Command { serde_json::from_value(request).unwrap() };
+    let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
+    let load = of(load("web/x", json!(null)));
+    let one = zone.steady(&load).unwrap();
+    let other = zone.steady(&load).unwrap();
+    let look = zone.steady(&of(json!("mounts"))).unwrap();
+    assert!(zone.steady(&rename).is_err());
+    drop((one, other, look));
+    let alone = zone.steady(&rename).unwrap();
+    assert!(zone.steady(&load).is_err());
+    drop(alone);
+    zone.steady(&load).unwrap();
 }
