@@ -439,10 +439,14 @@ fn what_is_above_is_the_global_zones() {
 #[test]
 fn names_outside_are_not_told() {
     let site = Site::new();
-    for name in ["tank/other/clone", "tank/web/clone"] {
+    for (snapshot, name) in [
+        ("tank/web/site@1", "tank/other/clone"),
+        ("tank/web/site@1", "tank/web/clone"),
+        ("tank/other@1", "tank/web/climb"),
+    ] {
         command(|context| {
             let clone = crate::clones::CloneOf {
-                snapshot: "tank/web/site@1",
+                snapshot,
                 name,
                 props: &Vec::new(),
                 rekey: false,
@@ -462,6 +466,11 @@ fn names_outside_are_not_told() {
     for (request, kind) in [
         (destroy("web/site", false), FailureKind::Busy),
         (destroy("web/site", true), FailureKind::Permission),
+        // It would take the snapshots of what is outside.
+        (
+            json!({"promote": {"name": "web/climb"}}),
+            FailureKind::Permission,
+        ),
         (
             json!({"promote": {"name": "web/nope"}}),
             FailureKind::NotFound,
