@@ -117,6 +117,11 @@ fn session_logs() {
 }
 
 #[test]
+fn session_removal() {
+    session("removal");
+}
+
+#[test]
 fn session_keys() {
     session("keys");
 }

@@ -14,7 +14,7 @@ pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow, HistoryRow,
     HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow,
-    PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, ScrubRow,
+    PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, RemovalRow, ScrubRow,
     ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
 };
 
@@ -609,11 +609,15 @@ pub enum DeviceChange {
         /// Overwrite what it holds.
         force: bool,
     },
-    /// One spare less, or one group of log devices.
+    /// One spare less, or one group of devices.
     Remove {
         /// Which.
         device: String,
+        /// Not to return before a group that holds data is gone.
+        wait: bool,
     },
+    /// Leave the group in use that is being removed.
+    StopRemove,
     /// Leave a member alone.
     Offline {
         /// Which.

@@ -15,6 +15,9 @@ use crate::metrics::devices;
 use crate::server::Context;
 use crate::state::{Daemon, new_guid};
 
+/// So much is copied at once of a group that is removed.
+const REMOVAL_STEP: u64 = 32 << 20;
+
 impl Daemon {
     pub(crate) fn change_devices(
         &self,
@@ -23,12 +26,19 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let imported = self.pool(pool)?;
-        let _admin = imported.lock()?;
-        let done = imported.change_devices(change, context);
-        imported.wake();
-        // Where the devices are is wanted at the next start.
-        self.remember_pools();
-        done
+        {
+            let _admin = imported.lock()?;
+            let done = imported.change_devices(change, context);
+            imported.wake();
+            // Where the devices are is wanted at the next start.
+            self.remember_pools();
+            done?;
+        }
+        if let DeviceChange::Remove { wait: true, .. } = change {
+            imported.end_removal()?;
+            self.remember_pools();
+        }
+        Ok(())
     }
 }
 
@@ -74,10 +84,12 @@ impl Imported {
                 }
                 Ok(())
             }
-            DeviceChange::Remove { device } => match find_logs(pool, device)? {
-                Some(group) => Ok(pool.remove_logs(group, &origin)?),
+            DeviceChange::Remove { device, .. } => match find_group(pool, device)? {
+                Some((group, Purpose::Logs)) => Ok(pool.remove_logs(group, &origin)?),
+                Some((group, _)) => Ok(pool.remove_group(group, &origin)?),
                 None => Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?),
             },
+            DeviceChange::StopRemove => Ok(pool.stop_removal(&origin)?),
             DeviceChange::Offline { device, temporary } => {
                 let device = find(pool, device)?;
                 Ok(pool.offline_device(device.guid, *temporary, &origin)?)
@@ -92,6 +104,23 @@ impl Imported {
                 }
             }
             DeviceChange::Clear { device } => self.clear(device.as_deref(), context),
+        }
+    }
+
+    /// Goes on with the removal of a group until that is done.
+    fn end_removal(&self) -> Result<()> {
+        while self.pool.removal_step(REMOVAL_STEP)? {}
+        let status = self.pool.removal_status();
+        match status.filter(|status| status.is_under_way()) {
+            None => Ok(()),
+            Some(status) => Err(Failure::new(
+                FailureKind::Other,
+                format!(
+                    "{} is not removed yet: {}; it goes on by itself when it can",
+                    status.name,
+                    status.waits.unwrap_or_else(|| "it goes on".into())
+                ),
+            )),
         }
     }
 
@@ -174,34 +203,46 @@ fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
-/// The group of log devices that is meant: by its only device, or by its name if it has several.
-fn find_logs(pool: &Pool, name: &str) -> Result<Option<u16>> {
+/// The group that is meant, if it is no spare: by its only device, or by its name if it has several.
+fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
     let devices = pool.devices();
-    let in_logs = |device: &&DeviceInfo| device.purpose == Purpose::Logs;
     let number = Path::new(name).file_name().and_then(|name| name.to_str());
-    let number = number.and_then(|name| name.strip_prefix("mirror-")?.parse::<u16>().ok());
-    if let Some(number) = number
-        && devices
-            .iter()
-            .filter(in_logs)
-            .any(|d| d.group == Some(number))
-    {
-        return Ok(Some(number));
+    let number = number.and_then(number_of);
+    let named = devices
+        .iter()
+        .find(|d| number.is_some() && d.group == number);
+    if let (Some(device), Some(number)) = (named, number) {
+        return Ok(Some((number, device.purpose)));
     }
     let device = find(pool, name)?;
-    let group = match device.group {
-        Some(group) if device.purpose == Purpose::Logs => group,
-        _ => return Ok(None),
+    let Some(group) = device.group else {
+        return Ok(None);
     };
-    match devices.iter().filter(|d| d.group == Some(group)).count() {
-        1 => Ok(Some(group)),
-        _ => Err(Failure::usage(format!(
-            "{} is one of several log devices that hold the same: 'pool detach' takes it out, \
-             'pool remove {} mirror-{group}' all of them",
-            device.path,
-            pool.name()
-        ))),
+    if devices.iter().filter(|d| d.group == Some(group)).count() == 1 {
+        return Ok(Some((group, device.purpose)));
     }
+    let (path, pool) = (&device.path, pool.name());
+    let what = match device.purpose {
+        Purpose::Logs => "log devices",
+        _ => "devices",
+    };
+    Err(Failure::usage(match device.shape.parity() {
+        0 => format!(
+            "{path} is one of several {what} that hold the same: 'pool detach' takes it out, \
+             'pool remove {pool} mirror-{group}' all of them"
+        ),
+        parity => format!(
+            "{path} is one of several devices with parity: 'pool replace' puts another in its place, \
+             'pool remove {pool} raidz{parity}-{group}' takes all of them out"
+        ),
+    }))
+}
+
+/// The number of a group in the name that `pool status` gives it.
+fn number_of(name: &str) -> Option<u16> {
+    let kinds = ["mirror-", "raidz1-", "raidz2-"];
+    let number = kinds.iter().find_map(|kind| name.strip_prefix(kind))?;
+    number.parse().ok()
 }
 
 fn refuse_working(device: &DeviceInfo) -> Result<()> {

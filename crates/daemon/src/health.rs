@@ -78,6 +78,7 @@ pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow>
         size: device.size,
         state: match (device.state, is_suspended) {
             (DeviceState::Online, true) => "UNKNOWN",
+            (DeviceState::Online, false) if device.purpose == Purpose::Leaving => "REMOVING",
             (state, _) => state_name(state),
         }
         .into(),

@@ -237,6 +237,7 @@ impl Imported {
         self.pool.use_spares()?;
         self.pool.heal()?;
         more |= self.pool.resilver_step(SCRUB_STEP)?;
+        more |= self.pool.removal_step(SCRUB_STEP)?;
         more |= self.pool.scrub_step(SCRUB_STEP)?;
         Ok(more)
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cipher::Suite;
-use pool::{Listed, ScrubPhase, ScrubStatus};
+use pool::{Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
 
 use crate::api::{
     DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
-    PoolReport, PropertyRow, ScrubRow, Source, Value,
+    PoolReport, PropertyRow, RemovalRow, ScrubRow, Source, Value,
 };
 use crate::failure::Result;
 use crate::health;
@@ -404,6 +404,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         devices: health::rows(&devices, suspended.is_some()),
         scrub: scan_row(&scrub),
         resilver: scan_row(&pool.resilver_status().progress),
+        removal: pool.removal_status().map(removal_row),
         damage,
     })
 }
@@ -423,6 +424,24 @@ fn scan_row(scan: &ScrubStatus) -> ScrubRow {
         total: scan.total,
         repaired: scan.repaired,
         errors: scan.errors,
+    }
+}
+
+fn removal_row(removal: RemovalStatus) -> RemovalRow {
+    RemovalRow {
+        state: match removal.phase {
+            RemovalPhase::Running => "running",
+            RemovalPhase::Finished => "finished",
+            RemovalPhase::Stopped => "stopped",
+            RemovalPhase::Stopping => "stopping",
+        }
+        .into(),
+        name: removal.name,
+        started: removal.started,
+        ended: removal.ended,
+        total: removal.total,
+        left: removal.left,
+        waits: removal.waits,
     }
 }
 

@@ -164,7 +164,18 @@ impl Check<'_> {
 
     fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = Extent>) {
         let numbering = self.pool.shared.space.numbering();
+        let remap = &self.pool.shared.disk.remap;
+        let mut places = Vec::new();
         for extent in extents {
+            match remap.all_places(extent) {
+                Ok(all) => places.extend(all),
+                Err(error) => self.report.find(Finding::Unreadable {
+                    what: what.into(),
+                    why: error.to_string(),
+                }),
+            }
+        }
+        for extent in places {
             let span = numbering.span(&extent);
             self.report.bytes += u64::from(span.units) * u64::from(UNIT);
             let units = self.units;
@@ -225,6 +236,7 @@ impl Check<'_> {
             ("the history", root.history),
             ("the reap queue", root.reap),
             ("the dedup table", root.dedup),
+            ("the remap table", root.remap),
         ] {
             self.array(what, &array, (0, 0), |_, _| Ok(()));
         }

@@ -334,12 +334,16 @@ impl<'a> Commit<'a> {
 
     /// Writes the bitmaps of the segments that changed, and their entries in the table.
     pub(crate) fn sync_space(&self, state: &mut State) -> Result<()> {
-        let (allocated, mut freed) = {
-            let tally = self.tally.lock();
-            (tally.allocated.clone(), tally.freed.clone())
+        let mut freed = std::mem::take(&mut self.tally.lock().freed);
+        freed.extend(self.shared.take_freed(self.txg));
+        let remap = &self.shared.disk.remap;
+        let mut freed = remap.free(state, freed)?;
+        remap.write(self, state)?;
+        let allocated = {
+            let mut tally = self.tally.lock();
+            freed.append(&mut tally.freed);
+            tally.allocated.clone()
         };
-        let replaced = self.shared.take_freed(self.txg);
-        freed.extend(replaced);
         let mut changed = self.shared.space.apply(self.txg, &allocated, &freed)?;
         self.tally.lock().freed = freed;
         let mut bitmaps = Overlay::default();

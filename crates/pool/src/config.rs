@@ -3,11 +3,12 @@
 //!
 //! A pool in which no group has ever had more than one device has version 1 of the record, which
 //! lists paths and sizes only. Version 2 belongs to the feature [`FEATURE_REDUNDANT`], version 3 to
-//! [`FEATURE_PARITY`], version 4 to [`FEATURE_LOG_DEVICES`].
+//! [`FEATURE_PARITY`], version 4 to [`FEATURE_LOG_DEVICES`], version 5 to [`FEATURE_REMOVED`].
 //!
 //! [`FEATURE_REDUNDANT`]: crate::root::FEATURE_REDUNDANT
 //! [`FEATURE_PARITY`]: crate::root::FEATURE_PARITY
 //! [`FEATURE_LOG_DEVICES`]: crate::root::FEATURE_LOG_DEVICES
+//! [`FEATURE_REMOVED`]: crate::root::FEATURE_REMOVED
 
 use std::collections::BTreeSet;
 
@@ -16,6 +17,7 @@ use store::{ErrorCounts, Shape};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::RecordPtr;
+use crate::removal::RemovalStatus;
 use crate::resilver::ResilverStatus;
 use crate::scrub::ScrubStatus;
 use crate::wire::{Reader, Writer};
@@ -29,6 +31,8 @@ const VERSION_REDUNDANT: u16 = 2;
 const VERSION_PARITY: u16 = 3;
 /// Groups may be for logs, or gone.
 const VERSION_ROLES: u16 = 4;
+/// Groups that hold data may go.
+const VERSION_REMOVAL: u16 = 5;
 
 /// Groups that hold no data have no more segments than this together, there or not.
 pub(crate) const ROLE_SEGMENTS_MAX: u32 = 1 << 20;
@@ -147,6 +151,17 @@ pub enum Purpose {
     Logs = 1,
     /// Nothing: it was removed. Its number stays, since segments are counted group by group.
     Gone = 2,
+    /// Records, which are being copied to other groups.
+    Leaving = 3,
+    /// Nothing: it was removed, and the remap table says where what it held is now.
+    Moved = 4,
+}
+
+impl Purpose {
+    /// Whether the pool needs the devices of the group for what it holds.
+    pub fn holds_data(self) -> bool {
+        matches!(self, Purpose::Data | Purpose::Leaving)
+    }
 }
 
 /// A purpose, and how many segments a group has that may not be there.
@@ -180,6 +195,8 @@ pub(crate) struct Config {
     pub(crate) shapes: Vec<Shape>,
     /// What the groups are there for; those that are not here hold data.
     pub(crate) roles: Vec<Role>,
+    /// The removal of a group that held data that is under way, or the last one.
+    pub(crate) removal: Option<RemovalStatus>,
     /// The past, as far back as any device may be.
     pub(crate) epochs: Vec<Epoch>,
     /// The resilver under way, or the last one.
@@ -213,8 +230,15 @@ impl Config {
     /// The groups that the pool can do without, and how many segments each has.
     pub(crate) fn dispensable(&self) -> impl Iterator<Item = (u16, u32)> {
         let roles = self.roles.iter().zip(0..);
-        let others = roles.filter(|(role, _)| role.purpose != Purpose::Data);
+        let others = roles.filter(|(role, _)| !role.purpose.holds_data());
         others.map(|(role, group)| (group, role.segments))
+    }
+
+    /// The group whose contents are being copied to others.
+    pub(crate) fn leaving(&self) -> Option<u16> {
+        let mut roles = self.roles.iter().zip(0..);
+        let leaving = roles.find(|(role, _)| role.purpose == Purpose::Leaving);
+        leaving.map(|(_, group)| group)
     }
 
     /// What the groups are there for.
@@ -241,7 +265,7 @@ impl Config {
     /// to write there what somebody was told is durable.
     pub(crate) fn knows_logs(&self, group: u16) -> bool {
         let is_sole = self.group(group).count() == 1;
-        self.purpose(group) == Purpose::Data
+        self.purpose(group).holds_data()
             || self.group(group).any(|device| match device.state {
                 DeviceState::Online => true,
                 DeviceState::Resilvering => is_sole,
@@ -298,6 +322,15 @@ impl Config {
             && !self.dispensable().any(|(group, _)| has_parity(group))
     }
 
+    /// Whether the group that is leaving, if there is one, is the one that is being removed.
+    fn removal_can_be(&self) -> bool {
+        let removal = self.removal.as_ref();
+        let removal = removal.filter(|removal| removal.is_under_way());
+        let is_leaving = |role: &&Role| role.purpose == Purpose::Leaving;
+        self.roles.iter().filter(is_leaving).count() <= 1
+            && self.leaving() == removal.map(|removal| removal.group)
+    }
+
     /// Whether a device is in a column that its group has.
     fn has_column(&self, device: &ConfigDevice) -> bool {
         let columns = match device.is_member() {
@@ -309,6 +342,7 @@ impl Config {
 
     fn version(&self) -> u16 {
         match (self.is_redundant, self.shapes.is_empty()) {
+            _ if self.removal.is_some() => VERSION_REMOVAL,
             _ if !self.roles.is_empty() => VERSION_ROLES,
             (_, false) => VERSION_PARITY,
             (true, _) => VERSION_REDUNDANT,
@@ -342,6 +376,9 @@ impl Config {
                 w.u8(role.purpose as u8).u32(role.segments);
             }
         }
+        if let Some(removal) = &self.removal {
+            w.value(&removal.to_record()).text(&removal.name);
+        }
         for device in &self.devices {
             w.u64(device.guid).u16(device.group).u64(device.size);
             w.text(&device.path);
@@ -364,7 +401,7 @@ impl Config {
             return None;
         }
         let version = r.u16()?;
-        if !(VERSION_PLAIN..=VERSION_ROLES).contains(&version) {
+        if !(VERSION_PLAIN..=VERSION_REMOVAL).contains(&version) {
             return None;
         }
         let is_redundant = version >= VERSION_REDUNDANT;
@@ -389,10 +426,20 @@ impl Config {
         }
         if version >= VERSION_ROLES {
             let roles = 0..r.u16()?;
-            config.roles = roles.map(|_| take_role(&mut r)).collect::<Option<_>>()?;
+            config.roles = roles
+                .map(|_| take_role(&mut r, version))
+                .collect::<Option<_>>()?;
             if !config.roles_can_be() {
                 return None;
             }
+        }
+        if version >= VERSION_REMOVAL {
+            let mut removal = RemovalStatus::from_record(&r.value()?)?;
+            removal.name = r.text()?;
+            config.removal = Some(removal);
+        }
+        if !config.removal_can_be() {
+            return None;
         }
         let devices = 0..devices;
         config.devices = devices
@@ -415,12 +462,15 @@ fn take_shape(r: &mut Reader<'_>) -> Option<Shape> {
     Shape::new(columns.into(), parity.into())
 }
 
-fn take_role(r: &mut Reader<'_>) -> Option<Role> {
+fn take_role(r: &mut Reader<'_>, version: u16) -> Option<Role> {
+    let knows_removal = version >= VERSION_REMOVAL;
     let (purpose, segments) = (r.u8()?, r.u32()?);
     let purpose = match purpose {
         0 if segments == 0 => Purpose::Data,
         1 if segments > 0 => Purpose::Logs,
         2 if segments > 0 => Purpose::Gone,
+        3 if segments == 0 && knows_removal => Purpose::Leaving,
+        4 if segments > 0 && knows_removal => Purpose::Moved,
         _ => return None,
     };
     Some(Role { purpose, segments })
@@ -588,6 +638,39 @@ mod tests {
         let mut parity = with_logs();
         parity.shapes = vec![Shape::new(3, 1).unwrap(); 3];
         assert_eq!(Config::decode(&parity.encode()), None, "logs with parity");
+    }
+
+    #[test]
+    fn the_group_that_leaves_is_the_one_that_is_removed() {
+        let mut config = with_logs();
+        config.removal = Some(RemovalStatus {
+            group: 3,
+            started: 4,
+            total: 5,
+            moved_till: 6,
+            name: "mirror-3".into(),
+            ..RemovalStatus::default()
+        });
+        let leave = |config: &mut Config, group| {
+            let role = Role {
+                purpose: Purpose::Leaving,
+                segments: 0,
+            };
+            config.set_role(group, role);
+        };
+        assert_eq!(Config::decode(&config.encode()), None, "none leaves");
+        leave(&mut config, 3);
+        round_trip(config.clone());
+        leave(&mut config, 0);
+        assert_eq!(Config::decode(&config.encode()), None, "two leave");
+        config.set_role(0, Role::default());
+        config.removal.as_mut().unwrap().group = 0;
+        assert_eq!(Config::decode(&config.encode()), None, "another leaves");
+        config.removal.as_mut().unwrap().phase = crate::RemovalPhase::Finished;
+        config.roles[3].purpose = Purpose::Moved;
+        assert_eq!(Config::decode(&config.encode()), None, "without segments");
+        config.roles[3].segments = 7;
+        round_trip(config);
     }
 
     #[test]

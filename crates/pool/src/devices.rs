@@ -126,6 +126,10 @@ impl Pool {
                 return Err(refused(&device.path, "it is a spare, and holds nothing"));
             }
             let (group, column) = (device.group, device.column);
+            if config.leaving() == Some(group) {
+                let reason = "its group is being removed; stop that first (pool remove -s)";
+                return Err(refused(&device.path, reason));
+            }
             if config.shape(group).has_parity() && !replaces {
                 let reason = "its group has parity, and the devices of such a group cannot be \
                               mirrored; replace one instead";
@@ -164,7 +168,7 @@ impl Pool {
         let store = &shared.disk.store;
         let segments_max = match purpose {
             Purpose::Logs => LOG_SEGMENTS_MAX,
-            Purpose::Data | Purpose::Gone => u32::MAX,
+            _ => u32::MAX,
         };
         let group = store.add_group(devices, parity, segments_max)?;
         {
@@ -252,8 +256,7 @@ impl Pool {
         self.shared.commit_with(|commit, state| {
             let device = state.device(guid)?;
             if device.is_member() {
-                let reason = "it holds data; only spares and log devices can be removed so far \
-                              (a member of a mirror is detached)";
+                let reason = "it is a member of a group, not a spare";
                 return Err(refused(&device.path, reason));
             }
             state.config.devices.retain(|device| device.guid != guid);
@@ -416,7 +419,7 @@ impl State {
     }
 
     /// From now on the pool knows of groups with several members.
-    fn make_redundant(&mut self, commit: &Commit<'_>) {
+    pub(crate) fn make_redundant(&mut self, commit: &Commit<'_>) {
         self.config_dirty = true;
         if !self.config.is_redundant {
             self.config.is_redundant = true;
@@ -498,12 +501,17 @@ impl State {
     /// Unlists a member. Whoever was to take its place for a while has it for good, or if it was to take
     /// another one's place itself, takes that; a spare waits again.
     pub(crate) fn take_out(&mut self, commit: &Commit<'_>, guid: u64) {
-        self.config_dirty = true;
         commit
             .shared
             .disk
             .store
             .set_state(guid, MemberState::Offline);
+        self.unlist(guid);
+    }
+
+    /// The same, and it is read as long as the commit is not durable.
+    pub(crate) fn unlist(&mut self, guid: u64) {
+        self.config_dirty = true;
         let place = self.config.device(guid).map_or(0, |device| device.replaces);
         for device in &mut self.config.devices {
             if device.replaces == guid {

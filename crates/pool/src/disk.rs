@@ -17,6 +17,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::batch::Piece;
 use crate::error::{Error, Result};
 use crate::layout::{Addr, Identity, Node, Place, RecordPtr, ScatterMark, checksum};
+use crate::remap::Remap;
 use crate::scatter::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
 use crate::space::Extent;
 use crate::suspects::Suspects;
@@ -33,6 +34,8 @@ pub(crate) struct Disk {
     /// Maps that the commit under way has placed.
     unwritten_maps: RwLock<HashMap<MapKey, Arc<Scatter>>>,
     bounds: RwLock<Arc<Bounds>>,
+    /// Where what lay in groups that were removed lies now.
+    pub(crate) remap: Remap,
     /// What was read with errors, and waits to be mended.
     pub(crate) suspects: Suspects,
 }
@@ -72,6 +75,7 @@ impl Disk {
             unwritten: RwLock::default(),
             maps: Cache::new(CACHED_MAPS),
             unwritten_maps: RwLock::default(),
+            remap: Remap::default(),
             suspects: Suspects::default(),
         }
     }
@@ -84,6 +88,7 @@ impl Disk {
     /// The store has more groups than before.
     pub(crate) fn grow(&self) {
         *self.bounds.write() = Arc::new(Bounds::of(self.store.as_ref()));
+        self.remap.grow();
     }
 
     /// How many units there are: no array has more nodes and records than this.
@@ -134,17 +139,21 @@ impl Disk {
     /// One copy of a scatter map, and its bytes, from the first member that has it whole.
     pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Scatter>, Vec<u8>)> {
         let mut bytes = vec![0; store::UNIT as usize];
-        (0..self.store.width(addr.segment().group())).find_map(|nth| {
+        let moved = self.remap.resolve(map_extent(addr)).ok()?;
+        let [Extent { segment, start, .. }] = moved[..] else {
+            return None;
+        };
+        (0..self.store.width(segment.group())).find_map(|nth| {
             let read = self
                 .store
-                .read_nth(nth, addr.segment(), addr.offset(), &mut bytes);
+                .read_nth(nth, segment, start * store::UNIT, &mut bytes);
             read.ok()?;
             let scatter = Scatter::decode(&bytes, place, &self.bounds())?;
             Some((Arc::new(scatter), bytes.clone()))
         })
     }
 
-    /// Every unit of a record or node: of all copies, their pieces, and their maps.
+    /// Every unit of a record or node as its pointer says: of all copies, their pieces, and their maps.
     pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
         if !place.is_scattered() {
             return Ok(Extent::of_whole(place).collect());
@@ -166,15 +175,20 @@ impl Disk {
 
     /// Where the bytes of one copy of a record or node lie.
     pub(crate) fn runs(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        for run in self.runs_of_pointer(place, copy)? {
+            let moved = self.remap.resolve(run.extent())?;
+            runs.extend(run.cut(&moved));
+        }
+        Ok(runs)
+    }
+
+    /// Where they would lie if no group had been removed.
+    pub(crate) fn runs_of_pointer(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
         if place.is_scattered() {
             return Ok(self.scatter(place)?.runs(copy));
         }
-        let addr = &place.addr[copy];
-        Ok(vec![Run {
-            segment: addr.segment(),
-            offset: addr.offset(),
-            bytes: 0..addr.size() as usize,
-        }])
+        Ok(vec![Run::of(&place.addr[copy])])
     }
 
     /// Reads one copy of a record or node, in the way that comes `nth`, or in others where that fails.
@@ -260,13 +274,18 @@ impl Disk {
                 return true;
             }
         }
-        match self.fetch(&ptr.place, buf, accept) {
-            Fetched::Whole => true,
-            Fetched::WithErrors => {
-                self.suspects.add(slot, ptr);
-                true
+        loop {
+            let generation = self.remap.generation();
+            match self.fetch(&ptr.place, buf, accept) {
+                Fetched::Whole => return true,
+                Fetched::WithErrors => {
+                    self.suspects.add(slot, ptr);
+                    return true;
+                }
+                // Its group was removed meanwhile.
+                Fetched::Lost if self.remap.generation() != generation => {}
+                Fetched::Lost => return false,
             }
-            Fetched::Lost => false,
         }
     }
 

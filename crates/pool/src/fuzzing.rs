@@ -10,6 +10,7 @@ use crate::entry::Entry;
 use crate::layout::{Addr, Node, Place, RecordPtr};
 use crate::log::LogHead;
 use crate::reap::ReapJob;
+use crate::remap::Page;
 use crate::root::PoolRoot;
 use crate::scatter::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
 use crate::space::{Bitmap, Extent, SegmentEntry};
@@ -17,7 +18,7 @@ use crate::stream::{Begin, ResumeToken};
 use crate::{DatasetName, check_pool_name, history};
 
 /// How many decoders [`decode`] knows.
-pub const DECODERS: u8 = 14;
+pub const DECODERS: u8 = 15;
 
 /// Decodes `bytes` as one kind of record, and uses what comes out.
 pub fn decode(kind: u8, bytes: &[u8]) {
@@ -64,6 +65,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
         11 => scatter_map(bytes),
         12 => crate::log::decode(bytes),
         13 => dedup::decode_for_fuzzing(bytes),
+        14 => remap_page(bytes),
         _ => {
             if let Ok(name) = std::str::from_utf8(bytes) {
                 let _ = (DatasetName::parse(name), check_pool_name(name));
@@ -82,6 +84,17 @@ fn node(bytes: &[u8]) {
     }
     for level in [1, 12, 255] {
         let _ = node.identity(level);
+    }
+}
+
+fn remap_page(bytes: &[u8]) {
+    let bounds = Bounds {
+        groups: vec![(8, store::Shape::WHOLE); 2],
+        units: 256,
+    };
+    if let Some(page) = Page::decode(bytes, &bounds) {
+        let again = page.encode(&bounds).expect("pieces of the pool");
+        assert_eq!(Page::decode(&again, &bounds), Some(page));
     }
 }
 
@@ -251,5 +264,6 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (11, scatter_map),
         (12, crate::log::sample_entry()),
         (13, dedup::sample_bucket()),
+        (14, Page::sample().encode(&bounds).expect("few pieces")),
     ]
 }

@@ -53,7 +53,8 @@ impl Found<'_> {
         }
         let groups = self.root.groups.get();
         let is_in_none = |device: &ConfigDevice| {
-            let is_gone = config.purpose(device.group) == Purpose::Gone;
+            let purpose = config.purpose(device.group);
+            let is_gone = matches!(purpose, Purpose::Gone | Purpose::Moved);
             device.is_member() && (u32::from(device.group) >= groups || is_gone)
         };
         if config.devices.iter().any(is_in_none) || config.roles.len() > groups as usize {
@@ -239,7 +240,7 @@ impl Found<'_> {
         let groups = 0..self.root.groups.get();
         let lost = groups.filter(|group| {
             let group = u16::try_from(*group).unwrap_or(u16::MAX);
-            config.purpose(group) == Purpose::Data && !config.is_complete(group, is_usable)
+            config.purpose(group).holds_data() && !config.is_complete(group, is_usable)
         });
         let missing: Vec<String> = lost
             .map(|group| {

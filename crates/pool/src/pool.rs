@@ -24,9 +24,10 @@ use crate::open::{OpenDataset, Part};
 use crate::placing::Placing;
 use crate::reap;
 use crate::receive;
+use crate::removal::Removal;
 use crate::reservation::Slacks;
 use crate::root::{FEATURE_LOG, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
-use crate::space::{Extent, Space};
+use crate::space::{Extent, Reservation, Space};
 use crate::state::State;
 
 /// Nodes kept in memory: 64 MiB of them.
@@ -72,6 +73,10 @@ pub(crate) struct Shared {
     pub(crate) placing: Placing,
     /// What reservations keep, as of a transaction group.
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
+    /// The removal of a group that is under way.
+    pub(crate) removal: Mutex<Removal>,
+    /// Set aside for writing the remap table anew.
+    remap_room: Mutex<Reservation>,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -254,6 +259,10 @@ impl Shared {
             holder.synced(txg);
         }
         let bitmaps = state.root.bitmaps;
+        let disk = &self.disk;
+        disk.remap
+            .settle(&disk.store, &state.root.remap, &state.config);
+        self.settle_remap_room(state.root.remap_pages.get());
         let freed = commit.into_freed();
         self.space.committed(bitmaps, &freed);
         drop(state);
@@ -262,6 +271,14 @@ impl Shared {
         self.commit_done.notify_all();
         self.space.discard_after(&freed);
         Ok(outcome)
+    }
+
+    /// Sets aside what a commit needs at most to write the remap table, of so many pages.
+    fn settle_remap_room(&self, pages: u64) {
+        let units = self.disk.store.segment_size() / store::UNIT;
+        self.remap_room
+            .lock()
+            .set(self.disk.remap.room(pages, units));
     }
 
     /// Whether a commit would have anything to write.
@@ -293,6 +310,8 @@ fn run_task<R>(
 ) -> Result<R> {
     let before = state.clone();
     let mark = commit.mark();
+    let remap = &commit.shared.disk.remap;
+    let remapped = remap.mark();
     let done = task(commit, state).and_then(|done| {
         check_key_roots(&before, state)?;
         Ok(done)
@@ -300,6 +319,7 @@ fn run_task<R>(
     done.inspect_err(|_| {
         *state = before;
         commit.undo_since(&mark);
+        remap.undo(remapped);
         // The keys that it wrote are nobody's. The list survives a power cut.
         let strays = commit.take_key_blocks();
         if !strays.is_empty() {
@@ -408,11 +428,15 @@ impl Pool {
     ) -> Pool {
         let txg = state.txg;
         let dedup = Dedup::new(&state.root);
-        Pool {
+        let space = Arc::new(space);
+        let remap_pages = state.root.remap_pages.get();
+        let pool = Pool {
             shared: Arc::new(Shared {
                 dedup,
                 disk,
-                space: Arc::new(space),
+                removal: Mutex::new(Removal::new(space.nothing())),
+                remap_room: Mutex::new(space.nothing()),
+                space,
                 env,
                 state: RwLock::new(state),
                 read_only,
@@ -431,7 +455,9 @@ impl Pool {
                 placing: Placing::default(),
                 slacks: Mutex::default(),
             }),
-        }
+        };
+        pool.shared.settle_remap_room(remap_pages);
+        pool
     }
 
     /// Makes the pool this host's, and has the next commit finish what a crash may have left of key

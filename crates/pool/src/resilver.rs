@@ -200,6 +200,11 @@ impl Step<'_> {
             at.stage = Stage::Datasets;
         }
         let oldest = members.iter().map(|(_, from)| *from).min().unwrap_or(0);
+        let oldest = match self.moved_till() > oldest {
+            // What was copied from a group that was removed was born at any time.
+            true => 0,
+            false => oldest,
+        };
         while self.left > 0 {
             let entry = {
                 let state = self.pool.shared.state.read();

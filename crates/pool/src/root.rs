@@ -42,6 +42,10 @@ pub(crate) const FEATURE_DEDUP: u64 = 512;
 /// first, and never taken back.
 pub(crate) const FEATURE_RECEIVED: u64 = 1024;
 
+/// Groups that held data may be gone, or going, and there may be a remap table. Set with the first that goes,
+/// and never taken back.
+pub(crate) const FEATURE_REMOVED: u64 = 2048;
+
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
 
@@ -88,7 +92,9 @@ pub(crate) struct PoolRoot {
     /// The devices, and the key blocks to wipe.
     pub(crate) config: RecordPtr,
     /// Room for the roots of what later versions add.
-    pub(crate) reserved_roots: [RecordPtr; 3],
+    pub(crate) reserved_roots: [RecordPtr; 2],
+    /// The remap table.
+    pub(crate) remap: RecordPtr,
     /// The dedup table.
     pub(crate) dedup: RecordPtr,
     /// The slot of `history` that is being filled.
@@ -108,7 +114,9 @@ pub(crate) struct PoolRoot {
     /// How many records are in it, the bytes that they take, and those that they would if each pointer
     /// had its own.
     dedup_info: [U64; 3],
-    reserved: [u8; 152],
+    /// How many pages the remap table has.
+    pub(crate) remap_pages: U64,
+    reserved: [u8; 144],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);
@@ -136,7 +144,9 @@ impl PoolRoot {
         }
         // Far from where counting on would overflow.
         let counters = [root.next_id, root.history_slot, root.reap_slot];
-        let counters = counters.into_iter().chain([root.dedup_buckets]);
+        let counters = counters
+            .into_iter()
+            .chain([root.dedup_buckets, root.remap_pages]);
         if counters.into_iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
             return Err(bad("its counters are impossible"));
         }

@@ -68,7 +68,7 @@ impl Bounds {
     }
 
     /// The piece that the map means, if it lies in a segment of the pool.
-    fn unpack(&self, packed: u64) -> Option<Extent> {
+    pub(crate) fn unpack(&self, packed: u64) -> Option<Extent> {
         let group = (packed >> 48) as u16;
         let unit = (packed >> 8) & (UNIT_LIMIT - 1);
         let units = (packed & 0xff) as u32 + 1;
@@ -163,19 +163,7 @@ impl Scatter {
 
     /// Where the bytes of a copy lie: each piece with the bytes of the record that it holds.
     pub(crate) fn runs(&self, copy: usize) -> Vec<Run> {
-        let mut at = 0;
-        let pieces = self.copies[copy].iter();
-        pieces
-            .map(|piece| {
-                let from = at;
-                at += piece.units as usize * UNIT as usize;
-                Run {
-                    segment: piece.segment,
-                    offset: piece.start * UNIT,
-                    bytes: from..at,
-                }
-            })
-            .collect()
+        Run::default().cut(&self.copies[copy])
     }
 }
 
@@ -196,7 +184,7 @@ pub(crate) fn map_extent(addr: &Addr) -> Extent {
 }
 
 /// A part of a record, and where it lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) segment: SegmentId,
     pub(crate) offset: u32,
@@ -204,12 +192,48 @@ pub(crate) struct Run {
     pub(crate) bytes: Range<usize>,
 }
 
-/// The whole of a map at its address.
-pub(crate) fn map_run(addr: &Addr) -> Run {
-    Run {
-        segment: addr.segment(),
-        offset: addr.offset(),
-        bytes: 0..MAP_LEN,
+impl Run {
+    /// The whole of a record that is at an address.
+    pub(crate) fn of(addr: &Addr) -> Run {
+        Run {
+            segment: addr.segment(),
+            offset: addr.offset(),
+            bytes: 0..addr.size() as usize,
+        }
+    }
+
+    /// The whole of a map at its address.
+    pub(crate) fn of_map(addr: &Addr) -> Run {
+        Run {
+            bytes: 0..MAP_LEN,
+            ..Run::of(addr)
+        }
+    }
+
+    /// Its units.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            segment: self.segment,
+            start: self.offset / UNIT,
+            units: (self.bytes.len() / UNIT as usize) as u32,
+        }
+    }
+
+    /// The same bytes where they lie in these extents, one after the other.
+    pub(crate) fn cut(&self, extents: &[Extent]) -> Vec<Run> {
+        let mut at = self.bytes.start;
+        let extents = extents.iter();
+        extents
+            .map(|extent| {
+                let from = at;
+                at += extent.units as usize * UNIT as usize;
+                Run {
+                    segment: extent.segment,
+                    offset: extent.start * UNIT,
+                    bytes: from..at,
+                }
+            })
+            .collect()
     }
 }
 

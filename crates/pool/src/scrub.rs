@@ -5,6 +5,7 @@
 //! commit; what it finds damaged it looks up again, since a commit may have freed and reused it
 //! meanwhile. Its position is part of the configuration record, so that it goes on after an import.
 
+mod evacuate;
 mod examine;
 mod heal;
 mod own;
@@ -21,6 +22,8 @@ use crate::layout::{RecordPtr, coverage};
 use crate::open::ArrayKind;
 use crate::pool::Pool;
 use crate::state::head_id;
+
+pub(crate) use evacuate::Evacuated;
 
 /// Damage beyond this many records is only counted.
 const DAMAGE_MAX: usize = 256;
@@ -229,6 +232,8 @@ pub(crate) enum Task {
     Mend,
     /// Members that lack it get it: those that may lack what was born after a transaction group.
     Fill(Vec<(u64, u64)>),
+    /// What lies in a group is copied to others.
+    Evacuate(Evacuated),
 }
 
 /// A part of a scrub or resilver.
@@ -249,6 +254,11 @@ impl Step<'_> {
             self.logs()?;
             self.go_to(1, 0, 0);
         }
+        self.datasets()
+    }
+
+    /// Works on datasets and snapshots from the position on. True at the end of them.
+    fn datasets(&mut self) -> Result<bool> {
         while self.left > 0 {
             let at = self.status.position;
             let Some((id, min_birth, root)) = self.current_root(at) else {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::array::walk;
-use crate::config::Config;
+use crate::config::{Config, Purpose};
 use crate::disk::Disk;
 use crate::entry::{DatasetKind, Entry};
 use crate::error::{Error, Result};
@@ -15,7 +15,9 @@ use crate::history::HistoryLine;
 use crate::marks::PARTIAL;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
-use crate::root::{FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, PoolRoot};
+use crate::root::{
+    FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, FEATURE_REMOVED, PoolRoot,
+};
 
 /// Everything about a pool that is not in a dataset.
 #[derive(Clone)]
@@ -58,6 +60,8 @@ impl State {
     pub(crate) fn load(disk: &Disk, root: PoolRoot, txg: u64, config: Config) -> Result<State> {
         let mut state = State::new(root, txg, config);
         let (table, next_id) = (state.root.datasets, state.root.next_id.get());
+        disk.remap
+            .settle(&disk.store, &state.root.remap, &state.config);
         walk::each_record(disk, &table, &mut |slot, ptr| {
             // 0 stands for no entry.
             let entry = Entry::decode(&disk.clear_record(ptr)?)
@@ -80,8 +84,13 @@ impl State {
         if !self.config.shapes.is_empty() {
             self.root.features_required |= FEATURE_PARITY;
         }
-        if !self.config.roles.is_empty() {
+        let has_logs = self.config.purposes().take(self.config.roles.len());
+        let has_logs = has_logs.into_iter().any(|purpose| purpose == Purpose::Logs);
+        if has_logs {
             self.root.features_required |= FEATURE_LOG_DEVICES;
+        }
+        if self.config.removal.is_some() {
+            self.root.features_required |= FEATURE_REMOVED;
         }
     }
 

@@ -221,6 +221,64 @@ fn while_a_member_is_brought_back() {
     }
 }
 
+/// The pool has two groups until the cut, and goes on to one, or back to two if that is wanted.
+#[test]
+fn while_a_group_is_removed() {
+    for seed in seeds(70, 4) {
+        let clock = FaultClock::new();
+        let groups: [&[(usize, usize)]; 3] =
+            [&[(1, 0), (1, 0)], &[(2, 0), (2, 0)], &[(3, 1), (1, 0)]];
+        let groups = groups[seed as usize % 3];
+        let count = groups.iter().map(|(width, _)| width).sum();
+        let devices = fault_devices(count, &clock);
+        let mut workload = Workload::new(create_groups(&devices, groups), seed);
+        for _ in 0..40 {
+            workload.step();
+        }
+        workload.pool.commit().unwrap();
+        for device in &devices {
+            device.take_journal();
+        }
+        let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
+        let is_stopped = seed % 2 == 0;
+        workload.pool.remove_group(0, &origin()).unwrap();
+        for step in 0.. {
+            let more = workload.pool.removal_step(40 << 10).unwrap();
+            workload.step();
+            workload.pool.commit().unwrap();
+            durable.push((clock.now(), normal(workload.model.clone())));
+            if is_stopped && step == 4 {
+                workload.pool.stop_removal(&origin()).unwrap();
+            }
+            if !more {
+                break;
+            }
+        }
+        durable.push((clock.now(), normal(workload.model.clone())));
+        let journals = devices.iter().map(|device| device.take_journal());
+        let timeline = Timeline {
+            journals: journals.collect(),
+            durable,
+            end: clock.now(),
+        };
+        let mut dice = Dice(seed);
+        let first = timeline.durable[0].0;
+        for cut in first..=timeline.end {
+            if dice.below(1 + (timeline.end - first) / 60) > 0 {
+                continue;
+            }
+            let survival = Survival::Seeded(dice.below(u64::MAX));
+            timeline.check(seed, cut, survival);
+            let devices = timeline.devices(cut, survival);
+            let pool = open_on(&devices).unwrap();
+            while pool.removal_step(1 << 20).unwrap() {}
+            timeline.check_pool(&pool, seed, cut, survival);
+            let status = scrub_all(&pool);
+            assert_eq!((status.errors, status.repaired), (0, 0), "{cut}");
+        }
+    }
+}
+
 /// How many members of a group hold all of it.
 fn needed((members, parity): (usize, usize)) -> usize {
     match parity {

@@ -8,13 +8,13 @@ use clap::Args;
 ///
 /// A group is one device, or with `mirror` several that hold the same, or with `raidz1` or `raidz2` 3 to
 /// 32 of which one or two may be lost. It is empty, and gets its share of what is written from now on.
-/// Groups cannot be taken out again.
+/// `pool remove` takes a group out again.
 ///
 /// The groups behind the word `log` take logs only: what programs sync goes there first, and a few
 /// seconds later with all else to the other devices. So a small fast device makes fsync fast. If it fails
 /// while the pool is in use nothing is lost, and the other devices have the logs again. If it is gone
 /// after a power cut, what was synced last is gone with it (see `pool import -m`): a mirror of two
-/// prevents that. `pool remove` takes log devices out again.
+/// prevents that.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -166,31 +166,53 @@ pub(crate) struct PoolOnline {
     pub(crate) device: PathBuf,
 }
 
-/// Take a spare or a log device out of a pool
+/// Take a spare, a log device or a group that holds data out of a pool
 ///
-/// Logs move to other devices first, also those that wait for a key. Log devices that hold the same go
-/// together, by the name that `pool status` gives them, or one by one by `pool detach`, as members of any
-/// mirror. Groups that hold data cannot be removed yet.
+/// What a single device, a mirror or a raidz group holds is copied to the other groups, while the pool is
+/// in use; then its devices belong to no pool. No key is needed. `pool status` shows how far that is; -w
+/// waits for it. It goes on after an export, a crash or a power cut, and may be stopped with -s until the
+/// end: the group is used as before then. Devices that hold the same go together, by the name that
+/// `pool status` gives them; to take a single member out of a mirror, use `pool detach`.
+///
+/// It is refused if the data does not fit into the rest of the pool, if a device of the group is not well,
+/// and for the last group. Nothing new is placed there meanwhile. If something there cannot be read, or the
+/// rest of the pool fills up, it waits, `pool status` says why, and nothing is lost. A small table of where
+/// the data went stays in the pool until that data is overwritten or destroyed.
+///
+/// Logs move to other devices first, also those that wait for a key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  A spare that is wanted elsewhere:
-    strongroom pool remove tank /dev/sdg
-
-  A log device; all log devices of a mirror:
-    strongroom pool remove tank /dev/nvme0n1
+  A device that holds data; a mirror:
+    strongroom pool remove tank /dev/sdc
     strongroom pool remove tank mirror-1
 
+  The same, and not to return before it can be unplugged:
+    strongroom pool remove -w tank /dev/sdc
+
+  On second thoughts:
+    strongroom pool remove -s tank
+
+  A spare that is wanted elsewhere; a log device:
+    strongroom pool remove tank /dev/sdg
+    strongroom pool remove tank /dev/nvme0n1
+
 EXIT CODES
-  2 if the device holds data, or a log waits on it that cannot be read; 3 if there is no such pool
-  or device; 11 if the other devices have no room for a log that waits.")]
+  1 if it waits for something (-w); 2 if it is refused, for the reason that it says; 3 if there is
+  no such pool or device; 11 if the other devices have no room for a log that waits.")]
 pub(crate) struct PoolRemove {
+    /// Stop the removal under way, and use the group as before
+    #[arg(short, conflicts_with_all = ["device", "wait"])]
+    pub(crate) stop: bool,
+    /// Return when it is done
+    #[arg(short)]
+    pub(crate) wait: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// A spare or log device of the pool, by its path or guid, or the name of a mirror of log devices
-    #[arg(value_name = "DEVICE")]
-    pub(crate) device: PathBuf,
+    /// A device of the pool, by its path or guid, or the name of a mirror or raidz group
+    #[arg(value_name = "DEVICE", required_unless_present = "stop")]
+    pub(crate) device: Option<PathBuf>,
 }
 
 /// Forget how often devices failed, and use those again that did

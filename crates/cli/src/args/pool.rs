@@ -294,6 +294,7 @@ JSON
     \"state\", \"group\", \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
     \"resilver\": as scrub,
+    \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
     \"damage\": [...]}, ...]
 
 EXIT CODES

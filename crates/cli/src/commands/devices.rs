@@ -57,8 +57,10 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
             (args.pool, DeviceChange::Online { device })
         }
         Pool::Remove(args) => {
-            let device = member(&args.device)?;
-            (args.pool, DeviceChange::Remove { device })
+            let wait = args.wait;
+            let device = args.device.as_deref().map(member).transpose()?;
+            let remove = |device| DeviceChange::Remove { device, wait };
+            (args.pool, device.map_or(DeviceChange::StopRemove, remove))
         }
         Pool::Clear(args) => {
             let device = args.device.as_deref().map(member).transpose()?;

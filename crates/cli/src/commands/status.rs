@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use daemon::api::{Command, DeviceRow, PoolReport, ScrubRow};
+use daemon::api::{Command, DeviceRow, PoolReport, RemovalRow, ScrubRow};
 
 use super::{Result, repeat};
 use crate::args::PoolStatus;
@@ -58,10 +58,17 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     if pool.read_only {
         line("access", "read-only");
     }
-    let mut scan = scans(pool, now).into_iter();
-    line("scan", &scan.next().unwrap_or_default());
-    for more in scan {
-        let _ = writeln!(out, "\t{more}");
+    let removal = pool.removal.as_ref();
+    let removal = removal.map_or(Vec::new(), |removal| removing(removal, now));
+    for (label, lines) in [("scan", scans(pool, now)), ("remove", removal)] {
+        for (n, text) in lines.iter().enumerate() {
+            let label = if n == 0 {
+                format!("{label:>6}: ")
+            } else {
+                "\t".into()
+            };
+            let _ = writeln!(out, "{label}{}", text::in_a_cell(text));
+        }
     }
     if pool.freeing {
         out += "remove: what was destroyed is still being given back\n";
@@ -108,6 +115,41 @@ fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
             percent(resilver.examined, resilver.total)
         ),
     ]
+}
+
+/// The removal of a group, in one or more lines.
+fn removing(removal: &RemovalRow, now: u64) -> Vec<String> {
+    let name = &removal.name;
+    match removal.state.as_str() {
+        "running" => {
+            let copied = removal.total.saturating_sub(removal.left);
+            let elapsed = now.saturating_sub(removal.started);
+            let mut lines = vec![
+                format!("{name} leaves since {}", time::second(removal.started)),
+                format!(
+                    "{} copied out of {} in {}, {} done",
+                    size::human(copied),
+                    size::human(removal.total),
+                    time::duration(elapsed),
+                    percent(copied, removal.total)
+                ),
+            ];
+            let waits = removal.waits.as_ref();
+            lines.extend(waits.map(|why| format!("it waits: {why}")));
+            lines
+        }
+        "finished" => vec![format!(
+            "{name} was removed on {}, {} copied in {}",
+            time::second(removal.ended),
+            size::human(removal.total),
+            time::duration(removal.ended.saturating_sub(removal.started))
+        )],
+        "stopping" => vec![format!("{name} is about to be in use again")],
+        _ => vec![format!(
+            "removal of {name} stopped on {}",
+            time::second(removal.ended)
+        )],
+    }
 }
 
 /// The scrub, in one or more lines.
@@ -211,8 +253,11 @@ fn config(pool: &PoolReport) -> String {
         if group.len() > 1 {
             let all: Vec<&DeviceRow> = group.iter().collect();
             let size = group_size(group);
-            let is_well = group.iter().all(|device| device.state == "ONLINE");
-            let state = if is_well { "ONLINE" } else { "DEGRADED" };
+            let are_all = |state: &str| group.iter().all(|device| device.state == state);
+            let well = ["ONLINE", "REMOVING"]
+                .into_iter()
+                .find(|state| are_all(state));
+            let state = well.unwrap_or("DEGRADED");
             rows.push(counted(
                 format!("  {}-{number}", kind(group)),
                 state,
@@ -448,6 +493,7 @@ mod tests {
             devices: vec![device("/var/lib/tank.pool", Some(0), "ONLINE")],
             scrub: no_scan(),
             resilver: no_scan(),
+            removal: None,
             damage: Vec::new(),
         }
     }

@@ -93,6 +93,9 @@ pub struct PoolReport {
     pub scrub: ScrubRow,
     /// The resilver.
     pub resilver: ScrubRow,
+    /// The removal of a group that held data that is under way, or the last one.
+    #[serde(default)]
+    pub removal: Option<RemovalRow>,
     /// What is damaged, by name where that is known.
     pub damage: Vec<String>,
 }
@@ -106,7 +109,8 @@ pub struct DeviceRow {
     pub guid: u64,
     /// Bytes.
     pub size: u64,
-    /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; of a spare `AVAIL`.
+    /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; `REMOVING` if it is online and its group
+    /// is being removed; of a spare `AVAIL`.
     pub state: String,
     /// The group that it belongs to; a spare to none.
     pub group: Option<u16>,
@@ -188,6 +192,25 @@ pub struct ScrubRow {
     pub repaired: u64,
     /// Records and nodes that could not be.
     pub errors: u64,
+}
+
+/// How far the removal of a group of devices is, or how the last one ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RemovalRow {
+    /// `running`, `finished`, `stopping` or `stopped`.
+    pub state: String,
+    /// What goes: a device, or a group as `mirror-1`.
+    pub name: String,
+    /// Seconds since 1970.
+    pub started: u64,
+    /// Seconds since 1970.
+    pub ended: u64,
+    /// Bytes that were allocated there when it began.
+    pub total: u64,
+    /// How many are still to be copied.
+    pub left: u64,
+    /// Why it does not go on at the moment.
+    pub waits: Option<String>,
 }
 
 /// A pool that is not imported.

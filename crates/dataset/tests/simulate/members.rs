@@ -89,6 +89,12 @@ impl Sim {
                 self.survive(stepped);
             }
             26 => self.check(),
+            27 | 28 => self.remove_or_keep_group(),
+            29..=31 => {
+                self.say("removal step");
+                let stepped = self.pool().removal_step(self.budget());
+                self.survive(stepped);
+            }
             34 => self.hurt_log_device(),
             35 => self.offline_log_device(),
             36 | 37 => self.add_or_remove_logs(),
@@ -132,7 +138,7 @@ impl Sim {
         };
         let alone = all
             .iter()
-            .filter(|device| is_alone(device) && device.purpose == Purpose::Data)
+            .filter(|device| is_alone(device) && device.purpose.holds_data())
             .cloned();
         let Some(info) = self.pick(alone.collect()) else {
             return;
@@ -313,6 +319,7 @@ impl Sim {
             return;
         }
         let taken: Vec<u64> = members.iter().map(|device| device.replaces).collect();
+        members.retain(|device| device.purpose != Purpose::Leaving);
         members.retain(|device| match replaces {
             true => !taken.contains(&device.guid),
             false => !device.shape.has_parity(),
@@ -355,6 +362,39 @@ impl Sim {
         self.say(format!("add a group of {count}, parity {parity}"));
         let added = self.pool().add_group(&new, parity, &origin());
         self.survive(added);
+    }
+
+    /// A group that holds data is to go, or after all to stay. It may be too full for that, or not well.
+    fn remove_or_keep_group(&mut self) {
+        let mut members = self.members();
+        let is_leaving = |device: &DeviceInfo| device.purpose == Purpose::Leaving;
+        if members.iter().any(is_leaving) {
+            if self.dice.below(4) == 0 {
+                self.say("keep the group");
+                let stopped = self.pool().stop_removal(&origin());
+                self.survive(stopped);
+            }
+            return;
+        }
+        members.retain(|device| device.purpose == Purpose::Data);
+        if let Some(group) = self.pick(members).and_then(|device| device.group) {
+            self.say(format!("remove group {group}"));
+            match self.pool().remove_group(group, &origin()) {
+                Err(error @ pool::Error::Device { .. }) => self.say(format!("   {error}")),
+                removed => drop(self.survive(removed)),
+            }
+        }
+    }
+
+    /// Goes on with a removal as far as there is room for it.
+    pub fn remove_all(&mut self) {
+        self.say("remove everything that is to go");
+        let pool = self.pool();
+        let done = || -> pool::Result<()> {
+            while pool.removal_step(1 << 20)? {}
+            Ok(())
+        };
+        self.survive(done());
     }
 
     fn spare(&mut self) {

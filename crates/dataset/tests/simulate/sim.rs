@@ -434,6 +434,7 @@ impl Sim {
         self.devices.iter().for_each(|device| device.mend());
         self.is_hostile = false;
         self.bring_all_back();
+        self.remove_all();
         for name in self.world.names() {
             self.open(&name);
             let guid = self.world.0[&name].guid;

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::array::walk;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{Addr, RecordPtr, ShareMark};
+use crate::layout::{Addr, Identity, Place, RecordPtr, ShareMark};
 use crate::space::Extent;
 use crate::wire::{Reader, Writer};
 
@@ -74,6 +74,15 @@ impl Shared {
 
     pub(crate) fn extent(&self) -> Extent {
         Extent::of(&self.addr)
+    }
+
+    /// A pointer to it, as far as its place.
+    pub(crate) fn pointer(&self) -> RecordPtr {
+        let identity = Identity::record(self.nonce, [0; 16], 0, 0, 0, self.addr.size());
+        RecordPtr {
+            place: Place::new([self.addr, Addr::default()], 1, self.checksum),
+            identity,
+        }
     }
 
     /// How many pointers there are to it.

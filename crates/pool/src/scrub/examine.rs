@@ -6,10 +6,10 @@ use store::{MemberState, Parts, UNIT};
 
 use super::{Step, Task};
 use crate::disk::{Disk, Fetched};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Place, RecordPtr, checksum};
 use crate::log::{LogHead, LogReader, RawEntry};
-use crate::scatter::{Run, map_run};
+use crate::scatter::Run;
 
 /// A part of a copy on a member that is to be written.
 struct Part {
@@ -24,6 +24,53 @@ struct Found {
     run: Run,
     parts: Parts,
 }
+
+/// Where the copies of something lie, by their numbers. Copies that the remap table has for later come behind,
+/// with numbers of their own.
+pub(super) struct Copies {
+    list: Vec<(usize, Vec<Run>)>,
+    /// Whether some of it lies elsewhere than its pointer says.
+    is_moved: bool,
+    /// Of the remap table, when it was asked.
+    generation: u64,
+}
+
+impl Copies {
+    fn find(disk: &Disk, runs: impl Iterator<Item = Result<(usize, Vec<Run>)>>) -> Result<Copies> {
+        let mut copies = Copies {
+            list: Vec::new(),
+            is_moved: false,
+            generation: disk.remap.generation(),
+        };
+        for found in runs {
+            let (copy, runs) = found?;
+            let (mut now, mut later) = (Vec::new(), Vec::new());
+            for run in runs {
+                let moved = run.cut(&disk.remap.resolve(run.extent())?);
+                copies.is_moved |= moved[..] != [run];
+                for run in &moved {
+                    let pieces = disk.remap.copy_of(&run.extent())?;
+                    later.extend(run.cut(&pieces.unwrap_or_default()));
+                }
+                now.extend(moved);
+            }
+            copies.list.push((copy, now));
+            if !later.is_empty() {
+                copies.is_moved = true;
+                copies.list.push((copy + COPIES_MAX, later));
+            }
+        }
+        Ok(copies)
+    }
+
+    pub(super) fn each_run(&self) -> impl Iterator<Item = (usize, &Run)> {
+        let copies = self.list.iter();
+        copies.flat_map(|(copy, runs)| runs.iter().map(move |run| (*copy, run)))
+    }
+}
+
+/// A pointer has at most so many copies.
+const COPIES_MAX: usize = 2;
 
 /// Says whether something is still where it was.
 type Current<'a> = &'a dyn Fn() -> Result<bool>;
@@ -60,6 +107,7 @@ impl Step<'_> {
         let wanted = match &self.task {
             Task::Mend => MemberState::Online,
             Task::Fill(_) => MemberState::Resilvering,
+            Task::Evacuate(_) => return Ok(()),
         };
         // With parity each unit is a stripe.
         let shape = store.shape(entry.segment.group());
@@ -87,64 +135,87 @@ impl Step<'_> {
         if ptr.place.is_scattered() && !self.examine_map(&ptr.place, current)? {
             return Ok(false);
         }
-        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
-        let mut copies = Vec::new();
-        for copy in ptr.place.copy_numbers() {
-            copies.push((copy, disk.runs(&ptr.place, copy)?));
-        }
         let is_good = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
         let fetch = |disk: &Disk| {
             let mut buf = vec![0; ptr.place.disk_size() as usize];
             let fetched = disk.fetch(&ptr.place, &mut buf, &mut |bytes| is_good(bytes));
             (fetched != Fetched::Lost).then_some(buf)
         };
-        self.work(ptr.place.birth(), &copies, &is_good, &fetch, current)
+        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
+        let runs = || {
+            let copies = ptr.place.copy_numbers();
+            copies.map(|copy| Ok((copy, disk.runs_of_pointer(&ptr.place, copy)?)))
+        };
+        let find = || Copies::find(&disk, runs());
+        self.work(ptr.place.birth(), &find, &is_good, &fetch, current)
     }
 
     /// The same with a scatter map, of which every copy is one unit.
     fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
-        let whole = |addr| {
-            let map = self.pool.shared.disk.read_map(place, &addr);
-            map.map(|(_, bytes)| bytes)
-        };
+        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
+        let whole = |addr| disk.read_map(place, &addr).map(|(_, bytes)| bytes);
         let good = place.copies().find_map(whole);
-        let copies: Vec<(usize, Vec<Run>)> = place
-            .copy_numbers()
-            .map(|copy| (copy, vec![map_run(&place.addr[copy])]))
-            .collect();
+        let runs = || {
+            let copies = place.copy_numbers();
+            copies.map(|copy| Ok((copy, vec![Run::of_map(&place.addr[copy])])))
+        };
+        let find = || Copies::find(&disk, runs());
         let is_good = |bytes: &[u8]| good.as_deref() == Some(bytes);
-        self.work(place.birth(), &copies, &is_good, &|_| good.clone(), current)
+        self.work(place.birth(), &find, &is_good, &|_| good.clone(), current)
     }
 
     fn work(
         &mut self,
         birth: u64,
-        copies: &[(usize, Vec<Run>)],
+        find: &dyn Fn() -> Result<Copies>,
         is_good: &dyn Fn(&[u8]) -> bool,
         fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
         current: Current<'_>,
     ) -> Result<bool> {
-        match &self.task {
-            Task::Fill(members) => {
-                let lack_it = |&&(_, from): &&(u64, u64)| from < birth;
-                let members: Vec<u64> = members.iter().filter(lack_it).map(|m| m.0).collect();
-                self.fill(&members, copies, fetch, current)
+        loop {
+            let copies = match find() {
+                // Nobody knows where it is.
+                Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => return Ok(false),
+                copies => copies?,
+            };
+            let done = match &self.task {
+                Task::Fill(members) => {
+                    let birth = match copies.is_moved {
+                        true => birth.max(self.moved_till()),
+                        false => birth,
+                    };
+                    let lack_it = |&&(_, from): &&(u64, u64)| from < birth;
+                    let members: Vec<u64> = members.iter().filter(lack_it).map(|m| m.0).collect();
+                    self.fill(&members, &copies, fetch, current)?
+                }
+                Task::Mend => self.mend(&copies, is_good, fetch, current)?,
+                Task::Evacuate(_) => Some(self.copy_out(&copies, fetch)?),
+            };
+            if let Some(done) = done {
+                return Ok(done);
             }
-            Task::Mend => self.mend(copies, is_good, fetch, current),
         }
     }
 
-    /// Writes what the members named are to have of it.
+    /// When something was last copied from a group that was being removed, so that it may be younger where it
+    /// is than its pointer.
+    pub(crate) fn moved_till(&self) -> u64 {
+        let state = self.pool.shared.state.read();
+        let removal = state.config.removal.as_ref();
+        removal.map_or(0, |removal| removal.moved_till)
+    }
+
+    /// Writes what the members named are to have of it. `None` if it is somewhere else by now.
     fn fill(
         &mut self,
         members: &[u64],
-        copies: &[(usize, Vec<Run>)],
+        copies: &Copies,
         fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
         current: Current<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let disk = &self.pool.shared.disk;
         let mut parts = Vec::new();
-        for (copy, run) in each_run(copies) {
+        for (copy, run) in copies.each_run() {
             self.status.examined = self.status.examined.saturating_add(run.bytes.len() as u64);
             let holders = disk.store.holders(run.segment, run.offset, run.bytes.len());
             let lacking = holders.into_iter().filter(|(guid, state)| {
@@ -159,41 +230,47 @@ impl Step<'_> {
         if parts.is_empty() {
             // Passing over something is work too.
             self.left = self.left.saturating_sub(u64::from(UNIT));
-            return Ok(true);
+            return Ok(Some(true));
         }
         let bytes: usize = parts.iter().map(|part| part.run.bytes.len()).sum();
         self.left = self.left.saturating_sub(bytes as u64);
         let Some(good) = fetch(disk) else {
-            return Ok(false);
+            return Ok(Some(false));
         };
-        if self.write(&parts, &good, current)? > 0 {
+        let Some(written) = self.write(&parts, copies, &good, current)? else {
+            return Ok(None);
+        };
+        if written > 0 {
             self.status.repaired = self.status.repaired.saturating_add(bytes as u64);
         }
-        Ok(true)
+        Ok(Some(true))
     }
 
-    /// Reads it on every member that holds everything, and rewrites what is bad.
+    /// Reads it on every member that holds everything, and rewrites what is bad. `None` if it is somewhere
+    /// else by now.
     fn mend(
         &mut self,
-        copies: &[(usize, Vec<Run>)],
+        copies: &Copies,
         is_good: &dyn Fn(&[u8]) -> bool,
         fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
         current: Current<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let disk = std::sync::Arc::clone(&self.pool.shared.disk);
         let store = &disk.store;
         let mut found = Vec::new();
-        for (copy, run) in each_run(copies) {
+        for (copy, run) in copies.each_run() {
             let online = MemberState::Online;
             let parts = store.read_parts(run.segment, run.offset, run.bytes.len(), online);
-            let Ok(parts) = parts else { return Ok(false) };
+            let Ok(parts) = parts else {
+                return Ok((copies.generation == disk.remap.generation()).then_some(false));
+            };
             self.count(parts.bytes());
             let run = run.clone();
             found.push(Found { copy, run, parts });
         }
         let Some(good) = whole(&found, is_good).or_else(|| fetch(&disk)) else {
             self.blame(&found, current)?;
-            return Ok(false);
+            return Ok(Some(false));
         };
         let bad = found.iter().flat_map(|Found { copy, run, parts }| {
             let bad = parts.bad(&good[run.bytes.clone()]).into_iter();
@@ -205,11 +282,13 @@ impl Step<'_> {
         });
         let bad: Vec<Part> = bad.collect();
         if bad.is_empty() {
-            return Ok(true);
+            return Ok(Some(true));
         }
-        let written = self.write(&bad, &good, current)?;
+        let Some(written) = self.write(&bad, copies, &good, current)? else {
+            return Ok(None);
+        };
         self.status.repaired = self.status.repaired.saturating_add(written as u64);
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Counts damage that cannot be mended.
@@ -223,16 +302,26 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Rewrites parts with the bytes that they should have, and says how many copies these belong to.
-    fn write(&self, parts: &[Part], good: &[u8], current: Current<'_>) -> Result<usize> {
+    /// Rewrites parts with the bytes that they should have, and says how many copies these belong to. `None`
+    /// if they may be somewhere else by now.
+    fn write(
+        &self,
+        parts: &[Part],
+        of: &Copies,
+        good: &[u8],
+        current: Current<'_>,
+    ) -> Result<Option<usize>> {
         let shared = &self.pool.shared;
         if shared.read_only {
-            return Ok(0);
+            return Ok(Some(0));
         }
         // What is in the tree of the last commit stays where it is until the next one is done.
         let _committing = shared.lock_commits();
         if !current()? {
-            return Ok(0);
+            return Ok(Some(0));
+        }
+        if of.generation != shared.disk.remap.generation() {
+            return Ok(None);
         }
         let store = &shared.disk.store;
         let mut copies = BTreeSet::new();
@@ -246,7 +335,7 @@ impl Step<'_> {
                 .iter()
                 .for_each(|(_, guid)| store.count_damage(*guid));
         }
-        Ok(copies.len())
+        Ok(Some(copies.len()))
     }
 }
 
@@ -264,9 +353,4 @@ fn whole(found: &[Found], is_good: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
             is_good(&bytes).then_some(bytes)
         })
     })
-}
-
-fn each_run(copies: &[(usize, Vec<Run>)]) -> impl Iterator<Item = (usize, &Run)> {
-    let copies = copies.iter();
-    copies.flat_map(|(copy, runs)| runs.iter().map(move |run| (*copy, run)))
 }

@@ -10,8 +10,10 @@ impl Pool {
     /// Mends what was read with errors since this was called last, and returns how many copies were
     /// rewritten. Needs no key.
     pub fn heal(&self) -> Result<u64> {
-        let suspects = self.shared.disk.suspects.take();
-        if suspects.is_empty() || self.shared.read_only {
+        let disk = &self.shared.disk;
+        let suspects = disk.suspects.take();
+        let mut is_own = disk.remap.take_suspects();
+        if suspects.is_empty() && !is_own || self.shared.read_only {
             return Ok(0);
         }
         let mut status = ScrubStatus::default();
@@ -21,7 +23,6 @@ impl Pool {
             left: u64::MAX,
             status: &mut status,
         };
-        let mut is_own = false;
         for suspect in suspects {
             is_own |= !step.heal(&suspect)?;
         }

@@ -2,7 +2,7 @@
 
 use store::{HeaderCheck, Store};
 
-use super::Step;
+use super::{Step, Task};
 use crate::array::walk::{self, Visit};
 use crate::deadlist;
 use crate::error::Result;
@@ -19,19 +19,21 @@ enum Own {
     History,
     Reap,
     Dedup,
+    Remap,
     /// The deadlist of a dataset or snapshot,
     Deadlist(u64),
     /// and the list in it for a snapshot.
     Sublist(u64, u64),
 }
 
-const ARRAYS: [Own; 6] = [
+const ARRAYS: [Own; 7] = [
     Own::Datasets,
     Own::Table,
     Own::Bitmaps,
     Own::History,
     Own::Reap,
     Own::Dedup,
+    Own::Remap,
 ];
 
 impl Own {
@@ -47,6 +49,7 @@ impl Own {
             Own::History => Some(root.history),
             Own::Reap => Some(root.reap),
             Own::Dedup => Some(root.dedup),
+            Own::Remap => Some(root.remap),
             Own::Deadlist(id) => state.get(id).map(|entry| entry.deadlist),
             Own::Sublist(id, snapshot) => match state.get(id).map(|entry| entry.deadlist) {
                 Some(list) => {
@@ -56,6 +59,12 @@ impl Own {
                 None => None,
             },
         })
+    }
+
+    /// Whether it is written anew when a group is removed, so that nobody needs the remap table to read what
+    /// that is read with.
+    fn moves_by_itself(self) -> bool {
+        matches!(self, Own::Config | Own::Table | Own::Bitmaps | Own::Remap)
     }
 
     /// Whether it still has this record or node where `slot` is.
@@ -90,6 +99,9 @@ impl Step<'_> {
                     self.collect(Own::Sublist(id, snapshot), &mut found)?;
                 }
             }
+        }
+        if let Task::Evacuate(_) = self.task {
+            found.retain(|(own, ..)| !own.moves_by_itself());
         }
         for (own, slot, ptr) in found {
             // A commit may have freed it meanwhile. What cannot be looked up is damaged itself.

@@ -40,12 +40,16 @@ pub(super) struct Inner {
     pub(super) groups: Vec<Vec<Summary>>,
     /// What each of them takes.
     pub(super) takes: Vec<Takes>,
-    maps: HashMap<SegmentId, Map>,
-    cursors: HashMap<(Class, u16), Cursor>,
-    stripes: HashMap<Class, Stripe>,
+    pub(super) maps: HashMap<SegmentId, Map>,
+    pub(super) cursors: HashMap<(Class, u16), Cursor>,
+    pub(super) stripes: HashMap<Class, Stripe>,
     pub(super) totals: Vec<Total>,
     /// Segments that became the system's, and are not in the table yet.
     pub(super) new_system: Vec<SegmentId>,
+    /// All bitmaps and the whole table are to be written anew.
+    pub(super) is_rewritten: bool,
+    /// Segments of a group that is removed, and that are in the table still.
+    pub(super) dropped: Vec<SegmentId>,
     /// The array of bitmaps of the last commit.
     bitmaps: RecordPtr,
     /// What each of the two transaction groups under way has allocated, by parity.
@@ -54,17 +58,17 @@ pub(super) struct Inner {
 
 pub(super) struct Map {
     pub(super) taken: Bitmap,
-    on_disk: Bitmap,
+    pub(super) on_disk: Bitmap,
 }
 
-struct Cursor {
+pub(super) struct Cursor {
     index: u32,
     unit: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Stripe {
-    group: u16,
+pub(super) struct Stripe {
+    pub(super) group: u16,
     left: u32,
 }
 
@@ -151,6 +155,8 @@ impl Space {
                 stripes: HashMap::new(),
                 totals,
                 new_system: Vec::new(),
+                is_rewritten: false,
+                dropped: Vec::new(),
                 bitmaps: RecordPtr::EMPTY,
                 allocated: [Vec::new(), Vec::new()],
             }),
@@ -504,6 +510,16 @@ impl Space {
                 changed.insert(extent.segment);
             }
         }
+        if std::mem::take(&mut inner.is_rewritten) {
+            changed.extend(self.load_all(&mut inner)?);
+        }
+        let dropped = std::mem::take(&mut inner.dropped);
+        let dropped = dropped.into_iter().map(|id| Changed {
+            number: self.numbering().number(id).expect("it was in use"),
+            entry: SegmentEntry::default(),
+            bitmap: None,
+        });
+        let dropped: Vec<Changed> = dropped.collect();
         let system = std::mem::take(&mut inner.new_system);
         let system = system.into_iter().map(|id| Changed {
             number: self.numbering().number(id).expect("it exists"),
@@ -511,7 +527,7 @@ impl Space {
             bitmap: None,
         });
         let changed = changed.into_iter().map(|id| self.changed(&inner, id));
-        Ok(changed.chain(system).collect())
+        Ok(changed.chain(system).chain(dropped).collect())
     }
 
     fn changed(&self, inner: &Inner, id: SegmentId) -> Changed {

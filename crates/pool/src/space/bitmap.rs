@@ -79,6 +79,11 @@ impl Bitmap {
         self.is_run(start, len, false)
     }
 
+    /// Whether a run exists and all of it is taken.
+    pub(crate) fn is_taken(&self, start: u32, len: u32) -> bool {
+        self.is_run(start, len, true)
+    }
+
     fn is_run(&self, start: u32, len: u32, taken: bool) -> bool {
         let exists = start.checked_add(len).is_some_and(|end| end <= self.units);
         if !exists {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use store::UNIT;
 
+use super::logs::Takes;
 use super::{Class, Extent, ReserveFor, Space, Span};
 use crate::error::Result;
 
@@ -51,6 +52,10 @@ impl Space {
 
     fn take_if_free(&self, run: Span) -> Result<bool> {
         let mut inner = self.inner.lock();
+        let takes = inner.takes.get(run.segment.group() as usize);
+        if !matches!(takes, Some(Takes::Records | Takes::Logs)) {
+            return Ok(false);
+        }
         if !self
             .map(&mut inner, run.segment)?
             .taken

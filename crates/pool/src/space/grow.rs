@@ -28,11 +28,11 @@ impl Space {
                 let bytes = lacking * u64::from(units) * u64::from(UNIT);
                 Some(self.reserve(bytes, ReserveFor::Writing)?)
             }
-            Purpose::Data | Purpose::Gone => None,
+            _ => None,
         };
         let for_logs = match purpose {
             Purpose::Logs => self.inner.lock().empty_segments(lacking as usize)?,
-            Purpose::Data | Purpose::Gone => Vec::new(),
+            _ => Vec::new(),
         };
         *self.numbering.write() = Arc::new(numbering);
         let mut inner = self.inner.lock();
@@ -46,7 +46,7 @@ impl Space {
             let own = match purpose {
                 // The last segments, as when a pool is made. The rest of the group is for data.
                 Purpose::Data => lacking.min(u64::from(segments) / 2) as u32,
-                Purpose::Logs | Purpose::Gone => 0,
+                _ => 0,
             };
             let own = (0..own).map(|n| SegmentId::new(group as u16, segments - 1 - n));
             for id in own.chain(for_logs.iter().copied()) {
@@ -59,7 +59,7 @@ impl Space {
 
 impl Inner {
     /// So many empty segments of groups that take records, from their ends.
-    fn empty_segments(&self, count: usize) -> Result<Vec<SegmentId>> {
+    pub(super) fn empty_segments(&self, count: usize) -> Result<Vec<SegmentId>> {
         let groups = self.groups_that_take(Takes::Records);
         let all = groups.flat_map(|group| {
             let segments = self.groups[usize::from(group)].iter().enumerate().rev();

@@ -16,6 +16,8 @@ const FREE_PART: u64 = 4;
 pub(super) enum Takes {
     Records,
     Logs,
+    /// It holds records, and gets no more.
+    NoMore,
     /// It is gone, or about to go.
     Nothing,
 }
@@ -25,7 +27,8 @@ impl Takes {
         match purpose {
             Purpose::Data => Takes::Records,
             Purpose::Logs => Takes::Logs,
-            Purpose::Gone => Takes::Nothing,
+            Purpose::Leaving => Takes::NoMore,
+            Purpose::Gone | Purpose::Moved => Takes::Nothing,
         }
     }
 }
@@ -46,14 +49,14 @@ impl Space {
         match takes {
             Some(Takes::Records) => true,
             Some(Takes::Logs) => self.disk.store.works(group),
-            Some(Takes::Nothing) | None => false,
+            Some(Takes::NoMore | Takes::Nothing) | None => false,
         }
     }
 
     /// Whether a group is for logs only, or was.
     pub(crate) fn is_for_logs(&self, group: u32) -> bool {
         let takes = self.inner.lock().takes.get(group as usize).copied();
-        takes.is_some_and(|takes| takes != Takes::Records)
+        matches!(takes, Some(Takes::Logs | Takes::Nothing))
     }
 
     /// Bytes that one log may take in groups that are for logs only.

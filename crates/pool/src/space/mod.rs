@@ -14,6 +14,7 @@ mod allocator;
 mod bitmap;
 mod discard;
 mod grow;
+mod leave;
 mod logs;
 mod picker;
 mod reserve;
@@ -23,7 +24,7 @@ mod totals;
 pub(crate) use allocator::Space;
 pub(crate) use bitmap::Bitmap;
 pub use reserve::{Reservation, ReserveFor};
-pub(crate) use table::{ENTRIES_PER_PAGE, SegmentEntry};
+pub(crate) use table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 
 use store::{SegmentId, UNIT};
 

@@ -36,6 +36,12 @@ impl Reservation {
         self.bytes -= excess;
     }
 
+    /// Sets aside so many bytes instead, without asking whether there is room.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.grow(bytes.saturating_sub(self.bytes));
+        self.shrink(bytes);
+    }
+
     /// Sets more aside, without asking whether there is room.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.space.reserved.fetch_add(bytes, Ordering::Relaxed);

@@ -98,6 +98,12 @@ impl Numbering {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
+    /// The number that the first segment of a group has, or would have.
+    pub(crate) fn first(&self, group: u32) -> u64 {
+        let base = self.bases.get(group as usize);
+        base.copied().unwrap_or_else(|| self.total())
+    }
+
     /// The number of a segment, if it exists.
     pub(crate) fn number(&self, segment: store::SegmentId) -> Option<u64> {
         let group = segment.group() as usize;
