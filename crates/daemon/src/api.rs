@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    CheckRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow, HistoryRow,
-    HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow, MountRow,
-    PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, RemovalRow, ScrubRow,
-    ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
+    CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow,
+    HistoryRow, HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow,
+    LogEntryRow, LogRow, MountRow, PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport,
+    PropertyRow, RemovalRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow, Survivor,
+    Value, ZoneRow,
 };
 
 /// Every feature of pools that this program knows.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use block::Access;
 use cipher::Suite;
 use keys::Keyring;
-use pool::{ArrayKind, Entry, Finding, Pool, RecordPtr, Superblock};
+use pool::{ArrayKind, Entry, Finding, LogEnd, Pool, RecordPtr, Superblock};
 use store::Store;
 
 use crate::api::{
-    CheckRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, PointerRow, SuperblockRow,
+    CheckRow, ChunkRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, LogEntryRow,
+    LogRow, PointerRow, SuperblockRow,
 };
 use crate::candidates::open_store;
 use crate::digits::hex;
@@ -120,7 +121,46 @@ fn dataset(pool: &Pool, name: String, entry: &Entry, detail: u8) -> Result<Inspe
         } else {
             Vec::new()
         },
+        log: log(pool, entry, detail)?,
     })
+}
+
+/// From two on, with entries from four on.
+fn log(pool: &Pool, entry: &Entry, detail: u8) -> Result<Option<LogRow>> {
+    if detail < 2 {
+        return Ok(None);
+    }
+    let shown = if detail >= 4 { RECORDS_SHOWN } else { 0 };
+    let Some(log) = pool.shown_log(entry.id, shown)? else {
+        return Ok(None);
+    };
+    let (count, is_damaged) = match log.end {
+        LogEnd::Whole { entries } => (entries, false),
+        LogEnd::Damaged { entries } => (entries, true),
+    };
+    let chunks = log.head.chunks().iter();
+    let chunks = chunks.map(|chunk| ChunkRow {
+        place: place(chunk),
+        size: chunk.size(),
+    });
+    let entries = log.entries.iter().map(|entry| LogEntryRow {
+        sequence: entry.sequence,
+        flushed: entry.flushed,
+        place: place(&entry.place),
+        size: entry.place.size(),
+        generation: entry.identity.generation(),
+        identity: identity(&entry.identity),
+    });
+    Ok(Some(LogRow {
+        chain: format!("{:016x}", log.head.chain),
+        sequence: log.head.sequence,
+        base: log.head.base,
+        offset: log.head.offset(),
+        chunks: chunks.collect(),
+        count,
+        is_damaged,
+        entries: entries.collect(),
+    }))
 }
 
 fn keychain(pool: &Pool, entry: &Entry) -> Result<Vec<KeychainRow>> {
@@ -161,29 +201,32 @@ fn array_name(kind: ArrayKind) -> &'static str {
 }
 
 fn pointer_row(what: String, ptr: &RecordPtr) -> PointerRow {
-    let place = |addr: pool::layout::Addr| {
-        let segment = addr.segment();
-        format!(
-            "{}/{}:{:#x}",
-            segment.group(),
-            segment.index(),
-            addr.offset()
-        )
-    };
-    let mut identity = hex(ptr.identity.nonce());
-    identity.push(' ');
-    identity.push_str(&hex(ptr.identity.tag()));
     PointerRow {
         what,
         level: ptr.level(),
-        places: ptr.place.copies().map(place).collect(),
+        places: ptr.place.copies().map(|addr| place(&addr)).collect(),
         disk_size: ptr.place.disk_size(),
         logical_size: ptr.identity.logical_size(),
         birth: ptr.place.birth(),
         generation: ptr.identity.generation(),
         checksum: hex(&ptr.place.checksum),
-        identity,
+        identity: identity(&ptr.identity),
     }
+}
+
+fn place(addr: &pool::layout::Addr) -> String {
+    let segment = addr.segment();
+    format!(
+        "{}/{}:{:#x}",
+        segment.group(),
+        segment.index(),
+        addr.offset()
+    )
+}
+
+/// Nonce and tag.
+fn identity(identity: &pool::Identity) -> String {
+    format!("{} {}", hex(identity.nonce()), hex(identity.tag()))
 }
 
 fn check_row(pool: &Pool) -> Result<CheckRow> {

@@ -78,7 +78,7 @@ pub use holds::Hold as SnapshotHold;
 pub use info::{Listed, SpaceInfo, Superblock};
 pub use layout::{Identity, RECORD_MAX, RecordPtr, SLOT_LIMIT};
 pub use lifecycle::{MakeKeyring, NewDataset, NewKeyring, Origin};
-pub use log::{LOG_HEADER, LogEnd, LogEntry, LogHead, LogReader};
+pub use log::{LOG_HEADER, LogEnd, LogEntry, LogHead, LogReader, ShownEntry, ShownLog};
 pub use names::{DatasetName, NAME_MAX, check_pool_name};
 pub use open::{ArrayKind, OpenDataset, Participant, Placed, SealInput};
 pub use pool::{Hold, Pool};

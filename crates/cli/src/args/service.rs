@@ -10,8 +10,8 @@ use super::values;
 ///
 /// A name without a slash that is no file here is an imported pool; anything else are the devices of one
 /// that is not imported. Shows what anybody can see who has the devices. More -d show more: one shows
-/// datasets, two also their seals and roots, three also their keyrings and four also some of their
-/// records.
+/// datasets, two also their seals and roots and where their logs lie, three also their keyrings and four
+/// also some of their records and of the entries that wait in their logs.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -27,7 +27,8 @@ EXAMPLES
 
 JSON
   {\"pool\", \"guid\", \"superblocks\": [...], \"datasets\": [{\"name\", \"id\", \"keychain\": [{\"txg\",
-  \"wrapped_len\", ...}], ...}], \"total\", \"free\", \"check\"}
+  \"wrapped_len\", ...}], \"log\": {\"chain\", \"sequence\", \"base\", \"offset\", \"chunks\": [...], \"count\",
+  \"is_damaged\", \"entries\": [...]} or null, ...}], \"total\", \"free\", \"check\"}
 
 EXIT CODES
   3 if there is no such pool; 9 if --check finds anything, or nothing can be read.")]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use daemon::api::{
-    CheckRow, Command, Failure, FailureKind, InspectTarget, InspectedDataset, Inspection,
+    CheckRow, Command, Failure, FailureKind, InspectTarget, InspectedDataset, Inspection, LogRow,
     PointerRow,
 };
 
@@ -106,6 +106,7 @@ fn dataset(row: &InspectedDataset, detail: u8) -> String {
         let _ = writeln!(out, "    sequence : {}", row.sequence);
         let _ = writeln!(out, "    seal : {}", row.seal);
         out += &pointers("Roots:", &row.roots);
+        out += &row.log.as_ref().map_or(String::new(), log);
     }
     if detail >= 3 {
         out += &keychain(row);
@@ -156,6 +157,44 @@ fn pointers(title: &str, rows: &[PointerRow]) -> String {
     out
 }
 
+fn log(row: &LogRow) -> String {
+    let mut out = String::new();
+    let end = match row.is_damaged {
+        true => ", then a damaged one",
+        false => "",
+    };
+    let _ = writeln!(
+        out,
+        "    Log: chain {}, {} entries from {} on{end}, behind txg {}",
+        row.chain, row.count, row.sequence, row.base
+    );
+    for (n, chunk) in row.chunks.iter().enumerate() {
+        let first = match n {
+            0 => format!(", the first entry at {:#x}", row.offset),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "        chunk {} {}{first}",
+            chunk.place,
+            size::human(u64::from(chunk.size))
+        );
+    }
+    for entry in &row.entries {
+        let _ = writeln!(
+            out,
+            "        entry {} {} {} generation {} flushed {}",
+            entry.sequence,
+            entry.place,
+            size::human(u64::from(entry.size)),
+            entry.generation,
+            entry.flushed
+        );
+        let _ = writeln!(out, "            identity {}", entry.identity);
+    }
+    out
+}
+
 fn checked(check: &CheckRow) -> String {
     let mut out = String::new();
     let _ = writeln!(
@@ -181,7 +220,7 @@ fn checked(check: &CheckRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use daemon::api::KeychainRow;
+    use daemon::api::{ChunkRow, KeychainRow, LogEntryRow};
 
     use super::*;
 
@@ -232,7 +271,34 @@ mod tests {
             ],
             keychain_error: None,
             records: Vec::new(),
+            log: Some(LogRow {
+                chain: "00000000000000ff".into(),
+                sequence: 7,
+                base: 41,
+                offset: 4096,
+                chunks: vec![ChunkRow {
+                    place: "0/3:0x10000".into(),
+                    size: 65_536,
+                }],
+                count: 1,
+                is_damaged: true,
+                entries: vec![LogEntryRow {
+                    sequence: 7,
+                    flushed: 6,
+                    place: "0/3:0x11000".into(),
+                    size: 8_192,
+                    generation: 1,
+                    identity: "aa bb".into(),
+                }],
+            }),
         };
+        assert!(dataset(&row, 2).ends_with(
+            "    Log: chain 00000000000000ff, 1 entries from 7 on, then a damaged one, behind txg 41
+        chunk 0/3:0x10000 64K, the first entry at 0x1000
+        entry 7 0/3:0x11000 8K generation 1 flushed 6
+            identity aa bb
+"
+        ));
         assert_eq!(
             keychain(&row),
             "    Keychain entries by txg:

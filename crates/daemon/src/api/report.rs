@@ -420,6 +420,56 @@ pub struct InspectedDataset {
     pub keychain_error: Option<String>,
     /// Some of its records, if asked for.
     pub records: Vec<PointerRow>,
+    /// Its log, if it has one.
+    #[serde(default)]
+    pub log: Option<LogRow>,
+}
+
+/// What is known of a log without the key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LogRow {
+    /// Names the ring, in hexadecimal.
+    pub chain: String,
+    /// The number of its first entry.
+    pub sequence: u64,
+    /// The arrays hold everything up to this transaction group.
+    pub base: u64,
+    /// Where the first entry is in the first chunk.
+    pub offset: u32,
+    /// Its chunks.
+    pub chunks: Vec<ChunkRow>,
+    /// How many whole entries it has.
+    pub count: u64,
+    /// Whether an entry is damaged that had been durable.
+    pub is_damaged: bool,
+    /// Some of its entries, if asked for.
+    pub entries: Vec<LogEntryRow>,
+}
+
+/// A run of units that a log lies in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChunkRow {
+    /// `group/segment:offset`.
+    pub place: String,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// The clear header of an entry of a log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LogEntryRow {
+    /// Its number in the chain.
+    pub sequence: u64,
+    /// Entries up to this one were durable when it was written.
+    pub flushed: u64,
+    /// `group/segment:offset`.
+    pub place: String,
+    /// Bytes, header included.
+    pub size: u32,
+    /// The generation of the keyring.
+    pub generation: u32,
+    /// Nonce and tag, in hexadecimal.
+    pub identity: String,
 }
 
 /// A generation of a keyring.

@@ -16,6 +16,7 @@ mod groups;
 mod open;
 mod ring;
 mod scan;
+mod shown;
 
 use store::{Shape, UNIT};
 use zerocopy::little_endian::{U32, U64};
@@ -31,6 +32,7 @@ pub(crate) use groups::Barred;
 pub(crate) use ring::Ring;
 pub(crate) use scan::RawEntry;
 pub use scan::{LogEnd, LogEntry, LogReader};
+pub use shown::{ShownEntry, ShownLog};
 
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
@@ -98,6 +100,11 @@ impl LogHead {
     /// The runs that it consists of, from the one with the first entry on.
     pub fn chunks(&self) -> &[Addr] {
         &self.chunks
+    }
+
+    /// Where the first entry is in the first of them, or will be.
+    pub fn offset(&self) -> u32 {
+        self.offset
     }
 
     pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
