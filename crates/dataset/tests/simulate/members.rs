@@ -220,9 +220,14 @@ impl Sim {
         if let Some(info) = self.pick_log_device() {
             let temporary = self.dice.below(2) == 0;
             self.say(format!("offline log device {}", info.guid));
-            let done = self.pool().offline_device(info.guid, temporary, &origin());
-            if self.survive(done).is_some() {
-                self.committed();
+            match self.pool().offline_device(info.guid, temporary, &origin()) {
+                // It failed just now, and a log waits on it.
+                Err(error @ pool::Error::Refused { .. }) => self.say(format!("   {error}")),
+                done => {
+                    if self.survive(done).is_some() {
+                        self.committed();
+                    }
+                }
             }
         }
     }
