@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow, GenerationRow,
-    HistoryRow, HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow, KeychainRow,
-    LogEntryRow, LogRow, MountRow, PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport,
-    PropertyRow, RemovalRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow, Survivor,
-    Value, ZoneRow,
+    AccountRow, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow,
+    GenerationRow, HistoryRow, HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow,
+    KeychainRow, LogEntryRow, LogRow, MountRow, OwnerKind, PermissionRow, PointerRow, PoolFeatures,
+    PoolIo, PoolReport, PropertyRow, RemovalRow, ScrubRow, ShredReport, SlotRow, Source,
+    SuperblockRow, Survivor, Value, ZoneRow,
 };
 
 /// Every feature of pools that this program knows.
@@ -278,6 +278,15 @@ pub enum Command {
         names: Vec<String>,
         /// Which, and to what.
         props: Props,
+    },
+    /// What users or groups have in a dataset and may have.
+    Userspace {
+        /// The dataset.
+        name: String,
+        /// Which of the two.
+        kind: OwnerKind,
+        /// Count anew first, and fail if something else was counted.
+        check: bool,
     },
     /// Unset a property, so that it is inherited.
     Inherit {
@@ -775,6 +784,8 @@ pub enum Reply {
     History(Vec<HistoryRow>),
     /// Tags on snapshots.
     Holds(Vec<HoldRow>),
+    /// What users or groups have.
+    Accounts(Vec<AccountRow>),
     /// Keys.
     Keys(Vec<KeyRow>),
     /// Generations of data keys.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
 
-use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat, WhoKind};
+use crate::api::{Allowed, Command, Failure, FailureKind, OwnerKind, Props, SendWhat, WhoKind};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
@@ -214,17 +214,24 @@ impl Check<'_> {
                 names,
                 depth,
                 snapshots,
-                ..
+                props,
             } if !names.is_empty() => {
                 for name in names {
                     let (imported, entry) = self.find(name)?;
                     let looks_below = *depth != Some(0) || *snapshots;
                     for head in below(&imported, &entry, looks_below)? {
                         self.something(&imported, &head)?;
+                        for prop in props.iter().filter(|prop| prop.contains('@')) {
+                            self.need_of(&imported, &head, &[permission_for(prop)])?;
+                        }
                     }
                 }
                 Ok(())
             }
+            Command::Userspace { name, kind, .. } => match kind {
+                OwnerKind::User => self.need(name, &["userused", "userobjused"]),
+                OwnerKind::Group => self.need(name, &["groupused", "groupobjused"]),
+            },
             Command::Holds { names, .. } | Command::KeyStatus { names } if !names.is_empty() => {
                 let mut names = names.iter().map(|name| dataset_of(name));
                 names.try_for_each(|name| self.something_of(name))
@@ -384,7 +391,10 @@ pub(crate) fn dataset_of(name: &str) -> &str {
 fn permission_for(property: &str) -> &str {
     match properties::is_user_property(property) {
         true => "userprop",
-        false => property,
+        // Of `userquota@ann` what comes first.
+        false => property
+            .split_once('@')
+            .map_or(property, |(first, _)| first),
     }
 }
 

@@ -147,6 +147,9 @@ impl Daemon {
         props: &Props,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if self.set_account_quotas(names, props, context)? {
+            return Ok(());
+        }
         for (key, value) in props {
             properties::check(key, value, Settable::Always)?;
         }

@@ -28,6 +28,10 @@ pub(crate) const PERMISSIONS: &[&str] = &[
     "create",
     "destroy",
     "diff",
+    "groupobjquota",
+    "groupobjused",
+    "groupquota",
+    "groupused",
     "hold",
     "key",
     "keychange",
@@ -39,7 +43,11 @@ pub(crate) const PERMISSIONS: &[&str] = &[
     "rollback",
     "send",
     "snapshot",
+    "userobjquota",
+    "userobjused",
     "userprop",
+    "userquota",
+    "userused",
 ];
 
 /// Whom something is allowed to.

@@ -43,6 +43,7 @@ mod state;
 mod tests;
 mod transfer;
 mod users;
+mod userspace;
 pub mod wire;
 mod zones;
 

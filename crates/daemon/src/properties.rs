@@ -9,6 +9,7 @@ use pool::{Entry, Pool};
 
 use crate::api::{Failure, FailureKind, Source};
 use crate::failure::Result;
+use crate::userspace::AccountProperty;
 
 /// Whether a property can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +187,7 @@ fn record_size(value: &str) -> Option<u32> {
 }
 
 /// A size in whole units.
-fn bytes(value: &str) -> Option<u64> {
+pub(crate) fn bytes(value: &str) -> Option<u64> {
     let end = value.find(|c: char| !c.is_ascii_digit());
     let (digits, unit) = value.split_at(end.unwrap_or(value.len()));
     let shift = match unit {
@@ -245,7 +246,10 @@ pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
 pub(crate) fn whole_name(name: &str) -> Result<String> {
     let short = SHORT.iter().find(|(short, _)| *short == name);
     let name = short.map_or(name, |(_, whole)| whole);
-    let known = definition(name).is_some() || COMPUTED.contains(&name) || is_user_property(name);
+    let known = definition(name).is_some()
+        || COMPUTED.contains(&name)
+        || is_user_property(name)
+        || AccountProperty::parse(name).is_some();
     if known || name == "name" {
         return Ok(name.into());
     }
@@ -274,7 +278,10 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
                 "the property '{name}' cannot be set"
             )));
         }
-        return whole_name(name).map(|_| ()).map_err(unsettable);
+        whole_name(name).map_err(unsettable)?;
+        return Err(Failure::usage(format!(
+            "the property '{name}' is inside the data; 'strongroom set' it once the dataset is mounted"
+        )));
     };
     let allowed = match definition.settable {
         Settable::Always => true,

@@ -14,6 +14,7 @@ use crate::health;
 use crate::imported::Imported;
 use crate::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
 use crate::state::Daemon;
+use crate::userspace::AccountProperty;
 
 /// What `get` and `list` ask for.
 pub(crate) struct Get {
@@ -207,6 +208,9 @@ fn property_row(imported: &Imported, listed: &Listed, property: String) -> Resul
         "encryption" => encryption(imported, listed)?,
         "keysource" if listed.entry.suite == 0 => (Value::Text("none".into()), Source::Default),
         "mountpoint" => mountpoint(imported, listed)?,
+        name if let Some(property) = AccountProperty::parse(name) => {
+            property.value(imported, &listed.entry)?
+        }
         name if COMPUTED.contains(&name) => (computed(imported, listed, name)?, Source::None),
         name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {
             (Value::None, Source::None)

@@ -329,6 +329,9 @@ impl Daemon {
                 })
                 .map(Reply::Datasets),
             Command::Set { names, props } => self.set(&names, &props, context).map(done),
+            Command::Userspace { name, kind, check } => self
+                .userspace(&name, kind, check, context)
+                .map(Reply::Accounts),
             Command::Inherit {
                 names,
                 prop,

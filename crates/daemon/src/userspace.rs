@@ -26,18 +26,6 @@ enum Field {
     ObjectQuota,
 }
 
-/// The properties, each with `@` and a name or number after it.
-pub(crate) const PROPERTIES: &[&str] = &[
-    "groupobjquota",
-    "groupobjused",
-    "groupquota",
-    "groupused",
-    "userobjquota",
-    "userobjused",
-    "userquota",
-    "userused",
-];
-
 /// A property of an account: `userquota@ann`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccountProperty<'a> {
@@ -155,7 +143,9 @@ impl Daemon {
         for files in all {
             if !files.counts_owners() {
                 let name = files.name();
-                context.asker.notice(format!("counting what users and groups have in '{name}'"));
+                context
+                    .asker
+                    .notice(format!("counting what users and groups have in '{name}'"));
             }
             for (owner, field, limit) in &limits {
                 files.set_account_limits(*owner, |account| match field {
@@ -179,7 +169,9 @@ impl Daemon {
         let (imported, entry) = self.find(name)?;
         let files = mounted_files(&imported, &entry, name)?;
         if !files.counts_owners() {
-            context.asker.notice(format!("counting what users and groups have in '{name}'"));
+            context
+                .asker
+                .notice(format!("counting what users and groups have in '{name}'"));
             files.count_owners()?;
         } else if check {
             let wrong = files.check_owners()?;
@@ -188,7 +180,9 @@ impl Daemon {
             }
         }
         let accounts = files.accounts()?.into_iter();
-        Ok(accounts.filter_map(|(owner, account)| row(kind, owner, &account)).collect())
+        Ok(accounts
+            .filter_map(|(owner, account)| row(kind, owner, &account))
+            .collect())
     }
 }
 
@@ -222,7 +216,10 @@ fn miscounted(name: &str, wrong: &[Miscount]) -> Failure {
         )
     };
     let all: Vec<String> = wrong.iter().map(one).collect();
-    Failure::new(FailureKind::Damaged, format!("'{name}': {}", all.join("; ")))
+    Failure::new(
+        FailureKind::Damaged,
+        format!("'{name}': {}", all.join("; ")),
+    )
 }
 
 fn files_of(imported: &Imported, entry: &Entry) -> Option<Arc<Files>> {
@@ -253,20 +250,47 @@ mod tests {
 
     #[test]
     fn names_of_properties_are_told_from_others() {
-        for prefix in PROPERTIES {
+        let prefixes = [
+            "groupobjquota",
+            "groupobjused",
+            "groupquota",
+            "groupused",
+            "userobjquota",
+            "userobjused",
+            "userquota",
+            "userused",
+        ];
+        for prefix in prefixes {
             let name = format!("{prefix}@0");
             let property = AccountProperty::parse(&name).unwrap();
             assert_eq!(property.kind == OwnerKind::User, prefix.starts_with("user"));
             property.owner().unwrap();
         }
-        for other in ["quota", "userquota", "quota@0", "userbytes@0", "org:user@0", "@hold x"] {
+        for other in [
+            "quota",
+            "userquota",
+            "quota@0",
+            "userbytes@0",
+            "org:user@0",
+            "@hold x",
+        ] {
             assert!(AccountProperty::parse(other).is_none(), "{other}");
         }
         let quota = AccountProperty::parse("userquota@0").unwrap();
         assert_eq!(quota.limit("1K").unwrap(), 1024);
         assert_eq!(quota.limit("none").unwrap(), 0);
         assert!(quota.limit("0").is_err());
-        assert!(AccountProperty::parse("userused@0").unwrap().limit("1").is_err());
-        assert!(AccountProperty::parse("userquota@no-such-user").unwrap().owner().is_err());
+        assert!(
+            AccountProperty::parse("userused@0")
+                .unwrap()
+                .limit("1")
+                .is_err()
+        );
+        assert!(
+            AccountProperty::parse("userquota@no-such-user")
+                .unwrap()
+                .owner()
+                .is_err()
+        );
     }
 }

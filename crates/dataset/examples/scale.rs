@@ -2,11 +2,11 @@
 //! with so many takes to be opened.
 //!
 //! ```text
-//! cargo run --release -p strongroom-dataset --example scale [flat] [cache=MIB] [bytes=N] [file=PATH] [COUNT...]
+//! cargo run --release -p strongroom-dataset --example scale [flat] [accounts] [cache=MIB] [bytes=N] [file=PATH] [COUNT...]
 //! ```
 //!
 //! The files are empty, or of so many bytes, in directories of a thousand, or with `flat` in a single
-//! one; the pool is in memory, or in a file that is made for it. Each figure but the last two is
+//! one; with `accounts` it is counted what users and groups have. The pool is in memory, or in a file that is made for it. Each figure but the last two is
 //! processor time of all threads, commits included, over 10,000 operations at random places: what
 //! else runs on the machine matters little for it. Without a kernel: the way through FUSE is the same
 //! for any size.
@@ -40,6 +40,7 @@ fn main() {
     for argument in std::env::args().skip(1) {
         match argument.split_once('=') {
             None if argument == "flat" => how.flat = true,
+            None if argument == "accounts" => how.accounts = true,
             None => counts.push(argument.parse().expect("how many files")),
             Some(("cache", cache)) => {
                 options.cache_bytes = cache.parse::<u64>().expect("MiB") << 20;
@@ -77,6 +78,7 @@ fn main() {
 #[derive(Default)]
 struct How {
     flat: bool,
+    accounts: bool,
     contents: Vec<u8>,
     file: Option<PathBuf>,
 }
@@ -171,6 +173,9 @@ fn measure(count: u64, how: &How, options: EngineOptions) {
         spread: how.spread(),
         contents: how.contents.clone(),
     };
+    if how.accounts {
+        tree.files.count_owners().expect("room");
+    }
     for number in 0..count - SAMPLE.min(count) {
         tree.create(number);
     }

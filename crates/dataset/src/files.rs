@@ -29,7 +29,7 @@ use crate::seal::{Compression, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 
 /// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
-const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
+pub(crate) const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 /// One operation changes about this many pages.
 const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 
@@ -115,6 +115,8 @@ pub struct Files {
     pub(crate) log: LogWriter,
     pub(crate) reencryption: Reencryption,
     pub(crate) limits: KnownLimits,
+    /// One count of what users and groups have at a time.
+    pub(crate) counting: Mutex<()>,
 }
 
 impl Files {
@@ -177,10 +179,15 @@ impl Files {
             log: LogWriter::default(),
             reencryption: Reencryption::default(),
             limits: KnownLimits::default(),
+            counting: Mutex::default(),
         });
         if files.open.is_writable() {
             let participant: Weak<Files> = Arc::downgrade(&files);
             files.open.attach(participant as Weak<dyn Participant>);
+        }
+        if files.tree.header().counts_owners {
+            // It may have come with a stream.
+            pool.note_owners();
         }
         files.replay_log()?;
         if is_new {
@@ -335,7 +342,9 @@ impl Files {
     ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
         let txg = hold.txg();
         let note = |header: &Header, edits: &_| self.journal.note(txg, scope, header, edits);
-        Ok(match self.tree.try_write(txg, operation, &note)? {
+        // What a replay does was allowed when it was done.
+        let is_free = scope == Scope::Upkeep;
+        Ok(match self.tree.try_write(txg, is_free, operation, &note)? {
             Attempt::Done {
                 value,
                 changed,
@@ -368,7 +377,9 @@ impl Files {
         if why == ReserveFor::Writing {
             self.charge(OPERATION_CHARGE)?;
         }
-        self.find_room(OPERATION_ROOM, why)
+        // What users and groups have is on a page of its own, if it is counted.
+        let accounts = u64::from(self.tree.header().counts_owners) * PAGE_ROOM;
+        self.find_room(OPERATION_ROOM + accounts, why)
     }
 
     /// Sets room aside for contents, if quotas allow it.

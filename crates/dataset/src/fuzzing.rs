@@ -9,11 +9,12 @@ use crate::io::extents::decode_dead;
 use crate::layout::{
     AttrValue, Extent, NameEntry, SharedRun, XattrValue, decode_names, encode_names,
 };
+use crate::owners::Account;
 use crate::seal::{Compression, Sealer, fuzzing};
 use crate::tree::{CELL_MAX, PAGE, Page, PageKind};
 
 /// How many decoders [`value`] knows.
-pub const VALUES: u8 = 9;
+pub const VALUES: u8 = 10;
 
 /// Decodes a value of the tree, or the header, and uses what comes out.
 pub fn value(kind: u8, bytes: &[u8]) {
@@ -66,7 +67,12 @@ pub fn value(kind: u8, bytes: &[u8]) {
         7 => {
             let _ = decode_dead(bytes);
         }
-        _ => crate::log::steps::decode_all(bytes),
+        8 => crate::log::steps::decode_all(bytes),
+        _ => {
+            if let Some(account) = Account::decode(bytes) {
+                assert_eq!(account.encode(), bytes);
+            }
+        }
     }
 }
 
@@ -196,7 +202,7 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
         owners: 3,
     };
     vec![
-        (0, Header::new([9; 32]).encode()[..80].to_vec()),
+        (0, Header::new([9; 32]).encode()[..88].to_vec()),
         (1, attr.as_bytes().to_vec()),
         (2, [&1u64.to_le_bytes()[..], &extent.encode()].concat()),
         (3, encode_names(&[name(5, b"a"), name(6, b"another")])),
@@ -206,6 +212,7 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
         (6, run.encode()),
         (7, vec![1; 16]),
         (8, crate::log::steps::sample()),
+        (9, (1..=4u64).flat_map(u64::to_le_bytes).collect()),
     ]
 }
 

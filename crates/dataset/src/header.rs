@@ -23,7 +23,12 @@ pub(crate) struct Header {
     pub(crate) inodes: u64,
     /// The key of the hash by which names are ordered.
     pub(crate) name_key: [u8; 32],
+    /// Whether there are counts of what users and groups have.
+    pub(crate) counts_owners: bool,
 }
+
+/// [`Header::counts_owners`]
+const FLAG_OWNERS: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -36,9 +41,11 @@ struct Bytes {
     next_data: U64,
     inodes: U64,
     name_key: [u8; 32],
+    flags: U32,
+    reserved2: U32,
 }
 
-const _: () = assert!(size_of::<Bytes>() == 80);
+const _: () = assert!(size_of::<Bytes>() == 88);
 
 impl Header {
     /// The header of an empty dataset.
@@ -49,6 +56,7 @@ impl Header {
             next_data: 0,
             inodes: 0,
             name_key,
+            counts_owners: false,
         }
     }
 
@@ -62,6 +70,11 @@ impl Header {
             next_data: self.next_data.into(),
             inodes: self.inodes.into(),
             name_key: self.name_key,
+            flags: match self.counts_owners {
+                true => FLAG_OWNERS.into(),
+                false => 0.into(),
+            },
+            reserved2: 0.into(),
         };
         let mut record = vec![0; HEADER_SIZE];
         record[..size_of::<Bytes>()].copy_from_slice(bytes.as_bytes());
@@ -79,6 +92,7 @@ impl Header {
             next_data: bytes.next_data.get(),
             inodes: bytes.inodes.get(),
             name_key: bytes.name_key,
+            counts_owners: bytes.flags.get() & FLAG_OWNERS != 0,
         };
         let fits = header.next_page < pool::layout::SLOT_LIMIT / 2
             && header.inodes < crate::layout::INO_LIMIT
@@ -100,10 +114,11 @@ mod tests {
             next_data: 7,
             inodes: 8,
             name_key: [9; 32],
+            counts_owners: true,
         };
         let record = header.encode();
         assert_eq!(Header::decode(&record), Some(header));
-        assert_eq!(Header::decode(&record[..79]), None);
+        assert_eq!(Header::decode(&record[..87]), None);
         let mut bad = record;
         bad[16..24].fill(0xff);
         assert_eq!(Header::decode(&bad), None);

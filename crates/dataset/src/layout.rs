@@ -18,7 +18,7 @@ pub(crate) const INLINE_MAX: u64 = 2048;
 pub(crate) const XATTR_INLINE_MAX: usize = 2048;
 
 /// The dataset's own inode number, for what belongs to no file.
-const DATASET: Ino = 0;
+pub(crate) const DATASET: Ino = 0;
 
 /// What a key is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) enum KeyKind {
     Dead = 0x02,
     /// Of the dataset: slots of `data` that several files share.
     Shared = 0x03,
+    /// Of the dataset: what a user or group has and may have.
+    Owner = 0x04,
     /// Attributes.
     Attr = 0x10,
     /// The contents of a small file, or the target of a symbolic link.
@@ -80,6 +82,24 @@ pub(crate) fn dead_key(slot: u64) -> Vec<u8> {
 
 pub(crate) fn shared_key(slot: u64) -> Vec<u8> {
     key(DATASET, KeyKind::Shared, &slot.to_be_bytes())
+}
+
+/// `who`: 1 a user, 2 a group.
+pub(crate) fn owner_key(who: u8, id: u32) -> Vec<u8> {
+    let [a, b, c, d] = id.to_be_bytes();
+    key(DATASET, KeyKind::Owner, &[who, a, b, c, d])
+}
+
+/// Who the key of a user or group is about.
+pub(crate) fn owner_suffix(key: &[u8]) -> Option<(u8, u32)> {
+    let (who, id) = suffix(key, DATASET, KeyKind::Owner)?.split_first()?;
+    Some((*who, u32::from_be_bytes(id.try_into().ok()?)))
+}
+
+/// The inode, if a key is of its attributes.
+pub(crate) fn attr_ino(key: &[u8]) -> Option<Ino> {
+    let (ino, kind) = key.split_first_chunk()?;
+    (*kind == [KeyKind::Attr as u8]).then(|| u64::from_be_bytes(*ino))
 }
 
 /// What follows inode and kind, if a key is of these.
@@ -225,13 +245,17 @@ impl AttrValue {
         self.ctime = now.into();
     }
 
+    /// Bytes of its contents that are not holes, before compression.
+    pub(crate) fn taken(&self) -> u64 {
+        let inline = match self.has(FLAG_INLINE) {
+            true => self.size.get(),
+            false => 0,
+        };
+        self.allocated.get().saturating_add(inline)
+    }
+
     /// What the world sees.
     pub(crate) fn to_attr(self, ino: Ino) -> Attr {
-        let inline = if self.has(FLAG_INLINE) {
-            self.size.get()
-        } else {
-            0
-        };
         let size = match self.kind() {
             // As ZFS: how many names there are, with `.` and `..`.
             Kind::Directory => self.entries.get().saturating_add(2),
@@ -246,7 +270,7 @@ impl AttrValue {
             gid: self.gid.get(),
             rdev: self.rdev.get(),
             size,
-            blocks: self.allocated.get().saturating_add(inline).div_ceil(512),
+            blocks: self.taken().div_ceil(512),
             blksize: self.record_size.get(),
             atime: self.atime.into(),
             mtime: self.mtime.into(),
@@ -431,6 +455,9 @@ mod tests {
             orphan_key(9),
             dead_key(1),
             dead_key(256),
+            owner_key(1, 7),
+            owner_key(1, 300),
+            owner_key(2, 0),
             attr_key(1),
             inline_key(1),
             extent_key(1, 2),
@@ -441,10 +468,14 @@ mod tests {
             attr_key(256),
         ];
         assert!(keys.is_sorted());
-        assert_eq!(suffix_number(&keys[6], 1, KeyKind::Extent), Some(300));
-        assert_eq!(suffix(&keys[7], 1, KeyKind::Xattr), Some(&b"user.a"[..]));
-        assert_eq!(suffix(&keys[7], 2, KeyKind::Xattr), None);
+        assert_eq!(suffix_number(&keys[9], 1, KeyKind::Extent), Some(300));
+        assert_eq!(suffix(&keys[10], 1, KeyKind::Xattr), Some(&b"user.a"[..]));
+        assert_eq!(suffix(&keys[10], 2, KeyKind::Xattr), None);
         assert_eq!(dataset_number(&keys[2], KeyKind::Dead), Some(256));
+        assert_eq!(owner_suffix(&keys[4]), Some((1, 300)));
+        assert_eq!(owner_suffix(&keys[6]), None);
+        assert_eq!(attr_ino(&keys[13]), Some(256));
+        assert_eq!(attr_ino(&keys[7]), None);
     }
 
     /// The bytes of format 1. They never change.

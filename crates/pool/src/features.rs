@@ -4,9 +4,9 @@
 
 use crate::pool::Pool;
 use crate::root::{
-    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_PARITY,
-    FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT, FEATURE_REMOVED, FEATURE_ROTATED,
-    FEATURE_SCATTERED,
+    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_OWNERS,
+    FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT, FEATURE_REMOVED,
+    FEATURE_ROTATED, FEATURE_SCATTERED,
 };
 
 /// Something that a program has to know to import a pool which has it.
@@ -102,6 +102,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "where that is now which lay on removed devices",
         begins: "remove of devices that hold data",
+    },
+    Feature {
+        name: "owners",
+        bit: FEATURE_OWNERS,
+        since: "0.1.0",
+        what: "counts of what users and groups have",
+        begins: "userspace, or set userquota@",
     },
 ];
 

@@ -268,6 +268,12 @@ impl Pool {
         self.shared.state.read().root.dedup_info()
     }
 
+    /// Says that a dataset counts what users and groups have in it: the pool needs programs that do, from the next
+    /// commit on.
+    pub fn note_owners(&self) {
+        self.shared.note_owners();
+    }
+
     /// Sets bytes aside for something that is about to be written.
     pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         self.shared.space.reserve(bytes, why)

@@ -26,7 +26,9 @@ use crate::reap;
 use crate::receive;
 use crate::removal::Removal;
 use crate::reservation::Slacks;
-use crate::root::{FEATURE_LOG, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState};
+use crate::root::{
+    FEATURE_LOG, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState,
+};
 use crate::space::{Extent, Reservation, Space};
 use crate::state::State;
 
@@ -65,6 +67,8 @@ pub(crate) struct Shared {
     scattered: AtomicBool,
     /// Whether a dataset has a log.
     logged: AtomicBool,
+    /// Whether a dataset counts what users and groups have in it.
+    owners: AtomicBool,
     suspended: Mutex<Option<String>>,
     /// How long commits took.
     pub(crate) commits: Histogram,
@@ -136,6 +140,11 @@ impl Shared {
         self.logged.store(true, Ordering::Release);
     }
 
+    /// Remembers that there are counts of what users and groups have.
+    pub(crate) fn note_owners(&self) {
+        self.owners.store(true, Ordering::Release);
+    }
+
     /// Whether records are being copied to members that lack them.
     pub(crate) fn is_resilvering(&self) -> bool {
         self.state.read().config.resilver.is_running()
@@ -149,6 +158,7 @@ impl Shared {
         };
         feature(&self.scattered, FEATURE_SCATTERED)
             | feature(&self.logged, FEATURE_LOG | FEATURE_QUICK_LOG)
+            | feature(&self.owners, FEATURE_OWNERS)
     }
 
     /// Frees, with its own commit, a place that the transaction group no longer wants.
@@ -449,6 +459,7 @@ impl Pool {
                 freed: Default::default(),
                 scattered: AtomicBool::new(false),
                 logged: AtomicBool::new(false),
+                owners: AtomicBool::new(false),
                 suspended: Mutex::default(),
                 commits: Histogram::default(),
                 faults: Mutex::default(),

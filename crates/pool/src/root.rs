@@ -46,6 +46,9 @@ pub(crate) const FEATURE_RECEIVED: u64 = 1024;
 /// and never taken back.
 pub(crate) const FEATURE_REMOVED: u64 = 2048;
 
+/// Datasets may count what users and groups have in them, and whoever changes files there has to as well.
+pub(crate) const FEATURE_OWNERS: u64 = 8192;
+
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
 

@@ -167,8 +167,9 @@ EXAMPLES
 
 COLUMNS
   name, and every property (see `strongroom get all`), also by the short names avail, refer,
-  compress, recsize, ratio, rdonly, enc, usedsnap, usedds, usedchild. `space` stands for
-  name,avail,used,usedsnap,usedds,usedchild.
+  compress, recsize, ratio, rdonly, enc, reserv, refreserv, usedsnap, usedds, usedrefreserv,
+  usedchild; userused@ANN and the like (see `strongroom userspace`). `space` stands for
+  name,avail,used,usedsnap,usedds,usedrefreserv,usedchild.
 
 JSON
   [{\"name\", \"type\", \"properties\": {\"used\": {\"value\": 98304, \"source\": \"none\"}, ...}}, ...]
@@ -312,8 +313,8 @@ EXAMPLES
     strongroom set quota=10G tank/home/ann
     strongroom set refquota=8G tank/home/ann
 
-  How much of the pool is kept for a dataset with its snapshots and everything below it, until it has
-  taken that much; for it alone, besides its snapshots, so that what it has can be overwritten:
+  Room that is kept for a dataset with its snapshots and everything below it, until it has taken
+  that much; for it alone, besides its snapshots, so that what it has can be overwritten:
     strongroom set reservation=20G tank/db
     strongroom set refreservation=15G tank/db
 

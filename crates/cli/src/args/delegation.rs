@@ -10,8 +10,8 @@ use clap::Args;
 ///
 /// Permissions are create, destroy, rename (these take mount as well), mount, snapshot, rollback, clone,
 /// promote, hold, release, send, key (load and unload), keychange (change, add, remove, rotate),
-/// userprop (properties that users make up), allow (give on what one has oneself), and the names of properties
-/// that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
+/// userprop (properties that users make up), allow (give on what one has oneself), userused, userobjused, userquota,
+/// userobjquota and those of groups (see `strongroom userspace`), and the names of properties that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
 /// mounts where it inherits to. `receive` and `diff` can be given, and allow nothing yet: only root receives.
 /// A user to whom nothing is allowed cannot even ask.
 ///

@@ -14,6 +14,7 @@ mod mount;
 mod pool;
 mod service;
 mod transfer;
+mod userspace;
 mod values;
 mod zone;
 
@@ -39,6 +40,7 @@ pub(crate) use service::{
     Anchor, AnchorCommand, Completion, Daemon, DaemonCommand, Inspect, Manual, Shell,
 };
 pub(crate) use transfer::{Receive, Send};
+pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 pub(crate) use values::property;
 pub(crate) use zone::{Zone, ZoneCreate, ZoneList};
 
@@ -89,6 +91,8 @@ pub(crate) enum Command {
     Get(Get),
     Set(Set),
     Inherit(Inherit),
+    Userspace(Userspace),
+    Groupspace(Groupspace),
     Mount(Mount),
     Unmount(Unmount),
     Snapshot(Snapshot),

@@ -13,12 +13,13 @@ use crate::show::table::{self, Column};
 use crate::show::{json, value};
 
 /// What `-o space` stands for.
-const SPACE: [&str; 6] = [
+const SPACE: [&str; 7] = [
     "name",
     "available",
     "used",
     "usedbysnapshots",
     "usedbydataset",
+    "usedbyrefreservation",
     "usedbychildren",
 ];
 
@@ -205,7 +206,7 @@ mod tests {
         };
         assert_eq!(names(&["name", "avail"]).unwrap(), ["name", "available"]);
         assert_eq!(
-            names(&["space", "type"]).unwrap()[5..],
+            names(&["space", "type"]).unwrap()[6..],
             ["usedbychildren", "type"]
         );
         assert!(names(&[""]).is_err());

@@ -24,9 +24,10 @@ mod shred;
 mod status;
 mod transfer;
 mod upgrade;
+mod userspace;
 mod zone;
 
-use daemon::api::{Failure, Reply};
+use daemon::api::{Failure, OwnerKind, Reply};
 
 use crate::args::Command;
 use crate::session::{Session, answer, unexpected};
@@ -77,6 +78,8 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Get(args) => get::run(args, session),
         Command::Set(args) => dataset::set(args, session),
         Command::Inherit(args) => dataset::inherit(args, session),
+        Command::Userspace(args) => userspace::run(&args.how, OwnerKind::User, session),
+        Command::Groupspace(args) => userspace::run(&args.how, OwnerKind::Group, session),
         Command::Mount(args) => mount::mount(args, session),
         Command::Unmount(args) => mount::unmount(args, session),
         Command::Snapshot(args) => dataset::snapshot(args, session),

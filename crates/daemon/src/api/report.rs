@@ -340,6 +340,35 @@ pub struct HoldRow {
     pub time: u64,
 }
 
+/// Whether something is a user's or a group's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnerKind {
+    /// A user's.
+    User,
+    /// A group's.
+    Group,
+}
+
+/// What a user or group has in a dataset, and may have.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AccountRow {
+    /// Which of the two.
+    pub kind: OwnerKind,
+    /// Its uid or gid.
+    pub id: u32,
+    /// Its name, if it has one here.
+    pub name: Option<String>,
+    /// Bytes of contents that are not holes, before compression.
+    pub used: u64,
+    /// How many bytes that may be.
+    pub quota: Option<u64>,
+    /// Files, directories and the like.
+    pub objects_used: u64,
+    /// How many that may be.
+    pub object_quota: Option<u64>,
+}
+
 /// A way to the key of a dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SlotRow {

@@ -22,6 +22,7 @@ use crate::properties;
 use crate::server::reach;
 use crate::state::Daemon;
 use crate::transfer::Piece;
+use crate::userspace::AccountProperty;
 
 use super::{Steady, View, Zone};
 
@@ -46,8 +47,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a tenant may set a property.
 pub(super) fn may_set(property: &str, on_root: bool) -> bool {
-    let is_known = SETTABLE.contains(&property) || properties::is_user_property(property);
-    is_known && !(on_root && ["quota", "refquota"].contains(&property))
+    let of_account = AccountProperty::parse(property).is_some();
+    let is_known =
+        SETTABLE.contains(&property) || properties::is_user_property(property) || of_account;
+    is_known && !(on_root && (of_account || ["quota", "refquota"].contains(&property)))
 }
 
 pub(super) fn refused() -> Failure {
@@ -110,7 +113,10 @@ impl Daemon {
             | Command::Release { names, .. } => {
                 names.iter_mut().try_for_each(|name| view.change(name))?;
             }
-            Command::Rollback { name, .. } => view.change(name)?,
+            // To look for the first time begins to count.
+            Command::Rollback { name, .. } | Command::Userspace { name, .. } => {
+                view.change(name)?;
+            }
             Command::Get { names, .. } if names.is_empty() => {
                 names.push(view.inward(&view.alias)?);
             }

@@ -119,6 +119,10 @@ fn set(name: &str, property: &str, value: &str) -> Json {
     json!({"set": {"names": [name], "props": [[property, value]]}})
 }
 
+fn userspace(name: &str) -> Json {
+    json!({"userspace": {"name": name, "kind": "user", "check": false}})
+}
+
 fn send(name: &str, from: Json) -> Json {
     json!({"send": {"what": {"snapshot": {"name": name, "from": from, "all": false}},
                     "raw": true, "props": false}})
@@ -155,6 +159,10 @@ fn own() -> Vec<(Json, Is)> {
         (set("web", "org.example:note", "x"), Done),
         (set("web/x", "quota", "1M"), Done),
         (set("web", "quota", "none"), Refused),
+        // It is not mounted.
+        (set("web/x", "userquota@0", "1M"), Absent),
+        (set("web", "userquota@0", "1M"), Refused),
+        (userspace("web/x"), Absent),
         (set("web/x", "setuid", "on"), Refused),
         (set("web/x", "mountpoint", "/etc"), Refused),
         (
@@ -329,6 +337,7 @@ fn elsewhere(name: &str) -> Vec<Json> {
         json!({"rename": {"from": "web/pool", "to": below}}),
         json!({"rename": {"from": "web/site@1", "to": format!("{name}@9")}}),
         set(name, "compression", "off"),
+        userspace(name),
         json!({"inherit": {"names": [name], "prop": "compression", "recursive": true}}),
         json!({"get": {"names": [name], "depth": 0, "snapshots": false, "props": []}}),
         json!({"get": {"names": ["web", name], "depth": 0, "snapshots": false, "props": []}}),

@@ -201,6 +201,7 @@ impl View {
                 Reply::Slots(rows.collect())
             }
             Reply::Slot(number) => Reply::Slot(number),
+            Reply::Accounts(rows) => Reply::Accounts(rows),
             Reply::Pools(_)
             | Reply::Io(_)
             | Reply::Importable(_)

@@ -130,7 +130,7 @@ impl Files {
         }
         // A snapshot of a dataset that was never opened: empty, in memory only.
         self.tree
-            .try_write(0, &mut { make }, &|_, _| {})
+            .try_write(0, true, &mut { make }, &|_, _| {})
             .map(|_| ())
     }
 

@@ -3,9 +3,11 @@
 pub(crate) mod acl;
 mod dir;
 pub(crate) mod names;
+mod owners;
 mod reap;
 mod xattr;
 
+pub use owners::Miscount;
 use pool::ReserveFor;
 use vfs::{
     Attr, Caller, DirEntry, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces, RenameMode,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::files::Files;
 use crate::io::buffer::Buffer;
 use crate::io::extents;
-use crate::layout::{INO_LIMIT, KeyKind};
+use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
 use crate::tree::View;
 
 /// Keys and their new values.
@@ -98,7 +98,7 @@ impl Files {
         }
         let apply = |w: &mut crate::tree::Writer<'_>| {
             for (key, value) in edits {
-                if is_inode(key) {
+                if attr_ino(key).is_some() {
                     let was_there = w.get(key)?.is_some();
                     let inodes = w.header.inodes + u64::from(value.is_some());
                     w.header.inodes = inodes.saturating_sub(u64::from(was_there));
@@ -157,8 +157,4 @@ fn moves_slots(edits: &Changed<'_>) -> bool {
     edits
         .iter()
         .any(|(key, _)| kinds.iter().any(|kind| key.get(8) == Some(&(*kind as u8))))
-}
-
-fn is_inode(key: &[u8]) -> bool {
-    key.len() == 9 && key[8] == KeyKind::Attr as u8
 }

@@ -11,6 +11,7 @@
 
 mod change;
 mod page;
+mod recount;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -24,6 +25,7 @@ pub(crate) use page::{CELL_MAX, PAGE, Page, PageKind};
 
 use crate::error::Result;
 use crate::header::Header;
+use crate::owners::{Owner, Usage};
 
 /// The slot of the root page. Slot 0 holds the dataset's header.
 pub(crate) const ROOT_SLOT: u64 = 1;
@@ -74,6 +76,8 @@ struct State {
     freed: Vec<u64>,
     /// Counts evictions, so that a page that was read before one is not taken for current.
     evictions: u64,
+    /// What users and groups have, if that is being counted.
+    recount: Option<recount::Recount>,
 }
 
 struct Resident {
@@ -116,6 +120,7 @@ impl Tree {
                 dirty: HashSet::new(),
                 freed: Vec::new(),
                 evictions: 0,
+                recount: None,
             }),
             pages_max,
         }
@@ -153,10 +158,12 @@ impl Tree {
 
     /// Runs one try of a changing operation. `Ok(Err(slot))` asks to [`Tree::fetch`] a page, outside
     /// of the transaction group, and to try again. Also returns how many pages it made dirty. `note`
-    /// is shown what is about to change, in the order of changes.
+    /// is shown what is about to change, in the order of changes. Quotas of users and groups are kept to unless
+    /// `is_free`.
     pub(crate) fn try_write<T>(
         &self,
         txg: u64,
+        is_free: bool,
         operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
         note: &dyn Fn(&Header, &Changes),
     ) -> Result<Attempt<T>> {
@@ -174,7 +181,9 @@ impl Tree {
             Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
         };
         let Writer {
-            header, changes, ..
+            header,
+            mut changes,
+            ..
         } = writer;
         for key in changes.keys() {
             match (Reader { state: &state }).leaf(key) {
@@ -184,7 +193,13 @@ impl Tree {
                 Err(Stop::Fail(error)) => return Err(error.into()),
             }
         }
+        let accounts = match state.account(&changes, is_free) {
+            Ok(accounts) => accounts,
+            Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
+            Err(Stop::Fail(error)) => return Err(error.into()),
+        };
         note(&header, &changes);
+        changes.extend(accounts);
         let before = state.dirty.len();
         let changed = !changes.is_empty();
         if header != state.header {
@@ -481,6 +496,11 @@ impl Writer<'_> {
             "a cell is no longer than CELL_MAX"
         );
         self.changes.insert(key, Some(value));
+    }
+
+    /// See [`Reader::recounted`].
+    pub(crate) fn recounted(&self) -> Option<&BTreeMap<Owner, Usage>> {
+        self.before.recounted()
     }
 
     /// Removes a key, if it is there.

@@ -42,7 +42,10 @@ impl Shelf {
                 operation(w);
                 Ok(())
             };
-            match tree.try_write(1, &mut operation, &|_, _| {}).unwrap() {
+            match tree
+                .try_write(1, false, &mut operation, &|_, _| {})
+                .unwrap()
+            {
                 Attempt::Done { .. } => return,
                 Attempt::Miss { slot, evictions } => tree.fetch(self, slot, evictions).unwrap(),
             }
@@ -149,6 +152,7 @@ fn a_refused_operation_changes_nothing() {
     let before = tree.header();
     let refused = tree.try_write(
         1,
+        false,
         &mut |w| -> Step<()> {
             w.header.next_ino += 1;
             w.put(b"a".to_vec(), b"b".to_vec());
@@ -205,6 +209,7 @@ fn an_operation_reads_its_own_changes() {
         }
         let attempt = tree.try_write(
             1,
+            false,
             &mut |w| {
                 for _ in 0..200 {
                     let n = dice(&mut state, 80);
@@ -279,7 +284,7 @@ fn pages_that_lead_in_circles_or_to_one_place_are_refused() {
         };
         let tree = Tree::open(Header::new([0; 32]), 100);
         let written = loop {
-            match tree.try_write(1, &mut operation, &|_, _| {}) {
+            match tree.try_write(1, false, &mut operation, &|_, _| {}) {
                 Ok(Attempt::Miss { slot, evictions }) => {
                     tree.fetch(&shelf, slot, evictions).unwrap();
                 }
@@ -312,7 +317,7 @@ fn a_new_page_in_the_place_of_another_makes_no_circle() {
             Ok(())
         };
         loop {
-            match hostile.try_write(1, &mut operation, &|_, _| {}) {
+            match hostile.try_write(1, false, &mut operation, &|_, _| {}) {
                 Ok(Attempt::Miss { slot, evictions }) => {
                     hostile.fetch(&shelf, slot, evictions).unwrap();
                 }

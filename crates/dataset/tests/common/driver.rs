@@ -22,11 +22,11 @@ pub struct Driver {
     log: Vec<String>,
 }
 
-/// The outcome of an operation that should have this one. Any may fail for want of room or for an
+/// The outcome of an operation that should have this one. Any may fail for want of room, for a quota or for an
 /// error of a device, which is for the caller to judge.
 fn agree<T>(result: Result<T>, expected: Result<()>, what: &str) -> Result<Option<T>> {
     match result {
-        Err(error @ (Error::Io | Error::NoSpace)) => Err(error),
+        Err(error @ (Error::Io | Error::NoSpace | Error::Quota)) => Err(error),
         Err(error) => {
             assert_eq!(Err(error), expected, "{what}");
             Ok(None)
@@ -373,7 +373,11 @@ impl Driver {
         self.say(format!("chmod {} {mode:o}", show(&path)));
         let ino = resolve(fs, &path)?;
         self.model.node_mut(id).mode = mode;
+        // Whose it is does not show in the model, but in what is counted for users and groups.
+        let mut owner = || [None, None, Some(5), Some(7)][self.dice.below(4) as usize];
         let set = SetAttr {
+            uid: owner(),
+            gid: owner(),
             mode: Some(mode),
             ..SetAttr::default()
         };

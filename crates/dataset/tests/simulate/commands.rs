@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataset::{Atime, Compression, Files, Mounted, PrimaryCache, Settings, SyncMode};
+use dataset::{Atime, Compression, Files, Mounted, Owner, PrimaryCache, Settings, SyncMode};
 
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
@@ -90,6 +90,20 @@ impl Sim {
         } else if self.dice.below(3) == 0 {
             self.verify(dataset.guid);
         }
+        self.limit_users(dataset.guid);
+    }
+
+    /// Sometimes begins to count what users have, and says how much that may be.
+    fn limit_users(&mut self, guid: u64) {
+        if self.is_over || self.dice.below(3) > 0 {
+            return;
+        }
+        let quota = [0, 50_000, 1_000_000][self.dice.below(3) as usize];
+        self.say(format!("a quota of {quota} in {guid}"));
+        let set = self
+            .files(guid)
+            .set_account_limits(Owner::User(5), |user| user.quota = quota);
+        self.survive_dataset(set);
     }
 
     /// Takes a dataset out of use.

@@ -53,7 +53,7 @@ impl Sim {
                 .dataset_mut(guid)
                 .history
                 .push(driver.model, took_steps),
-            Err(Error::NoSpace) => self.refused(guid, before, driver),
+            Err(Error::NoSpace | Error::Quota) => self.refused(guid, before, driver),
             Err(error) => {
                 assert!(self.may_fail(), "{error}");
                 self.say(format!("   {error}"));

@@ -355,6 +355,18 @@ impl Sim {
             let (name, dataset) = self.world.by_guid(guid).unwrap();
             assert_same(&found, &dataset.history.now().picture(), name);
         }
+        self.verify_accounts(guid);
+    }
+
+    /// What users and groups have in a dataset, if that is counted, is what counting anew finds.
+    fn verify_accounts(&mut self, guid: u64) {
+        if self.is_over {
+            return;
+        }
+        let checked = self.files(guid).check_owners();
+        if let Some(wrong) = self.survive_dataset(checked) {
+            assert_eq!(wrong, [], "in {guid}");
+        }
     }
 
     /// Finds out what a dataset holds that has come into use again, and whether that can be.
@@ -374,6 +386,7 @@ impl Sim {
             panic!("{name} is a mixture that it cannot be");
         };
         self.dataset_mut(guid).history = History::new(model);
+        self.verify_accounts(guid);
     }
 
     /// Compares a snapshot with what it should hold.

@@ -1,0 +1,180 @@
+//! What users and groups have in a dataset: counting it, showing it, limiting it.
+//!
+//! Counting begins when somebody first asks for it, with a walk over all inodes; from then on it costs what changing
+//! one more key of the tree costs. Nothing else can turn it off again than a rollback to before.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use pool::ReserveFor;
+
+use crate::error::Result;
+use crate::files::{Files, PAGE_ROOM};
+use crate::log::Scope;
+use crate::owners::{Account, Owner, Usage, some_accounts};
+use crate::tree::{Attempt, PAGE, View};
+
+/// What an account takes in the tree, with its key and what splits leave empty.
+const ACCOUNT_BYTES: u64 = 128;
+
+/// An account that is not what counting anew finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Miscount {
+    /// Whose.
+    pub owner: Owner,
+    /// What the dataset says that he has.
+    pub said: Usage,
+    /// What he has.
+    pub found: Usage,
+}
+
+impl Files {
+    /// Whether it is counted what users and groups have.
+    pub fn counts_owners(&self) -> bool {
+        self.tree.header().counts_owners
+    }
+
+    /// What users and groups have and may have; nothing if that is not counted. Each is as it was at some moment of
+    /// the call.
+    pub fn accounts(&self) -> Result<BTreeMap<Owner, Account>> {
+        let mut all = BTreeMap::new();
+        loop {
+            let after = all.last_key_value().map(|(owner, _)| *owner);
+            let some = self.read_tree(|r| some_accounts(r, after))?;
+            if some.is_empty() {
+                return Ok(all);
+            }
+            all.extend(some);
+        }
+    }
+
+    /// What one user or group has and may have; `None` if that is not counted.
+    pub fn account(&self, owner: Owner) -> Result<Option<Account>> {
+        if !self.counts_owners() {
+            return Ok(None);
+        }
+        self.read_tree(|r| {
+            let value = r.get(&owner.key())?;
+            Ok(Some(value.and_then(Account::decode).unwrap_or_default()))
+        })
+    }
+
+    /// Begins to count what users and groups have, unless it is counted already: looks at every inode once, while
+    /// programs go on.
+    pub fn count_owners(&self) -> Result<()> {
+        let _counting = self.counting.lock();
+        if self.counts_owners() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let entered = self.recount().and_then(|()| self.enter_recount());
+        self.tree.end_recount();
+        entered?;
+        self.sync_all()
+    }
+
+    /// Counts anew, and says where what was counted differs.
+    pub fn check_owners(&self) -> Result<Vec<Miscount>> {
+        let _counting = self.counting.lock();
+        if !self.counts_owners() {
+            return Ok(Vec::new());
+        }
+        let compared = self.recount().and_then(|()| self.compare_recount());
+        self.tree.end_recount();
+        compared
+    }
+
+    /// Changes what a user or group may have, for everyone to see once this returns.
+    pub fn set_account_limits(&self, owner: Owner, change: impl Fn(&mut Account)) -> Result<()> {
+        self.count_owners()?;
+        self.change_in(
+            Scope::Unlogged,
+            ReserveFor::Freeing,
+            |w| {
+                let key = owner.key();
+                let value = w.get(&key)?;
+                let mut account = value.and_then(Account::decode).unwrap_or_default();
+                change(&mut account);
+                match account.is_empty() {
+                    true => w.delete(key),
+                    false => w.put(key, account.encode()),
+                }
+                Ok(())
+            },
+            |_, ()| (),
+        )?;
+        self.sync_all()
+    }
+
+    fn recount(&self) -> Result<()> {
+        self.tree.begin_recount();
+        loop {
+            match self.tree.recount_some()? {
+                Attempt::Done { value: true, .. } => {}
+                Attempt::Done { value: false, .. } => return Ok(()),
+                Attempt::Miss { slot, evictions } => self.tree.fetch(self, slot, evictions)?,
+            }
+        }
+    }
+
+    fn enter_recount(&self) -> Result<()> {
+        // Before anything is committed that only those may change who know of it.
+        self.pool.note_owners();
+        let owners = self.read_tree(|r| Ok(r.recounted().map_or(0, BTreeMap::len)))? as u64;
+        let pages = (owners * ACCOUNT_BYTES).div_ceil(PAGE as u64);
+        let room = self.reserve(pages * PAGE_ROOM, ReserveFor::Writing)?;
+        self.change_in(
+            Scope::Unlogged,
+            ReserveFor::Writing,
+            |w| {
+                for (owner, used) in w.recounted().cloned().unwrap_or_default() {
+                    let account = Account {
+                        used,
+                        ..Account::default()
+                    };
+                    w.put(owner.key(), account.encode());
+                }
+                w.header.counts_owners = true;
+                Ok(())
+            },
+            |_, ()| (),
+        )?;
+        self.page_room.lock().push(room);
+        Ok(())
+    }
+
+    fn compare_recount(&self) -> Result<Vec<Miscount>> {
+        let mut wrong = Vec::new();
+        let mut after = None;
+        loop {
+            // Both are of the same moment.
+            let (said, found) = self.read_tree(|r| {
+                let said = some_accounts(r, after)?;
+                let to = said
+                    .last()
+                    .map_or(Bound::Unbounded, |(last, _)| Bound::Included(*last));
+                let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+                let found = r
+                    .recounted()
+                    .into_iter()
+                    .flat_map(|sums| sums.range((from, to)));
+                let found: BTreeMap<Owner, Usage> =
+                    found.map(|(owner, used)| (*owner, *used)).collect();
+                Ok((said, found))
+            })?;
+            let mut both: BTreeMap<Owner, (Usage, Usage)> = BTreeMap::new();
+            for (owner, account) in &said {
+                both.entry(*owner).or_default().0 = account.used;
+            }
+            for (owner, used) in found {
+                both.entry(owner).or_default().1 = used;
+            }
+            let differs = both.into_iter().filter(|(_, (said, found))| said != found);
+            wrong.extend(differs.map(|(owner, (said, found))| Miscount { owner, said, found }));
+            after = match said.last() {
+                Some((last, _)) => Some(*last),
+                None => return Ok(wrong),
+            };
+        }
+    }
+}

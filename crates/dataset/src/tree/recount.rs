@@ -1,0 +1,126 @@
+//! Counting anew what users and groups have, while programs go on.
+//!
+//! The inodes are walked in the order of their numbers, some at a time. What happens meanwhile to those that were
+//! counted already changes the sums too; the others are counted as they are when it is their turn.
+
+use std::collections::BTreeMap;
+
+use vfs::Ino;
+
+use super::{Attempt, Changes, Reader, State, Step, Stop, Tree, View};
+use crate::error::Result;
+use crate::layout::{AttrValue, INO_LIMIT, attr_ino, attr_key};
+use crate::owners::{self, Owner, Usage};
+
+/// Inodes that are counted without letting anyone in between.
+const AT_ONCE: usize = 256;
+
+/// A count under way.
+#[derive(Default)]
+pub(super) struct Recount {
+    /// The inodes below this one are counted.
+    next: Ino,
+    sums: BTreeMap<Owner, Usage>,
+}
+
+impl Recount {
+    /// Follows changes of the tree.
+    fn follow(&mut self, changes: &BTreeMap<Owner, owners::Change>) {
+        for (owner, change) in changes {
+            let sum = self.sums.entry(*owner).or_default();
+            *sum = sum.changed(*change);
+            if *sum == Usage::default() {
+                self.sums.remove(owner);
+            }
+        }
+    }
+}
+
+impl Tree {
+    /// Begins to count. One that was begun before is forgotten.
+    pub(crate) fn begin_recount(&self) {
+        self.state.write().recount = Some(Recount::default());
+    }
+
+    /// Counts some more, and says whether there are any left.
+    pub(crate) fn recount_some(&self) -> Result<Attempt<bool>> {
+        let state = &mut *self.state.write();
+        let Some(mut recount) = state.recount.take() else {
+            return Err(vfs::Error::Io.into());
+        };
+        let step = count_some(&Reader { state }, &mut recount);
+        state.recount = Some(recount);
+        match step {
+            Ok(value) => Ok(Attempt::Done {
+                value,
+                changed: false,
+                dirtied: 0,
+            }),
+            Err(Stop::Fail(error)) => Err(error.into()),
+            Err(Stop::Miss(slot)) => Ok(Attempt::Miss {
+                slot,
+                evictions: state.evictions,
+            }),
+        }
+    }
+
+    /// Forgets the count.
+    pub(crate) fn end_recount(&self) {
+        self.state.write().recount = None;
+    }
+}
+
+fn count_some(reader: &Reader<'_>, recount: &mut Recount) -> Step<bool> {
+    for _ in 0..AT_ONCE {
+        let mut found = None;
+        reader.scan(&attr_key(recount.next.max(1)), &mut |key, value| {
+            found = Some((attr_ino(key), AttrValue::decode(value)));
+            false
+        })?;
+        match found {
+            Some((Some(ino), Some(attr))) if ino < INO_LIMIT => {
+                Usage::count(&mut recount.sums, &attr);
+                recount.next = ino + 1;
+            }
+            Some(_) => return Err(vfs::Error::Io.into()),
+            None => {
+                recount.next = INO_LIMIT;
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+impl<'a> Reader<'a> {
+    /// What a count found, and follows since.
+    pub(crate) fn recounted(&self) -> Option<&'a BTreeMap<Owner, Usage>> {
+        let recount = self.state.recount.as_ref();
+        recount.map(|recount| &recount.sums)
+    }
+}
+
+impl State {
+    /// What else changes in the tree with these changes: what users and groups have. Nothing has changed if this
+    /// stops.
+    pub(super) fn account(&mut self, changes: &Changes, is_free: bool) -> Step<Changes> {
+        let counts = self.header.counts_owners;
+        let next = self.recount.as_ref().map_or(0, |recount| recount.next);
+        if !counts && next == 0 {
+            return Ok(Changes::new());
+        }
+        let reader = Reader { state: self };
+        let recounted = owners::changes_of(&reader, changes, |ino| ino < next)?;
+        let entered = match counts {
+            true => {
+                let all = owners::changes_of(&reader, changes, |_| true)?;
+                owners::entered(&reader, all, is_free)?
+            }
+            false => Changes::new(),
+        };
+        if let Some(recount) = &mut self.recount {
+            recount.follow(&recounted);
+        }
+        Ok(entered)
+    }
+}
