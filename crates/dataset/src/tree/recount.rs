@@ -124,3 +124,80 @@ impl State {
         Ok(entered)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vfs::{Kind, Time};
+    use zerocopy::IntoBytes;
+
+    use super::*;
+    use crate::header::Header;
+
+    fn attr(uid: u32, allocated: u64) -> AttrValue {
+        let mut attr = AttrValue::new(Kind::File, 0o644, 4096, Time::default());
+        attr.uid = uid.into();
+        attr.gid = 3.into();
+        attr.allocated = allocated.into();
+        attr
+    }
+
+    /// Changes inodes of a tree, all of whose pages are in memory, and of the model.
+    fn change(
+        tree: &Tree,
+        model: &mut BTreeMap<Ino, AttrValue>,
+        changes: &[(Ino, Option<AttrValue>)],
+    ) {
+        for (ino, attr) in changes {
+            let mut write = |w: &mut crate::tree::Writer<'_>| {
+                match attr {
+                    Some(attr) => w.put(attr_key(*ino), attr.as_bytes().to_vec()),
+                    None => w.delete(attr_key(*ino)),
+                }
+                Ok(())
+            };
+            let attempt = tree.try_write(1, false, &mut write, &|_, _| {});
+            assert!(matches!(attempt, Ok(Attempt::Done { .. })));
+            match attr {
+                Some(attr) => model.insert(*ino, *attr),
+                None => model.remove(ino),
+            };
+        }
+    }
+
+    fn is_more_left(tree: &Tree) -> bool {
+        match tree.recount_some().unwrap() {
+            Attempt::Done { value, .. } => value,
+            Attempt::Miss { .. } => unreachable!("all pages are in memory"),
+        }
+    }
+
+    #[test]
+    fn what_changes_between_steps_is_counted_once() {
+        let tree = Tree::create(Header::new([0; 32]), 1000);
+        let mut model = BTreeMap::new();
+        let first: Vec<_> = (1..=600)
+            .map(|ino| (ino, Some(attr(ino as u32 % 2, 4096))))
+            .collect();
+        change(&tree, &mut model, &first);
+        tree.begin_recount();
+        assert!(is_more_left(&tree));
+        // Those before the place that the count has come to, and those behind it.
+        let changes = [
+            (10, Some(attr(7, 8192))),
+            (11, Some(attr(1, 12288))),
+            (20, None),
+            (500, Some(attr(7, 0))),
+            (550, None),
+            (601, Some(attr(8, 4096))),
+        ];
+        change(&tree, &mut model, &changes);
+        while is_more_left(&tree) {}
+        change(&tree, &mut model, &[(30, None), (602, Some(attr(9, 5)))]);
+        let mut expected = BTreeMap::new();
+        model
+            .values()
+            .for_each(|attr| Usage::count(&mut expected, attr));
+        let state = tree.state.read();
+        assert_eq!(state.recount.as_ref().unwrap().sums, expected);
+    }
+}
