@@ -158,7 +158,7 @@ impl Imported {
                 (Wrapping::Inherited { id: *key.id() }, key)
             }
         };
-        let ring = self.keyring(origin)?;
+        let (ring, _) = self.opened_keyring(origin)?;
         let until = origin.keys_txg();
         let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
             let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
@@ -190,7 +190,8 @@ impl Imported {
     fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>]) -> Result<Reseal> {
         let newest = &moving[0];
         let owner = self.pool.entry(newest.parent)?;
-        let (own, theirs) = (self.keyring(clone)?, self.keyring(&owner)?);
+        let (own, _) = self.opened_keyring(clone)?;
+        let (theirs, _) = self.opened_keyring(&owner)?;
         let mut needed = theirs.generations().iter();
         let lacking = needed.find(|needed| {
             let is_needed = needed.txg() <= newest.keys_txg();

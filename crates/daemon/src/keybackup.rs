@@ -158,7 +158,8 @@ impl Imported {
         let context = |failure: Failure| failure.context(format_args!("the backup of '{name}'"));
         let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
             .map_err(|error| context(error.into()))?;
-        self.check_generations(entry, &keyring).map_err(context)?;
+        self.check_generations(entry, &keyring, key)
+            .map_err(context)?;
         if self.keyring(entry).is_ok() {
             self.check_opens(entry, &keyring, key, &name)
                 .map_err(context)?;
@@ -192,11 +193,17 @@ impl Imported {
         name: &str,
     ) -> Result<()> {
         let key = key.ok_or_else(|| changed_meanwhile(name))?;
+        let (copy, _) = copy.opened_by(key)?;
         Ok(dataset::verify_seal(&self.pool, entry, copy.open(key)?)?)
     }
 
-    /// Refuses a copy that lacks keys which records are sealed with.
-    fn check_generations(&self, entry: &Entry, copy: &Keyring) -> Result<()> {
+    /// Refuses a copy that lacks keys which records are sealed with. What does not open is none.
+    fn check_generations(
+        &self,
+        entry: &Entry,
+        copy: &Keyring,
+        key: Option<&WrappingKey>,
+    ) -> Result<()> {
         let lacks = |number| {
             Failure::other(format!(
                 "it lacks generation {number}, which was made later; records need it"
@@ -206,6 +213,8 @@ impl Imported {
             (a.txg(), a.created(), a.suite()) == (b.txg(), b.created(), b.suite())
         };
         if let Ok(current) = self.keyring(entry) {
+            let opened = key.and_then(|key| current.opened_by(key).ok());
+            let current = opened.map_or(current, |(opened, _)| opened);
             let mut lost = current.generations().iter().filter(|generation| {
                 let kept = copy.generation(generation.number());
                 !kept.is_some_and(|kept| same(kept, generation))

@@ -16,7 +16,7 @@ use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{
-    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, now_secs,
+    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, now_secs, numbers,
 };
 use crate::keyslots::still_opens;
 
@@ -173,7 +173,7 @@ impl Imported {
         let _admin = self.lock()?;
         let now = self.again(entry, &name)?;
         let key = self.loaded_key(now.key_root)?;
-        let mut keyring = self.keyring(&now)?;
+        let (mut keyring, _) = self.opened_keyring(&now)?;
         let (sender, made) = mpsc::channel();
         let make: MakeKeyring = Box::new(move |txg| {
             let suite = keyring.newest().suite();
@@ -211,15 +211,19 @@ impl Imported {
                 true => wrapping.clone(),
                 false => Wrapping::Inherited { id: *new.id() },
             };
-            let keyring = self
-                .keyring(&below)?
-                .rewrap(&old, wrapping, new, &SystemRandom)?;
+            let (keyring, foreign) = self.opened_keyring(&below)?;
+            let keyring = keyring.rewrap(&old, wrapping, new, &SystemRandom)?;
             changes.push(NewKeyring {
                 id: below.id,
                 keyring: keyring.encode(),
                 key_root,
                 props: Vec::new(),
-                done: REWRAPPED.into(),
+                done: match numbers(&foreign) {
+                    None => REWRAPPED.into(),
+                    Some(foreign) => {
+                        format!("{REWRAPPED} without generation {foreign}, which did not open")
+                    }
+                },
             });
         }
         Ok(changes)

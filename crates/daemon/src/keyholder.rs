@@ -189,6 +189,12 @@ pub(crate) fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<K
     Ok(keyring)
 }
 
+/// Numbers of generations for people; `None` if there are none.
+pub(crate) fn numbers(generations: &[u32]) -> Option<String> {
+    let numbers: Vec<String> = generations.iter().map(u32::to_string).collect();
+    (!numbers.is_empty()).then(|| numbers.join(", "))
+}
+
 pub(crate) fn changed_meanwhile(name: &str) -> Failure {
     Failure::new(
         FailureKind::Busy,
@@ -217,6 +223,19 @@ impl Imported {
         let bytes = self.pool.keyring(entry.id)?;
         let name = self.pool.name_of(entry.id)?;
         keyring_of(&bytes, entry.family, entry.suite)
+            .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
+    }
+
+    /// The keyring of a dataset with those generations only that its key opens, and the numbers of the others.
+    /// If the key is not loaded nobody can tell them apart.
+    pub(crate) fn opened_keyring(&self, entry: &Entry) -> Result<(Keyring, Vec<u32>)> {
+        let keyring = self.keyring(entry)?;
+        let Some(key) = self.wrapping_key(self.key_root(entry)?)? else {
+            return Ok((keyring, Vec::new()));
+        };
+        let name = self.pool.name_of(entry.id)?;
+        keyring
+            .opened_by(&key)
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
@@ -267,10 +286,35 @@ impl Imported {
             };
         }
         let key = self.loaded_key(self.key_root(entry)?)?;
-        let opened = self.keyring(entry)?.open(&key);
+        let (keyring, foreign) = self.opened_keyring(entry)?;
+        if let Some(foreign) = numbers(&foreign) {
+            tracing::warn!(
+                dataset = name,
+                foreign,
+                "its keyring has generations that its key does not open; they are left aside"
+            );
+        }
+        let opened = keyring.open(&key);
         opened
             .map(Some)
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
+    }
+
+    /// Says so if what could not be opened may need generations of keys that nobody has.
+    pub(crate) fn explain_foreign(&self, entry: &Entry, failure: Failure) -> Failure {
+        let foreign = self.opened_keyring(entry).map(|(_, foreign)| foreign);
+        let Some(foreign) = foreign.ok().as_deref().and_then(numbers) else {
+            return failure;
+        };
+        Failure {
+            message: format!(
+                "{}. Of its keyring generation {foreign} does not open with its key: it came with a stream that \
+                 nobody with the key had sent, or was changed. What was there before opens as it did: \
+                 'strongroom rollback -r' takes the dataset back to a snapshot",
+                failure.message
+            ),
+            ..failure
+        }
     }
 
     /// Loads the key of a key root, from `source` or from where its property says. With `dry_run`

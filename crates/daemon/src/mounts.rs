@@ -43,14 +43,15 @@ impl Daemon {
         // Opening finishes what is unfinished: the first directory, files that were unlinked while
         // open. Nobody else can change anything yet.
         settings.read_only = false;
-        let files = Files::open(
+        let opened = Files::open(
             &self.engine,
             &imported.pool,
             entry.id,
             keys,
             settings,
             &how.owner,
-        )?;
+        );
+        let files = opened.map_err(|error| imported.explain_foreign(entry, error.into()))?;
         settings.read_only = read_only;
         files.set_settings(settings);
         Ok(files)

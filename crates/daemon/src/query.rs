@@ -300,8 +300,8 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "keystatus" if entry.suite == 0 => Value::None,
         "keystatus" => Value::Text(key_state(imported, imported.key_root(entry)?).into()),
         "rekeydate" if entry.suite == 0 => Value::None,
-        "rekeydate" => match imported.keyring(entry) {
-            Ok(keyring) => Value::Time(keyring.newest().created()),
+        "rekeydate" => match imported.opened_keyring(entry) {
+            Ok((keyring, _)) => Value::Time(keyring.newest().created()),
             Err(_) => Value::None,
         },
         "reencryption" => imported

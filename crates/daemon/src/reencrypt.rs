@@ -16,6 +16,7 @@ use crate::api::{Failure, FailureKind, GenerationRow};
 use crate::failure::Result;
 use crate::imported::{COMMIT_INTERVAL, Imported};
 use crate::keychange::check_has_keyring;
+use crate::keyholder::numbers;
 
 const PROPERTY: &str = "@reencrypt";
 /// So many bytes are sealed anew before a commit.
@@ -165,17 +166,19 @@ impl Imported {
             // What was looked at is not what is there. The next time comes soon.
             return Ok(());
         }
-        let mut keyring = self.keyring(&now)?;
+        let (mut keyring, foreign) = self.opened_keyring(&now)?;
         let used: BTreeSet<u32> = uses.values().flatten().copied().collect();
         let newest = keyring.newest().number();
-        let numbers: Vec<u32> = keyring.generations().iter().map(|g| g.number()).collect();
-        let unused: Vec<u32> = numbers
+        let all: Vec<u32> = keyring.generations().iter().map(|g| g.number()).collect();
+        let mut unused: Vec<u32> = all
             .into_iter()
             .filter(|number| *number != newest && !used.contains(number))
             .collect();
         for number in &unused {
             keyring.retire(*number)?;
         }
+        // Nobody misses them.
+        unused.extend(foreign);
         let pinning = snapshots.iter().filter(|snapshot| {
             let uses = uses.get(&snapshot.id);
             uses.is_some_and(|uses| uses.iter().any(|number| *number != newest))
@@ -187,7 +190,6 @@ impl Imported {
             text: format!("re-encryption of {name} has finished"),
         };
         if !unused.is_empty() {
-            let numbers: Vec<String> = unused.iter().map(u32::to_string).collect();
             let change = NewKeyring {
                 id: now.id,
                 keyring: keyring.encode(),
@@ -195,7 +197,7 @@ impl Imported {
                 props: Vec::new(),
                 done: format!(
                     "encryption keys destroyed: generation {}",
-                    numbers.join(", ")
+                    numbers(&unused).unwrap_or_default()
                 ),
             };
             self.replace_keyrings(&[change], &origin)?;
@@ -255,13 +257,14 @@ impl Imported {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
         let keyring = self.keyring(entry)?;
+        let (opened, foreign) = self.opened_keyring(entry)?;
         let own = self.records_by_generation(entry.id, &mut || Ok(()))?;
         let mut by_snapshot = Vec::new();
         for snapshot in self.pool.snapshots(entry.id)? {
             let used = self.records_by_generation(snapshot.id, &mut || Ok(()))?;
             by_snapshot.push((format!("@{}", snapshot.name), used));
         }
-        let newest = keyring.newest().number();
+        let newest = opened.newest().number();
         let rows = keyring.generations().iter().map(|generation| {
             let number = generation.number();
             let (records, bytes) = own.get(&number).copied().unwrap_or_default();
@@ -271,6 +274,7 @@ impl Imported {
                 .map(|(name, _)| name.clone())
                 .collect();
             let state = match (number == newest, records, snapshots.is_empty()) {
+                _ if foreign.contains(&number) => "foreign",
                 (true, ..) => "newest",
                 (false, 0, true) => "unused",
                 (false, 0, false) => "pinned",

@@ -138,7 +138,7 @@ impl Imported {
     /// What of a dataset stays readable with the keys of another one.
     fn survivor(&self, head: &Arc<Entry>, other: &Arc<Entry>) -> Result<Option<Survivor>> {
         let (name, kept_by) = (self.pool.name_of(head.id)?, self.pool.name_of(other.id)?);
-        let (own, theirs) = (self.keyring(head)?, self.keyring(other)?);
+        let ((own, _), (theirs, _)) = (self.opened_keyring(head)?, self.opened_keyring(other)?);
         if has_generation(&theirs, own.newest()) {
             return Err(Failure::new(
                 FailureKind::Busy,
@@ -186,9 +186,8 @@ impl Imported {
             }
             let (wrapping, new) = random_wrapping()?;
             let old = self.loaded_key(head.key_root)?;
-            let keyring = self
-                .keyring(head)?
-                .rewrap(&old, wrapping, &new, &SystemRandom)?;
+            let (keyring, _) = self.opened_keyring(head)?;
+            let keyring = keyring.rewrap(&old, wrapping, &new, &SystemRandom)?;
             changes.push(NewKeyring {
                 id: head.id,
                 keyring: keyring.encode(),

@@ -300,11 +300,16 @@ impl Reception for Rules<'_> {
         };
         let bad = |error: keys::Error| format!("its keyring: {error}");
         let own = keyring_of(current, begin.family, begin.suite).map_err(bad)?;
-        let merged = merge(&own, &sent)?;
         let key = self
             .key
             .as_ref()
             .filter(|key| key.id() == own.wrapping().id());
+        let own = match key {
+            // Another receive may have brought what does not open.
+            Some(key) => own.opened_by(key).map_err(bad)?.0,
+            None => own,
+        };
+        let merged = merge(&own, &sent)?;
         if let (Some(merged), Some(key)) = (&merged, key) {
             merged.open(key).map_err(|error| {
                 format!("the data keys that the stream brings do not open with the key of the dataset: {error}")
@@ -350,6 +355,10 @@ impl Reception for Rules<'_> {
     }
 }
 
+/// No generation has a higher number: a day has not enough rotations to get there, and whoever rotates next
+/// has room for his.
+const NUMBER_MAX: u32 = 1 << 31;
+
 /// A keyring with the generations that another one of the same dataset has besides; `None` if it has none.
 /// Slots and the wrapping key stay what they are.
 fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, String> {
@@ -364,7 +373,16 @@ fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, 
             Some(_) => {
                 return Err(format!(
                     "it was rotated apart from where the stream comes from: generation {} of its \
-                     keyring is another one there; receive a full stream under another name",
+                     keyring is another one there; receive a full stream under another name. (If it came \
+                     with a stream of someone else, load the key of the dataset first)",
+                    generation.number()
+                ));
+            }
+            None if generation.suite() != own.newest().suite()
+                || generation.number() > NUMBER_MAX =>
+            {
+                return Err(format!(
+                    "the stream brings data keys (generation {}) that no rotation makes",
                     generation.number()
                 ));
             }

@@ -483,7 +483,10 @@ fn read_record(
         let result = open.read(array, slot, sealed, &mut |ptr, bytes| {
             match sealer.open(array, ptr, bytes) {
                 Ok(buffer) => opened = Some(buffer),
-                Err(error) => failure = Some((error, open.is_undamaged(ptr, bytes))),
+                Err(error) => {
+                    let generation = ptr.identity.generation();
+                    failure = Some(((error, generation), open.is_undamaged(ptr, bytes)));
+                }
             }
             opened.is_some()
         });
@@ -491,16 +494,23 @@ fn read_record(
             (Ok(ptr), _) => Ok(ptr.zip(opened)),
             (Err(_), Some((error, true))) => Err(Error::Damaged {
                 dataset: name.into(),
-                what: match error {
-                    OpenError::NoSuchKey => "a record that names a key which its keyring lacks",
-                    OpenError::Unauthentic => "a record that someone has replaced",
-                    OpenError::Malformed => "a record that was never one of its own",
-                }
-                .into(),
+                what: what_it_is(error),
             }),
             (Err(error), _) => Err(error.into()),
         }
     })
+}
+
+/// What a record is that could not be opened, though the medium has it as it was written.
+fn what_it_is((error, generation): (OpenError, u32)) -> String {
+    match error {
+        OpenError::NoSuchKey => format!(
+            "a record that names generation {generation} of its keys, which its keyring lacks or its key does \
+             not open,"
+        ),
+        OpenError::Unauthentic => "a record that someone has replaced".into(),
+        OpenError::Malformed => "a record that was never one of its own".into(),
+    }
 }
 
 fn read_header(open: &OpenDataset, sealer: &Sealer, name: &str) -> Result<Option<Header>> {

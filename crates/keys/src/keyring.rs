@@ -80,6 +80,34 @@ impl Keyring {
         self.generations.iter().map(open).collect()
     }
 
+    /// The keyring with those generations only that this wrapping key opens, and the numbers of the others.
+    /// All keys that it holds were made by someone who had the wrapping key, but what is received without a
+    /// key can bring generations that nobody made.
+    ///
+    /// # Errors
+    /// As [`Generation::open`] for the oldest, if none opens; [`Error::LockLimit`] or [`Error::Memory`].
+    pub fn opened_by(&self, key: &WrappingKey) -> Result<(Keyring, Vec<u32>)> {
+        let (mut opened, mut foreign) = (Vec::new(), Vec::new());
+        let mut why = None;
+        for generation in &self.generations {
+            match generation.open(key, self.family) {
+                Ok(_) => opened.push(generation.clone()),
+                Err(error @ (Error::WrongKey | Error::Damaged(_))) => {
+                    foreign.push(generation.number());
+                    why.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match why.filter(|_| opened.is_empty()) {
+            Some(error) => Err(error),
+            None => {
+                let keyring = Keyring::new(self.family, self.wrapping.clone(), opened)?;
+                Ok((keyring, foreign))
+            }
+        }
+    }
+
     /// Takes over changed slots of the same wrapping key.
     ///
     /// # Errors

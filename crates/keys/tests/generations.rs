@@ -177,3 +177,27 @@ fn only_keyrings_that_can_be_stored_are_made() {
     refused(&Wrapping::Own { id, slots: twice }, good.clone());
     Keyring::new(FAMILY, wrapping.clone(), good).expect("a keyring");
 }
+
+/// A generation that somebody without the key has added does not open, and takes nothing from the others.
+#[test]
+fn what_does_not_open_is_left_aside() {
+    let random = SeededRandom::new(1);
+    let (keyring, key) = keyring(&key(7), &random);
+    let whole = keyring.open(&key).expect("open");
+    let (opened, foreign) = keyring.opened_by(&key).expect("open");
+    assert!(opened == keyring && foreign.is_empty());
+    let (_, other) = Wrapping::create(&common::key(9), &CHEAP, NOW, &random).expect("create");
+    assert!(matches!(keyring.opened_by(&other), Err(Error::WrongKey)));
+
+    let mut bytes = keyring.encode();
+    let sum = bytes.len() - 32;
+    bytes[sum - 1] ^= 1;
+    let checksum = cipher::hash(&bytes[..sum]);
+    bytes[sum..].copy_from_slice(&checksum);
+    let changed = Keyring::decode(&bytes).expect("its checksum is right");
+    assert!(matches!(changed.open(&key), Err(Error::Damaged(_))));
+    let (opened, foreign) = changed.opened_by(&key).expect("one opens");
+    assert_eq!(foreign, [keyring.newest().number()]);
+    let left = opened.open(&key).expect("open");
+    assert!(left.len() == 1 && same(&left[0], &whole[0]));
+}

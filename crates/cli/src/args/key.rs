@@ -231,6 +231,10 @@ pub(crate) struct KeyRotate {
 /// Each rotation makes a generation of data keys. STATE is `newest`; `in use`, if the dataset has records
 /// that are sealed with them; `pinned`, if only snapshots have; or `unused`. All metadata of the dataset
 /// and of its snapshots is read for this, but no key is needed. `inspect -ddd` shows generations without.
+///
+/// If the key is loaded, STATE is `foreign` of those that it does not open. They came with a stream that nobody
+/// with the key had sent, or were changed on a device. They are not used; the next command that replaces the
+/// keyring (key change, key rotate) leaves them out.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

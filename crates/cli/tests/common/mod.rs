@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod bench;
 pub mod terminal;
 pub mod tracer;
 

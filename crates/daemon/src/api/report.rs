@@ -319,7 +319,7 @@ pub struct GenerationRow {
     pub txg: u64,
     /// Seconds since 1970.
     pub created: u64,
-    /// `newest`, `in use`, `pinned` (by snapshots only) or `unused`.
+    /// `newest`, `in use`, `pinned` (by snapshots only), `unused`, or `foreign` (its key does not open them).
     pub state: String,
     /// Records of the dataset that are sealed with them.
     pub records: u64,
