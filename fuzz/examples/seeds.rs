@@ -27,12 +27,8 @@ fn main() {
             &[&[kind], &bytes],
         );
     }
-    for (kind, bytes) in pool::fuzzing::stream_samples() {
-        put(
-            "pool_stream",
-            &format!("kind-{kind}"),
-            &[&[kind], &bytes],
-        );
+    for (i, (kind, bytes)) in pool::fuzzing::stream_samples().iter().enumerate() {
+        put("pool_stream", &format!("stream-{i}"), &[&[*kind], bytes]);
     }
     for (i, (kind, bytes)) in dataset::fuzzing::value_samples().iter().enumerate() {
         put(

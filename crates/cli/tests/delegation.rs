@@ -296,3 +296,83 @@ fn who_makes_a_dataset_may_do_more_to_it() {
     place.ok("unallow -c tank/a");
     assert!(!place.ok("allow tank/a").contains("compression"));
 }
+
+#[test]
+fn received_by_those_to_whom_it_is_allowed() {
+    let Some(place) = shared_place() else { return };
+    let key = place.arg("k");
+    place.ok(&format!("keygen {key}"));
+    place.ok(&format!(
+        "create -o encryption=on -o keysource=raw,file://{key} -o mountpoint=/nowhere -o canmount=off tank/secret"
+    ));
+    place.ok("snapshot tank/secret@1");
+    place.ok("snapshot tank/secret@2");
+    let send = |what: &str| {
+        let line = format!("send {what}");
+        let output = place.command().args(words(&line)).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    let (full, next) = (send("-w -p tank/secret@1"), send("-w -i @1 tank/secret@2"));
+    let stream = |bytes: &[u8]| {
+        let path = place.path("stream");
+        fs::write(&path, bytes).unwrap();
+        fs::File::open(path).unwrap()
+    };
+    let receive = |line: &str, bytes: &[u8]| {
+        let mut command = place.command();
+        command.args(words(line)).current_dir("/").uid(ANN).gid(ANN);
+        let output = command.stdin(stream(bytes)).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), said)
+    };
+    for allowed in ["receive", "create"] {
+        place.ok(&format!("allow 12345 {allowed} tank/a"));
+        let (code, said) = receive("receive tank/a/copy", &full);
+        assert_eq!(code, PERMISSION, "{said}");
+    }
+    place.ok("allow 12345 mount tank/a");
+    assert_eq!(receive("receive tank/b/copy", &full).0, PERMISSION);
+    assert_eq!(
+        receive("receive -o mountpoint=/etc tank/a/copy", &full).0,
+        PERMISSION
+    );
+    assert_eq!(receive("receive tank/a/copy", &full), (0, String::new()));
+    // What root's daemon reads, and where it mounts, the stream does not say for her.
+    let value = |property: &str| {
+        let line = format!("get -H -o value {property} tank/a/copy");
+        place.ok(&line).trim().to_owned()
+    };
+    assert_eq!(value("keysource"), "hex,prompt");
+    assert_ne!(value("mountpoint"), "/nowhere");
+    assert_eq!(value("canmount"), "on");
+    assert_eq!(
+        (value("setuid"), value("devices")),
+        ("off".into(), "off".into())
+    );
+    assert_eq!(receive("receive tank/a/copy", &next), (0, String::new()));
+    assert_eq!(receive("receive -F tank/a/copy", &next).0, PERMISSION);
+    // Nor does a detour.
+    place.ok("allow 12345 clone,send tank/a");
+    place.ok(&format!(
+        "key load -o keysource=raw,file://{key} tank/a/copy"
+    ));
+    place.ok("set setuid=off tank/b");
+    place.ok("create tank/a/own");
+    let (code, said) = receive("receive tank/a/own", &next);
+    assert_eq!(code, PERMISSION, "{said}");
+    assert!(said.contains("devices=off"), "{said}");
+    let (code, said) = run_as(
+        &place,
+        (ANN, ANN),
+        "clone -o keysource=passphrase,prompt tank/a/copy@1 tank/a/clone",
+        "correct horse\n",
+    );
+    assert_eq!(code, 0, "{said}");
+    let setuid = place.ok("get -H -o value setuid tank/a/clone");
+    assert_eq!(setuid.trim(), "off");
+    // The contents in the clear take the permission to load keys.
+    assert_eq!(receive("send tank/a/copy@1", &[]).0, PERMISSION);
+    place.ok("allow 12345 key tank/a");
+    assert_eq!(receive("send tank/a/copy@1", &[]).0, 0);
+}

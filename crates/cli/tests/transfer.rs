@@ -15,10 +15,7 @@ fn no_key_is_needed_and_the_senders_opens_the_copy() {
     bench.ok("snapshot tank/a@2");
     bench.ok("unmount tank/a");
     bench.ok("key unload tank/a");
-    assert!(
-        !bench.sends("send tank/a@1", "none"),
-        "it would be in the clear"
-    );
+    bench.place.fails("send tank/a@1", NO_KEY);
     assert!(!bench.sends("send -w -i @2 tank/a@1", "none"));
     bench.send("tank/a@1", "full");
     bench.send("-i @1 tank/a@2", "next");
@@ -267,7 +264,7 @@ fn what_does_not_fit_is_refused() {
     let done = bench.receive_bytes("safe/c", b"");
     assert_eq!(done.code, DAMAGED, "{done:?}");
     assert!(done.err.contains("is empty"), "{done:?}");
-    bench.place.fails("receive -o encryption=on safe/c", USAGE);
+    bench.refused("-o encryption=off safe/c", "full", "sent as it is stored");
     // Clear datasets need no keys, and no -w.
     bench.ok("create tank/clear");
     bench.write("tank/clear", "file", "c");

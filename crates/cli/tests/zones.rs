@@ -187,6 +187,8 @@ fn what_has_a_key_of_its_own_can_be_sent() {
     may(&place, ANN, "snapshot -r z@1");
     may_not(&place, ANN, "send -w z/inherits@1");
     may_not(&place, ANN, "send -w z@1");
+    may_not(&place, ANN, "send z@1");
+    may(&place, ANN, "diff z@1");
     may_not(&place, ANN, "key unload z/inherits");
     may_not(&place, ANN, "key load z");
     let stream = place.path("stream");

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    AccountRow, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, FeatureRow,
-    GenerationRow, HistoryRow, HoldRow, ImportablePool, InspectedDataset, Inspection, Io, KeyRow,
-    KeychainRow, LogEntryRow, LogRow, MountRow, OwnerKind, PermissionRow, PointerRow, PoolFeatures,
-    PoolIo, PoolReport, PropertyRow, RemovalRow, ScrubRow, ShredReport, SlotRow, Source,
-    SuperblockRow, Survivor, Value, ZoneRow,
+    AccountRow, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, DiffReport,
+    DiffRow, FeatureRow, GenerationRow, HistoryRow, HoldRow, ImportablePool, InspectedDataset,
+    Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MountRow, OwnerKind, PermissionRow,
+    PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, RemovalRow, ScrubRow, ShredReport,
+    SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
 };
 
 /// Every feature of pools that this program knows.
@@ -248,6 +248,13 @@ pub enum Command {
         props: Props,
         /// Properties that are left out.
         exclude: Vec<String>,
+    },
+    /// Tell what differs between a snapshot and a later one.
+    Diff {
+        /// The snapshot.
+        from: String,
+        /// A later one, `@name` for one of the same dataset, or a dataset; its own if it is left out.
+        to: Option<String>,
     },
     /// Throw away what an interrupted receive left.
     ReceiveAbandon {
@@ -782,6 +789,8 @@ pub enum Reply {
     Features(Vec<PoolFeatures>),
     /// The history.
     History(Vec<HistoryRow>),
+    /// What differs.
+    Diff(DiffReport),
     /// Tags on snapshots.
     Holds(Vec<HoldRow>),
     /// What users or groups have.

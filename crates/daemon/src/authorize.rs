@@ -100,7 +100,7 @@ impl Check<'_> {
                 prop,
                 recursive,
             } => {
-                let permission = permission_for(prop);
+                let permission = properties::permission_for(prop);
                 let mut names = names.iter();
                 names.try_for_each(|name| self.need_below(name, *recursive, &[permission]))
             }
@@ -131,14 +131,41 @@ impl Check<'_> {
             // Where the stream goes on from may be another dataset's.
             Command::Send {
                 what: SendWhat::Snapshot { name, from, .. },
+                raw,
                 ..
             } => {
-                self.need(name, &["send"])?;
+                // What is sealed can be sent by whoever may not have it opened.
+                let needed: &[&str] = match raw {
+                    true => &["send"],
+                    false => &["send", "key"],
+                };
+                self.need(name, needed)?;
                 match from.as_ref().filter(|from| !from.starts_with('@')) {
-                    Some(from) => self.need(from, &["send"]),
+                    Some(from) => self.need(from, needed),
                     None => Ok(()),
                 }
             }
+            Command::Diff { from, to } => {
+                self.need(from, &["diff"])?;
+                match to.as_ref().filter(|to| !to.starts_with('@')) {
+                    Some(to) => self.need(to, &["diff"]),
+                    None => Ok(()),
+                }
+            }
+            Command::Receive {
+                target,
+                force,
+                props,
+                ..
+            } => {
+                self.receive(target)?;
+                let (at, is_there) = self.receives_at(target)?;
+                if *force && is_there {
+                    self.need(at, &["rollback", "destroy"])?;
+                }
+                self.properties(at, props)
+            }
+            Command::ReceiveAbandon { target } => self.receive(target),
             other => self.mounts(other),
         }
     }
@@ -222,7 +249,7 @@ impl Check<'_> {
                     for head in below(&imported, &entry, looks_below)? {
                         self.something(&imported, &head)?;
                         for prop in props.iter().filter(|prop| prop.contains('@')) {
-                            self.need_of(&imported, &head, &[permission_for(prop)])?;
+                            self.need_of(&imported, &head, &[properties::permission_for(prop)])?;
                         }
                     }
                 }
@@ -265,6 +292,25 @@ impl Check<'_> {
         }
     }
 
+    /// Receiving into a dataset, or making one.
+    fn receive(&self, target: &str) -> Result<()> {
+        let (at, _) = self.receives_at(target)?;
+        self.need(at, &["receive", "create", "mount"])
+    }
+
+    /// The dataset that says whether something may be received there, and whether it is that one: a new one
+    /// is for the one above to say.
+    fn receives_at<'n>(&self, target: &'n str) -> Result<(&'n str, bool)> {
+        let dataset = dataset_of(target);
+        if self.daemon.find(dataset).is_ok() {
+            return Ok((dataset, true));
+        }
+        match dataset.rsplit_once('/') {
+            Some((above, _)) => Ok((above, false)),
+            None => Err(refused("only root makes pools")),
+        }
+    }
+
     /// Making a dataset with these properties.
     fn make(&self, name: &str, props: &Props, parents: bool) -> Result<()> {
         if parents {
@@ -291,7 +337,7 @@ impl Check<'_> {
         for (property, value) in props {
             match property.as_str() {
                 "keysource" => self.source(name, Some(value))?,
-                property => self.need(name, &[permission_for(property)])?,
+                property => self.need(name, &[properties::permission_for(property)])?,
             }
         }
         Ok(())
@@ -385,17 +431,6 @@ fn below(imported: &Imported, entry: &Arc<Entry>, recursive: bool) -> Result<Vec
 /// The dataset of a snapshot's name, or of what stands for several.
 pub(crate) fn dataset_of(name: &str) -> &str {
     name.split_once('@').map_or(name, |(dataset, _)| dataset)
-}
-
-/// What it takes to set a property.
-fn permission_for(property: &str) -> &str {
-    match properties::is_user_property(property) {
-        true => "userprop",
-        // Of `userquota@ann` what comes first.
-        false => property
-            .split_once('@')
-            .map_or(property, |(first, _)| first),
-    }
 }
 
 fn refused(why: &str) -> Failure {

@@ -12,6 +12,8 @@ use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{OwnKey, material, new_wrapping, now_secs};
 use crate::plan::checked;
+use crate::properties;
+use crate::reception::DANGEROUS;
 use crate::server::{Context, first_of};
 use crate::state::{Daemon, new_guid};
 
@@ -63,10 +65,18 @@ impl Daemon {
             ));
         }
         let parent = imported.pool.find(above)?;
+        let head = imported.pool.entry(origin.parent)?;
         if parent.suite != origin.suite {
             // It is not inherited.
             let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
             props.insert("encryption".into(), suite.into());
+        }
+        // What somebody received without them gets them by no detour.
+        for name in context.forbidden(&imported, &parent)? {
+            let (of_origin, _) = properties::effective(&imported.pool, &head, name)?;
+            if DANGEROUS.contains(&name) && of_origin == "off" {
+                props.insert(name.into(), of_origin);
+            }
         }
         let mut own = None;
         if origin.suite != 0 {

@@ -497,7 +497,7 @@ fn create_all(
 }
 
 /// The suite of the nearest dataset above a name.
-fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
+pub(crate) fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
     let mut at = name;
     while let Some((above, _)) = at.rsplit_once('/') {
         if let Ok(entry) = imported.pool.find(above) {

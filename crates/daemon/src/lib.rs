@@ -13,6 +13,7 @@ mod connections;
 mod datasets;
 mod delegation;
 mod devices;
+mod diff;
 pub mod digits;
 mod failure;
 #[cfg(fuzzing)]
@@ -33,6 +34,7 @@ mod plan;
 mod pools;
 mod properties;
 mod query;
+mod reception;
 mod reencrypt;
 mod run;
 mod server;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cipher::Suite;
 use keys::{KeySource, WrappingKey};
-use pool::{DatasetKind, Entry, NewDataset};
+use pool::{DatasetKind, Entry, MakeKeyring, NewDataset};
 
 use crate::api::{Failure, FailureKind, Props};
 use crate::failure::Result;
@@ -75,23 +75,40 @@ impl Plan {
         above: Option<(&Imported, &Entry)>,
         name: &str,
     ) -> Result<(NewDataset, Option<WrappingKey>)> {
-        if above.map_or(0, |(_, parent)| parent.suite) != self.suite_above {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!("the dataset above '{name}' was replaced meanwhile; try again"),
-            ));
-        }
         let guid = new_guid();
+        let (keys, props) = self.keys(above, name, guid)?;
         let mut new = NewDataset {
             kind: DatasetKind::FileSystem,
             guid,
             suite: 0,
             keyring: None,
             is_key_root: false,
-            props: self.props,
+            props,
         };
-        let Some(suite) = self.suite else {
+        let Some(keys) = keys else {
             return Ok((new, None));
+        };
+        new.suite = keys.suite.id();
+        new.keyring = Some(keys.keyring);
+        new.is_key_root = keys.own.is_some();
+        Ok((new, keys.own))
+    }
+
+    /// Makes the keys of a dataset of this family, if it is to have any, and gives back its properties.
+    pub(crate) fn keys(
+        self,
+        above: Option<(&Imported, &Entry)>,
+        name: &str,
+        family: u64,
+    ) -> Result<(Option<NewKeys>, BTreeMap<String, String>)> {
+        if above.map_or(0, |(_, parent)| parent.suite) != self.suite_above {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the dataset above '{name}' was replaced meanwhile; try again"),
+            ));
+        }
+        let Some(suite) = self.suite else {
+            return Ok((None, self.props));
         };
         let key = match (self.own, above) {
             (Some(own), _) => NewKey::Own(own),
@@ -100,12 +117,22 @@ impl Plan {
             }
             (None, None) => return Err(Failure::other("a pool has no key to inherit")),
         };
-        let (keyring, own) = new_keyring(key, guid, suite)?;
-        new.suite = suite.id();
-        new.keyring = Some(keyring);
-        new.is_key_root = own.is_some();
-        Ok((new, own))
+        let (keyring, own) = new_keyring(key, family, suite)?;
+        let keys = NewKeys {
+            suite,
+            keyring,
+            own,
+        };
+        Ok((Some(keys), self.props))
     }
+}
+
+/// The keys of a new dataset.
+pub(crate) struct NewKeys {
+    pub(crate) suite: Suite,
+    pub(crate) keyring: MakeKeyring,
+    /// Its wrapping key, if it has one of its own.
+    pub(crate) own: Option<WrappingKey>,
 }
 
 /// The properties that are given, if they may be.

@@ -229,6 +229,20 @@ fn primary_cache(value: &str) -> Option<PrimaryCache> {
     })
 }
 
+/// The permission to set properties that users make up.
+pub(crate) const OF_USERS: &str = "userprop";
+
+/// The permission that it takes to set a property.
+pub(crate) fn permission_for(property: &str) -> &str {
+    match is_user_property(property) {
+        true => OF_USERS,
+        // Of `userquota@ann` what comes first.
+        false => property
+            .split_once('@')
+            .map_or(property, |(first, _)| first),
+    }
+}
+
 /// Whether a property is one that users make up: it has a colon in its name.
 pub(crate) fn is_user_property(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ":-._".contains(c);

@@ -1,11 +1,12 @@
 //! Serving commands: one connection, one command, one thread.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use keys::Secret;
-use pool::{Origin, Reach};
+use pool::{Entry, Origin, Reach};
 use vfs::Caller;
 
 use crate::api::{
@@ -13,10 +14,12 @@ use crate::api::{
 };
 use crate::clones::CloneOf;
 use crate::failure::Result;
+use crate::imported::Imported;
 use crate::keycommands::unloaded_roots;
 use crate::keyholder::Asker;
 use crate::mounts::HowToMount;
 use crate::pools::{ImportPool, NewPool};
+use crate::properties;
 use crate::query::Get;
 use crate::state::Daemon;
 use crate::users::{Peer, host_name};
@@ -53,6 +56,22 @@ impl<'a> Context<'a> {
             typed: what.into(),
             asker,
         }
+    }
+
+    /// Those properties of datasets that the caller may not set on one.
+    pub(crate) fn forbidden(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+    ) -> Result<BTreeSet<&'static str>> {
+        let mut forbidden = BTreeSet::new();
+        let names = properties::DEFINITIONS.iter().map(|known| known.name);
+        for name in names.chain([properties::OF_USERS]) {
+            if !self.peer.is_master && !imported.allows(entry, &self.peer, name)? {
+                forbidden.insert(name);
+            }
+        }
+        Ok(forbidden)
     }
 
     /// For the history.
@@ -385,6 +404,7 @@ impl Daemon {
                 tag,
                 recursive,
             } => self.release(&names, &tag, recursive, context).map(done),
+            Command::Diff { from, to } => self.diff(&from, to.as_deref()).map(Reply::Diff),
             Command::Holds { names, recursive } => self.holds(&names, recursive).map(Reply::Holds),
             other => self.run_mounts(other, context),
         }

@@ -136,10 +136,7 @@ impl Files {
     ) -> Result<Arc<Files>> {
         let entry = &pool.entry(id)?;
         let name = pool.name_of(entry.id)?;
-        let sealer = match keys {
-            Some(keys) => Sealer::new(entry.family, keys)?,
-            None => Sealer::clear(entry.family),
-        };
+        let sealer = Sealer::of(entry.family, keys)?;
         if sealer.is_encrypted() != (entry.suite != 0) {
             return Err(Error::Damaged {
                 dataset: name,
@@ -470,7 +467,7 @@ thread_local! {
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-fn read_record(
+pub(crate) fn read_record(
     open: &OpenDataset,
     sealer: &Sealer,
     name: &str,
@@ -513,7 +510,11 @@ fn what_it_is((error, generation): (OpenError, u32)) -> String {
     }
 }
 
-fn read_header(open: &OpenDataset, sealer: &Sealer, name: &str) -> Result<Option<Header>> {
+pub(crate) fn read_header(
+    open: &OpenDataset,
+    sealer: &Sealer,
+    name: &str,
+) -> Result<Option<Header>> {
     let Some((_, buffer)) = read_record(open, sealer, name, ArrayKind::Pages, 0)? else {
         return Ok(None);
     };
@@ -534,7 +535,7 @@ pub fn verify_seal(pool: &Pool, entry: &Entry, keys: Vec<DataKeys>) -> Result<()
 }
 
 /// Checks the seal over the whole dataset, so that no mixture of old and new parts is opened.
-fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
+pub(crate) fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
     let is_new = entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty);
     if !sealer.is_encrypted() || is_new {
         return Ok(());

@@ -1,5 +1,6 @@
 //! The plaintext side of a pool: files and directories on two arrays of sealed records.
 
+mod diff;
 mod engine;
 mod error;
 mod files;
@@ -16,8 +17,10 @@ mod owners;
 mod quota;
 mod reencrypt;
 mod seal;
+mod transfer;
 mod tree;
 
+pub use diff::{Change, Difference, diff};
 pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
 pub use files::{Atime, Files, PrimaryCache, Settings, verify_seal};
@@ -29,3 +32,4 @@ pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
 pub use owners::{Account, Owner, Usage};
 pub use reencrypt::Reencrypted;
 pub use seal::{Compression, NewGeneration, Resealer};
+pub use transfer::{RecordOpener, RecordSealer};

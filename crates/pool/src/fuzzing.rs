@@ -161,20 +161,19 @@ pub fn stream(kind: u8, bytes: &[u8]) {
 
 /// Inputs for [`stream`].
 pub fn stream_samples() -> Vec<(u8, Vec<u8>)> {
-    let whole = crate::stream::sample();
-    let begin = whole[160..].to_vec();
+    let streams = crate::stream::samples();
     let token = ResumeToken {
         to_guid: 1,
         from_guid: 2,
         name: "tank/a@s".into(),
         next: crate::Position::START,
     };
-    vec![
-        (0, whole.clone()),
-        (1, whole),
-        (2, begin),
-        (3, token.to_string().into_bytes()),
-    ]
+    let mut all = vec![(3, token.to_string().into_bytes())];
+    for whole in streams {
+        let begin = whole[160..].to_vec();
+        all.extend([(0, whole.clone()), (1, whole), (2, begin)]);
+    }
+    all
 }
 
 /// One encoding of each kind, for the corpus.

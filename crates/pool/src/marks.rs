@@ -1,12 +1,17 @@
 //! What an entry remembers of having been received, among its properties, under names that no property
 //! can have.
 
+use zerocopy::IntoBytes;
+
 use crate::entry::Entry;
+use crate::stream::Lineage;
 
 /// The dataset that the seal of this state is over, where it is another one.
 const SEALED: &str = "@sealed";
 /// The transaction group up to which its keyring was made, in the numbers of where that comes from.
 const KEYS_TXG: &str = "@txg";
+/// The state that it holds, where it came in the clear and was sealed anew.
+const LINEAGE: &str = "@lineage";
 /// What is being received into it.
 const RECEIVING: &str = "@receiving";
 
@@ -81,6 +86,25 @@ impl Entry {
     /// As [`Entry::keys_txg`], if it came with a stream.
     pub(crate) fn foreign_txg(&self) -> Option<u64> {
         self.props.get(KEYS_TXG)?.parse().ok()
+    }
+
+    /// Names the state that a snapshot holds, wherever that is sealed.
+    pub(crate) fn lineage(&self) -> Lineage {
+        let mark = self.props.get(LINEAGE);
+        if let Some(mark) = mark.and_then(|mark| blake3::Hash::from_hex(mark).ok()) {
+            return *mark.as_bytes();
+        }
+        let mut hasher = blake3::Hasher::new();
+        for root in &self.roots {
+            hasher.update(root.identity.as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Says which state a snapshot holds that came in the clear.
+    pub(crate) fn set_lineage(&mut self, lineage: &Lineage) {
+        let mark = blake3::Hash::from_bytes(*lineage).to_hex();
+        self.props.insert(LINEAGE.into(), mark.as_str().into());
     }
 
     /// Takes over from `other` what these marks say.

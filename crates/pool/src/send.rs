@@ -1,4 +1,4 @@
-//! Sending a snapshot: what is new in it as a stream, without any key.
+//! Sending a snapshot: what is new in it as a stream, as it is stored and without any key, or in the clear.
 //!
 //! The trees say what is new: what two snapshots have in common is not descended into. Records are read
 //! and verified by several threads ahead of the one that writes them in their order.
@@ -35,6 +35,14 @@ pub struct SendOf {
     pub keyring: Vec<u8>,
     /// Properties for the receiver.
     pub props: BTreeMap<String, String>,
+    /// Send what is in the records, opened by this.
+    pub open: Option<Box<dyn OpenRecords>>,
+}
+
+/// Opens the records of a snapshot, for a stream in the clear.
+pub trait OpenRecords: Send + Sync {
+    /// The plaintext of a record, whole units; `None` if these bytes are not what was sealed.
+    fn open(&self, array: ArrayKind, ptr: &RecordPtr, sealed: &[u8]) -> Option<Vec<u8>>;
 }
 
 /// A snapshot that is being sent. It cannot be destroyed meanwhile.
@@ -43,6 +51,7 @@ pub struct Sending {
     begin: Begin,
     older: [RecordPtr; 2],
     newer: [RecordPtr; 2],
+    opener: Option<Box<dyn OpenRecords>>,
     _open: Vec<Arc<OpenDataset>>,
 }
 
@@ -77,6 +86,7 @@ impl Pool {
             start: what.start,
             family: to.family,
             suite: to.suite,
+            plain: None,
             created: to.created,
             keys_txg: to.keys_txg(),
             sealed_guid: seal.guid,
@@ -87,11 +97,19 @@ impl Pool {
             props: what.props,
             keyring: what.keyring,
         };
+        let begin = match &what.open {
+            None => begin,
+            Some(_) => begin.in_the_clear([
+                from.as_ref().map_or([0; 32], |from| from.lineage()),
+                to.lineage(),
+            ]),
+        };
         Ok(Sending {
             shared: Arc::clone(&self.shared),
             begin,
             older,
             newer: to.roots,
+            opener: what.open,
             _open: open,
         })
     }
@@ -155,6 +173,7 @@ struct Read {
 
 /// A record to be read.
 struct Job {
+    array: ArrayKind,
     slot: u64,
     ptr: RecordPtr,
     done: SyncSender<Result<Read>>,
@@ -185,7 +204,11 @@ impl Sending {
                         let gone =
                             |_| Error::stream("could not be made: a thread that reads is gone");
                         let read = read.recv().map_err(gone)??;
-                        frames.record(array, slot, ptr.identity, &read.bytes, read.hash)?;
+                        let Read { bytes, hash } = &read;
+                        match &self.opener {
+                            None => frames.record(array, slot, ptr.identity, bytes, *hash)?,
+                            Some(_) => frames.plain(array, slot, bytes, *hash)?,
+                        }
                     }
                 }
             }
@@ -206,7 +229,13 @@ impl Sending {
                     Change::Record(slot, ptr) => {
                         let (done, read) = sync_channel(1);
                         let ptr = *ptr;
-                        jobs.send(Job { slot, ptr, done }).map_err(|_| unwanted())?;
+                        let job = Job {
+                            array,
+                            slot,
+                            ptr,
+                            done,
+                        };
+                        jobs.send(job).map_err(|_| unwanted())?;
                         Item::Record(array, slot, ptr, read)
                     }
                 };
@@ -224,18 +253,41 @@ impl Sending {
         loop {
             let job = jobs.lock().recv();
             let Ok(job) = job else { return };
-            let _ = job.done.send(self.read(job.slot, &job.ptr));
+            let read = match &self.opener {
+                None => self.read(&job),
+                Some(opener) => self.read_open(&job, opener.as_ref()),
+            };
+            let _ = job.done.send(read);
         }
     }
 
     /// Reads a record, from whichever copy is whole.
-    fn read(&self, slot: u64, ptr: &RecordPtr) -> Result<Read> {
+    fn read(&self, Job { slot, ptr, .. }: &Job) -> Result<Read> {
         let (mut bytes, mut hash) = (Vec::new(), [0; 32]);
         let disk = &self.shared.disk;
-        disk.record(ptr, Some(slot), &mut bytes, &mut |bytes| {
+        disk.record(ptr, Some(*slot), &mut bytes, &mut |bytes| {
             hash = *blake3::hash(bytes).as_bytes();
             hash[..16] == ptr.place.checksum
         })?;
+        Ok(Read { bytes, hash })
+    }
+
+    /// Reads what is in a record, from whichever copy opens.
+    fn read_open(
+        &self,
+        Job {
+            array, slot, ptr, ..
+        }: &Job,
+        opener: &dyn OpenRecords,
+    ) -> Result<Read> {
+        let (mut sealed, mut plain) = (Vec::new(), None);
+        let disk = &self.shared.disk;
+        disk.record(ptr, Some(*slot), &mut sealed, &mut |sealed| {
+            plain = opener.open(*array, ptr, sealed);
+            plain.is_some()
+        })?;
+        let bytes = plain.unwrap_or_default();
+        let hash = *blake3::hash(&bytes).as_bytes();
         Ok(Read { bytes, hash })
     }
 }

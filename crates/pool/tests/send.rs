@@ -72,6 +72,69 @@ fn a_dataset_with_its_snapshots() {
 }
 
 #[test]
+fn what_comes_in_the_clear_is_known_again() {
+    let (from, to, third) = (with_history(), other_pool(), new_pool());
+    let plain = |pool: &Pool, to: &str, from| stream_as(How::Plain, pool, to, from);
+    let full = plain(&from, "tank/a@one", None);
+    refused(receive_as(&to, &full, false, true, "tank/b"), "without -s");
+    receive(&to, &full, "tank/b").unwrap();
+    let next = plain(&from, "tank/a@three", Some("tank/a@one"));
+    receive(&to, &next, "tank/b").unwrap();
+    for snapshot in ["one", "three"] {
+        let [sent, got] = [format!("tank/a@{snapshot}"), format!("tank/b@{snapshot}")];
+        assert_eq!(holds(&from, &sent), holds(&to, &got));
+        assert_eq!(from.find(&sent).unwrap().guid, to.find(&got).unwrap().guid);
+    }
+    // On from the copy, and then from where that came.
+    receive(&third, &plain(&to, "tank/b@three", None), "tank/c").unwrap();
+    let last = plain(&from, "tank/a@four", Some("tank/a@three"));
+    receive(&third, &last, "tank/c").unwrap();
+    assert_eq!(holds(&third, "tank/c"), holds(&from, "tank/a@four"));
+
+    // A snapshot of that guid which holds something else is not what the stream goes on from.
+    let other = new_pool();
+    other
+        .create_dataset("tank/a", new_dataset(50), &origin())
+        .unwrap();
+    fill(&other, "tank/a", Data, &[(0, 77)]);
+    snapshot(&other, "tank/a@one");
+    let (guid, guids) = (
+        from.find("tank/a@one").unwrap().guid,
+        &plain(&other, "tank/a@one", None),
+    );
+    let mut forged = guids.clone();
+    // Its guid in the first frame, and hashes that fit it.
+    forged[160 + 20..160 + 28].copy_from_slice(&guid.to_le_bytes());
+    let fits = fitting(&forged);
+    let fourth = new_pool();
+    receive(&fourth, &fits, "tank/d").unwrap();
+    assert_eq!(fourth.find("tank/d@one").unwrap().guid, guid);
+    refused(receive(&fourth, &next, "tank/d"), "not in the state");
+    for pool in [&to, &third, &fourth] {
+        assert_clean(pool);
+    }
+}
+
+/// The same frames, with hashes that fit what is in them.
+fn fitting(stream: &[u8]) -> Vec<u8> {
+    let (mut out, mut chain, mut rest) = (Vec::new(), [0; 32], stream);
+    while !rest.is_empty() {
+        let (head, more) = rest.split_at(160);
+        let len = u32::from_le_bytes(head[24..28].try_into().unwrap());
+        let (payload, more) = more.split_at(len as usize);
+        let mut head = head.to_vec();
+        head[96..128].copy_from_slice(blake3::hash(payload).as_bytes());
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&chain).update(&head[..128]);
+        chain = *hasher.finalize().as_bytes();
+        head[128..].copy_from_slice(&chain);
+        out.extend([head.as_slice(), payload].concat());
+        rest = more;
+    }
+    out
+}
+
+#[test]
 fn several_streams_one_behind_the_other() {
     let (from, to) = (with_history(), other_pool());
     let all = [
@@ -288,8 +351,14 @@ fn no_byte_can_be_changed_or_lacking() {
     snapshot(&from, "tank@one");
     fill(&from, "tank", Data, &[(3, sized(3, 1)), (9, 0)]);
     snapshot(&from, "tank@two");
-    let full = stream(&from, "tank@one", None);
-    let next = stream(&from, "tank@two", Some("tank@one"));
+    for how in [How::Sealed, How::Plain] {
+        no_byte_of(&from, how);
+    }
+}
+
+fn no_byte_of(from: &Pool, how: How) {
+    let full = stream_as(how, from, "tank@one", None);
+    let next = stream_as(how, from, "tank@two", Some("tank@one"));
     let to = new_pool();
     receive(&to, &full, "tank/kept").unwrap();
     let before = read_pool(&to);
@@ -322,16 +391,20 @@ fn no_byte_can_be_changed_or_lacking() {
             to.destroy_dataset(target, true, &origin()).unwrap();
         }
     }
-    assert_eq!(holds(&to, "tank/kept@two"), holds(&from, "tank@two"));
+    assert_eq!(holds(&to, "tank/kept@two"), holds(from, "tank@two"));
     assert_clean(&to);
 }
 
 #[test]
 fn a_power_cut_at_every_write_leaves_all_or_what_goes_on() {
     let from = with_history();
-    let full = stream(&from, "tank/a@one", None);
-    let next = stream(&from, "tank/a@four", Some("tank/a@one"));
-    for resumable in [false, true] {
+    for (how, resumable) in [
+        (How::Sealed, false),
+        (How::Sealed, true),
+        (How::Plain, false),
+    ] {
+        let full = stream_as(how, &from, "tank/a@one", None);
+        let next = stream_as(how, &from, "tank/a@four", Some("tank/a@one"));
         for (bytes, snapshot) in [(&full, "one"), (&next, "four")] {
             let clock = FaultClock::new();
             let devices = fault_devices(1, &clock);
@@ -521,8 +594,8 @@ fn random_histories_through_other_pools_and_back() {
                 };
                 let mut hop = &workload.pool;
                 let mut hop_name = name.clone();
-                for other in &others {
-                    carry(hop, &hop_name, &last, other, &target, &mut dice);
+                for (other, how) in others.iter().zip([How::Sealed, How::Plain]) {
+                    carry(how, hop, &hop_name, &last, other, &target, &mut dice);
                     (hop, hop_name) = (other, target.clone());
                 }
                 for other in &others {
@@ -563,7 +636,15 @@ fn random_histories_through_other_pools_and_back() {
 }
 
 /// Brings the receiver the snapshots of a dataset that it lacks: some of them, broken off here and there.
-fn carry(from: &Pool, name: &str, all: &[String], to: &Pool, target: &str, dice: &mut Dice) {
+fn carry(
+    how: How,
+    from: &Pool,
+    name: &str,
+    all: &[String],
+    to: &Pool,
+    target: &str,
+    dice: &mut Dice,
+) {
     let mine = |full: &String| {
         let (_, last) = full.split_once('@').unwrap();
         format!("{name}@{last}")
@@ -589,10 +670,11 @@ fn carry(from: &Pool, name: &str, all: &[String], to: &Pool, target: &str, dice:
         if dice.below(3) == 0 {
             continue;
         }
-        let mut bytes = stream(from, next, last.as_deref());
+        let mut bytes = stream_as(how, from, next, last.as_deref());
         if dice.below(2) == 0 {
             let cut = dice.below(bytes.len() as u64) as usize;
-            assert!(receive_as(to, &bytes[..cut], false, true, target).is_err());
+            let is_resumable = how == How::Sealed;
+            assert!(receive_as(to, &bytes[..cut], false, is_resumable, target).is_err());
             if let Some(token) = to.resume_token(target).unwrap() {
                 bytes = stream_from(from, next, last.as_deref(), token.next).unwrap();
             }
@@ -619,6 +701,7 @@ fn what_is_sent_cannot_be_destroyed_meanwhile() {
         start: pool::Position::START,
         keyring: Vec::new(),
         props: Default::default(),
+        open: None,
     };
     let sending = from.send(what).unwrap();
     let gone = from.destroy_dataset("tank/a@two", false, &origin());
@@ -651,6 +734,7 @@ fn damage_at_the_sender_ends_the_stream() {
             start: pool::Position::START,
             keyring: Vec::new(),
             props: Default::default(),
+            open: None,
         })
         .unwrap();
     let mut bytes = Vec::new();

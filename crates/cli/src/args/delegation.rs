@@ -9,11 +9,14 @@ use clap::Args;
 /// --socket /run/strongroom/socket. What is allowed is stored in the pool, where it can be read without a key.
 ///
 /// Permissions are create, destroy, rename (these take mount as well), mount, snapshot, rollback, clone,
-/// promote, hold, release, send, key (load and unload), keychange (change, add, remove, rotate),
-/// userprop (properties that users make up), allow (give on what one has oneself), userused, userobjused, userquota,
-/// userobjquota and those of groups (see `strongroom userspace`), and the names of properties that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
-/// mounts where it inherits to. `receive` and `diff` can be given, and allow nothing yet: only root receives.
-/// A user to whom nothing is allowed cannot even ask.
+/// promote, hold, release, send (without -w it takes key as well), receive (takes create and mount as well, on the
+/// dataset above if what comes makes one; -F takes rollback and destroy), key (load and unload), keychange (change,
+/// add, remove, rotate), userprop (properties that users make up), allow (give on what one has oneself), userused,
+/// userobjused, userquota, userobjquota and those of groups (see `strongroom userspace`), and the names of
+/// properties that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
+/// mounts where it inherits to. What somebody receives who may not set `setuid` and `devices` has both off, and
+/// brings no property that he may not set. diff shows the names of all files. A user to whom nothing is allowed
+/// cannot even ask.
 ///
 /// With -s permissions get a name, which stands for them in what is allowed on that dataset and below; a change
 /// of the set changes that at once. With -c whoever makes a dataset below may do this to it, and only to it.

@@ -9,6 +9,7 @@ mod clone;
 mod dataset;
 mod delegation;
 mod devices;
+mod diff;
 mod key;
 mod mount;
 mod pool;
@@ -28,6 +29,7 @@ pub(crate) use dataset::{
     Type,
 };
 pub(crate) use delegation::{Allow, Delegated, Unallow};
+pub(crate) use diff::Diff;
 pub(crate) use key::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
@@ -102,6 +104,7 @@ pub(crate) enum Command {
     Hold(Hold),
     Holds(Holds),
     Release(Release),
+    Diff(Diff),
     Send(Send),
     #[command(alias = "recv")]
     Receive(Receive),

@@ -8,6 +8,7 @@ mod clone;
 mod dataset;
 mod delegation;
 mod devices;
+mod diff;
 mod generate;
 mod get;
 mod inspect;
@@ -89,6 +90,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Hold(args) => clone::hold(args, session),
         Command::Holds(args) => clone::holds(args, session),
         Command::Release(args) => clone::release(args, session),
+        Command::Diff(args) => diff::run(args, session),
         Command::Send(args) => transfer::send(args, session),
         Command::Receive(args) => transfer::receive(args, session),
         Command::Key(args) => key::run(args, session),

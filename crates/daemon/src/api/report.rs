@@ -329,6 +329,34 @@ pub struct GenerationRow {
     pub snapshots: Vec<String>,
 }
 
+/// What differs between two states of a dataset.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiffReport {
+    /// Files and directories, by path; absent if the key is not loaded.
+    pub files: Option<Vec<DiffRow>>,
+    /// Records of metadata that only the earlier state has, and those that only the later one has.
+    pub metadata: [u64; 2],
+    /// The same of contents of files.
+    pub contents: [u64; 2],
+}
+
+/// What became of a file or directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiffRow {
+    /// `+`, `-`, `M` or `R`.
+    pub change: String,
+    /// What it is, as a letter of `ls -F`, or `F` for a file.
+    pub kind: String,
+    /// Where it is mounted, or else from the root of the dataset on. Bytes that are no printable ASCII are octal.
+    pub path: String,
+    /// What it is called now, if it was renamed.
+    pub new_path: Option<String>,
+    /// When it changed last: seconds since 1970,
+    pub time: i64,
+    /// and nanoseconds.
+    pub nanos: u32,
+}
+
 /// A tag on a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HoldRow {

@@ -125,6 +125,12 @@ impl Daemon {
                     .iter_mut()
                     .try_for_each(|name| view.translate_name(name))?;
             }
+            Command::Diff { from, to } => {
+                view.translate_name(from)?;
+                if let Some(to) = to.as_mut().filter(|to| !to.starts_with('@')) {
+                    view.translate_name(to)?;
+                }
+            }
             // Whether the keys that go with it are his is looked at when they are known: [`View::may_send`].
             Command::Send { what, .. } => view.send(what)?,
             Command::Mount { .. } | Command::Unmount { .. } => view.mounts(&mut command)?,

@@ -346,6 +346,8 @@ fn elsewhere(name: &str) -> Vec<Json> {
         json!({"hold": {"names": [snapshot], "tag": "t", "recursive": false}}),
         json!({"holds": {"names": [snapshot], "recursive": false}}),
         json!({"release": {"names": [snapshot], "tag": "t", "recursive": false}}),
+        json!({"diff": {"from": snapshot, "to": null}}),
+        json!({"diff": {"from": "web/site@1", "to": name}}),
         send(&snapshot, json!(null)),
         send("web/site@1", json!(snapshot)),
         mount(json!(name), json!(null)),

@@ -202,6 +202,7 @@ impl View {
             }
             Reply::Slot(number) => Reply::Slot(number),
             Reply::Accounts(rows) => Reply::Accounts(rows),
+            Reply::Diff(report) => Reply::Diff(report),
             Reply::Pools(_)
             | Reply::Io(_)
             | Reply::Importable(_)

@@ -190,10 +190,7 @@ impl Files {
     }
 
     fn sync_pages(&self, commit: &Commit<'_>, frozen: &FrozenFiles) -> Result<()> {
-        let compression = match self.settings().compression {
-            Compression::Off => Compression::Off,
-            _ => Compression::Lz4,
-        };
+        let compression = self.settings().compression.of(ArrayKind::Pages);
         let put = |slot: u64, plain: &[u8]| -> Result<()> {
             let sealed = self.seal(ArrayKind::Pages, compression, plain)?;
             Ok(commit.put(

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pool::ArrayKind;
+
 /// How records are compressed before they are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -36,6 +38,14 @@ impl Compression {
                 Compression::Zstd(number)
             }
         })
+    }
+
+    /// How records of an array are compressed: pages with LZ4, if at all.
+    pub(crate) fn of(self, array: ArrayKind) -> Compression {
+        match (array, self) {
+            (ArrayKind::Pages, Compression::Zstd(_)) => Compression::Lz4,
+            _ => self,
+        }
     }
 
     /// Compresses `plain` into the front of `out`, and says how and how long it is; `None` if that

@@ -130,6 +130,14 @@ impl Sealer {
         Sealer { family, keys: None }
     }
 
+    /// With the keys of a keyring, or without if the records are clear.
+    pub(crate) fn of(family: u64, keys: Option<Vec<DataKeys>>) -> keys::Result<Sealer> {
+        match keys {
+            Some(keys) => Sealer::new(family, keys),
+            None => Ok(Sealer::clear(family)),
+        }
+    }
+
     /// Seals with the newest of a keyring's generations, and opens with all of them.
     pub(crate) fn new(family: u64, generations: Vec<DataKeys>) -> keys::Result<Sealer> {
         let mut all = BTreeMap::new();

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::plan::Plan;
-use super::{ReceiveInto, Reception};
+use super::{ReceiveInto, Reception, Sealing};
 use crate::commit::Commit;
 use crate::error::{Error, Result};
 use crate::keyarea;
 use crate::lifecycle::{Origin, check_props, log, log_internal, text_bytes};
+use crate::open::SealInput;
 use crate::pool::Pool;
 use crate::root::FEATURE_ROTATED;
 use crate::snapshot;
@@ -25,19 +26,25 @@ impl Pool {
         begin: &Begin,
         into: &ReceiveInto<'_>,
         reception: &dyn Reception,
+        sealing: Option<&Sealing>,
         origin: &Origin,
     ) -> Result<String> {
         self.shared.commit_within_limits(|commit, state| {
             let plan = Plan::new(self, state, begin, into)?;
-            let keyring = plan.keyring(self, begin, reception)?;
-            let levels = begin.roots.map(|root| root.level);
-            let roots = commit.relevel(state, id, levels)?;
-            if roots.map(|root| root.identity) != begin.roots {
-                return Err(Error::stream(NOT_WHAT_WAS_SAID));
+            let keyring = match sealing {
+                None => plan.keyring(self, begin, reception)?,
+                Some(sealing) => sealing.keyring.clone().filter(|_| plan.head.is_none()),
+            };
+            if sealing.is_none() {
+                let levels = begin.roots.map(|root| root.level);
+                let roots = commit.relevel(state, id, levels)?;
+                if roots.map(|root| root.identity) != begin.roots {
+                    return Err(Error::stream(NOT_WHAT_WAS_SAID));
+                }
             }
             log(commit, state, origin, None);
             let head = match &plan.head {
-                None => plan.become_dataset(state, id, begin, reception)?,
+                None => plan.become_dataset(state, id, begin, reception, sealing)?,
                 Some(head) => plan.go_over(commit, state, id, head.id)?,
             };
             let _room = commit.room_for_entries(3, text_bytes(&state.entry(head)?.props))?;
@@ -46,15 +53,22 @@ impl Pool {
                 let new = keyarea::write(commit, state, guid, &keyring)?;
                 let old = state.edit(head)?.keyring.replace(new);
                 keyarea::discard(state, old);
-                state.root.features_required |= FEATURE_ROTATED;
+                if sealing.is_none() {
+                    state.root.features_required |= FEATURE_ROTATED;
+                }
             }
-            enter_seal(state, head, begin)?;
+            match sealing {
+                None => enter_seal(state, head, begin)?,
+                Some(sealing) => make_seal(state, head, begin, sealing)?,
+            }
             let snapshot = (begin.to_guid, begin.created);
             snapshot::create(commit, state, head, &plan.snapshot, snapshot)?;
             let name = format!("{}@{}", plan.dataset, plan.snapshot);
             let made = Arc::clone(state.find(&name)?);
-            if begin.suite != 0 {
-                state.edit(made.id)?.set_keys_txg(begin.keys_txg);
+            match &begin.plain {
+                Some([_, lineage]) => state.edit(made.id)?.set_lineage(lineage),
+                None if begin.suite != 0 => state.edit(made.id)?.set_keys_txg(begin.keys_txg),
+                None => {}
             }
             log_internal(commit, state, origin, "receive", &made);
             Ok(name)
@@ -70,6 +84,7 @@ impl Plan {
         id: u64,
         begin: &Begin,
         reception: &dyn Reception,
+        sealing: Option<&Sealing>,
     ) -> Result<u64> {
         let refused = |reason| Error::refused(self.dataset.as_str(), reason);
         let mut props = reception.props(begin).map_err(refused)?;
@@ -77,10 +92,21 @@ impl Plan {
         props.retain(|name, _| !name.starts_with('@'));
         check_props(&self.dataset, &props)?;
         state.rename(id, self.parent, &self.last)?;
+        let (suite, is_key_root) = match sealing {
+            None => (begin.suite, true),
+            Some(sealing) => (sealing.suite, sealing.is_key_root),
+        };
+        let key_root = match (suite, is_key_root) {
+            (0, _) => 0,
+            (_, true) => id,
+            (_, false) => state.entry(self.parent)?.key_root,
+        };
         let entry = state.edit(id)?;
-        entry.family = begin.family;
-        entry.suite = begin.suite;
-        entry.key_root = if begin.suite == 0 { 0 } else { id };
+        if sealing.is_none() {
+            entry.family = begin.family;
+        }
+        entry.suite = suite;
+        entry.key_root = key_root;
         entry.props = props;
         Ok(id)
     }
@@ -130,5 +156,22 @@ fn enter_seal(state: &mut State, head: u64, begin: &Begin) -> Result<()> {
         let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
         entry.set_keys_txg(keys_txg);
     }
+    Ok(())
+}
+
+/// Gives a dataset that came in the clear the first seal over what it is now.
+fn make_seal(state: &mut State, head: u64, begin: &Begin, sealing: &Sealing) -> Result<()> {
+    let entry = state.edit(head)?;
+    // As in `enter_seal`.
+    let past = match begin.is_full() {
+        true => 0,
+        false => entry.sequence.max(entry.sequence_past),
+    };
+    entry.sequence_past = past;
+    entry.sequence = past + 1;
+    entry.set_sealed_guid(None);
+    entry.seal = sealing
+        .records
+        .dataset_seal(&SealInput::of(entry, entry.guid));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Receiving a stream, without any key.
+//! Receiving a stream: without any key, unless it is in the clear and someone seals what comes.
 //!
 //! What comes is put into a dataset that nobody sees, a new one or a clone of the snapshot that the stream
 //! goes on from, as it is: sealed. When all of it is there its roots must be what the stream said at the
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::layout::Identity;
 use crate::lifecycle::Origin;
-use crate::open::{ArrayKind, OpenDataset};
+use crate::open::{ArrayKind, OpenDataset, Placed, SealInput};
 use crate::pool::Pool;
 use crate::space::{Reservation, ReserveFor};
 use crate::stream::{Begin, Frame, FrameReader};
@@ -46,6 +46,17 @@ pub trait Reception {
         current: Option<&[u8]>,
     ) -> std::result::Result<Option<Vec<u8>>, String>;
 
+    /// What seals the records of a stream in the clear: for the dataset that it adds to, or for a new one of
+    /// this `family`, whose keys are made in `txg`.
+    fn sealing(
+        &self,
+        _begin: &Begin,
+        _family: u64,
+        _txg: u64,
+    ) -> std::result::Result<Sealing, String> {
+        Err("nobody is here to seal a stream in the clear".into())
+    }
+
     /// The properties of a new dataset.
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
 
@@ -56,6 +67,37 @@ pub trait Reception {
 
     /// A snapshot has been received.
     fn received(&self, name: &str);
+}
+
+/// How a dataset seals what comes in the clear.
+pub struct Sealing {
+    /// Seals its records, and the whole.
+    pub records: Box<dyn SealRecords>,
+    /// The suite of its records, 0 if they stay clear.
+    pub suite: u8,
+    /// The keyring of a new dataset.
+    pub keyring: Option<Vec<u8>>,
+    /// Whether that has slots of its own.
+    pub is_key_root: bool,
+}
+
+/// Seals records that come in the clear.
+pub trait SealRecords {
+    /// Compresses and seals a record, which is whole units.
+    fn seal(&self, array: ArrayKind, plain: &[u8]) -> std::result::Result<SealedRecord, String>;
+
+    /// The seal over a dataset.
+    fn dataset_seal(&self, input: &SealInput) -> [u8; 32];
+}
+
+/// A record as it is stored.
+pub struct SealedRecord {
+    /// What its pointer says.
+    pub identity: Identity,
+    /// Whole units.
+    pub bytes: Vec<u8>,
+    /// Equal records have equal nonces: it may be shared.
+    pub may_be_shared: bool,
 }
 
 impl Pool {
@@ -91,10 +133,20 @@ impl Pool {
         reception: &dyn Reception,
         origin: &Origin,
     ) -> Result<String> {
+        if begin.plain.is_some() && into.resumable {
+            return Err(Error::refused(
+                into.target,
+                "what comes in the clear cannot go on after an interruption; receive it without -s",
+            ));
+        }
         let (dataset, is_resumable) = self.begin_receive(begin, into, reception)?;
         let id = dataset.id();
-        let done = self.fill(&dataset, frames).and_then(|()| {
-            reception.finish(&mut || self.finish_receive(id, begin, into, reception, origin))
+        let sealing = self.sealing(id, begin, into, reception);
+        let done = sealing.and_then(|sealing| {
+            let sealing = sealing.as_ref();
+            self.fill(&dataset, frames, sealing)?;
+            reception
+                .finish(&mut || self.finish_receive(id, begin, into, reception, sealing, origin))
         });
         if let Err(error) = &done {
             self.give_up(dataset, is_resumable && !is_final(error));
@@ -102,8 +154,30 @@ impl Pool {
         done
     }
 
+    fn sealing(
+        &self,
+        id: u64,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+    ) -> Result<Option<Sealing>> {
+        if begin.plain.is_none() {
+            return Ok(None);
+        }
+        let partial = self.entry(id)?;
+        let sealing = reception.sealing(begin, partial.family, partial.created_txg);
+        sealing
+            .map(Some)
+            .map_err(|reason| Error::refused(into.target, reason))
+    }
+
     /// Puts what comes into a dataset.
-    fn fill(&self, dataset: &OpenDataset, frames: &mut FrameReader<'_>) -> Result<()> {
+    fn fill(
+        &self,
+        dataset: &OpenDataset,
+        frames: &mut FrameReader<'_>,
+        sealing: Option<&Sealing>,
+    ) -> Result<()> {
         let mut changes = 0;
         loop {
             match frames.next()? {
@@ -114,7 +188,25 @@ impl Pool {
                     identity,
                     hash,
                 }) => {
-                    self.put_received(dataset, array, slot, identity, &frames.payload, hash)?;
+                    self.put_received(dataset, array, slot, frames.payload.len(), &mut || {
+                        dataset.place_hashed(array, identity, &frames.payload, hash)
+                    })?;
+                    changes += 1;
+                }
+                Some(Frame::Plain { array, slot }) => {
+                    let sealing = sealing.ok_or_else(|| Error::stream("is damaged"))?;
+                    let sealed = sealing.records.seal(array, &frames.payload);
+                    let sealed = sealed.map_err(|reason| Error::Sealing { reason })?;
+                    let SealedRecord {
+                        identity, bytes, ..
+                    } = &sealed;
+                    self.put_received(dataset, array, slot, bytes.len(), &mut || match sealed
+                        .may_be_shared
+                        && array == ArrayKind::Data
+                    {
+                        true => dataset.place_shared(*identity, bytes),
+                        false => dataset.place(array, *identity, bytes),
+                    })?;
                     changes += 1;
                 }
                 Some(Frame::Empty { array, slot, count }) => {
@@ -131,13 +223,12 @@ impl Pool {
         dataset: &OpenDataset,
         array: ArrayKind,
         slot: u64,
-        identity: Identity,
-        bytes: &[u8],
-        hash: [u8; 32],
+        len: usize,
+        place: &mut dyn FnMut() -> Result<Placed>,
     ) -> Result<()> {
-        let room = dataset.record_room(array, bytes.len());
+        let room = dataset.record_room(array, len);
         let _room = self.room_to_receive(dataset, room, ReserveFor::Writing)?;
-        let placed = dataset.place_hashed(array, identity, bytes, hash)?;
+        let placed = place()?;
         let hold = self.enter()?;
         dataset.put(&hold, array, slot, placed);
         Ok(())

@@ -28,6 +28,11 @@ impl Pool {
         let id = self.shared.commit_with(|commit, state| {
             let plan = Plan::new(self, state, begin, into)?;
             plan.keyring(self, begin, reception)?;
+            if plan.head.is_none() {
+                // Who chose what does not fit is told before anything comes.
+                let refused = |reason| Error::refused(plan.dataset.as_str(), reason);
+                reception.props(begin).map_err(refused)?;
+            }
             match state.partial_of(plan.parent, &plan.last).cloned() {
                 Some(partial) if self.goes_on(state, &plan, &partial, begin)? => Ok(partial.id),
                 Some(partial) => {

@@ -110,7 +110,16 @@ impl Plan {
         let base = Arc::clone(&later[at]);
         later.truncate(at);
         let roots = base.roots.map(|root| root.identity);
-        if (base.family, base.suite, roots) != (begin.family, begin.suite, begin.from_roots) {
+        if let Some([from, _]) = &begin.plain {
+            if base.lineage() != *from {
+                return refused(format!(
+                    "its snapshot @{} is not in the state that the stream goes on from; receive a full \
+                     stream under another name",
+                    base.name
+                ));
+            }
+        } else if (base.family, base.suite, roots) != (begin.family, begin.suite, begin.from_roots)
+        {
             return refused(format!(
                 "its snapshot @{} is not sealed as the one that the stream goes on from; receive a \
                  full stream under another name",
@@ -160,7 +169,7 @@ impl Plan {
         begin: &Begin,
         reception: &dyn Reception,
     ) -> Result<Option<Vec<u8>>> {
-        if begin.suite == 0 {
+        if begin.suite == 0 || begin.plain.is_some() {
             return Ok(None);
         }
         let store = pool.shared.disk.store.as_ref();

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use super::Position;
 use crate::error::{Error, Result};
-use crate::layout::{Identity, LEVEL_MAX};
+use crate::layout::{Identity, LEVEL_MAX, RecordPtr};
 use crate::log::LogHead;
 use crate::names::DatasetName;
 use crate::wire::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"SRSTREAM";
-const VERSION: u16 = 1;
+/// Of streams of sealed records.
+const VERSION_SEALED: u16 = 1;
+/// Of streams in the clear.
+const VERSION_PLAIN: u16 = 2;
 
 /// The longest that it can be: a keyring of all blocks that one can have, properties, and numbers.
 pub(crate) const BEGIN_MAX: u32 = 8 << 20;
@@ -29,6 +32,10 @@ pub struct Sender {
     pub referenced: u64,
 }
 
+/// Names the state of a dataset in a snapshot, also where it was sealed anew: the hash of the identities of its
+/// roots where it was made.
+pub type Lineage = [u8; 32];
+
 /// What a stream holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
@@ -44,8 +51,11 @@ pub struct Begin {
     pub start: Position,
     /// Shared by everything that has the same keys.
     pub family: u64,
-    /// The cipher suite of the records, 0 if they are clear.
+    /// The cipher suite of the records there, 0 if they are clear.
     pub suite: u8,
+    /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
+    /// seal and no identities, since whoever receives it seals what comes anew.
+    pub plain: Option<[Lineage; 2]>,
     /// When the snapshot was made.
     pub created: u64,
     /// The transaction group up to which it needs generations of the keyring.
@@ -78,6 +88,23 @@ impl Begin {
         self.from_guid == 0
     }
 
+    /// The same in the clear: without what is about keys.
+    pub(crate) fn in_the_clear(self, lineage: [Lineage; 2]) -> Begin {
+        let none = [RecordPtr::EMPTY.identity; 2];
+        Begin {
+            plain: Some(lineage),
+            family: 0,
+            keys_txg: 0,
+            sealed_guid: 0,
+            sequence: 0,
+            seal: [0; 32],
+            log: [0; 3],
+            from_roots: none,
+            roots: none,
+            ..self
+        }
+    }
+
     /// What of the log's head the seal is over.
     pub(crate) fn log_head(&self) -> LogHead {
         let [chain, sequence, base] = self.log;
@@ -91,7 +118,11 @@ impl Begin {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
-        w.value(&MAGIC).u16(VERSION).u8(self.suite);
+        let version = match self.plain {
+            None => VERSION_SEALED,
+            Some(_) => VERSION_PLAIN,
+        };
+        w.value(&MAGIC).u16(version).u8(self.suite);
         w.u8(self.start.array).u64(self.start.slot);
         let numbers = [
             self.to_guid,
@@ -107,9 +138,13 @@ impl Begin {
         for number in numbers.into_iter().chain(self.log) {
             w.u64(number);
         }
-        w.value(&self.seal)
-            .value(&self.from_roots)
-            .value(&self.roots);
+        match &self.plain {
+            Some(lineage) => w.value(lineage),
+            None => w
+                .value(&self.seal)
+                .value(&self.from_roots)
+                .value(&self.roots),
+        };
         w.text(&self.sender.name).u16(self.props.len() as u16);
         for (key, value) in &self.props {
             w.text(key).text(value);
@@ -122,27 +157,32 @@ impl Begin {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Begin> {
         let mut r = Reader::new(bytes);
         let head = r.value::<[u8; 8]>().zip(r.u16());
-        match head {
-            Some((MAGIC, VERSION)) => {}
-            Some((MAGIC, version)) if version > VERSION => {
+        let is_plain = match head {
+            Some((MAGIC, VERSION_SEALED)) => false,
+            Some((MAGIC, VERSION_PLAIN)) => true,
+            Some((MAGIC, version)) if version > VERSION_PLAIN => {
                 return Err(Error::stream(
                     "is of a later version of the format; update Strongroom to receive it",
                 ));
             }
             _ => return Err(Error::stream("is damaged")),
-        }
-        let begin = Begin::parts(&mut r).filter(Begin::is_possible);
+        };
+        let begin = Begin::parts(&mut r, is_plain).filter(Begin::is_possible);
         begin.ok_or_else(|| Error::stream("says what cannot be"))
     }
 
-    fn parts(r: &mut Reader<'_>) -> Option<Begin> {
+    fn parts(r: &mut Reader<'_>, is_plain: bool) -> Option<Begin> {
         let suite = r.u8()?;
         let start = Position::checked(r.u8()?, r.u64()?)?;
         let (to_guid, from_guid, pool_guid) = (r.u64()?, r.u64()?, r.u64()?);
         let (referenced, family, created) = (r.u64()?, r.u64()?, r.u64()?);
         let (keys_txg, sealed_guid, sequence) = (r.u64()?, r.u64()?, r.u64()?);
         let log = [r.u64()?, r.u64()?, r.u64()?];
-        let (seal, from_roots, roots) = (r.value()?, r.value()?, r.value()?);
+        let none = [RecordPtr::EMPTY.identity; 2];
+        let (plain, seal, from_roots, roots) = match is_plain {
+            true => (Some(r.value()?), [0; 32], none, none),
+            false => (None, r.value()?, r.value()?, r.value()?),
+        };
         let name = r.text()?;
         let count = r.u16()?;
         let props = (0..count).map(|_| Some((r.text()?, r.text()?)));
@@ -159,6 +199,7 @@ impl Begin {
             start,
             family,
             suite,
+            plain,
             created,
             keys_txg,
             sealed_guid,
@@ -178,7 +219,8 @@ impl Begin {
         let roots = self.roots.iter().chain(&self.from_roots);
         name.is_ok_and(|name| name.snapshot.is_some())
             && self.to_guid != 0
-            && (self.suite == 0) == self.keyring.is_empty()
+            && (self.suite == 0 || self.plain.is_some()) == self.keyring.is_empty()
+            && (self.plain.is_none() || self.start == Position::START)
             && counts.iter().all(|count| *count < COUNT_LIMIT)
             && roots.into_iter().all(|root| root.level <= LEVEL_MAX)
     }

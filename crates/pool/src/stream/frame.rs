@@ -16,6 +16,7 @@ const BEGIN: u8 = 1;
 const RECORD: u8 = 2;
 const EMPTY: u8 = 3;
 const END: u8 = 4;
+const PLAIN: u8 = 5;
 
 /// The beginning of each frame; `len` bytes follow.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -52,6 +53,8 @@ pub(crate) enum Frame {
         identity: Identity,
         hash: [u8; 32],
     },
+    /// A record in the clear.
+    Plain { array: ArrayKind, slot: u64 },
     /// So many slots have no record.
     Empty {
         array: ArrayKind,
@@ -81,7 +84,7 @@ impl Head {
     fn limit(&self) -> u32 {
         match self.kind {
             BEGIN => BEGIN_MAX,
-            RECORD => RECORD_MAX,
+            RECORD | PLAIN => RECORD_MAX,
             _ => 0,
         }
     }
@@ -120,6 +123,20 @@ impl FrameWriter<'_> {
         self.put(head, bytes, hash)
     }
 
+    /// A record in the clear; `hash` is that of the bytes.
+    pub(crate) fn plain(
+        &mut self,
+        array: ArrayKind,
+        slot: u64,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<()> {
+        let mut head = Head::new(PLAIN);
+        head.array = array as u8;
+        head.slot = slot.into();
+        self.put(head, bytes, hash)
+    }
+
     pub(crate) fn empty(&mut self, array: ArrayKind, slot: u64, count: u64) -> Result<()> {
         let mut head = Head::new(EMPTY);
         head.array = array as u8;
@@ -153,6 +170,8 @@ pub(crate) struct FrameReader<'a> {
     input: &'a mut dyn Read,
     chain: [u8; 32],
     frames: u64,
+    /// Whether it is one in the clear.
+    is_plain: bool,
     /// Everything before this is done.
     done: Position,
     /// The bytes of the last frame.
@@ -165,6 +184,7 @@ impl FrameReader<'_> {
             input,
             chain: [0; 32],
             frames: 0,
+            is_plain: false,
             done: Position::START,
             payload: Vec::new(),
         }
@@ -230,9 +250,19 @@ impl FrameReader<'_> {
             BEGIN => {
                 let begin = Begin::decode(&self.payload)?;
                 self.done = begin.start;
+                self.is_plain = begin.plain.is_some();
                 Ok(Frame::Begin(Box::new(begin)))
             }
-            RECORD => {
+            PLAIN if self.is_plain => {
+                let (array, slot) = self.advance(head, 1)?;
+                let len = head.len.get();
+                let has_no_identity = head.identity.as_bytes().iter().all(|byte| *byte == 0);
+                if len == 0 || !len.is_multiple_of(store::UNIT) || !has_no_identity {
+                    return Err(damaged());
+                }
+                Ok(Frame::Plain { array, slot })
+            }
+            RECORD if !self.is_plain => {
                 let (array, slot) = self.advance(head, 1)?;
                 let len = head.len.get();
                 if len == 0 || !len.is_multiple_of(store::UNIT) || !head.identity.is_of_record() {
@@ -310,9 +340,9 @@ pub(crate) mod fuzzing {
         out
     }
 
-    /// A stream with a frame of each kind.
-    pub(crate) fn sample() -> Vec<u8> {
-        let begin = Begin {
+    /// Streams with a frame of each kind.
+    pub(crate) fn samples() -> [Vec<u8>; 2] {
+        let sealed = Begin {
             sender: crate::stream::Sender {
                 pool_guid: 1,
                 name: "tank/a@s".into(),
@@ -324,6 +354,7 @@ pub(crate) mod fuzzing {
             start: Position::START,
             family: 3,
             suite: 1,
+            plain: None,
             created: 4,
             keys_txg: 5,
             sealed_guid: 6,
@@ -334,13 +365,25 @@ pub(crate) mod fuzzing {
             props: [("compression".into(), "lz4".into())].into(),
             keyring: vec![10; 50],
         };
+        let plain = Begin {
+            plain: Some([[1; 32], [2; 32]]),
+            keyring: Vec::new(),
+            ..sealed.clone()
+        };
+        [sealed, plain].map(|begin| sample(&begin))
+    }
+
+    fn sample(begin: &Begin) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut frames = FrameWriter::begin(&mut out, &begin).expect("into memory");
+        let mut frames = FrameWriter::begin(&mut out, begin).expect("into memory");
         let identity = Identity::record([1; 24], [2; 16], 1, 1, 0, 4096);
         let bytes = [3; 4096];
         let hash = *blake3::hash(&bytes).as_bytes();
-        frames
-            .record(ArrayKind::Pages, 0, identity, &bytes, hash)
+        let record = match begin.plain {
+            None => frames.record(ArrayKind::Pages, 0, identity, &bytes, hash),
+            Some(_) => frames.plain(ArrayKind::Pages, 0, &bytes, hash),
+        };
+        record
             .and_then(|()| frames.empty(ArrayKind::Data, 5, 9))
             .and_then(|()| frames.end())
             .expect("into memory");

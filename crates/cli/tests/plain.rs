@@ -1,0 +1,233 @@
+//! Streams in the clear: the copy holds the same under keys of the receiver's, and nobody's secrets get out by
+//! mistake.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+
+use common::bench::Bench;
+use common::*;
+
+/// A dataset with files of all kinds; it goes from `@1` to `@2` and `@3`.
+fn histories(bench: &Bench) {
+    let at = |name: &str| bench.file("tank/a", name);
+    fs::create_dir(at("dir")).unwrap();
+    bench.write("tank/a", "dir/small", "small");
+    fs::hard_link(at("dir/small"), at("link")).unwrap();
+    symlink("dir/small", at("symlink")).unwrap();
+    let sparse = fs::File::create(at("sparse")).unwrap();
+    sparse.write_all_at(b"end", 5_000_000).unwrap();
+    fs::set_permissions(at("sparse"), fs::Permissions::from_mode(0o640)).unwrap();
+    rustix::fs::setxattr(
+        at("sparse"),
+        "user.long",
+        &[7; 3000],
+        rustix::fs::XattrFlags::empty(),
+    )
+    .unwrap();
+    bench.ok("snapshot tank/a@2");
+    fs::remove_file(at("first")).unwrap();
+    fs::rename(at("link"), at("dir/moved")).unwrap();
+    sparse.set_len(1_000_000).unwrap();
+    bench.write("tank/a", "third", &"3".repeat(200_000));
+    bench.ok("snapshot tank/a@3");
+}
+
+/// Everything that can be seen of a tree, file by file.
+fn seen(bench: &Bench, dataset: &str, below: &str) -> Vec<String> {
+    let dir = bench.place.path("mnt").join(dataset).join(below);
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{below}{}", entry.file_name().to_str().unwrap());
+        let meta = entry.metadata().unwrap();
+        let contents = match (meta.is_file(), meta.is_dir()) {
+            (true, _) => blake3::hash(&fs::read(entry.path()).unwrap()).to_string(),
+            (_, true) => String::new(),
+            _ => fs::read_link(entry.path()).unwrap().display().to_string(),
+        };
+        let mut long = vec![0; 4000];
+        let long = rustix::fs::lgetxattr(entry.path(), "user.long", &mut long);
+        all.push(format!(
+            "{name} {:o} {} {} {} {} {}.{} {} {contents} {long:?}",
+            meta.mode(),
+            meta.uid(),
+            meta.nlink(),
+            meta.len(),
+            meta.blocks(),
+            meta.mtime(),
+            meta.mtime_nsec(),
+            meta.ino()
+        ));
+        if meta.is_dir() {
+            all.extend(seen(bench, dataset, &format!("{name}/")));
+        }
+    }
+    all.sort();
+    all
+}
+
+fn sends(bench: &Bench, what: &str, file: &str) {
+    assert!(bench.sends(&format!("send {what}"), file), "{what}");
+}
+
+fn value(bench: &Bench, property: &str, dataset: &str) -> String {
+    let line = format!("get -H -o value {property} {dataset}");
+    bench.ok(&line).trim().to_owned()
+}
+
+/// What the copy has to hold, snapshot by snapshot.
+fn same(bench: &Bench, copy: &str) {
+    for snapshot in ["1", "2", "3"] {
+        let below = format!(".snapshot/{snapshot}/");
+        let (sent, got) = (seen(bench, "tank/a", &below), seen(bench, copy, &below));
+        // The number of a snapshot is in the numbers of its files.
+        let own = |all: Vec<String>| -> Vec<String> {
+            let strip = |line: String| {
+                let mut parts: Vec<String> = line.split(' ').map(String::from).collect();
+                let ino: u64 = parts[7].parse().unwrap();
+                parts[7] = (ino & ((1 << 48) - 1)).to_string();
+                parts.join(" ")
+            };
+            all.into_iter().map(strip).collect()
+        };
+        assert_eq!(own(sent), own(got), "{copy}@{snapshot}");
+    }
+}
+
+#[test]
+fn the_copy_holds_the_same_under_keys_of_its_own() {
+    let Some(bench) = Bench::new() else { return };
+    histories(&bench);
+    bench.ok(&format!(
+        "create -o encryption=aes-128-gcm -o compression=zstd -o {} safe/top",
+        bench.key("b")
+    ));
+    sends(&bench, "tank/a@1", "full");
+    sends(&bench, "-I @1 tank/a@3", "all");
+    assert!(
+        find(&bench.stream("full"), b"first").is_some(),
+        "plain text"
+    );
+    // Below something encrypted, with a key of its own, and from clear to sealed.
+    bench.receive("safe/top/b", "full");
+    bench.receive("safe/top/b", "all");
+    let own = format!("-o encryption=on -o {} safe/own", bench.key("a"));
+    bench.receive(&own, "full");
+    bench.receive("-x encryption safe/own", "all");
+    bench.receive("-o encryption=off safe/clear", "full");
+    bench.receive("safe/clear", "all");
+    sends(&bench, "safe/clear@1", "again");
+    sends(&bench, "-I @1 safe/clear@3", "rest");
+    bench.receive("safe/top/c", "again");
+    bench.receive("safe/top/c", "rest");
+    for (dataset, encryption, source) in [
+        ("safe/top/b", "aes-128-gcm", "file"),
+        ("safe/own", "xaes-256-gcm", "file"),
+        ("safe/clear", "off", "none"),
+        ("safe/top/c", "aes-128-gcm", "file"),
+    ] {
+        assert_eq!(value(&bench, "encryption", dataset), encryption);
+        assert!(value(&bench, "keysource", dataset).contains(source));
+    }
+    assert_eq!(
+        value(&bench, "guid", "tank/a@3"),
+        value(&bench, "guid", "safe/own@3")
+    );
+    let pool = bench.place.path("safe.pool");
+    bench.ok("destroy -rf safe/clear");
+    bench.open_again("safe");
+    for copy in ["safe/top/b", "safe/own", "safe/top/c"] {
+        same(&bench, copy);
+        // It lives.
+        bench.write(copy, "dir/new", "n");
+        fs::remove_file(bench.file(copy, "sparse")).unwrap();
+        bench.ok(&format!("key rotate {copy}"));
+        bench.ok(&format!("snapshot {copy}@own"));
+    }
+    bench.open_again("safe");
+    bench.ok("pool scrub -w safe");
+    assert!(
+        find_in_file(&pool, b"moved").is_none(),
+        "a name of a file is on the device"
+    );
+}
+
+#[test]
+fn increments_fit_the_state_that_they_go_on_from() {
+    let Some(bench) = Bench::new() else { return };
+    histories(&bench);
+    let key = bench.key("b");
+    bench.ok(&format!("create -o encryption=on -o {key} safe/top"));
+    sends(&bench, "tank/a@1", "full");
+    sends(&bench, "-i @1 tank/a@2", "next");
+    sends(&bench, "-i @2 tank/a@3", "last");
+    bench.receive("safe/top/b", "full");
+    bench.refused("safe/top/b", "full", "exists already");
+    bench.refused("safe/top/b", "last", "lacks the snapshot");
+    bench.ok("mount safe/top/b");
+    bench.write("safe/top/b", "mine", "m");
+    bench.ok("unmount safe/top/b");
+    bench.refused("safe/top/b", "next", "was changed since");
+    bench.receive("-F safe/top/b", "next");
+    // What was received sealed takes what comes in the clear, and not the other way.
+    bench.send("tank/a@1", "sealed");
+    bench.receive("safe/s", "sealed");
+    bench.place.fails("send safe/s@1", NO_KEY);
+    let done = bench.receive_bytes("safe/s", &bench.stream("next"));
+    assert_eq!(done.code, USAGE, "{done:?}");
+    assert!(done.err.contains("not loaded"), "{done:?}");
+    bench.ok("key load safe/s");
+    bench.receive("safe/s", "next");
+    bench.receive("safe/s", "last");
+    bench.send("-i @2 tank/a@3", "sealed next");
+    bench.refused("safe/top/b", "sealed next", "not sealed as the one");
+    // From a copy it goes on to a copy of that, and to one of the first.
+    bench.receive("safe/top/b", "last");
+    sends(&bench, "safe/top/b@1", "on");
+    sends(&bench, "-i @1 safe/top/b@2", "on next");
+    bench.receive("safe/top/c", "on");
+    bench.receive("safe/top/c", "next");
+    bench.receive("safe/top/c", "last");
+    bench.receive("safe/top/d", "full");
+    bench.receive("safe/top/d", "on next");
+    bench.receive("safe/top/d", "last");
+    bench.open_again("safe");
+    for copy in ["safe/s", "safe/top/b", "safe/top/c", "safe/top/d"] {
+        same(&bench, copy);
+    }
+}
+
+#[test]
+fn nothing_is_in_the_clear_by_mistake() {
+    let Some(bench) = Bench::new() else { return };
+    sends(&bench, "tank/a@1", "full");
+    bench.refused("safe/b", "full", "would be in the clear");
+    let key = bench.key("b");
+    bench.ok(&format!("create -o encryption=on -o {key} safe/top"));
+    bench.ok("unmount safe/top");
+    bench.ok("key unload safe/top");
+    bench.refused("safe/top/b", "full", "is not loaded");
+    bench.ok("key load safe/top");
+    bench.refused("-s safe/top/b", "full", "without -s");
+    let whole = bench.stream("full");
+    let done = bench.receive_bytes("safe/top/b", &whole[..whole.len() - 100]);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    assert_eq!(bench.ok("list -H -o name -r safe"), "safe\nsafe/top\n");
+    bench.receive("safe/top/b", "full");
+    let own = format!("-o {key} safe/top/b");
+    bench.refused(&own, "full", "chosen when it was made");
+    // What comes says nothing about keys here.
+    sends(&bench, "-p tank/a@1", "props");
+    bench.receive("safe/top/c", "props");
+    assert_eq!(
+        value(&bench, "keysource", "safe/top/c"),
+        value(&bench, "keysource", "safe/top")
+    );
+    // Nor does the key of what is above, if it changes, leave anything behind.
+    bench.ok(&format!("key change -o {} safe/top", bench.key("a")));
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/top/c", "first"), Some("1".repeat(300_000)));
+    bench.ok("pool scrub -w safe");
+}

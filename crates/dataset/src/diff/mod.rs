@@ -1,0 +1,237 @@
+//! What became of files and directories from one state of a dataset to another.
+//!
+//! Only pages of the metadata tree that differ are read, and what it takes to name what they are about. All
+//! that they hold goes into a map for either state; a page may have been split or merged in between, and then
+//! most of what is in both maps is equal.
+
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use keys::DataKeys;
+use pool::{ArrayKind, Entry, Pool};
+use vfs::{Ino, Kind, Time};
+
+use crate::error::Result;
+use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names};
+use crate::seal::Sealer;
+use view::View;
+
+/// What became of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It has this name no longer, or is gone.
+    Removed,
+    /// It has another name.
+    Renamed,
+    /// It is new, or has this name too.
+    Added,
+    /// Its contents or attributes changed.
+    Modified,
+}
+
+/// A difference between two states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its path from the root of the dataset on, with a slash before each name; where it was renamed, as it was.
+    pub path: Vec<u8>,
+    /// What became of it.
+    pub change: Change,
+    /// The path as it is now, where it was renamed.
+    pub new_path: Option<Vec<u8>>,
+    /// What it is.
+    pub kind: Kind,
+    /// When it changed last, as the later state that has it says.
+    pub ctime: Time,
+}
+
+/// Finds what differs, sorted by path. `older` and `newer` are snapshots, or the dataset itself, of one line.
+///
+/// # Errors
+/// [`crate::Error::Damaged`] if a seal is not the key holder's or something cannot be read. Of a dataset that
+/// goes on what `newer` leads to may be gone.
+pub fn diff(
+    pool: &Pool,
+    older: &Entry,
+    newer: &Entry,
+    keys: Option<Vec<DataKeys>>,
+) -> Result<Vec<Difference>> {
+    let sealer = Arc::new(Sealer::of(newer.family, keys)?);
+    let older_view = View::open(pool, older, &sealer)?;
+    let newer_view = View::open(pool, newer, &sealer)?;
+    let cells = [
+        older_view.cells(&pages_besides(pool, newer, older)?)?,
+        newer_view.cells(&pages_besides(pool, older, newer)?)?,
+    ];
+    let mut found = Finder {
+        older: older_view,
+        newer: newer_view,
+        removed: HashMap::new(),
+        added: HashMap::new(),
+        found: Vec::new(),
+    };
+    let touched = found.compare(&cells)?;
+    for ino in touched {
+        found.look_at(ino)?;
+    }
+    let mut all = found.found;
+    all.sort_by(|a, b| (&a.path, a.change).cmp(&(&b.path, b.change)));
+    all.dedup();
+    Ok(all)
+}
+
+/// The slots of pages that one state has and another has not. Slot 0 is the header.
+fn pages_besides(pool: &Pool, has_not: &Entry, has: &Entry) -> Result<Vec<u64>> {
+    let mut slots = Vec::new();
+    pool.records_besides(has_not, has, ArrayKind::Pages, &mut |slot, _| {
+        if slot > 0 {
+            slots.push(slot);
+        }
+    })?;
+    Ok(slots)
+}
+
+/// What leaves of a metadata tree hold.
+type Cells = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Names that something got or lost: of which directory, and what.
+type Names = HashMap<Ino, Vec<(Ino, Vec<u8>)>>;
+
+struct Finder {
+    older: View,
+    newer: View,
+    removed: Names,
+    added: Names,
+    found: Vec<Difference>,
+}
+
+impl Finder {
+    /// The inodes that something changed of. Remembers names that came and went.
+    fn compare(&mut self, [old, new]: &[Cells; 2]) -> Result<BTreeSet<Ino>> {
+        let mut touched = BTreeSet::new();
+        let keys: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            let (before, after) = (old.get(key), new.get(key));
+            let Some((ino, rest)) = key.split_first_chunk::<8>() else {
+                continue;
+            };
+            let ino = Ino::from_be_bytes(*ino);
+            if before == after || ino == 0 {
+                continue;
+            }
+            touched.insert(ino);
+            if rest.first() == Some(&(KeyKind::Entry as u8)) {
+                let before = self.older.names_in(before)?;
+                let after = self.newer.names_in(after)?;
+                touched.extend(note(&mut self.removed, ino, &before, &after));
+                touched.extend(note(&mut self.added, ino, &after, &before));
+            }
+        }
+        Ok(touched)
+    }
+
+    /// Says what became of an inode.
+    fn look_at(&mut self, ino: Ino) -> Result<()> {
+        let removed = self.removed.remove(&ino).unwrap_or_default();
+        let added = self.added.remove(&ino).unwrap_or_default();
+        match (self.older.linked(ino)?, self.newer.linked(ino)?) {
+            (None, None) => Ok(()),
+            (Some(old), Some(new)) if is_same(&old, &new) => {
+                self.changed(ino, &old, &new, &removed, &added)
+            }
+            (old, new) => {
+                for (dir, name) in removed {
+                    let path = self.older.path_of(dir, &name)?;
+                    self.tell(Change::Removed, path, None, old.as_ref());
+                }
+                for (dir, name) in added {
+                    let path = self.newer.path_of(dir, &name)?;
+                    self.tell(Change::Added, path, None, new.as_ref());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Something that both states have.
+    fn changed(
+        &mut self,
+        ino: Ino,
+        old: &AttrValue,
+        new: &AttrValue,
+        removed: &[(Ino, Vec<u8>)],
+        added: &[(Ino, Vec<u8>)],
+    ) -> Result<()> {
+        let renamed = removed.len().min(added.len());
+        for (at, (dir, name)) in removed.iter().enumerate() {
+            let path = self.older.path_of(*dir, name)?;
+            match added.get(at) {
+                Some((dir, name)) => {
+                    let new_path = self.newer.path_of(*dir, name)?;
+                    self.tell(Change::Renamed, path, Some(new_path), Some(new));
+                }
+                None => self.tell(Change::Removed, path, None, Some(new)),
+            }
+        }
+        for (dir, name) in &added[renamed..] {
+            let path = self.newer.path_of(*dir, name)?;
+            self.tell(Change::Added, path, None, Some(new));
+        }
+        // A name more or less changes the ctime too.
+        let is_modified = match removed.is_empty() && added.is_empty() {
+            true => old.ctime != new.ctime,
+            false => old.mtime != new.mtime || old.size != new.size,
+        };
+        if is_modified && let Some(path) = self.newer.path(ino)? {
+            self.tell(Change::Modified, path, None, Some(new));
+        }
+        Ok(())
+    }
+
+    fn tell(
+        &mut self,
+        change: Change,
+        path: Vec<u8>,
+        new_path: Option<Vec<u8>>,
+        attr: Option<&AttrValue>,
+    ) {
+        let Some(attr) = attr else { return };
+        self.found.push(Difference {
+            path,
+            change,
+            new_path,
+            kind: attr.kind(),
+            ctime: attr.ctime.into(),
+        });
+    }
+}
+
+/// Whether two states of an inode are of one file. Numbers are used again after a rollback.
+fn is_same(old: &AttrValue, new: &AttrValue) -> bool {
+    old.btime == new.btime && old.kind() == new.kind()
+}
+
+/// Notes names of a directory that are in `these` and not in `others`, and returns what has them.
+fn note(names: &mut Names, dir: Ino, these: &[NameEntry], others: &[NameEntry]) -> Vec<Ino> {
+    let only = these.iter().filter(|name| {
+        let mut others = others.iter();
+        !others.any(|other| (other.ino, &other.name) == (name.ino, &name.name))
+    });
+    only.map(|name| {
+        let known = names.entry(name.ino).or_default();
+        known.push((dir, name.name.clone()));
+        name.ino
+    })
+    .collect()
+}
+
+impl View {
+    /// The names in a value of a directory, if there is one.
+    fn names_in(&self, value: Option<&Vec<u8>>) -> Result<Vec<NameEntry>> {
+        let Some(value) = value else {
+            return Ok(Vec::new());
+        };
+        decode_names(value).ok_or_else(|| self.damaged("a directory"))
+    }
+}

@@ -1,0 +1,215 @@
+//! A state of a dataset that is looked at: its attributes, and the paths of its inodes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pool::{ArrayKind, Entry, OpenDataset, Pool};
+use vfs::{Ino, ROOT};
+
+use super::Cells;
+use crate::error::{Error, Result};
+use crate::files::{attr_of, check_seal, read_header, read_record};
+use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names, entry_key, suffix_number};
+use crate::seal::Sealer;
+use crate::tree::{Page, PageKind, PageSource, Tree, View as _};
+
+/// Pages that are kept.
+const PAGES: usize = 256;
+/// Entries that are looked at in one go.
+const AT_ONCE: usize = 256;
+/// No path has more names.
+const DEPTH_MAX: usize = 1 << 16;
+
+/// A state of a dataset.
+pub(super) struct View {
+    name: String,
+    open: Arc<OpenDataset>,
+    sealer: Arc<Sealer>,
+    /// None if it was never written.
+    tree: Option<Tree>,
+    /// A name of each inode in the directories that were looked into.
+    known: Mutex<HashMap<Ino, HashMap<Ino, Vec<u8>>>>,
+}
+
+impl PageSource for View {
+    fn load(&self, slot: u64) -> Result<Page> {
+        let found = read_record(&self.open, &self.sealer, &self.name, ArrayKind::Pages, slot)?;
+        let (_, buffer) = found.ok_or_else(|| self.damaged("its tree"))?;
+        Page::from_bytes(&buffer).ok_or_else(|| self.damaged("a page of its tree"))
+    }
+}
+
+impl View {
+    /// Checks the seal first.
+    pub(super) fn open(pool: &Pool, entry: &Entry, sealer: &Arc<Sealer>) -> Result<View> {
+        let name = pool.name_of(entry.id)?;
+        check_seal(pool, entry, sealer, &name)?;
+        let open = pool.state_of(entry)?;
+        let header = read_header(&open, sealer, &name)?;
+        Ok(View {
+            tree: header.map(|header| Tree::open(header, PAGES)),
+            name,
+            open,
+            sealer: Arc::clone(sealer),
+            known: Mutex::default(),
+        })
+    }
+
+    pub(super) fn damaged(&self, what: &str) -> Error {
+        Error::Damaged {
+            dataset: self.name.clone(),
+            what: what.into(),
+        }
+    }
+
+    /// All that these pages hold.
+    pub(super) fn cells(&self, slots: &[u64]) -> Result<Cells> {
+        let mut cells = Cells::new();
+        for slot in slots {
+            let page = self.load(*slot)?;
+            if page.kind() == PageKind::Leaf {
+                let all =
+                    (0..page.len()).map(|at| (page.key(at).to_vec(), page.value(at).to_vec()));
+                cells.extend(all);
+            }
+        }
+        Ok(cells)
+    }
+
+    /// The attributes of an inode that has a name.
+    pub(super) fn linked(&self, ino: Ino) -> Result<Option<AttrValue>> {
+        let Some(tree) = &self.tree else {
+            return Ok(None);
+        };
+        match tree.read(self, |reader| attr_of(reader, ino)) {
+            Ok(attr) => Ok(Some(attr).filter(|attr| attr.nlink.get() > 0)),
+            Err(Error::Fs(vfs::Error::Stale)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A path of an inode; `None` if it has none any more.
+    pub(super) fn path(&self, ino: Ino) -> Result<Option<Vec<u8>>> {
+        let mut names = Vec::new();
+        let mut at = ino;
+        while at != ROOT {
+            let Some(attr) = self.linked(at)? else {
+                return Ok(None);
+            };
+            let parent = attr.parent.get();
+            let found = match self.name(parent, at)? {
+                Some(name) => Some((parent, name)),
+                // That was another one of its names.
+                None => self.search(at)?,
+            };
+            let Some((parent, name)) = found else {
+                return Ok(None);
+            };
+            names.push(name);
+            at = parent;
+            if names.len() > DEPTH_MAX {
+                return Err(self.damaged("a directory, which is below itself,"));
+            }
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Ok(Some(path))
+    }
+
+    /// The path of a name in a directory.
+    pub(super) fn path_of(&self, dir: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let path = self.path(dir)?;
+        let mut path = path.ok_or_else(|| self.damaged("a directory without a name"))?;
+        if path != b"/" {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Ok(path)
+    }
+
+    /// A name of an inode in a directory.
+    fn name(&self, dir: Ino, ino: Ino) -> Result<Option<Vec<u8>>> {
+        if let Some(names) = self.known.lock().get(&dir) {
+            return Ok(names.get(&ino).cloned());
+        }
+        let mut names = HashMap::new();
+        let mut from = Some(0);
+        while let Some(hash) = from {
+            let (some, next) = self.some_names(dir, hash)?;
+            names.extend(some.into_iter().map(|entry| (entry.ino, entry.name)));
+            from = next;
+        }
+        let found = names.get(&ino).cloned();
+        self.known.lock().insert(dir, names);
+        Ok(found)
+    }
+
+    /// A name of an inode wherever it is. Looks at everything.
+    fn search(&self, ino: Ino) -> Result<Option<(Ino, Vec<u8>)>> {
+        let Some(tree) = &self.tree else {
+            return Ok(None);
+        };
+        let mut from = Vec::new();
+        loop {
+            let (found, last) = tree.read(self, |reader| {
+                let (mut found, mut last, mut left) = (None, None, AT_ONCE);
+                reader.scan(&from, &mut |key, value| {
+                    found = name_of(ino, key, value);
+                    last = Some(key.to_vec());
+                    left -= 1;
+                    found.is_none() && left > 0
+                })?;
+                Ok((found, last))
+            })?;
+            match (found, last) {
+                (None, Some(last)) => from = [last.as_slice(), &[0]].concat(),
+                (found, _) => return Ok(found),
+            }
+        }
+    }
+
+    /// Names in a directory from a hash on, and the hash to go on from.
+    fn some_names(&self, dir: Ino, from: u64) -> Result<(Vec<NameEntry>, Option<u64>)> {
+        let Some(tree) = &self.tree else {
+            return Ok((Vec::new(), None));
+        };
+        let (some, last, bad) = tree.read(self, |reader| {
+            let (mut some, mut last, mut bad) = (Vec::new(), None, false);
+            reader.scan(&entry_key(dir, from), &mut |key, value| {
+                let Some(hash) = suffix_number(key, dir, KeyKind::Entry) else {
+                    last = None;
+                    return false;
+                };
+                match decode_names(value) {
+                    Some(names) => some.extend(names),
+                    None => bad = true,
+                }
+                last = hash.checked_add(1);
+                !bad && some.len() < AT_ONCE
+            })?;
+            Ok((some, last, bad))
+        })?;
+        match bad {
+            true => Err(self.damaged("a directory")),
+            false => Ok((some, last)),
+        }
+    }
+}
+
+/// The directory and the name, if this entry of the tree is one of the inode.
+fn name_of(ino: Ino, key: &[u8], value: &[u8]) -> Option<(Ino, Vec<u8>)> {
+    let (dir, rest) = key.split_first_chunk::<8>()?;
+    if rest.first() != Some(&(KeyKind::Entry as u8)) {
+        return None;
+    }
+    let mut names = decode_names(value)?.into_iter();
+    let found = names.find(|name| name.ino == ino)?;
+    Some((Ino::from_be_bytes(*dir), found.name))
+}

@@ -1,0 +1,92 @@
+//! The records of a stream in the clear: opened where it is sent, sealed anew where it is received.
+
+use std::sync::Arc;
+
+use cipher::Random;
+use keys::DataKeys;
+use pool::{ArrayKind, OpenRecords, Pool, RecordPtr, SealInput, SealRecords, SealedRecord};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::files::{Settings, check_seal};
+use crate::seal::{Compression, Nonces, Sealer};
+
+/// Opens the records of a snapshot.
+pub struct RecordOpener(Sealer);
+
+impl RecordOpener {
+    /// With the keys of its keyring, or without if it is clear. Its seal is checked, and that of the snapshot
+    /// `from` which the stream goes on from: so what is sent is a state that the key holder made.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] if a seal is not the key holder's; [`crate::Error::Keys`] if there is no
+    /// locked memory for the keys.
+    pub fn new(
+        pool: &Pool,
+        snapshot: u64,
+        from: Option<u64>,
+        keys: Option<Vec<DataKeys>>,
+    ) -> Result<RecordOpener> {
+        let sealer = Sealer::of(pool.entry(snapshot)?.family, keys)?;
+        for id in [Some(snapshot), from].into_iter().flatten() {
+            check_seal(pool, &*pool.entry(id)?, &sealer, &pool.name_of(id)?)?;
+        }
+        Ok(RecordOpener(sealer))
+    }
+}
+
+impl OpenRecords for RecordOpener {
+    fn open(&self, array: ArrayKind, ptr: &RecordPtr, sealed: &[u8]) -> Option<Vec<u8>> {
+        let opened = self.0.open(array, ptr, sealed).ok()?;
+        Some(opened.to_vec())
+    }
+}
+
+/// Seals records for a dataset that is being received.
+pub struct RecordSealer {
+    sealer: Sealer,
+    compression: Compression,
+    dedup: bool,
+    random: Arc<dyn Random>,
+}
+
+impl RecordSealer {
+    /// With the keys of the dataset's keyring, or without if it is to be clear, and as its settings say.
+    ///
+    /// # Errors
+    /// [`crate::Error::Keys`] if there is no locked memory for the keys.
+    pub fn new(
+        engine: &Engine,
+        family: u64,
+        keys: Option<Vec<DataKeys>>,
+        settings: &Settings,
+    ) -> Result<RecordSealer> {
+        Ok(RecordSealer {
+            sealer: Sealer::of(family, keys)?,
+            compression: settings.compression,
+            dedup: settings.dedup,
+            random: Arc::clone(&engine.random),
+        })
+    }
+}
+
+impl SealRecords for RecordSealer {
+    fn seal(&self, array: ArrayKind, plain: &[u8]) -> std::result::Result<SealedRecord, String> {
+        let compression = self.compression.of(array);
+        let nonces = match array {
+            ArrayKind::Data if self.dedup => Nonces::OfContents,
+            ArrayKind::Data | ArrayKind::Pages => Nonces::Random(self.random.as_ref()),
+        };
+        let sealed = self.sealer.seal(array, compression, plain, nonces);
+        let sealed = sealed.map_err(|error| error.to_string())?;
+        Ok(SealedRecord {
+            identity: sealed.identity,
+            bytes: sealed.bytes,
+            may_be_shared: sealed.nonce_is_of_contents,
+        })
+    }
+
+    fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
+        self.sealer.dataset_seal(input)
+    }
+}
