@@ -115,6 +115,29 @@ fn what_comes_in_the_clear_is_known_again() {
     }
 }
 
+#[test]
+fn records_that_do_not_make_the_roots_are_not_received() {
+    let from = with_history();
+    for (to, base) in [("tank/a@one", None), ("tank/a@three", Some("tank/a@one"))] {
+        let pool = other_pool();
+        if let Some(base) = base {
+            receive(&pool, &stream(&from, base, None), "tank/b").unwrap();
+        }
+        let before = read_pool(&pool);
+        let mut forged = stream(&from, to, base);
+        let begin = u32::from_le_bytes(forged[24..28].try_into().unwrap()) as usize;
+        // The tag in the identity of the first record.
+        forged[160 + begin + 32 + 24] ^= 1;
+        let forged = fitting(&forged);
+        refused(
+            receive(&pool, &forged, "tank/b"),
+            "does not hold what it says",
+        );
+        assert_eq!(read_pool(&pool), before);
+        assert_clean(&pool);
+    }
+}
+
 /// The same frames, with hashes that fit what is in them.
 fn fitting(stream: &[u8]) -> Vec<u8> {
     let (mut out, mut chain, mut rest) = (Vec::new(), [0; 32], stream);
