@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::fault::{FaultClock, FaultDevice, Survival};
@@ -10,7 +11,7 @@ use cipher::Suite;
 use common::look::{list, read_all};
 use common::*;
 use dataset::{Files, Settings};
-use pool::Pool;
+use pool::{DatasetKind, NewDataset, Pool};
 use vfs::{FileSystem, Kind};
 
 /// A dataset in use whose log is set up, on a device that was flushed just now.
@@ -192,4 +193,85 @@ fn what_was_cut_off_a_file_that_is_gone_is_freed() {
     .unwrap();
     assert_eq!(left, 0, "records of a file that is gone");
     assert_clean(&pool);
+}
+
+/// Makes a dataset beside it that is full of something else, but for a little room.
+fn fill_rest(pool: &Pool) {
+    let other = NewDataset {
+        kind: DatasetKind::FileSystem,
+        guid: 77,
+        suite: 0,
+        keyring: None,
+        is_key_root: false,
+        props: BTreeMap::new(),
+    };
+    let id = pool
+        .create_dataset("tank/other", other, &origin())
+        .unwrap()
+        .id;
+    let files = Files::open(
+        &engine(8, 0),
+        pool,
+        id,
+        None,
+        Settings::default(),
+        &ROOT_USER,
+    );
+    let files = files.unwrap();
+    let spare = make(&files, "spare");
+    files.write(spare, 0, &contents(8, 8 << 20), false).unwrap();
+    let filler = make(&files, "filler");
+    let record = contents(9, 128 << 10);
+    let write = |n: u64| files.write(filler, n << 17, &record, false);
+    assert!((0..1000).any(|n| write(n) == Err(vfs::Error::NoSpace)));
+    files.unlink(vfs::ROOT, b"spare").unwrap();
+    files.forget(spare, 1);
+    reap(&files);
+    files.sync_all().unwrap();
+}
+
+/// They are there once, and no commit has them; and until the log is replayed nobody takes their place.
+#[test]
+fn large_contents_go_where_they_stay_and_the_log_points_there() {
+    for (suite, threads) in [
+        (Some(Suite::Xaes256Gcm), 0),
+        (None, 0),
+        (Some(Suite::Xaes256Gcm), 2),
+    ] {
+        let device = fault_device(64 << 20, &FaultClock::new());
+        let pool = create_pool(&device, suite);
+        let files = open_files(&pool, suite, Settings::default(), threads);
+        let (large, changed) = (make(&files, "large"), make(&files, "changed"));
+        files
+            .write(changed, 0, &contents(5, 1 << 20), false)
+            .unwrap();
+        files.fsync(vfs::ROOT, false).unwrap();
+        let committed = pool.committed_txg();
+        let (first, second) = (contents(6, (1 << 20) + 5000), contents(7, 300 << 10));
+        files.write(large, 0, &first, false).unwrap();
+        files.fsync(large, false).unwrap();
+        // Over a part of what is committed, and twice over a part of that.
+        files.write(changed, 100_000, &second, false).unwrap();
+        files.fsync(changed, false).unwrap();
+        files.write(changed, 200_000, &second, false).unwrap();
+        files.fsync(changed, false).unwrap();
+        assert_eq!(pool.committed_txg(), committed, "without a commit");
+        drop((files, pool));
+        let image = device.take_journal().image(u64::MAX, Survival::None);
+        // Others come and go before it is replayed.
+        let device = Arc::new(FaultDevice::from_bytes(image, &FaultClock::new()));
+        fill_rest(&open_pool(Arc::clone(&device)).unwrap());
+        let pool = open_pool(device).unwrap();
+        assert_clean(&pool);
+        let files = open_files(&pool, suite, Settings::default(), 0);
+        let whole = |ino| read_all(files.as_ref(), ino, 0, 2 << 20).unwrap();
+        assert!(whole(large) == first);
+        let mut expected = contents(5, 1 << 20);
+        expected[100_000..][..second.len()].copy_from_slice(&second);
+        expected[200_000..][..second.len()].copy_from_slice(&second);
+        assert!(whole(changed) == expected);
+        files.sync_all().unwrap();
+        drop(files);
+        assert_clean(&pool);
+    }
 }

@@ -4,9 +4,9 @@
 
 use crate::pool::Pool;
 use crate::root::{
-    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_OWNERS,
-    FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT, FEATURE_REMOVED,
-    FEATURE_ROTATED, FEATURE_SCATTERED,
+    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_LOG_PLACES,
+    FEATURE_OWNERS, FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT,
+    FEATURE_REMOVED, FEATURE_ROTATED, FEATURE_SCATTERED,
 };
 
 /// Something that a program has to know to import a pool which has it.
@@ -109,6 +109,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "counts of what users and groups have",
         begins: "userspace, or set userquota@",
+    },
+    Feature {
+        name: "log-pointers",
+        bit: FEATURE_LOG_PLACES,
+        since: "0.1.0",
+        what: "entries of logs that point to records where they stay",
+        begins: "the same as logs",
     },
 ];
 

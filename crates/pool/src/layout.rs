@@ -197,6 +197,15 @@ impl Place {
         (self.form == SCATTERED).then_some(self.mark)
     }
 
+    /// Whether it can be that of a record which lies in one piece and is nobody else's.
+    pub(crate) fn is_plain(&self) -> bool {
+        let ptr = RecordPtr {
+            place: *self,
+            identity: Identity::new_zeroed(),
+        };
+        self.form == 0 && !ptr.is_empty() && ptr.is_consistent()
+    }
+
     /// Whether the record lies in pieces.
     pub fn is_scattered(&self) -> bool {
         self.form == SCATTERED

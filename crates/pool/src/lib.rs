@@ -77,9 +77,12 @@ pub use features::{FEATURES, Feature};
 pub use history::HistoryLine;
 pub use holds::Hold as SnapshotHold;
 pub use info::{Listed, SpaceInfo, Superblock};
-pub use layout::{Identity, RECORD_MAX, RecordPtr, SLOT_LIMIT};
+pub use layout::{Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};
 pub use lifecycle::{MakeKeyring, NewDataset, NewKeyring, Origin};
-pub use log::{LOG_HEADER, LogEnd, LogEntry, LogHead, LogReader, ShownEntry, ShownLog};
+pub use log::{
+    LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, LogEnd, LogEntry, LogHead, LogReader, ShownEntry,
+    ShownLog,
+};
 pub use names::{DatasetName, NAME_MAX, check_pool_name};
 pub use open::{ArrayKind, OpenDataset, Participant, Placed, SealInput};
 pub use pool::{Hold, Pool};

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::keyarea;
 use crate::layout::{Place, RecordPtr};
 use crate::lifecycle;
+use crate::log::Claims;
 use crate::membership::{self, Found};
 use crate::names::check_pool_name;
 use crate::open::{OpenDataset, Part};
@@ -27,7 +28,8 @@ use crate::receive;
 use crate::removal::Removal;
 use crate::reservation::Slacks;
 use crate::root::{
-    FEATURE_LOG, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, PoolRoot, PoolState,
+    FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED,
+    PoolRoot, PoolState,
 };
 use crate::space::{Extent, Reservation, Space};
 use crate::state::State;
@@ -81,6 +83,7 @@ pub(crate) struct Shared {
     pub(crate) removal: Mutex<Removal>,
     /// Set aside for writing the remap table anew.
     remap_room: Mutex<Reservation>,
+    pub(crate) claims: Claims,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -157,7 +160,10 @@ impl Shared {
             false => 0,
         };
         feature(&self.scattered, FEATURE_SCATTERED)
-            | feature(&self.logged, FEATURE_LOG | FEATURE_QUICK_LOG)
+            | feature(
+                &self.logged,
+                FEATURE_LOG | FEATURE_QUICK_LOG | FEATURE_LOG_PLACES,
+            )
             | feature(&self.owners, FEATURE_OWNERS)
     }
 
@@ -275,6 +281,7 @@ impl Shared {
         self.settle_remap_room(state.root.remap_pages.get());
         let freed = commit.into_freed();
         self.space.committed(bitmaps, &freed);
+        self.claims.settle(&self.space, &state);
         drop(state);
         keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write())?;
         *self.committed.lock() = txg;
@@ -371,7 +378,7 @@ impl Pool {
         state.note_redundancy();
         state.config_dirty = true;
         let space = Space::create(Arc::clone(&disk));
-        let pool = Pool::assemble(disk, space, env, state, false);
+        let pool = Pool::assemble(disk, space, env, state, Claims::default(), false);
         pool.shared
             .commit_locked(|commit, state| lifecycle::create_top(commit, state, top))?;
         Ok(pool)
@@ -416,8 +423,12 @@ impl Pool {
             &state.root.table,
             &state.root.bitmaps,
         )?;
+        let claims = match read_only {
+            true => Claims::default(),
+            false => Claims::take(&disk, &space, &state)?,
+        };
         let was_active = state.root.state() == Some(PoolState::Active);
-        let pool = Pool::assemble(disk, space, env, state, read_only);
+        let pool = Pool::assemble(disk, space, env, state, claims, read_only);
         if !read_only {
             // Before anything is written where only the state before has something.
             pool.shared
@@ -434,6 +445,7 @@ impl Pool {
         space: Space,
         env: Arc<dyn Env>,
         state: State,
+        claims: Claims,
         read_only: bool,
     ) -> Pool {
         let txg = state.txg;
@@ -465,6 +477,7 @@ impl Pool {
                 faults: Mutex::default(),
                 placing: Placing::default(),
                 slacks: Mutex::default(),
+                claims,
             }),
         };
         pool.shared.settle_remap_room(remap_pages);

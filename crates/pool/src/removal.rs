@@ -142,11 +142,24 @@ impl Pool {
         if config.resilver.is_running() {
             return refuse("a resilver is running; wait for that to end".into());
         }
+        if let Some(why) = self.waits_for_log(group, &state) {
+            return refuse(why);
+        }
         let segments = store.groups()[usize::from(group)];
         if config.role_segments() > ROLE_SEGMENTS_MAX.saturating_sub(segments) {
             return refuse("groups of too many segments were removed from the pool before".into());
         }
         Ok(name.clone())
+    }
+
+    /// Whether a log that waits to be replayed points into the group, where no bitmap has that.
+    fn waits_for_log(&self, group: u16, state: &State) -> Option<String> {
+        let dataset = self.shared.claims.dataset_in(group)?;
+        let name = state.get(dataset).map(|entry| state.name_of(entry));
+        Some(format!(
+            "what was last synced to {} lies there and waits for its key; mount it first",
+            name.unwrap_or_default()
+        ))
     }
 
     fn begin_removal(&self, group: u16, name: &str, origin: &Origin) -> Result<Reservation> {
@@ -363,14 +376,15 @@ impl Pool {
             return Ok(true);
         }
         let bytes = left * u64::from(store::UNIT);
-        let why = match damaged {
+        let waits = self.waits_for_log(status.group, &shared.state.read());
+        let why = waits.unwrap_or_else(|| match damaged {
             0 => format!(
                 "{bytes} bytes are allocated there, and nothing that could be copied is found in them"
             ),
             _ => format!(
                 "{damaged} records there cannot be read; destroy what has them (scrub names it)"
             ),
-        };
+        });
         Ok(self.wait(removal, why))
     }
 

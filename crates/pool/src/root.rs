@@ -18,6 +18,9 @@ pub(crate) const FEATURE_LOG: u64 = 4;
 /// Entries of logs may have a quick checksum. Set with logs.
 pub(crate) const FEATURE_QUICK_LOG: u64 = 128;
 
+/// Entries of logs may point to records that no bitmap has. Set with logs.
+pub(crate) const FEATURE_LOG_PLACES: u64 = 1 << 15;
+
 /// Groups may have several members, and there may be spares. Set with the first, and never taken
 /// back.
 pub(crate) const FEATURE_REDUNDANT: u64 = 8;

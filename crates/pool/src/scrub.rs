@@ -336,7 +336,7 @@ impl Step<'_> {
             };
             let pool = self.pool;
             let current = || is_current(pool, id, kind, slot, ptr);
-            if !self.examine(ptr, &current)? && current()? {
+            if !self.examine(&ptr.place, &current)? && current()? {
                 self.report(id, Some(kind), slot, ptr.level());
             }
             Ok(ControlFlow::Continue(()))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::fault::{FaultClock, FaultDevice, Survival};
 use common::*;
-use pool::{ArrayKind, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool};
+use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
 
 /// An append that returned.
 struct Appended {
@@ -15,6 +15,8 @@ struct Appended {
     chain: u64,
     sequence: u64,
     payload: Vec<u8>,
+    /// A record that it points to, and its number.
+    record: Option<(RecordPtr, u64)>,
 }
 
 fn payload_of(dice: &mut Dice) -> Vec<u8> {
@@ -24,9 +26,18 @@ fn payload_of(dice: &mut Dice) -> Vec<u8> {
 }
 
 fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
+    append_pointing(dataset, None, payload)
+}
+
+fn append_pointing(
+    dataset: &OpenDataset,
+    record: Option<RecordPtr>,
+    payload: Vec<u8>,
+) -> Option<(u64, u64)> {
     let mut named = None;
     let len = payload.len();
-    let is_written = dataset.append_log(len, |chain, sequence| {
+    let places: Vec<_> = record.iter().map(|ptr| ptr.place).collect();
+    let is_written = dataset.append_log(&places, len, |chain, sequence| {
         named = Some((chain, sequence));
         Ok::<_, pool::Error>((identity(0), payload))
     });
@@ -73,15 +84,32 @@ fn what_was_appended_is_found_after_a_power_cut_at_any_event() {
                 0 => dataset.want_log([0, 256 << 10, 512 << 10][dice.below(3) as usize], step + 1),
                 1..=2 => pool.commit().unwrap(),
                 3 => change(&pool, &dataset, dice.below(40)),
-                _ => {
-                    let payload = payload_of(&mut dice);
-                    if let Some((chain, sequence)) = append(&dataset, payload.clone()) {
+                n => {
+                    let mut payload = payload_of(&mut dice);
+                    let record = (n < 6).then(|| {
+                        let number = 1000 + step;
+                        let placed =
+                            dataset.place(ArrayKind::Data, identity(number), &contents(number));
+                        let hold = pool.enter().unwrap();
+                        let slot = dice.below(40);
+                        (
+                            dataset.put(&hold, ArrayKind::Data, slot, placed.unwrap()),
+                            number,
+                        )
+                    });
+                    let ptr = record.map(|(ptr, _)| ptr);
+                    if ptr.is_some() {
+                        payload.truncate(payload.len() - LOG_PLACE);
+                    }
+                    let named = append_pointing(&dataset, ptr, payload.clone());
+                    if let Some((chain, sequence)) = named {
                         let time = clock.now();
                         appended.push(Appended {
                             time,
                             chain,
                             sequence,
                             payload,
+                            record,
                         });
                     } else {
                         change(&pool, &dataset, dice.below(40));
@@ -109,6 +137,15 @@ fn what_was_appended_is_found_after_a_power_cut_at_any_event() {
             };
             let (found, end) = entries(&dataset, &head);
             let context = format!("seed {seed}, cut {cut}");
+            // Whatever is written before the log is replayed leaves alone what it points to.
+            if (cut / step as u64).is_multiple_of(5) {
+                for slot in 0..60 {
+                    put(&pool, &dataset, ArrayKind::Data, slot, 5000 + slot).unwrap();
+                }
+                pool.commit().unwrap();
+            }
+            assert_clean(&pool);
+            assert_eq!(entries(&dataset, &head), (found.clone(), end), "{context}");
             assert!(matches!(end, LogEnd::Whole { .. }), "{context}");
             let sequences = found.iter().map(|(sequence, _)| *sequence);
             assert!(
@@ -124,6 +161,11 @@ fn what_was_appended_is_found_after_a_power_cut_at_any_event() {
                         Some(&was.payload),
                         "{context}"
                     );
+                    let record = was.record.filter(|(ptr, _)| ptr.place.birth() > head.base);
+                    if let Some((ptr, number)) = record {
+                        let is_it = &mut |bytes: &[u8]| bytes == contents(number);
+                        dataset.read_logged(&ptr, is_it).expect(&context);
+                    }
                 }
             }
         }
@@ -143,6 +185,45 @@ fn pool_with_log(clock: &FaultClock) -> (Vec<Arc<FaultDevice>>, LogHead) {
     }
     let head = pool.entry(pool.top().unwrap().id).unwrap().log.clone();
     (devices, head)
+}
+
+/// It is found only if the record is there, which may have become durable later.
+#[test]
+fn an_entry_is_as_durable_as_what_it_points_to() {
+    let (devices, _) = pool_with_log(&FaultClock::new());
+    let pool = open_on(&devices).unwrap();
+    let dataset = open_top(&pool);
+    dataset.log_replayed();
+    dataset.want_log(256 << 10, 8);
+    change(&pool, &dataset, 1);
+    pool.commit().unwrap();
+    let placed = dataset.place(ArrayKind::Data, identity(5), &contents(5));
+    let ptr = dataset.put(&pool.enter().unwrap(), ArrayKind::Data, 3, placed.unwrap());
+    assert!(dataset.can_point_to(&ptr, pool.committed_txg()));
+    append(&dataset, vec![1; 4096 - LOG_HEADER]).unwrap();
+    let payload = vec![2; 4096 - LOG_HEADER - LOG_PLACE];
+    append_pointing(&dataset, Some(ptr), payload).unwrap();
+    let image = devices[0].to_bytes();
+    let count = |image: Vec<u8>| {
+        let pool = open_images(vec![image]).unwrap();
+        let dataset = open_top(&pool);
+        entries(&dataset, &dataset.waiting_log().unwrap())
+    };
+    assert_eq!(count(image.clone()).0.len(), 2);
+    let at = image.windows(4096).step_by(4096);
+    let at = { at }
+        .position(|unit| unit == contents(5))
+        .expect("it is on the device");
+    let mut torn = image;
+    torn[at * 4096 + 9] ^= 1;
+    let (found, end) = count(torn.clone());
+    assert_eq!((found.len(), end), (1, LogEnd::Whole { entries: 1 }));
+    // Of one behind which there is another it is known that it was durable.
+    append(&dataset, vec![3; 4096 - LOG_HEADER]).unwrap();
+    let mut torn = devices[0].to_bytes();
+    torn[at * 4096 + 9] ^= 1;
+    let (found, end) = count(torn);
+    assert_eq!((found.len(), end), (1, LogEnd::Damaged { entries: 1 }));
 }
 
 #[test]

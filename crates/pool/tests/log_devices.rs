@@ -21,7 +21,7 @@ struct Appended {
 
 fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
     let mut named = None;
-    let is_written = dataset.append_log(payload.len(), |chain, sequence| {
+    let is_written = dataset.append_log(&[], payload.len(), |chain, sequence| {
         named = Some((chain, sequence));
         Ok::<_, Error>((identity(0), payload))
     });

@@ -567,7 +567,7 @@ fn a_group_that_was_not_added_leaves_no_trace() {
 fn append(dataset: &pool::OpenDataset, byte: u8) -> bool {
     let len = 4096 - pool::LOG_HEADER;
     let seal = |_, _| Ok::<_, Error>((identity(u64::from(byte)), vec![byte; len]));
-    dataset.append_log(len, seal).unwrap()
+    dataset.append_log(&[], len, seal).unwrap()
 }
 
 fn logged(pool: &Pool) -> Vec<u8> {

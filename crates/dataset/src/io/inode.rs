@@ -9,6 +9,7 @@ use pool::{Placed, Reservation};
 use vfs::Ino;
 
 use super::buffer::Buffer;
+use super::workers::Pending;
 use crate::error::Result;
 
 const SHARDS: usize = 32;
@@ -55,6 +56,8 @@ pub(crate) enum Stage {
 pub(crate) struct SealJob {
     /// Whether a commit waits for it.
     pub(crate) frozen: AtomicBool,
+    /// Until the record is in the open transaction group, or was handed to the commit that waits.
+    pub(crate) under_way: Pending,
     outcome: Mutex<Option<Result<Placed>>>,
     done: Condvar,
 }

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use pool::{ArrayKind, Commit, Participant, Placed, RecordPtr, Reservation, SealInput};
 
 use super::buffer::Buffer;
-use super::inode::{Inode, SealJob, Stage};
+use super::inode::{DirtyRecord, Inode, SealJob, Stage};
+use super::workers::Pending;
 use crate::error::Result;
 use crate::files::Files;
 use crate::header::Header;
@@ -39,28 +40,41 @@ struct FrozenRecord {
 impl Files {
     /// Has a record that was streamed sealed while its writer goes on.
     pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
+        self.seal_ahead(inode, record, |dirty| dirty.is_streamed);
+    }
+
+    /// Has a record put into the open transaction group, if it waits and is `wanted` there. Returns what
+    /// lasts until that is done, also if someone else began it; none if there is nothing to wait for.
+    pub(crate) fn seal_ahead(
+        &self,
+        inode: &Arc<Inode>,
+        record: u64,
+        wanted: impl FnOnce(&DirtyRecord) -> bool,
+    ) -> Option<Pending> {
         let job = Arc::new(SealJob::default());
         let (buffer, slot) = {
             let mut records = inode.records.lock();
-            let Some(dirty) = records.get_mut(&record) else {
-                return;
-            };
-            if !matches!(dirty.stage, Stage::Dirty) || !dirty.is_streamed {
-                return;
+            let dirty = records.get_mut(&record)?;
+            match &dirty.stage {
+                Stage::Dirty if wanted(dirty) => {}
+                Stage::Sealing(begun) => return Some(begun.under_way.clone()),
+                Stage::Dirty | Stage::Syncing => return None,
             }
             dirty.stage = Stage::Sealing(Arc::clone(&job));
             (Arc::clone(&dirty.buffer), dirty.slot)
         };
         let files = self.this();
         let inode = Arc::clone(inode);
-        let pending = self.pending.begin();
+        let under_way = job.under_way.clone();
+        let pending = (self.pending.begin(), under_way.begin());
         self.engine.workers.run(move || {
             let outcome = files.seal_record(&buffer);
-            files.finish_early(&inode, record, slot, buffer.len(), &job, outcome);
+            files.finish_early(&inode, record, slot, &buffer, &job, outcome);
             // Whoever waits for the job may want the dataset closed.
             drop(files);
             drop(pending);
         });
+        Some(under_way)
     }
 
     pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
@@ -100,7 +114,7 @@ impl Files {
         inode: &Inode,
         record: u64,
         slot: u64,
-        len: usize,
+        buffer: &Arc<Buffer>,
         job: &Arc<SealJob>,
         outcome: Result<Placed>,
     ) {
@@ -119,10 +133,13 @@ impl Files {
         };
         match (hold, outcome) {
             (Ok(hold), Ok(placed)) => {
-                self.open.put(&hold, ArrayKind::Data, slot, placed);
+                let ptr = self.open.put(&hold, ArrayKind::Data, slot, placed);
                 self.mark_changed(&hold);
+                if !dirty.is_streamed {
+                    self.cache_record(&ptr, buffer);
+                }
                 records.remove(&record);
-                self.engine.sub_dirty(len);
+                self.engine.sub_dirty(buffer.len());
             }
             // The commit tries again, and reports what is wrong.
             _ => dirty.stage = Stage::Dirty,

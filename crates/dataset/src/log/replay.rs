@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use pool::{LogEnd, LogHead, ReserveFor};
+use pool::{ArrayKind, LogEnd, LogHead, ReserveFor};
+use vfs::Ino;
 
 use super::Scope;
-use super::steps::{Contents, Counters, Step, steps_of};
+use super::steps::{Contents, Counters, Logged, Step, steps_of};
 use crate::error::Result;
 use crate::files::Files;
 use crate::io::buffer::Buffer;
@@ -84,6 +85,11 @@ impl Files {
             match step {
                 Step::Edits(counters, edits) => self.replay_edits(counters, &edits)?,
                 Step::Contents(contents) => self.replay_contents(&contents)?,
+                Step::Record(logged) => {
+                    if !self.replay_logged(&logged)? {
+                        return Ok(false);
+                    }
+                }
             }
             *applied += 1;
         }
@@ -119,20 +125,47 @@ impl Files {
     }
 
     fn replay_contents(&self, contents: &Contents<'_>) -> Result<()> {
+        let make = || self.replayed_record(contents);
+        self.replay_record(contents.ino, contents.record, make)
+    }
+
+    /// Takes over a record that an entry points to: it is written again, since the bitmaps do not have it
+    /// where it is. False if it is not what was logged.
+    fn replay_logged(&self, logged: &Logged) -> Result<bool> {
+        let mut opened = None;
+        let mut open = |bytes: &[u8]| {
+            opened = self.sealer.open(ArrayKind::Data, &logged.ptr, bytes).ok();
+            opened.is_some()
+        };
+        let read = self.open.read_logged(&logged.ptr, &mut open);
+        let Some(buffer) = opened.filter(|_| read.is_ok()) else {
+            return Ok(false);
+        };
+        self.replay_record(logged.ino, logged.record, || Ok(buffer))?;
+        Ok(true)
+    }
+
+    /// Puts a record in its slot, if the file has one for it.
+    fn replay_record(
+        &self,
+        ino: Ino,
+        record: u64,
+        make: impl FnOnce() -> Result<Buffer>,
+    ) -> Result<()> {
         self.throttle()?;
-        let inode = self.inodes.get(contents.ino);
+        let inode = self.inodes.get(ino);
         let _io = inode.io.write();
-        let extent = self.read_tree(|r| extents::find(r, contents.ino, contents.record))?;
+        let extent = self.read_tree(|r| extents::find(r, ino, record))?;
         let Some(extent) = extent else {
             // A replay that was cut short went on to a step that takes the record away.
             return Ok(());
         };
-        let slot = extent.slot_of(contents.record);
-        let buffer = self.replayed_record(contents)?;
+        let slot = extent.slot_of(record);
+        let buffer = make()?;
         let room = self.record_room(buffer.len(), ReserveFor::Freeing)?;
         let hold = self.pool.enter()?;
         self.mark_changed(&hold);
-        self.put_record(&inode, &hold, contents.record, slot, Arc::new(buffer), room);
+        self.put_record(&inode, &hold, record, slot, Arc::new(buffer), room);
         Ok(())
     }
 

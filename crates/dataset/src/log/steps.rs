@@ -3,7 +3,9 @@
 //! The payload of an entry begins with the chain and the sequence of the entry, so that the seal
 //! binds them, and the length of the steps. Numbers are little-endian.
 
+use pool::RecordPtr;
 use vfs::Ino;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::tree::CELL_MAX;
 
@@ -12,6 +14,7 @@ pub(crate) const PREAMBLE: usize = 24;
 
 const EDITS: u8 = 1;
 const CONTENTS: u8 = 2;
+const RECORD: u8 = 3;
 /// A value length that says that the key is deleted.
 const DELETED: u32 = u32::MAX;
 /// A file's records are no longer than this.
@@ -36,6 +39,16 @@ pub(crate) enum Step<'a> {
     Edits(Counters, Vec<(&'a [u8], Option<&'a [u8]>)>),
     /// Contents of a file.
     Contents(Contents<'a>),
+    /// A whole record of a file.
+    Record(Logged),
+}
+
+/// A record of a file that is in its place already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) ino: Ino,
+    pub(crate) record: u64,
+    pub(crate) ptr: RecordPtr,
 }
 
 /// Bytes of a record of a file.
@@ -81,6 +94,15 @@ pub(crate) fn put_contents(out: &mut Vec<u8>, txg: u64, contents: &Contents<'_>)
     out.extend_from_slice(contents.bytes);
 }
 
+/// Appends a record.
+pub(crate) fn put_record(out: &mut Vec<u8>, txg: u64, logged: &Logged) {
+    out.push(RECORD);
+    out.extend(txg.to_le_bytes());
+    out.extend(logged.ino.to_le_bytes());
+    out.extend(logged.record.to_le_bytes());
+    out.extend(logged.ptr.as_bytes());
+}
+
 /// What comes before the steps of an entry.
 pub(crate) fn preamble(chain: u64, sequence: u64, len: usize) -> [u8; PREAMBLE] {
     let mut bytes = [0; PREAMBLE];
@@ -120,6 +142,7 @@ impl<'a> Steps<'a> {
         let step = match kind {
             EDITS => self.edits()?,
             CONTENTS => self.contents()?,
+            RECORD => self.record()?,
             _ => return None,
         };
         Some((txg, step))
@@ -166,6 +189,14 @@ impl<'a> Steps<'a> {
         }))
     }
 
+    fn record(&mut self) -> Option<Step<'a>> {
+        Some(Step::Record(Logged {
+            ino: self.u64()?,
+            record: self.u64()?,
+            ptr: RecordPtr::read_from_bytes(self.take(size_of::<RecordPtr>())?).ok()?,
+        }))
+    }
+
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(len)?;
         self.bytes = rest;
@@ -185,7 +216,7 @@ impl<'a> Steps<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Steps of both kinds.
+/// Steps of all kinds.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sample() -> Vec<u8> {
     let counters = Counters {
@@ -207,6 +238,12 @@ pub(crate) fn sample() -> Vec<u8> {
         bytes: &[11; 100],
     };
     put_contents(&mut out, 12, &contents);
+    let logged = Logged {
+        ino: 13,
+        record: 14,
+        ptr: RecordPtr::EMPTY,
+    };
+    put_record(&mut out, 15, &logged);
     out
 }
 
@@ -244,6 +281,9 @@ mod tests {
         let (txg, contents) = steps.next().unwrap().unwrap();
         assert_eq!(txg, 12);
         assert!(matches!(contents, Step::Contents(c) if c.ino == 8 && c.bytes == [11; 100]));
+        let (txg, record) = steps.next().unwrap().unwrap();
+        assert_eq!(txg, 15);
+        assert!(matches!(record, Step::Record(r) if r.ino == 13 && r.record == 14));
         assert!(steps.next().is_none());
     }
 

@@ -1,18 +1,24 @@
 //! Writing the log: `fsync`, and the thread among several that writes for all.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-use pool::LOG_HEADER;
+use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
 use vfs::Ino;
 
 use super::SyncMode;
 use super::journal::Range;
-use super::steps::{Contents, PREAMBLE, preamble, put_contents};
+use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_record};
 use crate::error::Result;
 use crate::files::Files;
+use crate::io::extents;
+use crate::io::inode::Inode;
+use crate::io::workers::Pending;
 
-/// More than this is not logged: a commit writes it, to where it stays.
+/// Of more contents than this the records go to where they stay, and the log only points to them.
+const LARGE: usize = 64 << 10;
+/// More than this, besides pointers, is not logged: a commit writes it, to where it stays.
 const STEPS_MAX: usize = 256 << 10;
 /// An entry has no more bytes of steps.
 const ENTRY_STEPS_MAX: usize = 512 << 10;
@@ -34,7 +40,7 @@ pub(crate) struct LogWriter {
 #[derive(Default)]
 struct Queue {
     /// What each caller has to say, by ticket.
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<Said>,
     /// The ticket of the last that was added,
     issued: u64,
     /// and of the last that is durable.
@@ -43,12 +49,32 @@ struct Queue {
     is_writing: bool,
 }
 
+/// What an entry is to say.
+#[derive(Default)]
+struct Said {
+    steps: Vec<u8>,
+    /// Where the records are that the steps point to.
+    places: Vec<Place>,
+}
+
+impl Said {
+    fn add(&mut self, more: &Said) {
+        self.steps.extend_from_slice(&more.steps);
+        self.places.extend_from_slice(&more.places);
+    }
+
+    fn has_room_for(&self, more: &Said) -> bool {
+        self.steps.len() + more.steps.len() <= ENTRY_STEPS_MAX
+            && self.places.len() + more.places.len() <= LOG_PLACES_MAX
+    }
+}
+
 impl LogWriter {
-    /// Adds steps, if there are any. Returns the ticket that covers everything up to now.
-    fn add(&self, steps: Vec<u8>) -> u64 {
+    /// Adds what is to be said, if it is anything. Returns the ticket that covers everything up to now.
+    fn add(&self, said: Said) -> u64 {
         let mut queue = self.queue.lock();
-        if !steps.is_empty() {
-            queue.waiting.push_back(steps);
+        if !said.steps.is_empty() {
+            queue.waiting.push_back(said);
             queue.issued += 1;
         }
         queue.issued
@@ -56,18 +82,18 @@ impl LogWriter {
 
     /// Returns once everything up to a ticket is durable, by `write` or someone else's. What `write`
     /// failed to write stays in the queue.
-    fn wait(&self, ticket: u64, write: &dyn Fn(&[u8]) -> Result<()>) -> Result<()> {
+    fn wait(&self, ticket: u64, write: &dyn Fn(&Said) -> Result<()>) -> Result<()> {
         let mut queue = self.queue.lock();
         while queue.durable < ticket {
             if queue.is_writing {
                 self.done.wait(&mut queue);
                 continue;
             }
-            let (count, steps) = queue.some();
+            let (count, said) = queue.some();
             queue.is_writing = true;
             drop(queue);
             let turn = Turn(self);
-            let written = write(&steps);
+            let written = write(&said);
             std::mem::forget(turn);
             queue = self.queue.lock();
             queue.is_writing = false;
@@ -82,6 +108,28 @@ impl LogWriter {
     }
 }
 
+/// How much of a record changed.
+#[derive(Default)]
+struct Part {
+    bytes: usize,
+    /// The last transaction group that changed it.
+    txg: u64,
+}
+
+/// The records that changed, if it is so much that the log is to point to them; else none.
+fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
+    let mut parts = BTreeMap::<u64, Part>::new();
+    let bytes = |range: &Range| range.end - range.start;
+    if ranges.iter().map(bytes).sum::<usize>() > LARGE {
+        for range in ranges {
+            let part = parts.entry(range.record).or_default();
+            part.bytes += bytes(range);
+            part.txg = part.txg.max(range.txg);
+        }
+    }
+    parts
+}
+
 /// Has someone else write if whoever does panics.
 struct Turn<'a>(&'a LogWriter);
 
@@ -93,18 +141,18 @@ impl Drop for Turn<'_> {
 }
 
 impl Queue {
-    /// As many callers' steps as fit into one entry.
-    fn some(&self) -> (usize, Vec<u8>) {
-        let mut steps = Vec::new();
+    /// What as many callers say as fit into one entry.
+    fn some(&self) -> (usize, Said) {
+        let mut said = Said::default();
         let mut count = 0;
         for more in &self.waiting {
-            if count > 0 && steps.len() + more.len() > ENTRY_STEPS_MAX {
+            if count > 0 && !said.has_room_for(more) {
                 break;
             }
-            steps.extend_from_slice(more);
+            said.add(more);
             count += 1;
         }
-        (count, steps)
+        (count, said)
     }
 }
 
@@ -115,7 +163,7 @@ impl Files {
             return Ok(());
         }
         match self.log_file(ino)? {
-            Some(ticket) => self.log.wait(ticket, &|steps| self.append(steps)),
+            Some(ticket) => self.log.wait(ticket, &|said| self.append(said)),
             None => {
                 self.ask_for_log()?;
                 self.sync_all()
@@ -128,38 +176,101 @@ impl Files {
         if self.open.wanted_log() == 0 {
             return Ok(None);
         }
-        // Nobody may write between reading what there is to say and taking it.
         let inode = self.inodes.get(ino);
+        self.place_ahead(&inode);
+        // Nobody may write between reading what there is to say and taking it.
         let ticket = {
             let _io = inode.io.read();
-            self.log_steps(ino)
+            self.log_steps(&inode)
         };
         drop(inode);
         self.inodes.release(ino);
         ticket
     }
 
-    fn log_steps(&self, ino: Ino) -> Result<Option<u64>> {
+    /// Has the records of a file written to where they stay, if so much changed that its entry is only to
+    /// point to them. Those of which less than half changed are not worth it.
+    fn place_ahead(&self, inode: &Arc<Inode>) {
         let committed = self.pool.committed_txg();
-        let Some(ranges) = self.journal.ranges(ino, committed) else {
+        let ranges = self.journal.ranges(inode.ino, committed);
+        let parts = large_parts(&ranges.unwrap_or_default());
+        if parts.len() > LOG_PLACES_MAX {
+            return;
+        }
+        let begun = parts.iter().filter_map(|(record, part)| {
+            self.seal_ahead(inode, *record, |dirty| 2 * part.bytes >= dirty.buffer.len())
+        });
+        begun
+            .collect::<Vec<Pending>>()
+            .iter()
+            .for_each(Pending::wait);
+    }
+
+    fn log_steps(&self, inode: &Inode) -> Result<Option<u64>> {
+        let committed = self.pool.committed_txg();
+        let Some(ranges) = self.journal.ranges(inode.ino, committed) else {
             return Ok(None);
         };
-        let bytes: usize = ranges.iter().map(|range| range.end - range.start).sum();
-        if bytes > STEPS_MAX {
+        let Some(mut contents) = self.contents_of(inode, &ranges, committed)? else {
             return Ok(None);
-        }
-        let mut contents = Vec::new();
-        for range in &ranges {
-            self.put_range(&mut contents, ino, range)?;
-        }
+        };
         Ok(self
             .journal
-            .take(ino, committed, |mut steps, has_contents| {
+            .take(inode.ino, committed, |steps, has_contents| {
+                let mut said = Said {
+                    steps,
+                    places: Vec::new(),
+                };
                 if has_contents {
-                    steps.append(&mut contents);
+                    said.add(&std::mem::take(&mut contents));
                 }
-                self.log.add(steps)
+                self.log.add(said)
             }))
+    }
+
+    /// What there is to say of the contents of a file; none if it is too much.
+    fn contents_of(&self, inode: &Inode, ranges: &[Range], committed: u64) -> Result<Option<Said>> {
+        let mut parts = large_parts(ranges);
+        let is_large = !parts.is_empty();
+        let mut said = Said::default();
+        let mut pointers = 0;
+        for range in ranges {
+            if is_large {
+                let Some(part) = parts.get(&range.record) else {
+                    // It is pointed to already.
+                    continue;
+                };
+                if let Some(logged) = self.logged(inode, range.record, committed)? {
+                    let before = said.steps.len();
+                    put_record(&mut said.steps, part.txg, &logged);
+                    pointers += said.steps.len() - before;
+                    said.places.push(logged.ptr.place);
+                    parts.remove(&range.record);
+                    continue;
+                }
+            }
+            self.put_range(&mut said.steps, inode.ino, range)?;
+            if said.steps.len() - pointers > STEPS_MAX {
+                return Ok(None);
+            }
+        }
+        Ok((said.places.len() <= LOG_PLACES_MAX).then_some(said))
+    }
+
+    /// A record that no commit has made durable, if the log can point to it.
+    fn logged(&self, inode: &Inode, record: u64, committed: u64) -> Result<Option<Logged>> {
+        if inode.records.lock().contains_key(&record) {
+            return Ok(None);
+        }
+        let Some(extent) = self.read_tree(|r| extents::find(r, inode.ino, record))? else {
+            return Ok(None);
+        };
+        let ptr = self.open.get(ArrayKind::Data, extent.slot_of(record))?;
+        Ok(self.open.can_point_to(&ptr, committed).then_some(Logged {
+            ino: inode.ino,
+            record,
+            ptr,
+        }))
     }
 
     /// What a range holds now, if it still exists.
@@ -186,12 +297,13 @@ impl Files {
     }
 
     /// Writes an entry, or commits if it is too long for one or there is no room.
-    fn append(&self, steps: &[u8]) -> Result<()> {
+    fn append(&self, said: &Said) -> Result<()> {
+        let Said { steps, places } = said;
         if steps.len() > ENTRY_STEPS_MAX {
             return self.commit_all();
         }
-        let len = LOG_HEADER + PREAMBLE + steps.len();
-        let len = len.next_multiple_of(4096) - LOG_HEADER;
+        let clear = LOG_HEADER + places.len() * LOG_PLACE;
+        let len = (clear + PREAMBLE + steps.len()).next_multiple_of(4096) - clear;
         let seal = |chain, sequence| {
             let mut plain = Vec::with_capacity(len);
             plain.extend(preamble(chain, sequence, steps.len()));
@@ -201,7 +313,9 @@ impl Files {
             let sealed = sealed.map_err(|error| self.not_sealed(&error))?;
             Ok::<_, crate::Error>((sealed.identity, sealed.bytes))
         };
-        if self.open.append_log(len, seal)? || self.append_after_commit(len, seal)? {
+        if self.open.append_log(places, len, seal)?
+            || self.append_after_commit(places, len, seal)?
+        {
             let (room, size) = self.open.log_room();
             if room < size / 2 {
                 self.enlarge_log(size);
@@ -214,7 +328,7 @@ impl Files {
     }
 
     /// Appends an entry once the commit under way, if there is one, has made room.
-    fn append_after_commit<S>(&self, len: usize, seal: S) -> Result<bool>
+    fn append_after_commit<S>(&self, places: &[Place], len: usize, seal: S) -> Result<bool>
     where
         S: FnOnce(u64, u64) -> Result<(pool::Identity, Vec<u8>)>,
     {
@@ -223,7 +337,7 @@ impl Files {
             return Ok(false);
         }
         self.pool.commit_through(ended)?;
-        self.open.append_log(len, seal)
+        self.open.append_log(places, len, seal)
     }
 
     /// Commits whatever may be among steps that were taken out of the journal: also a change whose

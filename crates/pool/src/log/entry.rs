@@ -1,10 +1,11 @@
-//! One entry of a log: a clear header, and the sealed payload behind it.
+//! One entry of a log: a clear header, the places of records that it points to, if there are any, and
+//! the sealed payload behind them.
 
 use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::layout::{Identity, RECORD_MAX};
+use crate::layout::{Identity, Place, RECORD_MAX};
 
 const MAGIC: [u8; 8] = *b"SR-LOGE2";
 /// Entries with this one have a BLAKE3 of the payload. They are read, and no longer written.
@@ -15,6 +16,12 @@ pub const LOG_HEADER: usize = 192;
 
 /// Bytes of the header that the checksum covers.
 const COVERED: usize = LOG_HEADER - 32;
+
+/// Bytes that the place of a record takes before the payload.
+pub const LOG_PLACE: usize = size_of::<Place>();
+
+/// An entry points to at most so many records.
+pub const LOG_PLACES_MAX: usize = 1024;
 
 /// An entry is no longer than this.
 pub(crate) const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
@@ -32,8 +39,10 @@ pub(crate) struct EntryHead {
     pub(crate) sequence: u64,
     /// Entries up to this one were durable when it was written.
     pub(crate) flushed: u64,
-    /// Bytes with header and payload.
+    /// Bytes with header, places and payload.
     pub(crate) len: u32,
+    /// How many records it points to.
+    pub(crate) places: u32,
     /// How the payload is sealed.
     pub(crate) identity: Identity,
 }
@@ -48,7 +57,8 @@ struct Bytes {
     sequence: U64,
     flushed: U64,
     len: U32,
-    reserved: [u8; 12],
+    places: U32,
+    reserved: [u8; 8],
     identity: Identity,
     reserved_behind: [u8; 32],
     checksum: [u8; 32],
@@ -57,7 +67,7 @@ struct Bytes {
 const _: () = assert!(size_of::<Bytes>() == LOG_HEADER);
 
 impl EntryHead {
-    /// The header as it goes before `payload`.
+    /// The header as it goes before places and payload.
     pub(crate) fn encode(&self, payload: &[u8]) -> [u8; LOG_HEADER] {
         let mut bytes = Bytes {
             magic: MAGIC,
@@ -67,7 +77,8 @@ impl EntryHead {
             sequence: self.sequence.into(),
             flushed: self.flushed.into(),
             len: self.len.into(),
-            reserved: [0; 12],
+            places: self.places.into(),
+            reserved: [0; 8],
             identity: self.identity,
             reserved_behind: [0; 32],
             checksum: [0; 32],
@@ -80,7 +91,11 @@ impl EntryHead {
     pub(crate) fn decode(bytes: &[u8]) -> Option<EntryHead> {
         let (bytes, _) = Bytes::ref_from_prefix(bytes).ok()?;
         let len = bytes.len.get() as usize;
-        let fits = len > LOG_HEADER && len <= ENTRY_MAX && len.is_multiple_of(store::UNIT as usize);
+        let places = bytes.places.get() as usize;
+        let fits = places <= LOG_PLACES_MAX
+            && len > LOG_HEADER + places * LOG_PLACE
+            && len <= ENTRY_MAX
+            && len.is_multiple_of(store::UNIT as usize);
         ([MAGIC, SLOW_MAGIC].contains(&bytes.magic) && fits).then(|| EntryHead {
             pool: bytes.pool.get(),
             dataset: bytes.dataset.get(),
@@ -88,8 +103,21 @@ impl EntryHead {
             sequence: bytes.sequence.get(),
             flushed: bytes.flushed.get(),
             len: bytes.len.get(),
+            places: bytes.places.get(),
             identity: bytes.identity,
         })
+    }
+
+    /// Where the payload begins.
+    pub(crate) fn payload(&self) -> usize {
+        LOG_HEADER + self.places as usize * LOG_PLACE
+    }
+
+    /// The places of the records that it points to, of an entry that is cut off no earlier than behind
+    /// them.
+    pub(crate) fn places<'a>(&self, entry: &'a [u8]) -> &'a [Place] {
+        let bytes = entry.get(LOG_HEADER..self.payload());
+        bytes.map_or(&[], |bytes| <[Place]>::ref_from_bytes(bytes).unwrap_or(&[]))
     }
 }
 
@@ -123,6 +151,7 @@ fn sample() -> EntryHead {
         sequence: 4,
         flushed: 3,
         len: 4096,
+        places: 0,
         identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
     }
 }
@@ -139,6 +168,7 @@ pub(crate) mod fuzzing {
             entry.extend_from_slice(payload);
             assert!(is_whole(&entry));
             assert_eq!(EntryHead::decode(&entry), Some(head));
+            let _ = head.places(bytes).len();
         }
         let _ = is_whole(bytes);
     }
@@ -169,6 +199,24 @@ mod tests {
             assert_eq!(EntryHead::decode(&entry[..len]), None);
             assert!(!is_whole(&entry[..len]));
         }
+    }
+
+    #[test]
+    fn places_lie_before_the_payload() {
+        let place = Place::new([Default::default(); 2], 7, [8; 16]);
+        let head = EntryHead {
+            places: 2,
+            ..sample()
+        };
+        let mut entry = head.encode(&[]).to_vec();
+        entry.extend([place, place].as_bytes());
+        assert_eq!(head.places(&entry), [place, place]);
+        assert_eq!(entry.len(), head.payload());
+        let too_many = EntryHead {
+            places: 1 + (4096 - LOG_HEADER as u32) / LOG_PLACE as u32,
+            ..sample()
+        };
+        assert_eq!(EntryHead::decode(&too_many.encode(&[])), None);
     }
 
     #[test]

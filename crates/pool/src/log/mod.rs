@@ -6,11 +6,13 @@
 //! from there on: a clear header and a sealed payload that this crate cannot read. The log ends where
 //! no whole entry of the next sequence follows.
 //!
-//! Since all chunks are in the bitmaps before anything is written to them, import has nothing to
-//! claim: a log stays where it is, through any number of imports and exports, until someone with the
-//! key opens the dataset and replays it. A commit moves the beginning of the log past everything that
+//! All chunks are in the bitmaps before anything is written to them: a log stays where it is, through
+//! any number of imports and exports, until someone with the key opens the dataset and replays it.
+//! Large records are not in the log but where they stay, and their entry says in the clear where that
+//! is, so that import can take it ([`claims`]). A commit moves the beginning of the log past everything that
 //! it makes durable itself; chunks that lie wholly before it come to the end of the ring.
 
+mod claims;
 mod entry;
 mod groups;
 mod open;
@@ -22,12 +24,13 @@ use store::{Shape, UNIT};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::layout::Addr;
+use crate::layout::{Addr, Place};
 use crate::space::Extent;
 
-pub use entry::LOG_HEADER;
+pub(crate) use claims::Claims;
 #[cfg(fuzzing)]
 pub(crate) use entry::fuzzing::{decode, sample_entry};
+pub use entry::{LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX};
 pub(crate) use groups::Barred;
 pub(crate) use ring::Ring;
 pub(crate) use scan::RawEntry;
@@ -86,6 +89,11 @@ impl LogHead {
             .iter()
             .map(|chunk| u64::from(chunk.size()))
             .sum()
+    }
+
+    /// Whether entries of the log `chain` may point to a place.
+    pub(crate) fn points_to(&self, chain: u64, place: &Place) -> bool {
+        self.exists() && self.chain == chain && place.birth() > self.base
     }
 
     /// What a seal over the dataset was made over, without the log itself.

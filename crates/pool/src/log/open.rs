@@ -4,11 +4,12 @@ use std::io::IoSlice;
 use std::sync::Weak;
 
 use store::UNIT;
+use zerocopy::IntoBytes;
 
-use super::entry::{EntryHead, LOG_HEADER};
+use super::entry::{EntryHead, LOG_HEADER, LOG_PLACE};
 use super::{LogHead, LogReader};
 use crate::error::Result;
-use crate::layout::Identity;
+use crate::layout::{Identity, Place, RecordPtr};
 use crate::open::OpenDataset;
 use crate::pool::Pool;
 
@@ -64,26 +65,36 @@ impl OpenDataset {
         self.log.lock().room()
     }
 
-    /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] are whole units, and
-    /// returns once it is durable; false if only a commit will do: there is no room before it, or a
-    /// device failed. `seal`
-    /// gets chain and sequence, which the payload has to bind. One call at a time.
+    /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] and [`LOG_PLACE`] for
+    /// each record are whole units. Returns once it is durable, and so are these records, which the
+    /// payload points to and no commit has made durable yet; false if only a commit will do: there is no
+    /// room before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the payload has to bind.
+    /// One call at a time.
     ///
     /// # Errors
     /// What `seal` returned; or the device failed, and the pool is suspended.
     pub fn append_log<E: From<crate::Error>>(
         &self,
+        places: &[Place],
         len: usize,
         seal: impl FnOnce(u64, u64) -> std::result::Result<(Identity, Vec<u8>), E>,
     ) -> std::result::Result<bool, E> {
         self.shared.check_writable()?;
-        let whole = (LOG_HEADER + len) as u32;
-        let Some(reserved) = self.log.lock().reserve(whole, &self.may_use()) else {
+        let whole = (LOG_HEADER + places.len() * LOG_PLACE + len) as u32;
+        let reserved = {
+            let mut log = self.log.lock();
+            let has_room = log.pointed.add(places, &self.shared.space);
+            has_room.then(|| log.reserve(whole, &self.may_use()))
+        };
+        let Some(reserved) = reserved.flatten() else {
             return Ok(false);
         };
         let sealed = seal(reserved.chain, reserved.sequence);
-        let (identity, payload) = sealed.inspect_err(|_| self.log.lock().abandon())?;
+        let (identity, mut payload) = sealed.inspect_err(|_| self.log.lock().abandon())?;
         assert_eq!(payload.len(), len);
+        if !places.is_empty() {
+            payload.splice(0..0, places.as_bytes().iter().copied());
+        }
         let head = EntryHead {
             pool: self.shared.disk.store.pool_guid(),
             dataset: self.guid(),
@@ -91,8 +102,10 @@ impl OpenDataset {
             sequence: reserved.sequence,
             flushed: reserved.flushed,
             len: whole,
+            places: places.len() as u32,
             identity,
         };
+        self.flush_records(places, reserved.place.segment().group())?;
         let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
         let group = reserved.place.segment().group();
         if self.shared.space.is_for_logs(group) {
@@ -120,6 +133,37 @@ impl OpenDataset {
             false => store.write(at.0, at.1, &[IoSlice::new(head), IoSlice::new(payload)])?,
         }
         Ok(store.flush_group(at.0.group())?)
+    }
+
+    /// Makes records durable that do not lie where the entry will, and are flushed with it.
+    fn flush_records(&self, places: &[Place], entry: u32) -> Result<()> {
+        let addresses = places.iter().flat_map(Place::copies);
+        let mut groups: Vec<u32> = addresses.map(|addr| addr.segment().group()).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups.into_iter().filter(|group| *group != entry) {
+            let flushed = self.shared.disk.store.flush_group(group);
+            flushed.map_err(|error| self.shared.suspend(error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an entry can point to a record: it lies in one piece, is not shared, and was put after
+    /// transaction group `base`.
+    pub fn can_point_to(&self, ptr: &RecordPtr, base: u64) -> bool {
+        ptr.place.is_plain() && ptr.place.birth() > base
+    }
+
+    /// Reads a record that the log points to, copy after copy until `accept` takes one.
+    ///
+    /// # Errors
+    /// It is damaged, or a device failed.
+    pub fn read_logged(
+        &self,
+        ptr: &RecordPtr,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        self.shared.disk.record(ptr, None, &mut Vec::new(), accept)
     }
 
     fn may_use(&self) -> impl Fn(u32) -> bool {

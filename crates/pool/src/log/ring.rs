@@ -9,6 +9,7 @@
 
 use store::{Shape, UNIT};
 
+use super::claims::Pointed;
 use super::entry::ENTRY_MAX;
 use super::{CHUNKS_MAX, LogHead, capacity};
 use crate::commit::Commit;
@@ -44,6 +45,7 @@ pub(crate) struct Ring {
     wanted: u64,
     /// An entry may be there in part, on a device that has failed: nothing is written behind it.
     is_torn: bool,
+    pub(super) pointed: Pointed,
 }
 
 /// What a log is there for.
@@ -148,6 +150,7 @@ impl Ring {
             frozen: None,
             wanted: 0,
             is_torn: false,
+            pointed: Pointed::default(),
         }
     }
 
@@ -261,6 +264,7 @@ impl Ring {
 
     /// Remembers where the log of the next transaction group begins.
     pub(crate) fn freeze(&mut self, may_use: MayUse<'_>) {
+        self.pointed.freeze();
         for chunk in &mut self.chunks {
             chunk.is_shut |= !may_use(chunk.group());
         }
@@ -434,6 +438,7 @@ impl Ring {
     /// The commit is durable.
     pub(crate) fn settle(&mut self) {
         self.chunks.append(&mut self.coming);
+        self.pointed.settle();
     }
 }
 

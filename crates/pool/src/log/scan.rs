@@ -2,10 +2,10 @@
 
 use store::{SegmentId, UNIT};
 
-use super::entry::{EntryHead, LOG_HEADER, is_whole};
+use super::entry::{EntryHead, is_whole};
 use super::{LogHead, capacity};
-use crate::disk::Disk;
-use crate::layout::{Identity, RECORD_MAX};
+use crate::disk::{Disk, Fetched};
+use crate::layout::{Identity, Place, RECORD_MAX, checksum};
 
 /// Behind a bad entry the next one begins within so many bytes, if there is one.
 const LOOK_AHEAD: u32 = RECORD_MAX + 2 * UNIT;
@@ -79,19 +79,39 @@ impl<'a> LogReader<'a> {
 
     pub(crate) fn advance(&mut self) -> Option<RawEntry> {
         let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
-        let here = self.entry(self.chunk, self.offset, &is_next);
-        let (chunk, offset, found) = match here {
-            Some(found) => (self.chunk, self.offset, found),
-            // It may not have fitted behind the last one.
-            None => {
-                let found = self.entry(self.chunk + 1, 0, &is_next)?;
-                (self.chunk + 1, 0, found)
-            }
-        };
-        self.chunk = chunk;
-        self.offset = offset + found.head.len;
-        self.sequence += 1;
+        let at = |(chunk, offset)| Some(((chunk, offset), self.entry(chunk, offset, &is_next)?));
+        let (at, found) = self.next_places().into_iter().find_map(at)?;
+        self.pass(at, &found.head);
         Some(found)
+    }
+
+    /// Where the next entry may be: it may not have fitted behind the last one.
+    fn next_places(&self) -> [(usize, u32); 2] {
+        [(self.chunk, self.offset), (self.chunk + 1, 0)]
+    }
+
+    fn pass(&mut self, (chunk, offset): (usize, u32), head: &EntryHead) {
+        self.chunk = chunk;
+        self.offset = offset + head.len;
+        self.sequence += 1;
+    }
+
+    /// The places of records that only the log points to. The headers alone are read, so an entry that
+    /// is not whole may say anything.
+    pub(crate) fn claims(mut self) -> Vec<Place> {
+        let mut all = Vec::new();
+        loop {
+            let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
+            let at = |(chunk, offset)| {
+                let head = self.beginnings(chunk, offset, &is_next).next()?;
+                Some(((chunk, offset), head))
+            };
+            let Some((at, found)) = self.next_places().into_iter().find_map(at) else {
+                return all;
+            };
+            all.extend(found.claims(self.head.base));
+            self.pass(at, &found.head);
+        }
     }
 
     /// The entries with their places, for whoever copies them and cannot read them.
@@ -107,42 +127,108 @@ impl<'a> LogReader<'a> {
         offset: u32,
         wanted: &dyn Fn(&EntryHead) -> bool,
     ) -> Option<RawEntry> {
-        let run = self.head.chunks.get(chunk)?;
-        let (segment, store) = (run.segment(), &self.disk.store);
-        let shape = store.shape(segment.group());
-        let room = capacity(run, shape).checked_sub(offset);
-        let room = room.filter(|room| *room > 0)?;
-        let offset = run
-            .offset()
-            .checked_add(offset.checked_mul(shape.cell())?)?;
-        (0..store.width(segment.group())).find_map(|nth| {
-            let read = |bytes: &mut [u8]| store.read_units(nth, segment, offset, bytes).is_ok();
+        self.beginnings(chunk, offset, wanted).find_map(|found| {
+            let found = found.read(self.disk, found.head.len)?;
+            let claimed = found.claims(self.head.base).into_iter();
+            (is_whole(&found.bytes) && { claimed }.all(|place| self.is_there(&place)))
+                .then_some(found)
+        })
+    }
+
+    /// Whether a record is where an entry says. If it is not, it was not durable yet, and the entry neither.
+    fn is_there(&self, place: &Place) -> bool {
+        let mut buf = vec![0; place.disk_size() as usize];
+        let fetched = self.disk.fetch(place, &mut buf, &mut |bytes| {
+            checksum(bytes) == place.checksum
+        });
+        fetched != Fetched::Lost
+    }
+
+    /// What the members have at a place, up to the end of the places that it points to, where that begins
+    /// like an entry of this log that is `wanted`.
+    fn beginnings(
+        &self,
+        chunk: usize,
+        offset: u32,
+        wanted: &dyn Fn(&EntryHead) -> bool,
+    ) -> impl Iterator<Item = RawEntry> {
+        let at = self.at(chunk, offset);
+        let members = at.map_or(0, |(segment, ..)| self.disk.store.width(segment.group()));
+        (0..members).filter_map(move |member| {
+            let (segment, offset, room) = at?;
             let mut first = vec![0; UNIT as usize];
-            let head = read(&mut first).then(|| EntryHead::decode(&first))??;
-            let is_ours = head.pool == store.pool_guid()
+            let read = self
+                .disk
+                .store
+                .read_units(member, segment, offset, &mut first);
+            let head = read.ok().and_then(|()| EntryHead::decode(&first))?;
+            let is_ours = head.pool == self.disk.store.pool_guid()
                 && head.dataset == self.dataset
                 && head.chain == self.head.chain;
             if !is_ours || head.len > room || !wanted(&head) {
                 return None;
             }
-            let mut bytes = vec![0; head.len as usize];
-            (read(&mut bytes) && is_whole(&bytes)).then_some(RawEntry {
+            let begins = RawEntry {
                 head,
+                member,
                 segment,
                 offset,
-                bytes,
-            })
+                bytes: first,
+            };
+            match head.payload() <= UNIT as usize {
+                true => Some(begins),
+                false => begins.read(self.disk, (head.payload() as u32).next_multiple_of(UNIT)),
+            }
         })
+    }
+
+    /// A place in the ring, and how much room there is from there on.
+    fn at(&self, chunk: usize, offset: u32) -> Option<(SegmentId, u32, u32)> {
+        let run = self.head.chunks.get(chunk)?;
+        let shape = self.disk.store.shape(run.segment().group());
+        let room = capacity(run, shape).checked_sub(offset);
+        let room = room.filter(|room| *room > 0)?;
+        let offset = run
+            .offset()
+            .checked_add(offset.checked_mul(shape.cell())?)?;
+        Some((run.segment(), offset, room))
     }
 }
 
 /// An entry as it lies in a log.
 pub(crate) struct RawEntry {
     pub(crate) head: EntryHead,
+    /// The member that it was read from.
+    member: usize,
     pub(crate) segment: SegmentId,
     pub(crate) offset: u32,
-    /// Header and payload.
+    /// Header, places and payload.
     pub(crate) bytes: Vec<u8>,
+}
+
+impl RawEntry {
+    /// The same with so many bytes.
+    fn read(&self, disk: &Disk, len: u32) -> Option<RawEntry> {
+        let mut bytes = vec![0; len as usize];
+        let (member, segment, offset) = (self.member, self.segment, self.offset);
+        let read = disk.store.read_units(member, segment, offset, &mut bytes);
+        read.is_ok().then_some(RawEntry {
+            head: self.head,
+            member,
+            segment,
+            offset,
+            bytes,
+        })
+    }
+
+    /// The places of records that are in no array up to transaction group `base`.
+    pub(crate) fn claims(&self, base: u64) -> Vec<Place> {
+        let places = self.head.places(&self.bytes).iter();
+        places
+            .filter(|place| place.birth() > base && place.is_plain())
+            .copied()
+            .collect()
+    }
 }
 
 impl Iterator for LogReader<'_> {
@@ -155,7 +241,7 @@ impl Iterator for LogReader<'_> {
         Some(LogEntry {
             sequence: head.sequence,
             identity: head.identity,
-            payload: bytes.split_off(LOG_HEADER),
+            payload: bytes.split_off(head.payload()),
         })
     }
 }

@@ -62,7 +62,7 @@ impl Step<'_> {
             }
         })?;
         for ptr in unused {
-            self.examine(&ptr, &|| Ok(true))?;
+            self.examine(&ptr.place, &|| Ok(true))?;
         }
         Ok(())
     }

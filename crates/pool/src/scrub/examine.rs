@@ -1,14 +1,16 @@
 //! One record or node: reading all that there is of it, and writing what is bad or missing.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use store::{MemberState, Parts, UNIT};
 
 use super::{Step, Task};
 use crate::disk::{Disk, Fetched};
+use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::layout::{Place, RecordPtr, checksum};
-use crate::log::{LogHead, LogReader, RawEntry};
+use crate::layout::{Place, checksum};
+use crate::log::{LogReader, RawEntry};
 use crate::scatter::Run;
 
 /// A part of a copy on a member that is to be written.
@@ -77,30 +79,57 @@ type Current<'a> = &'a dyn Fn() -> Result<bool>;
 
 impl Step<'_> {
     /// Does what this step is for with the logs of all datasets, as far as they are not replayed or
-    /// committed. No commit happens meanwhile, so that no entry gives way to another.
+    /// committed, and with the records that they point to.
     pub(crate) fn logs(&mut self) -> Result<()> {
         let pool = self.pool;
-        let disk = std::sync::Arc::clone(&pool.shared.disk);
-        let _committing = pool.shared.lock_commits();
-        let heads: Vec<(u64, LogHead)> = {
+        let mut claims = Vec::new();
+        {
+            // No commit happens meanwhile, so that no entry gives way to another.
+            let _committing = pool.shared.lock_commits();
             let state = pool.shared.state.read();
             let logs = state.all().filter(|entry| entry.log.exists());
-            logs.map(|entry| (entry.guid, entry.log.clone())).collect()
-        };
-        for (dataset, head) in &heads {
-            let mut entries = LogReader::new(&disk, head, *dataset).raw().peekable();
-            while let Some(entry) = entries.next() {
-                // The last one may be on its way to the members still, which is no damage.
-                if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
-                    self.log_entry(&entry)?;
-                }
+            let logs: Vec<Arc<Entry>> = logs.cloned().collect();
+            drop(state);
+            for dataset in logs {
+                let places = self.log_entries(&dataset)?;
+                claims.extend(
+                    places
+                        .into_iter()
+                        .map(|place| (Arc::clone(&dataset), place)),
+                );
             }
+        }
+        for (dataset, place) in claims {
+            // A commit puts it into an array, or gives it up.
+            let waits = || {
+                let state = pool.shared.state.read();
+                let entry = state.get(dataset.id);
+                Ok(entry.is_some_and(|entry| entry.log.points_to(dataset.log.chain, &place)))
+            };
+            self.examine(&place, &waits)?;
         }
         Ok(())
     }
 
+    /// The same with the entries of one log. Returns what they point to.
+    fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<Place>> {
+        let disk = Arc::clone(&self.pool.shared.disk);
+        let mut places = Vec::new();
+        let mut entries = LogReader::new(&disk, &dataset.log, dataset.guid)
+            .raw()
+            .peekable();
+        while let Some(entry) = entries.next() {
+            // The last one may be on its way to the members still, which is no damage.
+            if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
+                self.log_entry(&entry)?;
+                places.extend(entry.claims(dataset.log.base));
+            }
+        }
+        Ok(places)
+    }
+
     fn log_entry(&mut self, entry: &RawEntry) -> Result<()> {
-        let store = std::sync::Arc::clone(&self.pool.shared.disk.store);
+        let store = Arc::clone(&self.pool.shared.disk.store);
         if self.pool.shared.read_only {
             return Ok(());
         }
@@ -129,25 +158,25 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Does what this step is for with a record or node, if the pointer is still `current`. False if
+    /// Does what this step is for with a record or node, if what points to it is still `current`. False if
     /// no copy of it is good.
-    pub(super) fn examine(&mut self, ptr: &RecordPtr, current: Current<'_>) -> Result<bool> {
-        if ptr.place.is_scattered() && !self.examine_map(&ptr.place, current)? {
+    pub(super) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
+        if place.is_scattered() && !self.examine_map(place, current)? {
             return Ok(false);
         }
-        let is_good = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
+        let is_good = |bytes: &[u8]| checksum(bytes) == place.checksum;
         let fetch = |disk: &Disk| {
-            let mut buf = vec![0; ptr.place.disk_size() as usize];
-            let fetched = disk.fetch(&ptr.place, &mut buf, &mut |bytes| is_good(bytes));
+            let mut buf = vec![0; place.disk_size() as usize];
+            let fetched = disk.fetch(place, &mut buf, &mut |bytes| is_good(bytes));
             (fetched != Fetched::Lost).then_some(buf)
         };
-        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
+        let disk = Arc::clone(&self.pool.shared.disk);
         let runs = || {
-            let copies = ptr.place.copy_numbers();
-            copies.map(|copy| Ok((copy, disk.runs_of_pointer(&ptr.place, copy)?)))
+            let copies = place.copy_numbers();
+            copies.map(|copy| Ok((copy, disk.runs_of_pointer(place, copy)?)))
         };
         let find = || Copies::find(&disk, runs());
-        self.work(ptr.place.birth(), &find, &is_good, &fetch, current)
+        self.work(place.birth(), &find, &is_good, &fetch, current)
     }
 
     /// The same with a scatter map, of which every copy is one unit.
@@ -255,7 +284,7 @@ impl Step<'_> {
         fetch: &dyn Fn(&Disk) -> Option<Vec<u8>>,
         current: Current<'_>,
     ) -> Result<Option<bool>> {
-        let disk = std::sync::Arc::clone(&self.pool.shared.disk);
+        let disk = Arc::clone(&self.pool.shared.disk);
         let store = &disk.store;
         let mut found = Vec::new();
         for (copy, run) in copies.each_run() {

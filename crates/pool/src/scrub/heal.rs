@@ -52,7 +52,7 @@ impl Step<'_> {
             for kind in ArrayKind::ALL {
                 let current = || is_current(pool, id, kind, slot, &suspect.ptr);
                 if current()? {
-                    self.examine(&suspect.ptr, &current)?;
+                    self.examine(&suspect.ptr.place, &current)?;
                     return Ok(true);
                 }
             }

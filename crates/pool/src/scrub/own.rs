@@ -107,7 +107,7 @@ impl Step<'_> {
             // A commit may have freed it meanwhile. What cannot be looked up is damaged itself.
             let current = || own.has(pool, slot, &ptr).unwrap_or(true);
             let mendable = || Ok(own.has(pool, slot, &ptr).unwrap_or(false));
-            if !self.examine(&ptr, &mendable)? && current() {
+            if !self.examine(&ptr.place, &mendable)? && current() {
                 self.report(0, None, slot, ptr.level());
             }
         }

@@ -59,6 +59,26 @@ impl Space {
         matches!(takes, Some(Takes::Logs | Takes::Nothing))
     }
 
+    /// Takes units that no bitmap has, of a record that a log points to; false if they are not all free.
+    pub(crate) fn claim(&self, extent: &Extent) -> Result<bool> {
+        let numbering = self.numbering();
+        let mut inner = self.inner.lock();
+        let group = extent.segment.group() as usize;
+        let exists = numbering.number(extent.segment).is_some()
+            && matches!(inner.takes[group], Takes::Records | Takes::NoMore)
+            && inner.class_of(extent.segment) != Some(Class::System);
+        if !exists {
+            return Ok(false);
+        }
+        let span = numbering.span(extent);
+        let map = self.map(&mut inner, extent.segment)?;
+        let is_free = map.taken.is_free(span.start, span.units);
+        if is_free {
+            self.take(&mut inner, Class::Data, span);
+        }
+        Ok(is_free)
+    }
+
     /// Bytes that one log may take in groups that are for logs only.
     pub(crate) fn log_bytes(&self) -> u64 {
         let inner = self.inner.lock();
