@@ -160,6 +160,8 @@ fn fio_with_verify() {
             .args(["--verify=crc32c", "--verify_fatal=1", "--fallocate=none"])
             .args(["--bsrange=512-256k", "--bs_unaligned=1", "--randseed=7"])
             .args(["--rw=randwrite", &format!("--directory={dir}")])
+            // It leaves what it has verified in a file.
+            .current_dir(place.root())
             .args(extra)
             .output()
             .unwrap();

@@ -148,6 +148,7 @@ fn log(pool: &Pool, entry: &Entry, detail: u8) -> Result<Option<LogRow>> {
         flushed: entry.flushed,
         place: place(&entry.place),
         size: entry.place.size(),
+        records: entry.records,
         generation: entry.identity.generation(),
         identity: identity(&entry.identity),
     });

@@ -183,10 +183,11 @@ fn log(row: &LogRow) -> String {
     for entry in &row.entries {
         let _ = writeln!(
             out,
-            "        entry {} {} {} generation {} flushed {}",
+            "        entry {} {} {} records {} generation {} flushed {}",
             entry.sequence,
             entry.place,
             size::human(u64::from(entry.size)),
+            entry.records,
             entry.generation,
             entry.flushed
         );
@@ -287,6 +288,7 @@ mod tests {
                     flushed: 6,
                     place: "0/3:0x11000".into(),
                     size: 8_192,
+                    records: 2,
                     generation: 1,
                     identity: "aa bb".into(),
                 }],
@@ -295,7 +297,7 @@ mod tests {
         assert!(dataset(&row, 2).ends_with(
             "    Log: chain 00000000000000ff, 1 entries from 7 on, then a damaged one, behind txg 41
         chunk 0/3:0x10000 64K, the first entry at 0x1000
-        entry 7 0/3:0x11000 8K generation 1 flushed 6
+        entry 7 0/3:0x11000 8K records 2 generation 1 flushed 6
             identity aa bb
 "
         ));

@@ -523,6 +523,8 @@ pub struct LogEntryRow {
     pub place: String,
     /// Bytes, header included.
     pub size: u32,
+    /// How many records it points to.
+    pub records: u32,
     /// The generation of the keyring.
     pub generation: u32,
     /// Nonce and tag, in hexadecimal.

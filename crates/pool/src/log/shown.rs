@@ -15,6 +15,8 @@ pub struct ShownEntry {
     pub flushed: u64,
     /// Where it is. With parity it takes more than its size.
     pub place: Addr,
+    /// How many records it points to.
+    pub records: u32,
     /// How its payload is sealed.
     pub identity: Identity,
 }
@@ -51,6 +53,7 @@ impl Pool {
                     sequence: found.head.sequence,
                     flushed: found.head.flushed,
                     place: Addr::new(found.segment, found.offset, found.head.len),
+                    records: found.head.places,
                     identity: found.head.identity,
                 });
             }
