@@ -92,6 +92,8 @@ pub(crate) enum Op<'a> {
     Write {
         offset: u64,
         flags: u32,
+        /// As of the descriptor, and of this write alone.
+        open_flags: u32,
         data: &'a [u8],
     },
     Fsync {
@@ -247,6 +249,7 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
             Op::Write {
                 offset: write.offset,
                 flags: write.write_flags,
+                open_flags: write.flags,
                 data: a.bytes(usize::try_from(write.size).ok()?)?,
             }
         }

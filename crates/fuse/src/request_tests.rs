@@ -48,6 +48,7 @@ fn all() -> Vec<Vec<u8>> {
         size: 5,
         offset: 99,
         write_flags: abi::WRITE_KILL_SUIDGID,
+        flags: 0o10001,
         ..Default::default()
     };
     let setxattr = abi::SetxattrIn {
@@ -138,14 +139,15 @@ fn arguments_are_where_they_belong() {
     let Op::Write {
         offset,
         flags,
+        open_flags,
         data,
     } = op(op::WRITE)
     else {
         panic!()
     };
     assert_eq!(
-        (offset, flags, data),
-        (99, abi::WRITE_KILL_SUIDGID, &b"hello"[..])
+        (offset, flags, open_flags, data),
+        (99, abi::WRITE_KILL_SUIDGID, 0o10001, &b"hello"[..])
     );
     let Op::Symlink { name, target } = op(op::SYMLINK) else {
         panic!()

@@ -134,11 +134,16 @@ impl Server<'_> {
             Op::Write {
                 offset,
                 flags,
+                open_flags,
                 data,
             } => {
                 let kill_suidgid = flags & abi::WRITE_KILL_SUIDGID != 0;
                 let loses = kill_suidgid && has_suidgid(&fs.getattr(ino)?);
                 fs.write(ino, offset, data, kill_suidgid)?;
+                // The kernel leaves it to the server where writes do not go through its cache.
+                if let Some(datasync) = convert::sync_of(open_flags) {
+                    fs.fsync(ino, datasync)?;
+                }
                 put_written(out, data.len() as u64);
                 if loses {
                     return Ok(Answer::Privileges(ino));

@@ -164,6 +164,46 @@ fn direct_io_that_a_program_asks_for() {
     }
 }
 
+/// The kernel does it for writes that go through its cache, and leaves it to the server for others.
+#[test]
+fn what_is_to_be_durable_at_once_is_synced_by_each_write() {
+    use rustix::fs::OFlags;
+    use rustix::io::{ReadWriteFlags, pwritev2};
+    for options in ways() {
+        let mounted = mounted_or_skip!(&options);
+        let path = mounted.path("file");
+        let said = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let noted = std::sync::Arc::clone(&said);
+        mounted
+            .fs
+            .set_hook(move |what, _| noted.lock().unwrap().push(what));
+        let syncs = || {
+            let said = std::mem::take(&mut *said.lock().unwrap());
+            said.iter().filter(|what| **what == "fsync").count()
+        };
+        let open = |flags: OFlags| {
+            let mut file = OpenOptions::new();
+            file.write(true).create(true).truncate(false);
+            file.custom_flags(flags.bits().cast_signed())
+                .open(&path)
+                .unwrap()
+        };
+        for flags in [OFlags::SYNC, OFlags::DSYNC, OFlags::DSYNC | OFlags::DIRECT] {
+            let file = open(flags);
+            for n in 1..3 {
+                file.write_all_at(b"durable", 4096 * n).unwrap();
+                assert!(syncs() > 0, "{options:?} {flags:?}");
+            }
+        }
+        let file = open(OFlags::empty());
+        file.write_all_at(b"later", 0).unwrap();
+        assert_eq!(syncs(), 0, "{options:?}");
+        let data = [std::io::IoSlice::new(b"this one")];
+        pwritev2(&file, &data, 1000, ReadWriteFlags::DSYNC).unwrap();
+        assert!(syncs() > 0, "{options:?}");
+    }
+}
+
 #[test]
 fn truncating_and_extending() {
     for options in ways() {
