@@ -206,12 +206,8 @@ pub(crate) fn seek(whence: u32) -> Option<Seek> {
 /// Whether what is written with these flags of `open` is to be durable before it is answered: then
 /// whether the contents, and what is needed to read them, are enough.
 pub(crate) fn sync_of(open_flags: u32) -> Option<bool> {
-    use rustix::fs::OFlags;
-    let flags = OFlags::from_bits_retain(open_flags);
-    // `O_SYNC` is both of its bits, one of which is `O_DSYNC`.
-    match flags {
-        flags if flags.contains(OFlags::SYNC) => Some(false),
-        flags if flags.contains(OFlags::DSYNC) => Some(true),
-        _ => None,
-    }
+    const O_DSYNC: u32 = 0o10_000;
+    // The other one of the two bits of `O_SYNC`.
+    const SYNC: u32 = 0o4_000_000;
+    (open_flags & (O_DSYNC | SYNC) != 0).then_some(open_flags & SYNC == 0)
 }

@@ -72,6 +72,10 @@ impl Remap {
         if !matches!(purpose, Purpose::Moved | Purpose::Leaving) {
             return Ok(());
         }
+        if purpose == Purpose::Leaving && table.leaving != Some(u32::from(group)) {
+            // It leaves from this commit on, and has no copies yet.
+            return Ok(());
+        }
         let depth = depth
             .checked_sub(1)
             .ok_or_else(|| inconsistent("an entry leads to itself"))?;
