@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Show what changed since a snapshot: files that are new, gone, renamed or modified
+/// Show which files changed since a snapshot, and how
 ///
 /// Compares a snapshot with a later one of the same dataset, or with the dataset as it is now. A row begins with
 /// what became of a file or directory: `+` it is new, or has this name too; `-` it is gone, or has this name no
