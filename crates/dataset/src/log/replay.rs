@@ -132,14 +132,20 @@ impl Files {
     /// Takes over a record that an entry points to: it is written again, since the bitmaps do not have it
     /// where it is. False if it is not what was logged.
     fn replay_logged(&self, logged: &Logged) -> Result<bool> {
-        let mut opened = None;
+        let (mut opened, mut is_whole) = (None, false);
         let mut open = |bytes: &[u8]| {
+            is_whole |= self.open.is_undamaged(&logged.ptr, bytes);
             opened = self.sealer.open(ArrayKind::Data, &logged.ptr, bytes).ok();
             opened.is_some()
         };
         let read = self.open.read_logged(&logged.ptr, &mut open);
-        let Some(buffer) = opened.filter(|_| read.is_ok()) else {
-            return Ok(false);
+        let Some(buffer) = opened else {
+            // It was whole when the entry was read. If it cannot be read now the log has to wait.
+            return if is_whole {
+                Ok(false)
+            } else {
+                Ok(read.map(|()| false)?)
+            };
         };
         self.replay_record(logged.ino, logged.record, || Ok(buffer))?;
         Ok(true)
