@@ -4,11 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{BlockDevice, Error, Result, SectorSizes, check_range, total};
+use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, total};
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum Access {
 pub struct FileDevice {
     file: File,
     path: PathBuf,
-    size: u64,
+    size: AtomicU64,
     sectors: SectorSizes,
     access: Access,
     /// What making a hole fails with.
@@ -108,7 +109,7 @@ impl FileDevice {
         Ok(FileDevice {
             file,
             path: path.to_owned(),
-            size,
+            size: AtomicU64::new(size),
             sectors,
             access,
             #[cfg(test)]
@@ -181,7 +182,13 @@ fn disk_geometry(file: &File) -> io::Result<(u64, SectorSizes)> {
 
 impl BlockDevice for FileDevice {
     fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Relaxed)
+    }
+
+    fn refresh_size(&self) -> Result<u64> {
+        let size = self.end()?;
+        self.size.store(size, Ordering::Relaxed);
+        Ok(size)
     }
 
     fn sector_sizes(&self) -> SectorSizes {
@@ -204,14 +211,23 @@ impl BlockDevice for FileDevice {
         self.check_writable()?;
         let len = total(pieces);
         check_range(self, offset, len)?;
-        write_all_vectored(&self.file, offset, pieces).map_err(self.io_error("write", offset, len))
+        write_all_vectored(&self.file, offset, pieces, ReadWriteFlags::empty())
+            .map_err(self.io_error("write", offset, len))
+    }
+
+    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.check_writable()?;
+        let len = total(pieces);
+        check_range(self, offset, len)?;
+        write_all_vectored(&self.file, offset, pieces, ReadWriteFlags::DSYNC)
+            .map_err(self.io_error("write", offset, len))
     }
 
     fn flush(&self) -> Result<()> {
         self.check_writable()?;
         self.file
             .sync_data()
-            .map_err(self.io_error("flush", 0, self.size))
+            .map_err(self.io_error("flush", 0, self.size()))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -234,9 +250,56 @@ impl BlockDevice for FileDevice {
             result => result.map_err(self.io_error("zero", offset, len)),
         }
     }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
+        self.check_writable()?;
+        check_range(self, offset, len)?;
+        match self.punch(offset, len) {
+            Ok(()) => Ok(true),
+            Err(error) if is_unsupported(&error) => Ok(false),
+            Err(error) => Err(self.io_error("zero", offset, len)(error)),
+        }
+    }
+
+    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+        check_range(self, offset, len)?;
+        let failed = |errno: Errno| self.io_error("looking for holes", offset, len)(errno.into());
+        let begins = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(begins) => begins,
+            // Nothing but a hole up to the end, if it is this long still.
+            Err(Errno::NXIO) if self.end()? >= offset + len => offset + len,
+            // It knows nothing of holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NXIO) => {
+                return Ok(Status {
+                    len,
+                    is_hole: false,
+                    is_zero: false,
+                });
+            }
+            Err(errno) => return Err(failed(errno)),
+        };
+        if begins > offset {
+            return Ok(Status {
+                len: len.min(begins - offset),
+                is_hole: true,
+                is_zero: true,
+            });
+        }
+        let ends = rustix::fs::seek(&self.file, SeekFrom::Hole(offset)).map_err(failed)?;
+        Ok(Status {
+            len: len.min(ends.saturating_sub(offset)).max(1),
+            is_hole: false,
+            is_zero: false,
+        })
+    }
 }
 
 impl FileDevice {
+    fn end(&self) -> Result<u64> {
+        rustix::fs::seek(&self.file, SeekFrom::End(0))
+            .map_err(|errno| self.io_error("looking for the end", 0, 0)(errno.into()))
+    }
+
     /// A hole reads as zeros, on files and (by the kernel's promise) on disks.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         if len == 0 {
@@ -309,20 +372,28 @@ fn is_unsupported(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-fn write_all_vectored(file: &File, mut offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<()> {
-    if let [piece] = pieces {
+fn write_all_vectored(
+    file: &File,
+    mut offset: u64,
+    pieces: &[IoSlice<'_>],
+    how: ReadWriteFlags,
+) -> io::Result<()> {
+    if let ([piece], true) = (pieces, how.is_empty()) {
         return file.write_all_at(piece, offset);
     }
     // Linux takes 1,024 pieces at a time and may write fewer bytes than asked.
     for group in pieces.chunks(1024) {
         let len = total(group) as usize;
-        let written = match rustix::io::pwritev(file, group, offset) {
+        let written = match rustix::io::pwritev2(file, group, offset, how) {
             Ok(n) => n,
-            Err(rustix::io::Errno::INTR) => 0,
+            Err(Errno::INTR) => 0,
             Err(errno) => return Err(errno.into()),
         };
         if written < len {
             write_rest(file, offset, group, written)?;
+            if !how.is_empty() {
+                file.sync_data()?;
+            }
         }
         offset += len as u64;
     }
@@ -405,6 +476,49 @@ mod tests {
             assert!(back[100..end].iter().all(|b| *b == 0));
             assert!(device.zero(3 << 20, 1).is_err(), "out of range");
         }
+    }
+
+    #[test]
+    fn holes_are_told_from_data() {
+        let (_dir, device) = temp(1 << 20);
+        device
+            .write_durably_at(256 << 10, &[IoSlice::new(&[7; 128 << 10])])
+            .unwrap();
+        let hole = |len| Status {
+            len,
+            is_hole: true,
+            is_zero: true,
+        };
+        let data = |len| Status {
+            len,
+            is_hole: false,
+            is_zero: false,
+        };
+        let status = |offset, len| device.status_at(offset, len).unwrap();
+        assert_eq!(status(0, 1 << 20), hole(256 << 10));
+        assert_eq!(status(4096, 4096), hole(4096));
+        assert_eq!(status(256 << 10, 1 << 19), data(128 << 10));
+        assert_eq!(status(300 << 10, 512), data(512));
+        assert_eq!(status(384 << 10, 640 << 10), hole(640 << 10));
+        assert!(device.status_at(1 << 20, 1).is_err());
+        assert!(device.zero_fast(256 << 10, 128 << 10).unwrap());
+        assert_eq!(status(0, 1 << 20), hole(1 << 20));
+        *device.refuses_holes.lock().unwrap() = Some(Errno::OPNOTSUPP);
+        device.write_at(0, &[IoSlice::new(b"kept")]).unwrap();
+        assert!(!device.zero_fast(0, 4).unwrap());
+        let mut back = [0; 4];
+        device.read_at(0, &mut back).unwrap();
+        assert_eq!(&back, b"kept", "nothing is done where it would be slow");
+    }
+
+    #[test]
+    fn a_file_that_grows_is_longer_once_somebody_looks() {
+        let (_dir, device) = temp(4096);
+        let other = OpenOptions::new().write(true).open(device.path()).unwrap();
+        other.set_len(8192).unwrap();
+        assert_eq!(device.size(), 4096);
+        assert_eq!(device.refresh_size().unwrap(), 8192);
+        device.read_at(4096, &mut [0; 4096]).unwrap();
     }
 
     #[test]

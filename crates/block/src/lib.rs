@@ -31,12 +31,29 @@ pub struct SectorSizes {
     pub physical: u32,
 }
 
+/// What a device knows of a range without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// How long the range is, in bytes.
+    pub len: u64,
+    /// Nothing is stored for it: writing there takes new room.
+    pub is_hole: bool,
+    /// It reads as zeros.
+    pub is_zero: bool,
+}
+
 /// A device of numbered bytes. All offsets and lengths are in bytes.
 ///
 /// Calls may come from any thread at any time. A failed call may have done part of its work.
 pub trait BlockDevice: Send + Sync {
     /// How many bytes there are.
     fn size(&self) -> u64;
+
+    /// Looks how many bytes there are now, where that may change behind the device's back, as a file
+    /// grows. From then on it is [`BlockDevice::size`].
+    fn refresh_size(&self) -> Result<u64> {
+        Ok(self.size())
+    }
 
     /// The sector sizes.
     fn sector_sizes(&self) -> SectorSizes;
@@ -50,6 +67,12 @@ pub trait BlockDevice: Send + Sync {
     /// Writes the pieces one after the other from `offset`.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
 
+    /// Writes, and returns when that is durable. Earlier writes need not be.
+    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.write_at(offset, pieces)?;
+        self.flush()
+    }
+
     /// Makes every write that has returned durable.
     fn flush(&self) -> Result<()>;
 
@@ -59,6 +82,24 @@ pub trait BlockDevice: Send + Sync {
     /// Makes a range read as zeros. What it held may stay on the medium.
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         self.overwrite(offset, len)
+    }
+
+    /// As [`BlockDevice::zero`], if that is faster than writing; otherwise nothing is done, and this is
+    /// false.
+    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
+        let _ = (offset, len);
+        Ok(false)
+    }
+
+    /// What is known of a range of at most `len` bytes that begins at `offset`. Both lie on the device,
+    /// and `len` is not 0; nor is what is returned.
+    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+        let _ = offset;
+        Ok(Status {
+            len,
+            is_hole: false,
+            is_zero: false,
+        })
     }
 
     /// Writes zeros over a range, so that what it held is gone as far as the device overwrites what

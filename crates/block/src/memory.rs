@@ -77,6 +77,18 @@ impl BlockDevice for MemoryDevice {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         check_range(self, offset, len)
     }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        check_range(self, offset, len)?;
+        let mut bytes = self.bytes.write().unwrap_or_else(|p| p.into_inner());
+        let start = offset as usize;
+        bytes[start..start + len as usize].fill(0);
+        Ok(())
+    }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
+        self.zero(offset, len).map(|()| true)
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use meter::Operation;
 
-use crate::{BlockDevice, Result, SectorSizes, total};
+use crate::{BlockDevice, Result, SectorSizes, Status, total};
 
 /// What was done to a device.
 #[derive(Debug, Default)]
@@ -49,6 +49,10 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
         self.device.size()
     }
 
+    fn refresh_size(&self) -> Result<u64> {
+        self.device.refresh_size()
+    }
+
     fn sector_sizes(&self) -> SectorSizes {
         self.device.sector_sizes()
     }
@@ -67,6 +71,11 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
         counted(&self.meter.write, total(pieces), write)
     }
 
+    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let write = || self.device.write_durably_at(offset, pieces);
+        counted(&self.meter.write, total(pieces), write)
+    }
+
     fn flush(&self) -> Result<()> {
         counted(&self.meter.flush, 0, || self.device.flush())
     }
@@ -78,6 +87,16 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
 
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         counted(&self.meter.write, len, || self.device.zero(offset, len))
+    }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
+        counted(&self.meter.write, len, || {
+            self.device.zero_fast(offset, len)
+        })
+    }
+
+    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+        self.device.status_at(offset, len)
     }
 
     fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
