@@ -4,7 +4,7 @@
 //! authenticate is not: whether the key, the nonce, the associated data or the ciphertext was wrong
 //! is nothing that a cipher knows, and nothing that an attacker should be told.
 
-use crate::Suite;
+use crate::{Provider, SectorSpec, Suite};
 
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -43,10 +43,61 @@ pub enum Error {
         /// The length of the output.
         output: usize,
     },
+    /// The name is that of no sector cipher.
+    #[error("no such sector cipher: {0}")]
+    SectorName(&'static str),
+    /// The key does not have a length that the sector cipher takes.
+    #[error("{spec} takes a key of {} bytes, not {got}", Lens(.spec.key_lens()))]
+    SectorKey {
+        /// The cipher that was asked for.
+        spec: SectorSpec,
+        /// The length that was given.
+        got: usize,
+    },
+    /// The data is no whole number of sectors, or there are no such sectors.
+    #[error("{data} bytes are no whole number of sectors of {sector} bytes, a multiple of 16")]
+    SectorSize {
+        /// The length of a sector.
+        sector: usize,
+        /// The length of the data.
+        data: usize,
+    },
+    /// The provider does not have the algorithm.
+    #[error("{provider} does not have this algorithm")]
+    Unsupported {
+        /// The provider that was asked.
+        provider: Provider,
+    },
+    /// The parameters of a password hash are none that it has.
+    #[error("the password hash refuses its parameters: {0}")]
+    PasswordHash(&'static str),
+    /// There is not as much memory as a password hash takes.
+    #[error("the password hash takes {memory_kib} KiB of memory, which there are not")]
+    Memory {
+        /// What it takes, in KiB.
+        memory_kib: u32,
+    },
     /// The operating system or the library gave no random bytes. Nothing may be sealed.
     #[error("the source of random numbers failed")]
     Random,
     /// The library refused inputs that it must accept: it is out of memory, or defective.
     #[error("the cryptographic library failed")]
     Library,
+}
+
+/// Lengths in a sentence: "16, 24 or 32".
+struct Lens(&'static [usize]);
+
+impl std::fmt::Display for Lens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, len) in self.0.iter().enumerate() {
+            let before = match i {
+                0 => "",
+                _ if i + 1 == self.0.len() => " or ",
+                _ => ", ",
+            };
+            write!(f, "{before}{len}")?;
+        }
+        Ok(())
+    }
 }

@@ -10,26 +10,39 @@
 //!   tests and simulation.
 //! - [`mac`], [`derive_key`] and [`keyed_hash64`] are BLAKE3 in its keyed and key-derivation modes,
 //!   over encodings that cannot be confused.
+//! - [`SectorCipher`] seals and opens the sectors of block devices, as dm-crypt and LUKS do; [`af`]
+//!   spreads a key over many sectors.
+//! - [`Digest`] hashes and authenticates with the hashes of others' formats, and [`PasswordHash`]
+//!   makes keys from passphrases.
 //! - [`selftest()`] runs a known-answer test of each algorithm; [`hardware()`] says which processor
 //!   features are in use.
 //!
 //! Failures of authentication carry no detail ([`Error::Unauthentic`]). All the sizes are bytes.
 
+pub mod af;
+mod digest;
 mod error;
 mod ffi;
 mod hardware;
 mod hash;
 mod kdf;
+mod password;
+mod provider;
 mod random;
 mod record;
+mod sector;
 mod selftest;
 mod suite;
 
+pub use digest::{Digest, Output};
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
+pub use password::{Argon2Kind, PasswordHash};
+pub use provider::Provider;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
+pub use sector::{BlockCipher, IvMode, SectorCipher, SectorMode, SectorSpec};
 pub use selftest::{SelfTest, selftest};
 pub use suite::Suite;
 

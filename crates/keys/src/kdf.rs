@@ -9,8 +9,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use argon2::{Algorithm, Argon2, Block, Params, Version};
-use zeroize::Zeroize;
+use cipher::{Argon2Kind, PasswordHash};
 
 use crate::{Error, Result, Secret};
 
@@ -176,20 +175,17 @@ impl Argon2Params {
     }
 
     fn hash(&self, passphrase: &[u8], salt: &[u8; 32], key: &mut [u8; 32]) -> Result<()> {
-        let invalid = |_| Error::KdfParams("Argon2id refuses them");
-        let params = Params::new(
-            self.memory_kib,
-            self.iterations,
-            self.lanes,
-            Some(key.len()),
-        )
-        .map_err(invalid)?;
-        let mut memory = Memory::new(params.block_count()).ok_or(Error::KdfMemory {
+        let hash = PasswordHash::Argon2 {
+            kind: Argon2Kind::Argon2id,
             memory_kib: self.memory_kib,
-        })?;
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into_with_memory(passphrase, salt, key, &mut memory.0)
-            .map_err(invalid)
+            iterations: self.iterations,
+            lanes: self.lanes,
+        };
+        hash.derive(passphrase, salt, key)
+            .map_err(|error| match error {
+                cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },
+                _ => Error::KdfParams("Argon2id refuses them"),
+            })
     }
 }
 
@@ -207,24 +203,6 @@ impl fmt::Debug for Argon2Params {
 impl fmt::Display for Argon2Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
-    }
-}
-
-/// The blocks of one hash, wiped on drop: whoever has them can guess without the cost.
-struct Memory(Vec<Block>);
-
-impl Memory {
-    fn new(blocks: usize) -> Option<Memory> {
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(blocks).ok()?;
-        memory.resize(blocks, Block::new());
-        Some(Memory(memory))
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(Block::zeroize);
     }
 }
 

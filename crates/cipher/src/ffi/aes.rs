@@ -1,11 +1,13 @@
-//! The AES block function (FIPS 197), for key derivation only.
+//! The AES key schedule and block function (FIPS 197).
+
+use std::ffi::{c_int, c_uint};
 
 use aws_lc_sys as sys;
 
 use super::check;
 use crate::{Error, Result};
 
-/// An expanded AES encryption key: 240 bytes of round keys, no pointers. Wiped on drop.
+/// An expanded AES key: 240 bytes of round keys, no pointers. Wiped on drop.
 pub(crate) struct AesKey(sys::AES_KEY);
 
 impl AesKey {
@@ -17,21 +19,44 @@ impl AesKey {
         })
     }
 
-    /// Expands `key`, of 16, 24 or 32 bytes, in place.
+    /// Expands `key`, of 16, 24 or 32 bytes, in place, to encrypt.
     pub(crate) fn set(&mut self, key: &[u8]) -> Result<()> {
+        // SAFETY: `expand` passes a key that is readable for its bits, and our own structure.
+        self.expand(key, |key, bits, schedule| unsafe {
+            sys::AES_set_encrypt_key(key, bits, schedule)
+        })
+    }
+
+    /// Expands `key`, of 16, 24 or 32 bytes, in place, to decrypt.
+    pub(super) fn set_decrypt(&mut self, key: &[u8]) -> Result<()> {
+        // SAFETY: as above.
+        self.expand(key, |key, bits, schedule| unsafe {
+            sys::AES_set_decrypt_key(key, bits, schedule)
+        })
+    }
+
+    fn expand(
+        &mut self,
+        key: &[u8],
+        set: impl Fn(*const u8, c_uint, *mut sys::AES_KEY) -> c_int,
+    ) -> Result<()> {
         let bits = match key.len() {
             16 => 128,
             24 => 192,
             32 => 256,
             _ => return Err(Error::Library),
         };
-        // SAFETY: `key` is readable for `bits` bits, as just matched, and the structure is ours.
-        let failed = unsafe { sys::AES_set_encrypt_key(key.as_ptr(), bits, &mut self.0) };
-        if failed == 0 {
-            Ok(())
-        } else {
-            check(0, Error::Library)
+        // 0 is success here.
+        match set(key.as_ptr(), bits, &mut self.0) {
+            0 => Ok(()),
+            _ => check(0, Error::Library),
         }
+    }
+
+    /// The expanded key, for modes that take it whole.
+    pub(super) fn schedule(&self) -> *const sys::AES_KEY {
+        assert_ne!(self.0.rounds, 0, "the AES key was not set");
+        &raw const self.0
     }
 
     /// Encrypts one block into `output`.

@@ -16,12 +16,12 @@
 //! The state, with the expanded per-record key, lies on the heap of the library for the duration of
 //! the call; the library overwrites it when it frees it.
 
-use std::ffi::c_int;
 use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::{Buffers, TAG_LEN, Wiped, check};
+use super::evp::{CipherContext, Direction};
+use super::{Buffers, TAG_LEN};
 use crate::{Error, Result};
 
 /// AES-CCM with a key length.
@@ -100,9 +100,9 @@ enum Tag<'a> {
     Expected(&'a [u8]),
 }
 
-/// An initialised `EVP_CIPHER_CTX`, freed and wiped on drop.
+/// A context for one message.
 struct Context {
-    context: Wiped<sys::EVP_CIPHER_CTX>,
+    context: CipherContext,
     /// The longest message whose length fits the bytes that the nonce leaves for it.
     max_len: usize,
 }
@@ -115,65 +115,31 @@ impl Context {
         }
         // A copy, because the library takes the expected tag by a pointer to non-const.
         let mut buffer = [0; TAG_LEN];
-        let (encrypt, tag_len, tag) = match tag {
-            Tag::Len(len) if len <= TAG_LEN => (1, len, null_mut()),
+        let (direction, tag_len, tag) = match tag {
+            Tag::Len(len) if len <= TAG_LEN => (Direction::Encrypt, len, None),
             Tag::Expected(tag) if tag.len() <= TAG_LEN => {
-                buffer[..tag.len()].copy_from_slice(tag);
-                (0, tag.len(), buffer.as_mut_ptr())
+                let buffer = &mut buffer[..tag.len()];
+                buffer.copy_from_slice(tag);
+                (Direction::Decrypt, tag.len(), Some(buffer))
             }
             _ => return Err(Error::Library),
         };
-        let mut context = Context {
-            context: Wiped::uninit(),
+        let mut context = CipherContext::new(ccm.method(), direction)?;
+        context.set_iv_len(nonce.len())?;
+        context.control(sys::EVP_CTRL_AEAD_SET_TAG, tag_len, tag)?;
+        context.set_key(key, Some(nonce))?;
+        Ok(Context {
+            context,
             max_len: 1usize
                 .checked_shl(8 * (15 - nonce.len() as u32))
                 .map_or(usize::MAX, |n| n - 1),
-        };
-        // SAFETY: the pointer is to a place of the right size, which this call initialises.
-        unsafe { sys::EVP_CIPHER_CTX_init(context.context.as_mut_ptr()) };
-        context.init(ccm.method(), null(), null(), encrypt)?;
-        context.control(sys::EVP_CTRL_AEAD_SET_IVLEN, nonce.len(), null_mut())?;
-        context.control(sys::EVP_CTRL_AEAD_SET_TAG, tag_len, tag)?;
-        context.init(null(), key.as_ptr(), nonce.as_ptr(), encrypt)?;
-        Ok(context)
-    }
-
-    /// Sets what is not null: the cipher, or the key (of the cipher's length) and the nonce.
-    fn init(
-        &mut self,
-        cipher: *const sys::EVP_CIPHER,
-        key: *const u8,
-        nonce: *const u8,
-        encrypt: c_int,
-    ) -> Result<()> {
-        // SAFETY: the context is initialised; `new` passes null or pointers to a static table, to a
-        // key of the cipher's key length and to a nonce of the length just set; no engine.
-        let done = unsafe {
-            sys::EVP_CipherInit_ex(
-                self.context.as_mut_ptr(),
-                cipher,
-                null_mut(),
-                key,
-                nonce,
-                encrypt,
-            )
-        };
-        check(done, Error::Library)
-    }
-
-    /// Sets the nonce length, or the tag length (and the tag), or gets the tag.
-    fn control(&mut self, what: c_int, len: usize, tag: *mut u8) -> Result<()> {
-        let len = c_int::try_from(len).map_err(|_| Error::Library)?;
-        // SAFETY: the context has a cipher. The pointer is null, or valid for `len` bytes of a tag,
-        // which is how many the library reads (to set) or writes (to get) there.
-        let done =
-            unsafe { sys::EVP_CIPHER_CTX_ctrl(self.context.as_mut_ptr(), what, len, tag.cast()) };
-        check(done, Error::Library)
+        })
     }
 
     /// Step 7. The library refuses any length but that of the tag it made.
     fn tag(&mut self, tag: &mut [u8]) -> Result<()> {
-        self.control(sys::EVP_CTRL_AEAD_GET_TAG, tag.len(), tag.as_mut_ptr())
+        self.context
+            .control(sys::EVP_CTRL_AEAD_GET_TAG, tag.len(), Some(tag))
     }
 
     /// Steps 4 to 6; `failure` is what a refused message means.
@@ -182,39 +148,16 @@ impl Context {
         if len > self.max_len {
             return Err(Error::Library);
         }
-        self.update(null_mut(), null(), len, Error::Library)?;
-        if !aad.is_empty() {
-            self.update(null_mut(), aad.as_ptr(), aad.len(), Error::Library)?;
-        }
-        self.update(output, input, len, failure)
-    }
-
-    /// `EVP_CipherUpdate`: without buffers the length, without output the associated data, with
-    /// both the message.
-    fn update(
-        &mut self,
-        output: *mut u8,
-        input: *const u8,
-        len: usize,
-        failure: Error,
-    ) -> Result<()> {
-        let len = c_int::try_from(len).map_err(|_| Error::Library)?;
-        let mut written = 0;
-        // SAFETY: the context is initialised with key and nonce; `run` passes null, or pointers
-        // valid for `len` bytes, equal or apart. CCM writes exactly `len` bytes.
-        let done = unsafe {
-            sys::EVP_CipherUpdate(self.context.as_mut_ptr(), output, &mut written, input, len)
-        };
-        check(done, failure)
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: the context was initialised before anything in `new` could fail. No pointer to it
-        // is left. The call frees, and so overwrites, the state on the heap.
+        let context = &mut self.context;
+        // SAFETY: without buffers this announces the length, without output the associated data is
+        // read, with both the message is written, to exactly `len` bytes. The pointers are those of
+        // slices, or of `pointers`, and so valid for the lengths beside them, equal or apart.
         unsafe {
-            sys::EVP_CIPHER_CTX_cleanup(self.context.as_mut_ptr());
+            context.update(null_mut(), null(), len, Error::Library)?;
+            if !aad.is_empty() {
+                context.update(null_mut(), aad.as_ptr(), aad.len(), Error::Library)?;
+            }
+            context.update(output, input, len, failure)
         }
     }
 }

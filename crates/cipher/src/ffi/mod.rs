@@ -3,7 +3,7 @@
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
 //! pointer wrong. Contexts live on the stack of the call that uses them and are wiped when it ends,
-//! on every path ([`Wiped`]).
+//! on every path ([`Wiped`]); those of sectors, which serve many calls, when their cipher goes.
 //!
 //! The library keeps a queue of error descriptions per thread. It is emptied after each failure, so
 //! that a stream of unauthentic records leaves nothing behind.
@@ -16,7 +16,9 @@
 mod aead;
 mod aes;
 mod ccm;
+mod evp;
 mod fork;
+mod sector;
 
 use std::mem::MaybeUninit;
 
@@ -27,7 +29,9 @@ use crate::{Error, Result};
 pub(crate) use aead::Aead;
 pub(crate) use aes::AesKey;
 pub(crate) use ccm::Ccm;
+pub(crate) use evp::Direction;
 pub(crate) use fork::generation as fork_generation;
+pub(crate) use sector::{CbcKey, Ecb, Xts256};
 
 /// The length of an authentication tag. No suite truncates it.
 pub(crate) const TAG_LEN: usize = 16;

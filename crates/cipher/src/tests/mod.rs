@@ -1,8 +1,10 @@
 //! Tests of what leaves this crate, and of the primitives below it, against published vectors and
 //! other implementations.
 
+mod digests;
 mod judges;
 mod primitives;
+mod sectors;
 mod sizes;
 mod tamper;
 mod xaes;
@@ -27,3 +29,20 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
         .expect("never fails");
     bytes
 }
+
+/// The lines of a file of vectors that begin with `kind`, without it, as fields between spaces; `-` is
+/// an empty one.
+fn vectors<'a>(file: &'a str, kind: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
+    let fields = move |line: &'a str| {
+        let mut fields = line.split(' ');
+        (fields.next() == Some(kind)).then(|| {
+            fields
+                .map(|field| if field == "-" { "" } else { field })
+                .collect()
+        })
+    };
+    file.lines().filter_map(fields)
+}
+
+/// Vectors of cryptsetup's, whose sources the file names.
+const CRYPTSETUP: &str = include_str!("vectors/cryptsetup.txt");

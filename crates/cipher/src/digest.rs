@@ -1,0 +1,302 @@
+//! The hashes of others' formats, plain, in HMAC and in PBKDF2.
+//!
+//! What this project hashes for itself is BLAKE3, in its own modes ([`crate::mac`]). These are for
+//! LUKS, fscrypt and others, which name their hash.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Deref;
+
+use aws_lc_rs::{digest as aws_digest, hmac as aws_hmac, pbkdf2 as aws_pbkdf2};
+use hmac::digest::Digest as _;
+use hmac::{KeyInit, Mac, SimpleHmac};
+use zeroize::Zeroize;
+
+use crate::{Error, Provider, Result};
+
+/// A hash. The names are those of cryptsetup and the Linux kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Digest {
+    /// SHA-1 (FIPS 180-4), for what is old. Collisions are known.
+    Sha1,
+    /// SHA-224 (FIPS 180-4).
+    Sha224,
+    /// SHA-256 (FIPS 180-4).
+    Sha256,
+    /// SHA-384 (FIPS 180-4).
+    Sha384,
+    /// SHA-512 (FIPS 180-4).
+    Sha512,
+    /// SHA3-224 (FIPS 202).
+    Sha3_224,
+    /// SHA3-256 (FIPS 202).
+    Sha3_256,
+    /// SHA3-384 (FIPS 202).
+    Sha3_384,
+    /// SHA3-512 (FIPS 202).
+    Sha3_512,
+    /// RIPEMD-160.
+    Ripemd160,
+    /// Whirlpool (ISO/IEC 10118-3).
+    Whirlpool,
+    /// BLAKE2b (RFC 7693), 512 bits.
+    Blake2b512,
+    /// BLAKE2s (RFC 7693), 256 bits.
+    Blake2s256,
+}
+
+/// The output of a hash, which may be a key: overwritten on drop.
+#[derive(Clone)]
+pub struct Output {
+    bytes: [u8; Digest::LEN_MAX],
+    len: usize,
+}
+
+/// Does the same with the type of RustCrypto that implements a digest.
+macro_rules! with_portable {
+    ($digest:expr, $hash:ident => $body:expr) => {
+        match $digest {
+            Digest::Sha1 => with_portable!(sha1::Sha1, $hash, $body),
+            Digest::Sha224 => with_portable!(sha2::Sha224, $hash, $body),
+            Digest::Sha256 => with_portable!(sha2::Sha256, $hash, $body),
+            Digest::Sha384 => with_portable!(sha2::Sha384, $hash, $body),
+            Digest::Sha512 => with_portable!(sha2::Sha512, $hash, $body),
+            Digest::Sha3_224 => with_portable!(sha3::Sha3_224, $hash, $body),
+            Digest::Sha3_256 => with_portable!(sha3::Sha3_256, $hash, $body),
+            Digest::Sha3_384 => with_portable!(sha3::Sha3_384, $hash, $body),
+            Digest::Sha3_512 => with_portable!(sha3::Sha3_512, $hash, $body),
+            Digest::Ripemd160 => with_portable!(ripemd::Ripemd160, $hash, $body),
+            Digest::Whirlpool => with_portable!(whirlpool::Whirlpool, $hash, $body),
+            Digest::Blake2b512 => with_portable!(blake2::Blake2b512, $hash, $body),
+            Digest::Blake2s256 => with_portable!(blake2::Blake2s256, $hash, $body),
+        }
+    };
+    ($type:ty, $hash:ident, $body:expr) => {{
+        type $hash = $type;
+        $body
+    }};
+}
+
+impl Digest {
+    /// Every hash.
+    pub const ALL: [Digest; 13] = [
+        Digest::Sha1,
+        Digest::Sha224,
+        Digest::Sha256,
+        Digest::Sha384,
+        Digest::Sha512,
+        Digest::Sha3_224,
+        Digest::Sha3_256,
+        Digest::Sha3_384,
+        Digest::Sha3_512,
+        Digest::Ripemd160,
+        Digest::Whirlpool,
+        Digest::Blake2b512,
+        Digest::Blake2s256,
+    ];
+
+    /// The length of the longest output, in bytes.
+    pub const LEN_MAX: usize = 64;
+
+    /// The name in LUKS headers and cipher names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Digest::Sha1 => "sha1",
+            Digest::Sha224 => "sha224",
+            Digest::Sha256 => "sha256",
+            Digest::Sha384 => "sha384",
+            Digest::Sha512 => "sha512",
+            Digest::Sha3_224 => "sha3-224",
+            Digest::Sha3_256 => "sha3-256",
+            Digest::Sha3_384 => "sha3-384",
+            Digest::Sha3_512 => "sha3-512",
+            Digest::Ripemd160 => "ripemd160",
+            Digest::Whirlpool => "whirlpool",
+            Digest::Blake2b512 => "blake2b-512",
+            Digest::Blake2s256 => "blake2s-256",
+        }
+    }
+
+    /// The hash with this name.
+    pub fn from_name(name: &str) -> Option<Digest> {
+        Digest::ALL.into_iter().find(|digest| digest.name() == name)
+    }
+
+    /// The length of its output, in bytes.
+    pub const fn output_len(self) -> usize {
+        match self {
+            Digest::Sha1 | Digest::Ripemd160 => 20,
+            Digest::Sha224 | Digest::Sha3_224 => 28,
+            Digest::Sha256 | Digest::Sha3_256 | Digest::Blake2s256 => 32,
+            Digest::Sha384 | Digest::Sha3_384 => 48,
+            Digest::Sha512 | Digest::Sha3_512 | Digest::Whirlpool | Digest::Blake2b512 => 64,
+        }
+    }
+
+    /// The hash of the parts, one after the other (without their lengths).
+    pub fn hash(self, parts: &[&[u8]]) -> Output {
+        match self.aws_lc() {
+            Some(algorithm) => aws_hash(algorithm, parts),
+            None => self.hash_portable(parts),
+        }
+    }
+
+    /// HMAC (RFC 2104) of the parts, one after the other. Compare MACs with [`crate::eq`].
+    pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Output {
+        match self.aws_lc_hmac() {
+            Some(algorithm) => aws_mac(algorithm, key, parts),
+            None => self.hmac_portable(key, parts),
+        }
+    }
+
+    /// PBKDF2 (RFC 8018, 5.2) with HMAC of this hash.
+    pub(crate) fn pbkdf2(
+        self,
+        password: &[u8],
+        salt: &[u8],
+        iterations: NonZeroU32,
+        key: &mut [u8],
+    ) {
+        match self.aws_lc_pbkdf2() {
+            Some(algorithm) => aws_pbkdf2::derive(algorithm, iterations, salt, password, key),
+            None => self.pbkdf2_portable(password, salt, iterations, key),
+        }
+    }
+
+    /// As [`Digest::hash`], computed by this provider.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn hash_by(self, provider: Provider, parts: &[&[u8]]) -> Result<Output> {
+        match (provider, self.aws_lc()) {
+            (Provider::Portable, _) => Ok(self.hash_portable(parts)),
+            (Provider::AwsLc, Some(algorithm)) => Ok(aws_hash(algorithm, parts)),
+            (Provider::AwsLc, None) => Err(Error::Unsupported { provider }),
+        }
+    }
+
+    /// As [`Digest::hmac`], computed by this provider.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn hmac_by(self, provider: Provider, key: &[u8], parts: &[&[u8]]) -> Result<Output> {
+        match (provider, self.aws_lc_hmac()) {
+            (Provider::Portable, _) => Ok(self.hmac_portable(key, parts)),
+            (Provider::AwsLc, Some(algorithm)) => Ok(aws_mac(algorithm, key, parts)),
+            (Provider::AwsLc, None) => Err(Error::Unsupported { provider }),
+        }
+    }
+
+    fn hash_portable(self, parts: &[&[u8]]) -> Output {
+        with_portable!(self, Hash => {
+            let mut hash = Hash::new();
+            parts.iter().for_each(|part| hash.update(part));
+            Output::new(&hash.finalize())
+        })
+    }
+
+    fn hmac_portable(self, key: &[u8], parts: &[&[u8]]) -> Output {
+        with_portable!(self, Hash => {
+            let mut mac = SimpleHmac::<Hash>::new_from_slice(key).expect("any length");
+            parts.iter().for_each(|part| mac.update(part));
+            Output::new(&mac.finalize().into_bytes())
+        })
+    }
+
+    pub(crate) fn pbkdf2_portable(
+        self,
+        password: &[u8],
+        salt: &[u8],
+        iterations: NonZeroU32,
+        key: &mut [u8],
+    ) {
+        with_portable!(self, Hash => {
+            pbkdf2::pbkdf2::<SimpleHmac<Hash>>(password, salt, iterations.get(), key)
+                .expect("any length of the password")
+        });
+    }
+
+    fn aws_lc(self) -> Option<&'static aws_digest::Algorithm> {
+        match self {
+            Digest::Sha1 => Some(&aws_digest::SHA1_FOR_LEGACY_USE_ONLY),
+            Digest::Sha224 => Some(&aws_digest::SHA224),
+            Digest::Sha256 => Some(&aws_digest::SHA256),
+            Digest::Sha384 => Some(&aws_digest::SHA384),
+            Digest::Sha512 => Some(&aws_digest::SHA512),
+            Digest::Sha3_256 => Some(&aws_digest::SHA3_256),
+            Digest::Sha3_384 => Some(&aws_digest::SHA3_384),
+            Digest::Sha3_512 => Some(&aws_digest::SHA3_512),
+            _ => None,
+        }
+    }
+
+    fn aws_lc_hmac(self) -> Option<aws_hmac::Algorithm> {
+        match self {
+            Digest::Sha1 => Some(aws_hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+            Digest::Sha224 => Some(aws_hmac::HMAC_SHA224),
+            Digest::Sha256 => Some(aws_hmac::HMAC_SHA256),
+            Digest::Sha384 => Some(aws_hmac::HMAC_SHA384),
+            Digest::Sha512 => Some(aws_hmac::HMAC_SHA512),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn aws_lc_pbkdf2(self) -> Option<aws_pbkdf2::Algorithm> {
+        match self {
+            Digest::Sha1 => Some(aws_pbkdf2::PBKDF2_HMAC_SHA1),
+            Digest::Sha256 => Some(aws_pbkdf2::PBKDF2_HMAC_SHA256),
+            Digest::Sha384 => Some(aws_pbkdf2::PBKDF2_HMAC_SHA384),
+            Digest::Sha512 => Some(aws_pbkdf2::PBKDF2_HMAC_SHA512),
+            _ => None,
+        }
+    }
+}
+
+fn aws_hash(algorithm: &'static aws_digest::Algorithm, parts: &[&[u8]]) -> Output {
+    let mut context = aws_digest::Context::new(algorithm);
+    parts.iter().for_each(|part| context.update(part));
+    Output::new(context.finish().as_ref())
+}
+
+fn aws_mac(algorithm: aws_hmac::Algorithm, key: &[u8], parts: &[&[u8]]) -> Output {
+    let mut context = aws_hmac::Context::with_key(&aws_hmac::Key::new(algorithm, key));
+    parts.iter().for_each(|part| context.update(part));
+    Output::new(context.sign().as_ref())
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Output {
+    fn new(output: &[u8]) -> Output {
+        let mut bytes = [0; Digest::LEN_MAX];
+        bytes[..output.len()].copy_from_slice(output);
+        Output {
+            bytes,
+            len: output.len(),
+        }
+    }
+}
+
+impl Deref for Output {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.bytes.zeroize();
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Output([redacted])")
+    }
+}

@@ -1,0 +1,93 @@
+//! The modes of AES that AWS-LC has whole.
+
+use std::cell::RefCell;
+
+use thread_local::ThreadLocal;
+use zeroize::Zeroizing;
+
+use super::{Engine, Ivs, SectorMode, blocks, modes};
+use crate::ffi::{CbcKey, Direction, Xts256};
+use crate::{Result, eq};
+
+/// `mode` with `key`, as fast as the library can.
+pub(super) fn engine(mode: SectorMode, key: &[u8]) -> Result<Box<dyn Engine>> {
+    Ok(match mode {
+        SectorMode::Cbc | SectorMode::Ctr => Box::new(Flat {
+            mode,
+            key: CbcKey::new(key)?,
+        }),
+        SectorMode::Xts if Xts::has(key) => Box::new(Xts::new(key)),
+        SectorMode::Xts | SectorMode::Ecb => modes::engine(mode, key, blocks::aws_lc)?,
+    })
+}
+
+/// AES-256-XTS: one context for each thread and direction, of which only the IV changes.
+struct Xts {
+    key: Zeroizing<Vec<u8>>,
+    encrypt: ThreadLocal<RefCell<Xts256>>,
+    decrypt: ThreadLocal<RefCell<Xts256>>,
+}
+
+impl Xts {
+    /// Whether the library takes the key: it has no AES-128-XTS, and refuses equal halves, which
+    /// dm-crypt allows.
+    fn has(key: &[u8]) -> bool {
+        let (data, tweak) = key.split_at(key.len() / 2);
+        key.len() == 64 && !eq(data, tweak)
+    }
+
+    fn new(key: &[u8]) -> Xts {
+        Xts {
+            key: Zeroizing::new(key.to_vec()),
+            encrypt: ThreadLocal::new(),
+            decrypt: ThreadLocal::new(),
+        }
+    }
+}
+
+impl Engine for Xts {
+    fn run(
+        &self,
+        direction: Direction,
+        mut ivs: Ivs<'_>,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        let contexts = match direction {
+            Direction::Encrypt => &self.encrypt,
+            Direction::Decrypt => &self.decrypt,
+        };
+        let mut context = contexts
+            .get_or_try(|| Xts256::new(&self.key, direction).map(RefCell::new))?
+            .borrow_mut();
+        for sector in data.chunks_exact_mut(sector_size) {
+            context.sector(&ivs.next()?, sector)?;
+        }
+        Ok(())
+    }
+}
+
+/// CBC or CTR, from a key that all threads share.
+struct Flat {
+    mode: SectorMode,
+    key: CbcKey,
+}
+
+impl Engine for Flat {
+    fn run(
+        &self,
+        direction: Direction,
+        mut ivs: Ivs<'_>,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        for sector in data.chunks_exact_mut(sector_size) {
+            let mut iv = ivs.next()?;
+            match self.mode {
+                SectorMode::Ctr => self.key.counter(&iv, sector),
+                _ => self.key.run(direction, &mut iv, sector)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Block ciphers, many blocks for each call: what the modes of this crate's own are built from.
+
+use std::cell::RefCell;
+
+use ::aes::cipher::array::Array;
+use ::aes::cipher::consts::U16;
+use ::aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use thread_local::ThreadLocal;
+use zeroize::Zeroizing;
+
+use super::BlockCipher;
+use crate::ffi::{AesKey, Direction, Ecb};
+use crate::{Error, Result};
+
+/// A block.
+pub(super) type Block = [u8; 16];
+
+/// An expanded key of a block cipher. (An error means that the library is out of memory.)
+pub(super) trait Blocks: Send + Sync {
+    /// Encrypts each block where it is.
+    fn encrypt(&self, blocks: &mut [Block]) -> Result<()>;
+
+    /// Decrypts each block where it is.
+    fn decrypt(&self, blocks: &mut [Block]) -> Result<()>;
+}
+
+/// `cipher` of RustCrypto, with a key of 16, 24 or 32 bytes.
+pub(super) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn Blocks>> {
+    match (cipher, key.len()) {
+        (BlockCipher::Aes, 16) => Portable::<::aes::Aes128>::boxed(key),
+        (BlockCipher::Aes, 24) => Portable::<::aes::Aes192>::boxed(key),
+        (BlockCipher::Aes, _) => Portable::<::aes::Aes256>::boxed(key),
+        (BlockCipher::Camellia, 16) => Portable::<camellia::Camellia128>::boxed(key),
+        (BlockCipher::Camellia, 24) => Portable::<camellia::Camellia192>::boxed(key),
+        (BlockCipher::Camellia, _) => Portable::<camellia::Camellia256>::boxed(key),
+        (BlockCipher::Serpent, _) => Portable::<serpent::Serpent>::boxed(key),
+        (BlockCipher::Twofish, _) => Portable::<twofish::Twofish>::boxed(key),
+    }
+}
+
+struct Portable<C>(C);
+
+impl<C> Portable<C>
+where
+    C: BlockCipherEncrypt<BlockSize = U16> + BlockCipherDecrypt + KeyInit + Send + Sync + 'static,
+{
+    fn boxed(key: &[u8]) -> Result<Box<dyn Blocks>> {
+        let cipher = C::new_from_slice(key).map_err(|_| Error::Library)?;
+        Ok(Box::new(Portable(cipher)))
+    }
+}
+
+impl<C> Blocks for Portable<C>
+where
+    C: BlockCipherEncrypt<BlockSize = U16> + BlockCipherDecrypt + Send + Sync,
+{
+    fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
+        self.0
+            .encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
+        Ok(())
+    }
+
+    fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
+        self.0
+            .decrypt_blocks(Array::cast_slice_from_core_mut(blocks));
+        Ok(())
+    }
+}
+
+/// AES of AWS-LC, with a key of 16, 24 or 32 bytes, for many blocks at once.
+pub(super) fn aws_lc(key: &[u8]) -> Result<Box<dyn Blocks>> {
+    let mut single = AesKey::blank();
+    single.set(key)?;
+    Ok(Box::new(AwsLc {
+        key: Zeroizing::new(key.to_vec()),
+        single,
+        encrypt: ThreadLocal::new(),
+        decrypt: ThreadLocal::new(),
+    }))
+}
+
+struct AwsLc {
+    key: Zeroizing<Vec<u8>>,
+    /// For single blocks, as tweaks are.
+    single: AesKey,
+    encrypt: ThreadLocal<RefCell<Ecb>>,
+    decrypt: ThreadLocal<RefCell<Ecb>>,
+}
+
+impl AwsLc {
+    fn run(&self, direction: Direction, blocks: &mut [Block]) -> Result<()> {
+        let contexts = match direction {
+            Direction::Encrypt => &self.encrypt,
+            Direction::Decrypt => &self.decrypt,
+        };
+        contexts
+            .get_or_try(|| Ecb::new(&self.key, direction).map(RefCell::new))?
+            .borrow_mut()
+            .blocks(blocks)
+    }
+}
+
+impl Blocks for AwsLc {
+    fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
+        if let [block] = blocks {
+            let input = *block;
+            self.single.encrypt(&input, block);
+            return Ok(());
+        }
+        self.run(Direction::Encrypt, blocks)
+    }
+
+    fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
+        self.run(Direction::Decrypt, blocks)
+    }
+}

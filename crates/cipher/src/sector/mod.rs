@@ -1,0 +1,217 @@
+//! Ciphers of sectors: what dm-crypt and LUKS do to a block device.
+//!
+//! A sector is sealed in place and stays as long as it was, so nothing is authenticated: whoever
+//! can write the device can garble sectors, or put old ones back. An IV is computed from the
+//! sector's number. The names are those of dm-crypt (`aes-xts-plain64`), and what is made here is what the
+//! Linux kernel reads.
+//!
+//! AWS-LC serves AES, with one context of it for each thread that uses a cipher; the portable
+//! implementations of RustCrypto serve the other ciphers.
+
+mod aes;
+mod blocks;
+mod iv;
+mod modes;
+mod spec;
+
+use std::fmt;
+
+pub use spec::{BlockCipher, IvMode, SectorMode, SectorSpec};
+
+use crate::ffi::Direction;
+use crate::{Error, Provider, Result};
+use iv::IvGenerator;
+
+/// A key, ready to seal and open the sectors of a device.
+///
+/// Shared between threads without locks. Keys are overwritten on drop.
+///
+/// ```
+/// use cipher::{SectorCipher, SectorSpec};
+///
+/// # fn main() -> cipher::Result<()> {
+/// let spec = SectorSpec::parse("aes-xts-plain64")?;
+/// let cipher = SectorCipher::new(spec, &std::array::from_fn::<u8, 64, _>(|i| i as u8))?;
+/// let mut data = vec![0; 128 << 10];
+/// // 32 sectors of 4096 bytes from number 800 on, counted in units of 512 bytes.
+/// cipher.encrypt(800, 8, 4096, &mut data)?;
+/// cipher.decrypt(800, 8, 4096, &mut data)?;
+/// assert!(data.iter().all(|byte| *byte == 0));
+/// # Ok(())
+/// # }
+/// ```
+pub struct SectorCipher {
+    spec: SectorSpec,
+    provider: Provider,
+    iv: IvGenerator,
+    engine: Box<dyn Engine>,
+}
+
+/// One implementation of a mode, with its key.
+trait Engine: Send + Sync {
+    /// Runs over sectors of `sector_size` bytes, in place.
+    fn run(
+        &self,
+        direction: Direction,
+        ivs: Ivs<'_>,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()>;
+}
+
+/// The IVs of consecutive sectors.
+#[derive(Clone, Copy)]
+struct Ivs<'a> {
+    generator: &'a IvGenerator,
+    next: u64,
+    step: u64,
+}
+
+impl Ivs<'_> {
+    #[inline]
+    fn next(&mut self) -> Result<[u8; 16]> {
+        let number = self.next;
+        self.next = number.wrapping_add(self.step);
+        self.generator.iv(number)
+    }
+}
+
+impl SectorCipher {
+    /// Expands `key` for `spec`, with the first provider that has it.
+    ///
+    /// # Errors
+    /// [`Error::SectorKey`] unless the key has one of [`SectorSpec::key_lens`].
+    pub fn new(spec: SectorSpec, key: &[u8]) -> Result<SectorCipher> {
+        let provider = match spec.cipher() {
+            BlockCipher::Aes => Provider::AwsLc,
+            _ => Provider::Portable,
+        };
+        SectorCipher::with_provider(provider, spec, key)
+    }
+
+    /// As [`SectorCipher::new`], with this provider.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the provider does not have the cipher.
+    pub fn with_provider(provider: Provider, spec: SectorSpec, key: &[u8]) -> Result<SectorCipher> {
+        if !spec.key_lens().contains(&key.len()) {
+            return Err(Error::SectorKey {
+                spec,
+                got: key.len(),
+            });
+        }
+        let engine: Box<dyn Engine> = match (provider, spec.cipher()) {
+            (Provider::AwsLc, BlockCipher::Aes) => aes::engine(spec.mode(), key)?,
+            (Provider::Portable, cipher) => {
+                modes::engine(spec.mode(), key, |key| blocks::portable(cipher, key))?
+            }
+            _ => return Err(Error::Unsupported { provider }),
+        };
+        Ok(SectorCipher {
+            spec,
+            provider,
+            iv: IvGenerator::new(provider, spec, key)?,
+            engine,
+        })
+    }
+
+    /// What this key is for.
+    pub fn spec(&self) -> SectorSpec {
+        self.spec
+    }
+
+    /// Who computes.
+    pub fn provider(&self) -> Provider {
+        self.provider
+    }
+
+    /// Seals consecutive sectors of `sector_size` bytes where they are.
+    ///
+    /// The first has the number `first_iv`, each other `iv_step` more than the one before: dm-crypt
+    /// counts in units of 512 bytes whatever the size of the sectors, so the step is
+    /// `sector_size / 512`, or 1 with its option `iv_large_sectors`.
+    ///
+    /// # Errors
+    /// [`Error::SectorSize`] if `sector_size` is not a multiple of 16 between 16 bytes and 16 MiB, or
+    /// `data` is no whole number of sectors; [`Error::Library`] when there is no memory for the first
+    /// use on a thread. After the former `data` is as it was.
+    pub fn encrypt(
+        &self,
+        first_iv: u64,
+        iv_step: u64,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        self.run(Direction::Encrypt, first_iv, iv_step, sector_size, data)
+    }
+
+    /// Opens consecutive sectors where they are; the reverse of [`SectorCipher::encrypt`], whose
+    /// arguments and errors it has.
+    pub fn decrypt(
+        &self,
+        first_iv: u64,
+        iv_step: u64,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        self.run(Direction::Decrypt, first_iv, iv_step, sector_size, data)
+    }
+
+    /// Seals `data` as one sector with an IV of the caller's, for formats that count in other ways.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt`].
+    pub fn encrypt_with(&self, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {
+        self.run_with(Direction::Encrypt, iv, data)
+    }
+
+    /// Opens what [`SectorCipher::encrypt_with`] sealed.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt`].
+    pub fn decrypt_with(&self, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {
+        self.run_with(Direction::Decrypt, iv, data)
+    }
+
+    fn run(
+        &self,
+        direction: Direction,
+        next: u64,
+        step: u64,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        check_sizes(sector_size, data.len())?;
+        let ivs = Ivs {
+            generator: &self.iv,
+            next,
+            step,
+        };
+        self.engine.run(direction, ivs, sector_size, data)
+    }
+
+    fn run_with(&self, direction: Direction, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {
+        check_sizes(data.len(), data.len())?;
+        let ivs = Ivs {
+            generator: &IvGenerator::Given(*iv),
+            next: 0,
+            step: 0,
+        };
+        self.engine.run(direction, ivs, data.len(), data)
+    }
+}
+
+fn check_sizes(sector: usize, data: usize) -> Result<()> {
+    // 16 MiB is what XTS may protect under one tweak (IEEE 1619, 5.1).
+    let sizes = 16..=16 << 20;
+    if sizes.contains(&sector) && sector.is_multiple_of(16) && data.is_multiple_of(sector) {
+        return Ok(());
+    }
+    Err(Error::SectorSize { sector, data })
+}
+
+impl fmt::Debug for SectorCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SectorCipher({}, [redacted])", self.spec)
+    }
+}

