@@ -128,6 +128,11 @@ impl ConfigDevice {
         }
     }
 
+    /// Whether it has held all that its group held, at some time.
+    fn was_whole(&self) -> bool {
+        self.state == DeviceState::Online || self.from_txg > 0
+    }
+
     /// The device whose place it has taken for good.
     pub(crate) fn replaced(&self) -> Option<u64> {
         let is_done = self.state == DeviceState::Online && !self.was_spare;
@@ -264,13 +269,19 @@ impl Config {
     /// Whether a device, or several together, can tell what is in the logs of a group: nobody has failed
     /// to write there what somebody was told is durable.
     pub(crate) fn knows_logs(&self, group: u16) -> bool {
-        let is_sole = self.group(group).count() == 1;
         self.purpose(group).holds_data()
             || self.group(group).any(|device| match device.state {
                 DeviceState::Online => true,
-                DeviceState::Resilvering => is_sole,
+                DeviceState::Resilvering => self.is_sole(device),
                 _ => false,
             })
+    }
+
+    /// Whether nobody else in its group was ever whole. One that was to become that has nothing that this
+    /// one lacks.
+    pub(crate) fn is_sole(&self, device: &ConfigDevice) -> bool {
+        let mut whole = self.group(device.group).filter(|other| other.was_whole());
+        whole.next().is_some_and(|first| first.guid == device.guid) && whole.next().is_none()
     }
 
     /// Says what a group is there for.

@@ -35,15 +35,16 @@ impl Found<'_> {
             for index in 0..config.devices.len() {
                 let device = &config.devices[index];
                 let own = newest.iter().find(|own| own.guid == device.guid);
-                let is_sole = config.group(device.group).count() == 1;
+                let is_alone = config.group(device.group).count() == 1;
                 let is_for_logs = config.purpose(device.group) == Purpose::Logs;
                 let mut updated = self.judge(
                     index,
                     device,
                     own,
-                    (&present, &config.epochs, is_sole && !is_for_logs),
+                    (&present, &config.epochs, is_alone && !is_for_logs),
                 );
-                if is_sole && is_for_logs && updated.state == DeviceState::Faulted {
+                let has_failed = device.state == DeviceState::Faulted;
+                if is_for_logs && has_failed && config.is_sole(device) {
                     // What is in a log that waits nobody else has.
                     updated.state = self.back_again(device, &present);
                 }

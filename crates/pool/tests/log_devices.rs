@@ -306,10 +306,11 @@ fn a_log_device_is_taken_offline_and_comes_back() {
 fn a_log_device_that_fails_at_any_event_stops_nobody() {
     let mut failures = 0;
     for event in 0..60 {
-        for fault in [event % 3] {
+        let fault = event % 3;
+        for (joins, stops) in [(false, false), (false, true), (true, false), (true, true)] {
             let clock = FaultClock::new();
-            let devices = fault_devices(2, &clock);
-            let (pool, dataset) = pool_with_logs(&devices);
+            let devices = fault_devices(3, &clock);
+            let (pool, dataset) = pool_with_logs(&devices[..2]);
             let at = clock.now() + event;
             devices[1].inject(match fault {
                 0 => Fault::DeadFrom(at),
@@ -321,9 +322,20 @@ fn a_log_device_that_fails_at_any_event_stops_nobody() {
             });
             let mut appended = Vec::new();
             for n in 0..14 {
+                if n == 2 {
+                    dataset.want_log(512 << 10, 8);
+                }
+                if joins && n == 1 {
+                    // It is not resilvered, so it never holds what the first one holds.
+                    let _ = pool.attach_device(50, &new_member(&devices[2], 70), true, &origin());
+                }
+                if stops && clock.now() > at {
+                    break;
+                }
                 if n % 5 == 4 {
                     change(&pool, &dataset, u64::from(n));
                     pool.commit().unwrap();
+                    continue;
                 }
                 match append(&dataset, entry(100 + n)) {
                     Some((chain, sequence)) => appended.push((chain, sequence, 100 + n)),
@@ -339,12 +351,13 @@ fn a_log_device_that_fails_at_any_event_stops_nobody() {
             let head = top_log(&pool);
             drop((dataset, pool));
             devices[1].heal();
-            let without = open_on(&copies(&devices[..1]));
-            for pool in [open_on(&copies(&devices)), without] {
-                let pool = match pool {
-                    Err(Error::LogsLost { .. }) => continue,
-                    pool => pool.unwrap(),
-                };
+            let without = match open_on(&copies(&devices[..1])) {
+                Err(Error::LogsLost { .. }) => None,
+                without => Some(without.unwrap()),
+            };
+            let all = if joins { &devices } else { &devices[..2] };
+            let with = open_on(&copies(all)).unwrap_or_else(|e| panic!("{event}, {joins}: {e}"));
+            for pool in [Some(with), without].into_iter().flatten() {
                 let dataset = open_top(&pool);
                 let (found, end) = entries(&dataset, &head);
                 assert!(matches!(end, LogEnd::Whole { .. }));

@@ -405,8 +405,14 @@ impl Ring {
                         is_shut: false,
                     };
                     let filled = fill(commit, &chunk);
-                    // A log device that fails is seen to be shut.
-                    if !commit.shared.space.is_for_logs(chunk.group()) {
+                    let space = &commit.shared.space;
+                    if space.is_for_logs(chunk.group()) {
+                        // A log device that fails just now: nobody is to look for a log there.
+                        if filled.is_err() || !space.takes_logs(chunk.group()) {
+                            commit.free_extents([extent]);
+                            break;
+                        }
+                    } else {
                         filled?;
                     }
                     count += 1;
