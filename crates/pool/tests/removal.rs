@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::fault::{FaultClock, FaultDevice};
+use block::fault::{Fault, FaultClock, FaultDevice};
 use common::model::*;
 use common::*;
 use pool::{DeviceState, Pool, Purpose, RemovalPhase};
@@ -301,6 +301,69 @@ fn a_member_that_comes_back_gets_the_copies() {
         workload.pool.commit().unwrap();
         assert_eq!(phase(&workload.pool), RemovalPhase::Finished);
         workload.reopened(|| open_on(&devices[..1]).unwrap());
+    }
+}
+
+/// One device of any group fails at any event of a removal: the group goes all the same, and nothing with it.
+#[test]
+fn a_device_that_fails_at_any_event_loses_nothing() {
+    for (shape, leaving) in [(&[(2, 0), (2, 0)], 0), (&[(3, 1), (2, 0)], 1)] {
+        let count = shape.iter().map(|(width, _)| width).sum();
+        let devices = fault_devices(count, &FaultClock::new());
+        let mut workload = Workload::new(create_groups(&devices, shape), 80);
+        steps(&mut workload, 50);
+        workload.pool.commit().unwrap();
+        let (pool, model) = workload.close();
+        drop(pool);
+        let (images, model): (Vec<_>, _) = (
+            devices.iter().map(|d| d.to_bytes()).collect(),
+            normal(model),
+        );
+
+        let mut failures = 0;
+        let mut removed = |failing: usize, fault: &dyn Fn(u64) -> Option<Fault>| {
+            let clock = FaultClock::new();
+            let image = images.iter().cloned();
+            let devices: Vec<_> = image
+                .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
+                .collect();
+            let pool = open_on(&devices).unwrap();
+            let begin = clock.now();
+            if let Some(fault) = fault(begin) {
+                devices[failing].inject(fault);
+            }
+            pool.remove_group(leaving, &origin()).unwrap();
+            while pool.removal_step(32 << 10).unwrap() {}
+            assert_eq!(phase(&pool), RemovalPhase::Finished);
+            pool.commit().unwrap();
+            assert_clean(&pool);
+            assert_eq!(read_pool(&pool), model);
+            let rest = members(&pool, &devices);
+            failures += usize::from(states(&pool).contains(&DeviceState::Faulted));
+            (clock.now() - begin, rest, Arc::clone(&devices[failing]))
+        };
+        let (events, ..) = removed(0, &|_| None);
+        for failing in 0..count {
+            for event in (failing as u64..events).step_by(events as usize / 24) {
+                let (_, mut rest, failed) = removed(failing, &|begin| {
+                    Some(match event % 3 {
+                        0 => Fault::DeadFrom(begin + event),
+                        1 => Fault::FailFlush(begin + event),
+                        _ => Fault::ShortWrite {
+                            event: begin + event,
+                            written: 700,
+                        },
+                    })
+                });
+                rest.retain(|device| !Arc::ptr_eq(device, &failed));
+                assert_eq!(
+                    read_pool(&open_on(&rest).unwrap()),
+                    model,
+                    "{failing} {event}"
+                );
+            }
+        }
+        assert!(failures > 20, "{failures}: they hardly ever failed");
     }
 }
 
