@@ -163,6 +163,29 @@ impl Digest {
         }
     }
 
+    /// HKDF (RFC 5869): a key for `info` (its parts, one after the other) from the secret `material`.
+    ///
+    /// # Errors
+    /// [`Error::PasswordHash`] for more than 255 outputs of the hash.
+    pub fn hkdf(self, salt: &[u8], material: &[u8], info: &[&[u8]], key: &mut [u8]) -> Result<()> {
+        if key.len() > 255 * self.output_len() {
+            return Err(Error::PasswordHash("HKDF gives no more than 255 hashes"));
+        }
+        let extracted = self.hmac(salt, &[material]);
+        let mut before: Option<Output> = None;
+        for (number, piece) in (1u8..=255).zip(key.chunks_mut(self.output_len())) {
+            let chained = before.as_deref().unwrap_or_default();
+            let parts: Vec<&[u8]> = std::iter::once(chained)
+                .chain(info.iter().copied())
+                .chain([std::slice::from_ref(&number)])
+                .collect();
+            let block = self.hmac(&extracted, &parts);
+            piece.copy_from_slice(&block[..piece.len()]);
+            before = Some(block);
+        }
+        Ok(())
+    }
+
     /// As [`Digest::hash`], computed by this provider.
     ///
     /// # Errors

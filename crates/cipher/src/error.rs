@@ -4,7 +4,7 @@
 //! authenticate is not: whether the key, the nonce, the associated data or the ciphertext was wrong
 //! is nothing that a cipher knows, and nothing that an attacker should be told.
 
-use crate::{Provider, SectorSpec, Suite};
+use crate::{AeadAlgorithm, NameMode, Provider, SectorSpec, Suite};
 
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -61,6 +61,26 @@ pub enum Error {
         sector: usize,
         /// The length of the data.
         data: usize,
+    },
+    /// A length-preserving cipher does not take a key, a tweak or data of this length.
+    #[error("{mode} takes {what} of another length than {got} bytes")]
+    NameSize {
+        /// The cipher.
+        mode: NameMode,
+        /// What has the wrong length.
+        what: &'static str,
+        /// The length that was given.
+        got: usize,
+    },
+    /// The key or the nonce does not have the length that the AEAD takes.
+    #[error(
+        "{algorithm} takes a key of {} bytes and a nonce of {}",
+        .algorithm.key_len(),
+        .algorithm.nonce_len()
+    )]
+    AeadKey {
+        /// The algorithm.
+        algorithm: AeadAlgorithm,
     },
     /// The provider does not have the algorithm.
     #[error("{provider} does not have this algorithm")]

@@ -12,6 +12,8 @@
 //!   over encodings that cannot be confused.
 //! - [`SectorCipher`] seals and opens the sectors of block devices, as dm-crypt and LUKS do; [`af`]
 //!   spreads a key over many sectors.
+//! - [`NameCipher`] encrypts names without making them longer, as fscrypt does.
+//! - [`AeadCipher`] seals messages whose nonces the caller has, in pieces and in streams too.
 //! - [`Digest`] hashes and authenticates with the hashes of others' formats, and [`PasswordHash`]
 //!   makes keys from passphrases.
 //! - [`selftest()`] runs a known-answer test of each algorithm; [`hardware()`] says which processor
@@ -19,13 +21,17 @@
 //!
 //! Failures of authentication carry no detail ([`Error::Unauthentic`]). All the sizes are bytes.
 
+mod aead;
 pub mod af;
+mod blocks;
 mod digest;
 mod error;
 mod ffi;
 mod hardware;
 mod hash;
 mod kdf;
+mod keywrap;
+mod names;
 mod password;
 mod provider;
 mod random;
@@ -34,10 +40,13 @@ mod sector;
 mod selftest;
 mod suite;
 
+pub use aead::{AeadAlgorithm, AeadCipher};
 pub use digest::{Digest, Output};
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
+pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
+pub use names::{NameCipher, NameMode};
 pub use password::{Argon2Kind, PasswordHash};
 pub use provider::Provider;
 pub use random::{Random, SeededRandom, SystemRandom};

@@ -1,4 +1,4 @@
-//! AES-GCM and XChaCha20-Poly1305, through AWS-LC's `EVP_AEAD` interface.
+//! AES-GCM, ChaCha20-Poly1305 and XChaCha20-Poly1305, through AWS-LC's `EVP_AEAD` interface.
 //!
 //! The scatter and gather calls take input, output and tag apart, so a record is sealed from one
 //! buffer into another in one pass. The states of these AEADs lie inside `EVP_AEAD_CTX`: no heap.
@@ -19,6 +19,8 @@ pub(crate) enum Aead {
     Aes192Gcm,
     /// 32-byte key, 12-byte nonce.
     Aes256Gcm,
+    /// 32-byte key, 12-byte nonce.
+    ChaCha20Poly1305,
     /// 32-byte key, 24-byte nonce.
     XChaCha20Poly1305,
 }
@@ -103,13 +105,13 @@ impl Aead {
         match self {
             Aead::Aes128Gcm => 16,
             Aead::Aes192Gcm => 24,
-            Aead::Aes256Gcm | Aead::XChaCha20Poly1305 => 32,
+            Aead::Aes256Gcm | Aead::ChaCha20Poly1305 | Aead::XChaCha20Poly1305 => 32,
         }
     }
 
     fn nonce_len(self) -> usize {
         match self {
-            Aead::Aes128Gcm | Aead::Aes192Gcm | Aead::Aes256Gcm => 12,
+            Aead::Aes128Gcm | Aead::Aes192Gcm | Aead::Aes256Gcm | Aead::ChaCha20Poly1305 => 12,
             Aead::XChaCha20Poly1305 => 24,
         }
     }
@@ -121,6 +123,7 @@ impl Aead {
                 Aead::Aes128Gcm => sys::EVP_aead_aes_128_gcm(),
                 Aead::Aes192Gcm => sys::EVP_aead_aes_192_gcm(),
                 Aead::Aes256Gcm => sys::EVP_aead_aes_256_gcm(),
+                Aead::ChaCha20Poly1305 => sys::EVP_aead_chacha20_poly1305(),
                 Aead::XChaCha20Poly1305 => sys::EVP_aead_xchacha20_poly1305(),
             }
         }

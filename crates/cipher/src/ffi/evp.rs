@@ -20,7 +20,8 @@ pub(crate) enum Direction {
 
 /// An initialised `EVP_CIPHER_CTX`, freed and wiped on drop.
 pub(super) struct CipherContext {
-    context: Wiped<sys::EVP_CIPHER_CTX>,
+    /// On the heap, where it stays: the state of GCM points back into it.
+    context: Box<Wiped<sys::EVP_CIPHER_CTX>>,
     /// How long the IVs are that it takes.
     iv_len: usize,
 }
@@ -36,7 +37,7 @@ impl CipherContext {
         direction: Direction,
     ) -> Result<CipherContext> {
         let mut context = CipherContext {
-            context: Wiped::uninit(),
+            context: Box::new(Wiped::uninit()),
             iv_len: 0,
         };
         // SAFETY: the pointer is to a place of the right size, which this call initialises.
@@ -147,6 +148,17 @@ impl CipherContext {
         // SAFETY: the context is initialised with key and IV; the pointers are as the caller says.
         let done = unsafe {
             sys::EVP_CipherUpdate(self.context.as_mut_ptr(), output, &mut written, input, len)
+        };
+        check(done, failure)
+    }
+
+    /// Ends a message of an AEAD that is not CCM: computes the tag, or compares it.
+    pub(super) fn finish(&mut self, failure: Error) -> Result<()> {
+        let (mut rest, mut written) = ([0u8; 32], 0);
+        // SAFETY: the context is initialised with key and IV. An AEAD writes nothing here; the place
+        // is larger than any block.
+        let done = unsafe {
+            sys::EVP_CipherFinal_ex(self.context.as_mut_ptr(), rest.as_mut_ptr(), &mut written)
         };
         check(done, failure)
     }

@@ -2,8 +2,8 @@
 //!
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
-//! pointer wrong. Contexts live on the stack of the call that uses them and are wiped when it ends,
-//! on every path ([`Wiped`]); those of sectors, which serve many calls, when their cipher goes.
+//! pointer wrong. Contexts live on the stack of the call that uses them, or where their owner keeps
+//! them, and are wiped when they go, on every path ([`Wiped`]).
 //!
 //! The library keeps a queue of error descriptions per thread. It is emptied after each failure, so
 //! that a stream of unauthentic records leaves nothing behind.
@@ -18,6 +18,7 @@ mod aes;
 mod ccm;
 mod evp;
 mod fork;
+mod gcm;
 mod sector;
 
 use std::mem::MaybeUninit;
@@ -31,6 +32,7 @@ pub(crate) use aes::AesKey;
 pub(crate) use ccm::Ccm;
 pub(crate) use evp::Direction;
 pub(crate) use fork::generation as fork_generation;
+pub(crate) use gcm::GcmStream;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};
 
 /// The length of an authentication tag. No suite truncates it.

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use thread_local::ThreadLocal;
 use zeroize::Zeroizing;
 
-use super::{Engine, Ivs, SectorMode, blocks, modes};
+use super::{Engine, Ivs, SectorMode, modes};
 use crate::ffi::{CbcKey, Direction, Xts256};
-use crate::{Result, eq};
+use crate::{Result, blocks, eq};
 
 /// `mode` with `key`, as fast as the library can.
 pub(super) fn engine(mode: SectorMode, key: &[u8]) -> Result<Box<dyn Engine>> {

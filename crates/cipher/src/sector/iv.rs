@@ -1,7 +1,7 @@
 //! IVs from the numbers of sectors.
 
-use super::blocks::{self, Blocks};
 use super::{BlockCipher, IvMode, SectorSpec};
+use crate::blocks::{self, Blocks};
 use crate::{Provider, Result};
 
 /// Makes the IVs of one device.

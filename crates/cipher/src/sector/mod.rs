@@ -2,14 +2,13 @@
 //!
 //! A sector is sealed in place and stays as long as it was, so nothing is authenticated: whoever
 //! can write the device can garble sectors, or put old ones back. An IV is computed from the
-//! sector's number. The names are those of dm-crypt (`aes-xts-plain64`), and what is made here is what the
-//! Linux kernel reads.
+//! sector's number. The names are those of dm-crypt (`aes-xts-plain64`), and what is made here is
+//! what the Linux kernel reads.
 //!
 //! AWS-LC serves AES, with one context of it for each thread that uses a cipher; the portable
 //! implementations of RustCrypto serve the other ciphers.
 
 mod aes;
-mod blocks;
 mod iv;
 mod modes;
 mod spec;
@@ -19,7 +18,7 @@ use std::fmt;
 pub use spec::{BlockCipher, IvMode, SectorMode, SectorSpec};
 
 use crate::ffi::Direction;
-use crate::{Error, Provider, Result};
+use crate::{Error, Provider, Result, blocks};
 use iv::IvGenerator;
 
 /// A key, ready to seal and open the sectors of a device.

@@ -3,9 +3,9 @@
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
-use super::blocks::{Block, Blocks};
 use super::{Engine, Ivs, SectorMode};
 use crate::Result;
+use crate::blocks::{Block, Blocks, xor};
 use crate::ffi::Direction;
 
 /// How many blocks go to the cipher in one call: enough for its widest registers, and few enough for
@@ -155,10 +155,4 @@ impl Chained {
         }
         Ok(())
     }
-}
-
-#[inline]
-fn xor(block: &mut Block, other: &Block) {
-    let sum = u128::from_ne_bytes(*block) ^ u128::from_ne_bytes(*other);
-    *block = sum.to_ne_bytes();
 }

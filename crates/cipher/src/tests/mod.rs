@@ -3,6 +3,9 @@
 
 mod digests;
 mod judges;
+mod keys;
+mod messages;
+mod names;
 mod primitives;
 mod sectors;
 mod sizes;

@@ -8,15 +8,15 @@ use ::aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use thread_local::ThreadLocal;
 use zeroize::Zeroizing;
 
-use super::BlockCipher;
+use crate::BlockCipher;
 use crate::ffi::{AesKey, Direction, Ecb};
 use crate::{Error, Result};
 
 /// A block.
-pub(super) type Block = [u8; 16];
+pub(crate) type Block = [u8; 16];
 
 /// An expanded key of a block cipher. (An error means that the library is out of memory.)
-pub(super) trait Blocks: Send + Sync {
+pub(crate) trait Blocks: Send + Sync {
     /// Encrypts each block where it is.
     fn encrypt(&self, blocks: &mut [Block]) -> Result<()>;
 
@@ -25,7 +25,7 @@ pub(super) trait Blocks: Send + Sync {
 }
 
 /// `cipher` of RustCrypto, with a key of 16, 24 or 32 bytes.
-pub(super) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn Blocks>> {
+pub(crate) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn Blocks>> {
     match (cipher, key.len()) {
         (BlockCipher::Aes, 16) => Portable::<::aes::Aes128>::boxed(key),
         (BlockCipher::Aes, 24) => Portable::<::aes::Aes192>::boxed(key),
@@ -68,7 +68,7 @@ where
 }
 
 /// AES of AWS-LC, with a key of 16, 24 or 32 bytes, for many blocks at once.
-pub(super) fn aws_lc(key: &[u8]) -> Result<Box<dyn Blocks>> {
+pub(crate) fn aws_lc(key: &[u8]) -> Result<Box<dyn Blocks>> {
     let mut single = AesKey::blank();
     single.set(key)?;
     Ok(Box::new(AwsLc {
@@ -113,4 +113,11 @@ impl Blocks for AwsLc {
     fn decrypt(&self, blocks: &mut [Block]) -> Result<()> {
         self.run(Direction::Decrypt, blocks)
     }
+}
+
+/// Adds `other` to `block`, bit by bit.
+#[inline]
+pub(crate) fn xor(block: &mut Block, other: &Block) {
+    let sum = u128::from_ne_bytes(*block) ^ u128::from_ne_bytes(*other);
+    *block = sum.to_ne_bytes();
 }

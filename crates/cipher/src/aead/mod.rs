@@ -1,0 +1,278 @@
+//! Authenticated encryption of single messages, with nonces of the caller's.
+//!
+//! Records of datasets have [`crate::RecordCipher`], which takes care of nonces; this is for others'
+//! formats. A message lies in one place, in several ([`AeadCipher::seal_pieces`]), or comes from a
+//! file ([`AeadCipher::open_stream`]). In one place it takes the library one pass and no copy.
+
+mod portable;
+mod stream;
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
+use crate::{Error, Provider, Result, TAG_LEN};
+
+/// An AEAD with a tag of 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AeadAlgorithm {
+    /// NIST SP 800-38D.
+    Aes128Gcm,
+    /// NIST SP 800-38D.
+    Aes192Gcm,
+    /// NIST SP 800-38D.
+    Aes256Gcm,
+    /// NIST SP 800-38C, with nonces of 12 bytes.
+    Aes128Ccm,
+    /// NIST SP 800-38C, with nonces of 12 bytes.
+    Aes192Ccm,
+    /// NIST SP 800-38C, with nonces of 12 bytes.
+    Aes256Ccm,
+    /// RFC 8439.
+    ChaCha20Poly1305,
+    /// draft-irtf-cfrg-xchacha-03.
+    XChaCha20Poly1305,
+}
+
+impl AeadAlgorithm {
+    /// Every algorithm.
+    pub const ALL: [AeadAlgorithm; 8] = [
+        AeadAlgorithm::Aes128Gcm,
+        AeadAlgorithm::Aes192Gcm,
+        AeadAlgorithm::Aes256Gcm,
+        AeadAlgorithm::Aes128Ccm,
+        AeadAlgorithm::Aes192Ccm,
+        AeadAlgorithm::Aes256Ccm,
+        AeadAlgorithm::ChaCha20Poly1305,
+        AeadAlgorithm::XChaCha20Poly1305,
+    ];
+
+    /// The name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AeadAlgorithm::Aes128Gcm => "aes-128-gcm",
+            AeadAlgorithm::Aes192Gcm => "aes-192-gcm",
+            AeadAlgorithm::Aes256Gcm => "aes-256-gcm",
+            AeadAlgorithm::Aes128Ccm => "aes-128-ccm",
+            AeadAlgorithm::Aes192Ccm => "aes-192-ccm",
+            AeadAlgorithm::Aes256Ccm => "aes-256-ccm",
+            AeadAlgorithm::ChaCha20Poly1305 => "chacha20-poly1305",
+            AeadAlgorithm::XChaCha20Poly1305 => "xchacha20-poly1305",
+        }
+    }
+
+    /// The length of its keys, in bytes.
+    pub const fn key_len(self) -> usize {
+        match self {
+            AeadAlgorithm::Aes128Gcm | AeadAlgorithm::Aes128Ccm => 16,
+            AeadAlgorithm::Aes192Gcm | AeadAlgorithm::Aes192Ccm => 24,
+            _ => 32,
+        }
+    }
+
+    /// The length of its nonces, in bytes.
+    pub const fn nonce_len(self) -> usize {
+        match self {
+            AeadAlgorithm::XChaCha20Poly1305 => 24,
+            _ => 12,
+        }
+    }
+
+    fn engine(self) -> Engine {
+        match self {
+            AeadAlgorithm::Aes128Gcm => Engine::Whole(Aead::Aes128Gcm),
+            AeadAlgorithm::Aes192Gcm => Engine::Whole(Aead::Aes192Gcm),
+            AeadAlgorithm::Aes256Gcm => Engine::Whole(Aead::Aes256Gcm),
+            AeadAlgorithm::Aes128Ccm => Engine::Ccm(Ccm::Aes128),
+            AeadAlgorithm::Aes192Ccm => Engine::Ccm(Ccm::Aes192),
+            AeadAlgorithm::Aes256Ccm => Engine::Ccm(Ccm::Aes256),
+            AeadAlgorithm::ChaCha20Poly1305 => Engine::Whole(Aead::ChaCha20Poly1305),
+            AeadAlgorithm::XChaCha20Poly1305 => Engine::Whole(Aead::XChaCha20Poly1305),
+        }
+    }
+
+    fn is_gcm(self) -> bool {
+        use AeadAlgorithm::{Aes128Gcm, Aes192Gcm, Aes256Gcm};
+        matches!(self, Aes128Gcm | Aes192Gcm | Aes256Gcm)
+    }
+}
+
+impl fmt::Display for AeadAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What AWS-LC does with it.
+enum Engine {
+    Whole(Aead),
+    Ccm(Ccm),
+}
+
+/// A key for messages. It is overwritten on drop.
+pub struct AeadCipher {
+    algorithm: AeadAlgorithm,
+    provider: Provider,
+    key: Zeroizing<Vec<u8>>,
+}
+
+impl AeadCipher {
+    /// A key for `algorithm`, with the first provider that has it.
+    ///
+    /// # Errors
+    /// [`Error::AeadKey`] unless it has [`AeadAlgorithm::key_len`] bytes.
+    pub fn new(algorithm: AeadAlgorithm, key: &[u8]) -> Result<AeadCipher> {
+        AeadCipher::with_provider(Provider::AwsLc, algorithm, key)
+    }
+
+    /// As [`AeadCipher::new`], with this provider.
+    ///
+    /// # Errors
+    /// As [`AeadCipher::new`].
+    pub fn with_provider(
+        provider: Provider,
+        algorithm: AeadAlgorithm,
+        key: &[u8],
+    ) -> Result<AeadCipher> {
+        if key.len() != algorithm.key_len() {
+            return Err(Error::AeadKey { algorithm });
+        }
+        Ok(AeadCipher {
+            algorithm,
+            provider,
+            key: Zeroizing::new(key.to_vec()),
+        })
+    }
+
+    /// Seals `data` where it is, and returns the tag.
+    ///
+    /// # Errors
+    /// [`Error::AeadKey`] for a nonce of another length; [`Error::Library`] for more data than the
+    /// algorithm protects. `data` is then as it was or zeroed.
+    pub fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN]> {
+        self.check(nonce)?;
+        match (self.provider, self.algorithm.engine()) {
+            (Provider::Portable, _) => portable::seal(self.algorithm, &self.key, nonce, aad, data),
+            (_, Engine::Whole(aead)) => aead.seal(&self.key, nonce, aad, Buffers::InPlace(data)),
+            (_, Engine::Ccm(ccm)) => {
+                let mut tag = [0; TAG_LEN];
+                ccm.seal(&self.key, nonce, aad, Buffers::InPlace(data), &mut tag)?;
+                Ok(tag)
+            }
+        }
+    }
+
+    /// Opens `data` where it is; it is zeroed on failure.
+    ///
+    /// # Errors
+    /// [`Error::Unauthentic`]; [`Error::AeadKey`] for a nonce of another length.
+    pub fn open(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<()> {
+        self.check(nonce)?;
+        let key = &self.key;
+        match (self.provider, self.algorithm.engine()) {
+            (Provider::Portable, _) => {
+                let opened = portable::open(self.algorithm, key, nonce, aad, data, tag);
+                opened.inspect_err(|_| data.fill(0))
+            }
+            (_, Engine::Whole(aead)) => aead.open(key, nonce, aad, tag, Buffers::InPlace(data)),
+            (_, Engine::Ccm(ccm)) => ccm.open(key, nonce, aad, tag, Buffers::InPlace(data)),
+        }
+    }
+
+    /// Seals a message that lies in several places, of any length and alignment, where they are.
+    ///
+    /// One piece is [sealed](AeadCipher::seal) as it is; GCM of AWS-LC goes from piece to piece; the
+    /// others are copied together, and back.
+    ///
+    /// # Errors
+    /// As [`AeadCipher::seal`].
+    pub fn seal_pieces(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        pieces: &mut [&mut [u8]],
+    ) -> Result<[u8; TAG_LEN]> {
+        self.check(nonce)?;
+        if let [piece] = pieces {
+            return self.seal(nonce, aad, piece);
+        }
+        if !self.has_pieces() {
+            return gathered(pieces, |data| self.seal(nonce, aad, data));
+        }
+        let mut stream = GcmStream::new(&self.key, nonce, aad, Direction::Encrypt)?;
+        pieces
+            .iter_mut()
+            .try_for_each(|piece| stream.update(piece))?;
+        stream.tag()
+    }
+
+    /// Opens a message that lies in several places, where they are; all are zeroed on failure.
+    ///
+    /// # Errors
+    /// As [`AeadCipher::open`].
+    pub fn open_pieces(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        pieces: &mut [&mut [u8]],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<()> {
+        self.check(nonce)?;
+        if let [piece] = pieces {
+            return self.open(nonce, aad, piece, tag);
+        }
+        if !self.has_pieces() {
+            return gathered(pieces, |data| self.open(nonce, aad, data, tag));
+        }
+        let opened =
+            GcmStream::new(&self.key, nonce, aad, Direction::Decrypt).and_then(|mut stream| {
+                pieces
+                    .iter_mut()
+                    .try_for_each(|piece| stream.update(piece))?;
+                stream.verify(tag)
+            });
+        if opened.is_err() {
+            pieces.iter_mut().for_each(|piece| piece.fill(0));
+        }
+        opened
+    }
+
+    fn has_pieces(&self) -> bool {
+        self.provider == Provider::AwsLc && self.algorithm.is_gcm()
+    }
+
+    fn check(&self, nonce: &[u8]) -> Result<()> {
+        let algorithm = self.algorithm;
+        if nonce.len() == algorithm.nonce_len() {
+            Ok(())
+        } else {
+            Err(Error::AeadKey { algorithm })
+        }
+    }
+}
+
+/// Runs over the pieces in one place, and brings what is there afterwards back.
+fn gathered<T>(pieces: &mut [&mut [u8]], run: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+    let mut data = Zeroizing::new(pieces.concat());
+    let done = run(&mut data);
+    let mut rest = &data[..];
+    for piece in pieces {
+        let (from, after) = rest.split_at(piece.len());
+        piece.copy_from_slice(from);
+        rest = after;
+    }
+    done
+}
+
+impl fmt::Debug for AeadCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AeadCipher({}, [redacted])", self.algorithm)
+    }
+}

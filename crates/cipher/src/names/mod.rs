@@ -1,0 +1,151 @@
+//! Ciphers for names: the output has the length of the input, 16 bytes and more.
+//!
+//! fscrypt encrypts names with them (it pads names to 16 bytes and more). HCTR2 and Adiantum change
+//! all of the output with any bit of the input; CBC-CTS only what comes after it. None of them
+//! authenticates, and the same name under the same tweak is the same ciphertext.
+
+mod adiantum;
+mod cts;
+mod hctr2;
+
+use std::fmt;
+
+use crate::ffi::Direction;
+use crate::{Error, Provider, Result};
+
+/// A length-preserving cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NameMode {
+    /// AES-CBC with ciphertext stealing, the last two blocks always exchanged (NIST SP 800-38A,
+    /// addendum, CS3; RFC 3962). Keys of 16, 24 or 32 bytes, tweaks (IVs) of 16.
+    CbcCts,
+    /// HCTR2 with AES ("Length-preserving encryption with HCTR2", 2021). Keys of 16, 24 or 32 bytes,
+    /// tweaks of any length.
+    Hctr2,
+    /// Adiantum with XChaCha12 and AES-256 ("Adiantum: length-preserving encryption for entry-level
+    /// processors", 2018). Keys and tweaks of 32 bytes.
+    Adiantum,
+    /// The same with XChaCha20.
+    AdiantumXChaCha20,
+}
+
+impl NameMode {
+    /// Every mode.
+    pub const ALL: [NameMode; 4] = [
+        NameMode::CbcCts,
+        NameMode::Hctr2,
+        NameMode::Adiantum,
+        NameMode::AdiantumXChaCha20,
+    ];
+
+    /// The name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NameMode::CbcCts => "aes-cbc-cts",
+            NameMode::Hctr2 => "aes-hctr2",
+            NameMode::Adiantum => "adiantum",
+            NameMode::AdiantumXChaCha20 => "adiantum-xchacha20",
+        }
+    }
+
+    /// The lengths of the keys that it takes, in bytes.
+    pub const fn key_lens(self) -> &'static [usize] {
+        match self {
+            NameMode::CbcCts | NameMode::Hctr2 => &[16, 24, 32],
+            NameMode::Adiantum | NameMode::AdiantumXChaCha20 => &[32],
+        }
+    }
+
+    /// The length of its tweaks in bytes, if it takes one length only.
+    pub const fn tweak_len(self) -> Option<usize> {
+        match self {
+            NameMode::CbcCts => Some(16),
+            NameMode::Hctr2 => None,
+            NameMode::Adiantum | NameMode::AdiantumXChaCha20 => Some(32),
+        }
+    }
+}
+
+impl fmt::Display for NameMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A key, ready to encrypt and decrypt names. Keys are overwritten on drop.
+pub struct NameCipher {
+    mode: NameMode,
+    engine: Box<dyn Engine>,
+}
+
+/// One mode, with its key. Lengths have been checked.
+trait Engine: Send + Sync {
+    fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()>;
+}
+
+impl NameCipher {
+    /// Expands `key` for `mode`, with the first provider that has AES.
+    ///
+    /// # Errors
+    /// [`Error::NameSize`] unless the key has one of [`NameMode::key_lens`].
+    pub fn new(mode: NameMode, key: &[u8]) -> Result<NameCipher> {
+        NameCipher::with_provider(Provider::AwsLc, mode, key)
+    }
+
+    /// As [`NameCipher::new`], with the AES of this provider. (The rest of HCTR2 and Adiantum is
+    /// composed here of RustCrypto's POLYVAL, Poly1305 and ChaCha.)
+    ///
+    /// # Errors
+    /// As [`NameCipher::new`].
+    pub fn with_provider(provider: Provider, mode: NameMode, key: &[u8]) -> Result<NameCipher> {
+        if !mode.key_lens().contains(&key.len()) {
+            return Err(Error::NameSize {
+                mode,
+                what: "a key",
+                got: key.len(),
+            });
+        }
+        let engine: Box<dyn Engine> = match mode {
+            NameMode::CbcCts => Box::new(cts::Cts::new(provider, key)?),
+            NameMode::Hctr2 => Box::new(hctr2::Hctr2::new(provider, key)?),
+            NameMode::Adiantum => adiantum::boxed::<chacha20::XChaCha12>(provider, key)?,
+            NameMode::AdiantumXChaCha20 => adiantum::boxed::<chacha20::XChaCha20>(provider, key)?,
+        };
+        Ok(NameCipher { mode, engine })
+    }
+
+    /// Encrypts `data` where it is.
+    ///
+    /// # Errors
+    /// [`Error::NameSize`] for less than 16 bytes, or a tweak of another length than
+    /// [`NameMode::tweak_len`]; `data` is then as it was.
+    pub fn encrypt(&self, tweak: &[u8], data: &mut [u8]) -> Result<()> {
+        self.run(Direction::Encrypt, tweak, data)
+    }
+
+    /// Decrypts `data` where it is. Errors as for [`NameCipher::encrypt`].
+    pub fn decrypt(&self, tweak: &[u8], data: &mut [u8]) -> Result<()> {
+        self.run(Direction::Decrypt, tweak, data)
+    }
+
+    fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {
+        let wrong = |what, got| Error::NameSize {
+            mode: self.mode,
+            what,
+            got,
+        };
+        if self.mode.tweak_len().is_some_and(|len| len != tweak.len()) {
+            return Err(wrong("a tweak", tweak.len()));
+        }
+        if data.len() < 16 {
+            return Err(wrong("data", data.len()));
+        }
+        self.engine.run(direction, tweak, data)
+    }
+}
+
+impl fmt::Debug for NameCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NameCipher({}, [redacted])", self.mode)
+    }
+}

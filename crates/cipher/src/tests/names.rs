@@ -1,0 +1,92 @@
+//! Length-preserving ciphers against published vectors, with the AES of each provider.
+
+use super::{bytes, hex, vectors};
+use crate::{Error, NameCipher, NameMode, Provider};
+
+const VECTORS: &str = include_str!("vectors/names.txt");
+
+fn published(kind: &str, mode: NameMode) -> usize {
+    let mut count = 0;
+    for fields in vectors(VECTORS, kind) {
+        let [key, tweak, plain, sealed] = fields[..] else {
+            panic!("{fields:?}");
+        };
+        for provider in Provider::ALL {
+            let cipher = NameCipher::with_provider(provider, mode, &hex(key)).expect("key");
+            let mut data = hex(plain);
+            cipher.encrypt(&hex(tweak), &mut data).expect("encrypt");
+            assert_eq!(data, hex(sealed), "{mode} {provider} {fields:?}");
+            cipher.decrypt(&hex(tweak), &mut data).expect("decrypt");
+            assert_eq!(data, hex(plain), "{mode} {provider}");
+        }
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn hctr2_of_google() {
+    assert_eq!(published("hctr2", NameMode::Hctr2), 35);
+}
+
+#[test]
+fn adiantum_of_google() {
+    assert_eq!(published("adiantum12", NameMode::Adiantum), 5);
+    assert_eq!(published("adiantum20", NameMode::AdiantumXChaCha20), 5);
+}
+
+#[test]
+fn cts_of_rfc_3962() {
+    assert_eq!(published("cts", NameMode::CbcCts), 6);
+}
+
+#[test]
+fn every_length_comes_back() {
+    for mode in NameMode::ALL {
+        let tweak = bytes(1, mode.tweak_len().unwrap_or(32));
+        for key_len in mode.key_lens() {
+            let key = bytes(2, *key_len);
+            let ciphers = Provider::ALL.map(|provider| {
+                NameCipher::with_provider(provider, mode, &key).expect("key length")
+            });
+            for len in (16..=300).chain([1023, 1024, 1025, 4099]) {
+                let plain = bytes(len as u64, len);
+                let sealed = ciphers.each_ref().map(|cipher| {
+                    let mut data = plain.clone();
+                    cipher.encrypt(&tweak, &mut data).expect("encrypt");
+                    let sealed = data.clone();
+                    cipher.decrypt(&tweak, &mut data).expect("decrypt");
+                    assert!(data == plain, "{mode}, {len}");
+                    sealed
+                });
+                assert!(
+                    sealed[0] == sealed[1] && sealed[0] != plain,
+                    "{mode}, {len}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    for mode in NameMode::ALL {
+        for len in [0, 15, 33, 64] {
+            let made = NameCipher::new(mode, &vec![0; len]);
+            assert!(matches!(made, Err(Error::NameSize { .. })), "{mode}, {len}");
+        }
+        let cipher = NameCipher::new(mode, &[1; 32]).expect("key length");
+        let tweak = vec![0; mode.tweak_len().unwrap_or(0)];
+        for len in [0, 1, 15] {
+            let mut data = vec![7; len];
+            let done = cipher.encrypt(&tweak, &mut data);
+            assert!(matches!(done, Err(Error::NameSize { .. })), "{mode}, {len}");
+            let done = cipher.decrypt(&tweak, &mut data);
+            assert!(matches!(done, Err(Error::NameSize { .. })), "{mode}, {len}");
+        }
+        if mode.tweak_len().is_some() {
+            let done = cipher.encrypt(&[0; 12], &mut [0; 16]);
+            assert!(matches!(done, Err(Error::NameSize { .. })), "{mode}");
+        }
+    }
+}
