@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use block::{BlockDevice, MemoryDevice};
 use cipher::{SeededRandom, Suite};
 use daemon::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
 use daemon::wire;
@@ -54,7 +56,51 @@ fn main() {
     frames();
     daemon_texts();
     requests();
+    luks_headers();
     images();
+}
+
+fn luks_headers() {
+    use luks::{Format, Header, KdfChoice, KdfKind, SlotChoice, Variant, Version};
+    let phrase = Secret::from_slice(b"correct horse").unwrap();
+    for (version, kind) in [
+        (Version::V1, KdfKind::Pbkdf2),
+        (Version::V2, KdfKind::Argon2(Variant::Argon2id)),
+    ] {
+        let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(2 << 20));
+        let kdf = KdfChoice {
+            force_iterations: Some(1000),
+            memory_kib: 8,
+            lanes: Some(1),
+            ..KdfChoice::new(kind)
+        };
+        let format = Format {
+            cipher: "aes-cbc-essiv:sha256".into(),
+            key_len: 16,
+            data_offset: Some(1 << 20),
+            slot: SlotChoice {
+                kdf,
+                ..SlotChoice::new(version)
+            },
+            ..Format::new(version, "5ae2903e-22b6-43a2-b884-f5e9640ee47b".into())
+        };
+        let random = SeededRandom::new(1);
+        let (made, _) = luks::format(Arc::clone(&device), &format, &phrase, &random).unwrap();
+        match made.header() {
+            Header::V1(_) => {
+                let mut bytes = [0; 592];
+                device.read_at(0, &mut bytes).unwrap();
+                put("luks_header", "luks1", &[&[0], &bytes]);
+            }
+            Header::V2(header) => {
+                let json = serde_json::to_vec(header.json()).unwrap();
+                put("luks_header", "luks2-json", &[&[1], &json]);
+                let mut bytes = [0; 4096 + 1024];
+                device.read_at(0, &mut bytes).unwrap();
+                put("luks_header", "luks2-binary", &[&[0], &bytes]);
+            }
+        }
+    }
 }
 
 fn daemon_texts() {

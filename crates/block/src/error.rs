@@ -43,6 +43,18 @@ pub enum Error {
         /// Size of the device.
         size: u64,
     },
+    /// A range is not made of whole sectors, on a device that takes nothing else.
+    #[error("{device}: bytes {offset}+{len} are no whole sectors of {sector} bytes")]
+    Misaligned {
+        /// The device's name.
+        device: String,
+        /// Start of the range.
+        offset: u64,
+        /// Length of the range.
+        len: u64,
+        /// Size of a sector.
+        sector: u32,
+    },
     /// The device was opened read-only.
     #[error("{device} is open read-only")]
     ReadOnly {

@@ -61,6 +61,26 @@ impl Times {
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
+
+    /// The time that this share of them (0.99, for example) did not exceed, as well as can be told from
+    /// buckets: in the middle of one. `None` if there were none.
+    pub fn percentile(&self, share: f64) -> Option<Duration> {
+        let count = self.count();
+        let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0;
+        for (bucket, n) in self.buckets.iter().enumerate() {
+            let before = seen;
+            seen += n;
+            if *n > 0 && seen >= rank {
+                let (begin, end) = (bucket_end(bucket) / 2, bucket_end(bucket));
+                let begin = if bucket == 0 { 0 } else { begin };
+                let into = (rank - before) as f64 / *n as f64;
+                let nanos = begin as f64 + (end - begin) as f64 * into;
+                return Some(Duration::from_nanos(nanos as u64));
+            }
+        }
+        None
+    }
 }
 
 /// One kind of operation: how many, how large, how long, and how many failed. It has cache lines of
@@ -178,6 +198,26 @@ mod tests {
         let longest = Histogram::default();
         longest.record(Duration::MAX);
         assert_eq!(longest.totals().buckets[BUCKETS], 1);
+    }
+
+    #[test]
+    fn percentiles_lie_in_their_buckets() {
+        let histogram = Histogram::default();
+        assert_eq!(histogram.totals().percentile(0.5), None);
+        for _ in 0..99 {
+            histogram.record(Duration::from_nanos(1500));
+        }
+        histogram.record(Duration::from_micros(100));
+        let totals = histogram.totals();
+        for (share, from, to) in [
+            (0.0, 1024, 2048),
+            (0.5, 1024, 2048),
+            (0.99, 1024, 2048),
+            (1.0, 65_536, 131_072),
+        ] {
+            let found = totals.percentile(share).unwrap().as_nanos();
+            assert!((from..=to).contains(&found), "{share}: {found}");
+        }
     }
 
     #[test]

@@ -1,0 +1,694 @@
+//! A device with a header: opening it with a passphrase, and changing who can.
+//!
+//! Every change is durable when it returns, and a power cut during it leaves the old state or the new
+//! one. Material of a slot is written before the header refers to it, and overwritten before the
+//! header forgets it, so that a slot that is gone leaves nothing to guess at.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use cipher::Random;
+use keys::Secret;
+use serde_json::{Value, json};
+
+use crate::kdf::{Kdf, KdfChoice, KdfKind};
+use crate::luks2::{self, Copy, CopyState};
+use crate::model::{Digest, Keyslot, Priority, SALT_LEN, Segment, Version};
+use crate::{Error, Result, crypto, keyslot, luks1};
+
+/// A header of either version.
+#[derive(Clone, Debug)]
+pub enum Header {
+    /// LUKS1.
+    V1(Box<luks1::Header>),
+    /// LUKS2.
+    V2(Box<luks2::Header>),
+}
+
+/// A container whose header has been read.
+pub struct Container {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) header: Header,
+}
+
+/// The volume key, and the slot that it came out of.
+#[derive(Debug)]
+pub struct Unlocked {
+    /// The slot.
+    pub slot: u32,
+    /// The key.
+    pub key: Secret,
+}
+
+/// How a new slot protects its key.
+#[derive(Clone, Debug)]
+pub struct SlotChoice {
+    /// The password hash.
+    pub kdf: KdfChoice,
+    /// The hash of the splitter; only LUKS2 has a choice.
+    pub af_hash: String,
+    /// How the key material is encrypted; as the data, where that has tweaks of its own, if not said.
+    pub cipher: Option<(String, usize)>,
+}
+
+impl SlotChoice {
+    /// Argon2id for LUKS2, PBKDF2 for LUKS1; SHA-256.
+    pub fn new(version: Version) -> SlotChoice {
+        let kind = match version {
+            Version::V1 => KdfKind::Pbkdf2,
+            Version::V2 => KdfKind::Argon2(crate::kdf::Variant::Argon2id),
+        };
+        SlotChoice {
+            kdf: KdfChoice::new(kind),
+            af_hash: "sha256".into(),
+            cipher: None,
+        }
+    }
+}
+
+/// The encryption of key material if that of the data does not lend itself to it.
+const MATERIAL_CIPHER: (&str, usize) = ("aes-xts-plain64", 64);
+
+impl Header {
+    /// Reads the header of a device, of either version. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::NotLuks`]; [`Error::Overwritten`] if only the second copy of a LUKS2 header is there;
+    /// [`Error::Damaged`]; [`Error::TooSmall`].
+    pub fn read(device: &dyn BlockDevice) -> Result<Header> {
+        Ok(find(device)?.0)
+    }
+}
+
+/// Reads a header, and what copies have to be written again.
+fn find(device: &dyn BlockDevice) -> Result<(Header, Vec<Copy>)> {
+    let version1 = match luks1::Header::read(device) {
+        Err(Error::NotLuks { .. }) => return find_luks2(device),
+        found => found,
+    };
+    // A conversion that was broken off leaves the second copy of a LUKS2 header, which is whole, and so
+    // is the material that it refers to.
+    match luks2::Header::read(device) {
+        Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
+            Ok((Header::V2(Box::new(found.header)), vec![Copy::First]))
+        }
+        _ => Ok((Header::V1(Box::new(version1?)), Vec::new())),
+    }
+}
+
+fn find_luks2(device: &dyn BlockDevice) -> Result<(Header, Vec<Copy>)> {
+    let found = luks2::Header::read(device)?;
+    if !found.has_magic {
+        return Err(Error::Overwritten {
+            device: device.name(),
+        });
+    }
+    let copies = [(Copy::First, found.first), (Copy::Second, found.second)];
+    let stale = copies
+        .into_iter()
+        .filter(|(_, state)| *state != CopyState::Current);
+    let stale = stale.map(|(copy, _)| copy).collect();
+    Ok((Header::V2(Box::new(found.header)), stale))
+}
+
+/// Writes the first copy of a LUKS2 header again after something else was written over it.
+///
+/// # Errors
+/// As [`Header::read`]. [`Error::Usage`] if nothing is wrong.
+pub fn repair(device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
+    if luks1::Header::read(device).is_ok() {
+        return Err(Error::usage(
+            "LUKS1 has one copy of its header, which is whole",
+        ));
+    }
+    let found = luks2::Header::read(device)?;
+    if found.is_whole() {
+        return Err(Error::usage("both copies of the header are whole"));
+    }
+    write_stale(device, &found, random)
+}
+
+fn write_stale(device: &dyn BlockDevice, found: &luks2::Found, random: &dyn Random) -> Result<()> {
+    for (copy, state) in [(Copy::First, &found.first), (Copy::Second, &found.second)] {
+        if *state != CopyState::Current {
+            found.header.write_copy(device, copy, random)?;
+        }
+    }
+    Ok(())
+}
+
+impl Container {
+    /// Reads the header, to look only.
+    pub fn look(device: Arc<dyn BlockDevice>) -> Result<Container> {
+        let header = Header::read(&*device)?;
+        Ok(Container { device, header })
+    }
+
+    /// Reads the header of a device that nobody else has, and writes again what copy of it is damaged.
+    ///
+    /// # Errors
+    /// As [`Header::read`].
+    pub fn open(device: Arc<dyn BlockDevice>, random: &dyn Random) -> Result<Container> {
+        let (header, stale) = find(&*device)?;
+        if let Header::V2(header) = &header {
+            for copy in stale {
+                header.write_copy(&*device, copy, random)?;
+            }
+        }
+        Ok(Container { device, header })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The device that the header is on.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.device
+    }
+
+    /// What the container is known by.
+    pub fn uuid(&self) -> &str {
+        match &self.header {
+            Header::V1(header) => header.uuid(),
+            Header::V2(header) => &header.uuid,
+        }
+    }
+
+    /// The version of the format.
+    pub fn version(&self) -> Version {
+        match &self.header {
+            Header::V1(_) => Version::V1,
+            Header::V2(_) => Version::V2,
+        }
+    }
+
+    /// How long the header is with all key material, in bytes.
+    pub fn header_len(&self) -> u64 {
+        match &self.header {
+            Header::V1(header) => header.header_len(),
+            Header::V2(header) => header.header_len(),
+        }
+    }
+
+    /// The key slots that this program knows how to use, in the order in which they are tried.
+    pub fn slots(&self) -> Vec<Keyslot> {
+        let mut slots = match &self.header {
+            Header::V1(header) => header.slots(),
+            Header::V2(header) => {
+                let slots = header.view().slots.values();
+                slots.filter_map(|slot| slot.known.clone()).collect()
+            }
+        };
+        slots.sort_by_key(|slot| (std::cmp::Reverse(slot.priority), slot.id));
+        slots
+    }
+
+    /// The part of the device that is encrypted.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there are several, or the header asks for what is not known here.
+    pub fn segment(&self) -> Result<Segment> {
+        self.check_requirements()?;
+        match &self.header {
+            Header::V1(header) => Ok(header.segment()),
+            Header::V2(header) => {
+                let segments = &header.view().segments;
+                let one = segments.get(&0).filter(|_| segments.len() == 1);
+                let crypt = one.and_then(|segment| segment.crypt.clone());
+                crypt.ok_or_else(|| {
+                    let kinds: Vec<_> = segments.values().map(|s| s.kind.as_str()).collect();
+                    self.unsupported(format!(
+                        "its data is in segments of the types {}",
+                        kinds.join(", ")
+                    ))
+                })
+            }
+        }
+    }
+
+    /// Refuses what asks for more than is known here.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn check_requirements(&self) -> Result<()> {
+        let Header::V2(header) = &self.header else {
+            return Ok(());
+        };
+        match header.view().requirements.first() {
+            None => Ok(()),
+            Some(what) => Err(self.unsupported(format!(
+                "its header requires '{what}', which this version does not know"
+            ))),
+        }
+    }
+
+    fn unsupported(&self, what: impl Into<String>) -> Error {
+        Error::unsupported(&self.device.name(), what)
+    }
+
+    /// How the volume key is recognised.
+    pub(crate) fn digest(&self) -> Result<Digest> {
+        match &self.header {
+            Header::V1(header) => Ok(header.digest()),
+            Header::V2(header) => {
+                let digests = header.view().digests.values();
+                let known = digests.filter_map(|digest| digest.known.clone());
+                let mut of_data = known.filter(|digest| digest.segments.contains(&0));
+                let unknown =
+                    || self.unsupported("it recognises its key in a way that is not known here");
+                of_data.next().ok_or_else(unknown)
+            }
+        }
+    }
+
+    /// The volume key.
+    ///
+    /// Every slot that may open is tried, whatever the ones before it said, and what is wrong with a
+    /// passphrase cannot be told from how long it takes to refuse it.
+    ///
+    /// # Errors
+    /// [`Error::WrongPassphrase`]; [`Error::KeyMaterial`] if a slot that did not open is damaged;
+    /// [`Error::NoSlot`]; [`Error::Unsupported`].
+    pub fn unlock(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+        self.check_requirements()?;
+        let digest = self.digest()?;
+        let mut slots = self.slots();
+        match slot {
+            Some(id) => slots.retain(|slot| slot.id == id),
+            None => slots.retain(|slot| slot.priority > Priority::Ignore),
+        }
+        slots.retain(|slot| digest.keyslots.contains(&slot.id));
+        if let (Some(id), true) = (slot, slots.is_empty()) {
+            return Err(self.no_slot(id));
+        }
+        let mut damage = None;
+        for slot in slots {
+            match keyslot::open(&*self.device, &slot, &digest, passphrase) {
+                Ok(Some(key)) => return Ok(Unlocked { slot: slot.id, key }),
+                Ok(None) => {}
+                Err(error) => damage = Some(error),
+            }
+        }
+        Err(damage.unwrap_or_else(|| Error::WrongPassphrase {
+            device: self.device.name(),
+        }))
+    }
+
+    /// Whether this is the volume key.
+    pub fn is_volume_key(&self, key: &Secret) -> Result<bool> {
+        keyslot::is_key_of(&self.digest()?, key)
+    }
+
+    pub(crate) fn no_slot(&self, slot: u32) -> Error {
+        Error::NoSlot {
+            device: self.device.name(),
+            slot,
+        }
+    }
+
+    /// Lets another passphrase open the container, and says which slot it got.
+    ///
+    /// # Errors
+    /// [`Error::SlotInUse`], [`Error::NoRoom`], [`Error::Usage`].
+    pub fn add_key(
+        &mut self,
+        volume_key: &Secret,
+        passphrase: &Secret,
+        choice: &SlotChoice,
+        slot: Option<u32>,
+        random: &dyn Random,
+    ) -> Result<u32> {
+        self.check_requirements()?;
+        if !self.is_volume_key(volume_key)? {
+            return Err(Error::usage("this is not the key of the container"));
+        }
+        let id = self.free_slot(slot)?;
+        let mut salt = [0; SALT_LEN];
+        random.fill(&mut salt)?;
+        let planned = self.plan_slot(id, volume_key.len(), choice, salt)?;
+        keyslot::write(&*self.device, &planned, volume_key, passphrase, random)?;
+        self.enter_slot(&planned, random)?;
+        Ok(id)
+    }
+
+    fn free_slot(&self, slot: Option<u32>) -> Result<u32> {
+        let (used, most): (Vec<u32>, u32) = match &self.header {
+            Header::V1(header) => {
+                let used = header.slots().iter().map(|slot| slot.id).collect();
+                (used, luks1::SLOTS as u32)
+            }
+            Header::V2(header) => {
+                let used = header.view().slots.keys().copied().collect();
+                (used, luks2::OBJECTS_MAX)
+            }
+        };
+        match slot {
+            Some(id) if id >= most => {
+                let what = format!("key slots have numbers below {most}");
+                Err(Error::Usage(what))
+            }
+            Some(slot) if used.contains(&slot) => Err(Error::SlotInUse { slot }),
+            Some(id) => Ok(id),
+            None => (0..most)
+                .find(|id| !used.contains(id))
+                .ok_or(Error::NoRoom {
+                    what: format!("all {most} key slots are in use; remove one"),
+                }),
+        }
+    }
+
+    fn plan_slot(
+        &self,
+        id: u32,
+        key_len: usize,
+        choice: &SlotChoice,
+        salt: [u8; SALT_LEN],
+    ) -> Result<Keyslot> {
+        match &self.header {
+            Header::V1(header) => {
+                let mut kdf = choice.kdf.clone();
+                kdf.hash = header.hash().into();
+                let Kdf::Pbkdf2 { iterations, .. } = kdf.settle()? else {
+                    return Err(Error::usage(
+                        "LUKS1 knows no other password hash than pbkdf2",
+                    ));
+                };
+                Ok(header.planned_slot(id, iterations, salt))
+            }
+            Header::V2(header) => {
+                let (cipher, cipher_key_len) = self.material_cipher(choice, key_len)?;
+                let len = keyslot::area_len(key_len, luks2::AREA_ALIGN);
+                Ok(Keyslot {
+                    id,
+                    key_len,
+                    priority: Priority::Normal,
+                    kdf: choice.kdf.settle()?,
+                    salt,
+                    af_hash: choice.af_hash.clone(),
+                    cipher,
+                    cipher_key_len,
+                    offset: find_gap(header, len)?,
+                    len,
+                })
+            }
+        }
+    }
+
+    fn material_cipher(&self, choice: &SlotChoice, key_len: usize) -> Result<(String, usize)> {
+        if let Some(chosen) = &choice.cipher {
+            return Ok(chosen.clone());
+        }
+        let cipher = self.segment()?.cipher;
+        Ok(match crypto::fits_material(&cipher, key_len) {
+            true => (cipher, key_len),
+            false => (MATERIAL_CIPHER.0.into(), MATERIAL_CIPHER.1),
+        })
+    }
+
+    /// Writes a header that refers to a slot whose material is durable.
+    fn enter_slot(&mut self, slot: &Keyslot, random: &dyn Random) -> Result<()> {
+        let digest = self.digest()?.id;
+        match &mut self.header {
+            Header::V1(header) => {
+                let mut changed = header.clone();
+                changed.enable(slot.id, iterations(&slot.kdf), slot.salt);
+                changed.write_growing(&*self.device)?;
+                *header = changed;
+            }
+            Header::V2(header) => {
+                let mut changed = header.clone();
+                changed.change(|json| {
+                    json["keyslots"][slot.id.to_string()] = slot_json(slot);
+                    let keyslots = &mut json["digests"][digest.to_string()]["keyslots"];
+                    push(keyslots, slot.id);
+                })?;
+                changed.write(&*self.device, random)?;
+                *header = changed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a slot away: its material is overwritten, then the header forgets it.
+    ///
+    /// # Errors
+    /// [`Error::NoSlot`]; [`Error::LastSlot`] unless `even_last`.
+    pub fn remove_slot(&mut self, id: u32, even_last: bool, random: &dyn Random) -> Result<()> {
+        self.check_requirements()?;
+        let slots = self.slots();
+        let slot = slots.iter().find(|slot| slot.id == id);
+        let slot = slot.ok_or_else(|| self.no_slot(id))?;
+        let bound = self.digest()?.keyslots;
+        let others = slots
+            .iter()
+            .any(|other| other.id != id && bound.contains(&other.id));
+        if bound.contains(&id) && !others && !even_last {
+            return Err(Error::LastSlot { slot: id });
+        }
+        keyslot::wipe(&*self.device, slot.offset, slot.len, random)?;
+        self.forget_slots(&[id], random)
+    }
+
+    /// Overwrites the material of all slots: nobody can open the container any more, whatever he knows.
+    pub fn erase(&mut self, random: &dyn Random) -> Result<()> {
+        let ids: Vec<u32> = match &self.header {
+            Header::V1(header) => {
+                for offset in header.areas() {
+                    let len = keyslot::area_len(header.key_len(), crate::model::SECTOR);
+                    keyslot::wipe(&*self.device, offset, len, random)?;
+                }
+                header.slots().iter().map(|slot| slot.id).collect()
+            }
+            Header::V2(header) => {
+                let view = header.view();
+                keyslot::wipe(&*self.device, view.areas_offset(), view.areas_len, random)?;
+                view.slots.keys().copied().collect()
+            }
+        };
+        self.forget_slots(&ids, random)
+    }
+
+    /// Writes a header without these slots.
+    fn forget_slots(&mut self, ids: &[u32], random: &dyn Random) -> Result<()> {
+        match &mut self.header {
+            Header::V1(header) => {
+                let mut changed = header.clone();
+                ids.iter().for_each(|id| changed.disable(*id));
+                changed.write_shrinking(&*self.device)?;
+                *header = changed;
+            }
+            Header::V2(header) => {
+                let mut changed = header.clone();
+                changed.change(|json| ids.iter().for_each(|id| forget(json, *id)))?;
+                changed.write(&*self.device, random)?;
+                *header = changed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges the passphrase of a slot, and says which slot the new one has: in LUKS2 the same.
+    ///
+    /// The new one is complete before the old one goes. A power cut between leaves both.
+    ///
+    /// # Errors
+    /// As [`Container::add_key`]: one slot must be free.
+    pub fn change_key(
+        &mut self,
+        old: &Unlocked,
+        passphrase: &Secret,
+        choice: &SlotChoice,
+        random: &dyn Random,
+    ) -> Result<u32> {
+        let new = self.add_key(&old.key, passphrase, choice, None, random)?;
+        let gone = match &mut self.header {
+            Header::V1(_) => old.slot,
+            Header::V2(header) => {
+                let mut changed = header.clone();
+                changed.change(|json| exchange(json, old.slot, new))?;
+                changed.write(&*self.device, random)?;
+                *header = changed;
+                new
+            }
+        };
+        self.remove_slot(gone, false, random)?;
+        Ok(if gone == new { old.slot } else { new })
+    }
+
+    /// Says when a slot is tried.
+    ///
+    /// # Errors
+    /// [`Error::NoSlot`]; [`Error::Usage`] for LUKS1.
+    pub fn set_priority(&mut self, id: u32, priority: Priority, random: &dyn Random) -> Result<()> {
+        let known = self.slots().iter().any(|slot| slot.id == id);
+        let missing = self.no_slot(id);
+        let device = Arc::clone(&self.device);
+        let header = self.luks2_mut("priorities")?;
+        if !known {
+            return Err(missing);
+        }
+        header.change(|json| {
+            let slot = &mut json["keyslots"][id.to_string()];
+            match (priority, slot.as_object_mut()) {
+                (Priority::Normal, Some(slot)) => drop(slot.remove("priority")),
+                _ => slot["priority"] = priority.number().into(),
+            }
+        })?;
+        header.write(&*device, random)
+    }
+
+    /// Gives the container another UUID, label or subsystem; those that are `None` stay.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if one is too long, or is a label of LUKS1.
+    pub fn rename(
+        &mut self,
+        uuid: Option<&str>,
+        label: Option<&str>,
+        subsystem: Option<&str>,
+        random: &dyn Random,
+    ) -> Result<()> {
+        self.check_requirements()?;
+        let device = Arc::clone(&self.device);
+        if let Header::V1(header) = &mut self.header {
+            if label.is_some() || subsystem.is_some() {
+                return Err(Error::usage("LUKS1 has no labels"));
+            }
+            let mut changed = header.clone();
+            changed.set_uuid(uuid.unwrap_or(header.uuid()))?;
+            changed.write_growing(&*device)?;
+            *header = changed;
+            return Ok(());
+        }
+        let header = self.luks2_mut("labels")?;
+        let mut changed = header.clone();
+        let set = |field: &mut String, text: Option<&str>| {
+            if let Some(text) = text {
+                *field = text.into();
+            }
+        };
+        set(&mut changed.uuid, uuid);
+        set(&mut changed.label, label);
+        set(&mut changed.subsystem, subsystem);
+        changed.write(&*device, random)?;
+        *header = changed;
+        Ok(())
+    }
+
+    /// The header, if it is LUKS2 and may be changed.
+    pub(crate) fn luks2_mut(&mut self, what: &str) -> Result<&mut luks2::Header> {
+        self.check_requirements()?;
+        match &mut self.header {
+            Header::V1(_) => Err(Error::Usage(format!("LUKS1 has no {what}"))),
+            Header::V2(header) => Ok(header),
+        }
+    }
+}
+
+fn iterations(kdf: &Kdf) -> u32 {
+    match kdf {
+        Kdf::Pbkdf2 { iterations, .. } => *iterations,
+        Kdf::Argon2(..) => unreachable!("LUKS1 slots are planned with PBKDF2"),
+    }
+}
+
+/// The first gap between areas with room for `len` bytes.
+fn find_gap(header: &luks2::Header, len: u64) -> Result<u64> {
+    let view = header.view();
+    let mut areas: Vec<_> = view
+        .slots
+        .values()
+        .map(|slot| (slot.offset, slot.len))
+        .collect();
+    areas.sort();
+    let align = luks2::AREA_ALIGN;
+    let mut at = view.areas_offset();
+    for (offset, area_len) in areas {
+        if offset.saturating_sub(at) >= len {
+            break;
+        }
+        at = (offset + area_len).next_multiple_of(align);
+    }
+    match at + len <= view.header_len() {
+        true => Ok(at),
+        false => Err(Error::NoRoom {
+            what: format!(
+                "key material has {} bytes; remove a key slot",
+                view.areas_len
+            ),
+        }),
+    }
+}
+
+/// A slot as it stands in the JSON area.
+pub(crate) fn slot_json(slot: &Keyslot) -> Value {
+    let salt = crypto::base64(&slot.salt);
+    let kdf = match &slot.kdf {
+        Kdf::Pbkdf2 { hash, iterations } => {
+            json!({"type": "pbkdf2", "salt": salt, "hash": hash, "iterations": iterations})
+        }
+        Kdf::Argon2(_, cost) => json!({
+            "type": slot.kdf.name(), "salt": salt,
+            "time": cost.passes, "memory": cost.memory_kib, "cpus": cost.lanes,
+        }),
+    };
+    json!({
+        "type": "luks2",
+        "key_size": slot.key_len,
+        "af": {"type": "luks1", "stripes": crate::model::STRIPES, "hash": slot.af_hash},
+        "area": {
+            "type": "raw",
+            "offset": slot.offset.to_string(),
+            "size": slot.len.to_string(),
+            "encryption": slot.cipher,
+            "key_size": slot.cipher_key_len,
+        },
+        "kdf": kdf,
+    })
+}
+
+fn push(list: &mut Value, id: u32) {
+    if let Some(list) = list.as_array_mut() {
+        list.push(id.to_string().into());
+    }
+}
+
+/// Takes a slot out, and wherever it is referred to.
+fn forget(json: &mut serde_json::Map<String, Value>, id: u32) {
+    let name = id.to_string();
+    if let Some(slots) = json["keyslots"].as_object_mut() {
+        slots.remove(&name);
+    }
+    for part in ["digests", "tokens"] {
+        for member in json[part]
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|map| map.values_mut())
+        {
+            if let Some(list) = member["keyslots"].as_array_mut() {
+                list.retain(|item| item != &name);
+            }
+        }
+    }
+}
+
+/// Exchanges what two slots are, but for their priorities; tokens go with the number.
+fn exchange(json: &mut serde_json::Map<String, Value>, one: u32, two: u32) {
+    let Some(slots) = json["keyslots"].as_object_mut() else {
+        return;
+    };
+    let (one, two) = (one.to_string(), two.to_string());
+    if let (Some(mut a), Some(mut b)) = (slots.remove(&one), slots.remove(&two)) {
+        let priority = |slot: &mut Value| slot.as_object_mut()?.remove("priority");
+        let (of_a, of_b) = (priority(&mut a), priority(&mut b));
+        for (slot, priority) in [(&mut b, of_a), (&mut a, of_b)] {
+            if let Some(priority) = priority {
+                slot["priority"] = priority;
+            }
+        }
+        slots.insert(one, b);
+        slots.insert(two, a);
+    }
+}

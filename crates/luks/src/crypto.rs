@@ -1,0 +1,55 @@
+//! What this crate takes from `cipher`, in the terms of headers: algorithms by the names that they
+//! have there.
+
+use cipher::{Digest, SectorCipher, SectorMode, SectorSpec};
+
+use crate::model::SECTOR;
+use crate::{Error, Result};
+
+/// The hash of this name.
+pub(crate) fn digest(name: &str) -> Result<Digest> {
+    let unknown = || Error::Usage(format!("the hash '{name}' is not known here"));
+    Digest::from_name(name).ok_or_else(unknown)
+}
+
+/// The encryption of this name, which is a header's and may be anything.
+///
+/// # Errors
+/// [`Error::Unsupported`], also for no encryption at all: what claims to be encrypted shall be.
+pub(crate) fn spec(name: &str, device: &str) -> Result<SectorSpec> {
+    SectorSpec::parse(name).map_err(|error| {
+        Error::unsupported(device, format!("it is encrypted with '{name}': {error}"))
+    })
+}
+
+/// Key material is numbered from zero, in sectors of 512 bytes.
+pub(crate) struct MaterialCipher(SectorCipher);
+
+impl MaterialCipher {
+    pub(crate) fn new(name: &str, key: &[u8], device: &str) -> Result<MaterialCipher> {
+        Ok(MaterialCipher(SectorCipher::new(spec(name, device)?, key)?))
+    }
+
+    pub(crate) fn encrypt(&self, data: &mut [u8]) -> Result<()> {
+        Ok(self.0.encrypt(0, 1, SECTOR as usize, data)?)
+    }
+
+    pub(crate) fn decrypt(&self, data: &mut [u8]) -> Result<()> {
+        Ok(self.0.decrypt(0, 1, SECTOR as usize, data)?)
+    }
+}
+
+/// Whether key material can be encrypted as data is: with a key of this length, and so that equal
+/// pieces do not look equal.
+pub(crate) fn fits_material(cipher: &str, key_len: usize) -> bool {
+    SectorSpec::parse(cipher).is_ok_and(|spec| {
+        let hides = matches!(spec.mode(), SectorMode::Xts | SectorMode::Cbc);
+        hides && spec.key_lens().contains(&key_len)
+    })
+}
+
+/// Bytes as headers write them.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

@@ -1,0 +1,142 @@
+//! What can go wrong with a container.
+//!
+//! A wrong passphrase, a damaged header and damaged key material are three different errors. LUKS has
+//! no checksum over key material, so damage there is told from a wrong passphrase by what encrypted
+//! bytes never look like: see [`crate::keyslot`].
+
+/// The result of an operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on a container failed. One that failed has changed nothing, unless it says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no header.
+    #[error("{device} holds no LUKS header")]
+    NotLuks {
+        /// The device that was looked at.
+        device: String,
+    },
+    /// There is a header, and no whole copy of it.
+    #[error(
+        "the LUKS header of {device} is damaged: {what}; restore it with 'luks header-restore'"
+    )]
+    Damaged {
+        /// The device.
+        device: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Something else was written over the beginning of the device.
+    #[error(
+        "{device}: something was written over the first copy of the LUKS header, the second is whole; \
+         if nothing else is kept there now, 'luks repair' writes the first again"
+    )]
+    Overwritten {
+        /// The device.
+        device: String,
+    },
+    /// The header asks for something that this program does not do.
+    #[error("{device} cannot be used here: {what}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What it asks for.
+        what: String,
+    },
+    /// No key slot opens with this passphrase.
+    #[error("no key slot of {device} opens with this passphrase or key")]
+    WrongPassphrase {
+        /// The device.
+        device: String,
+    },
+    /// The key material of a slot is not what was written.
+    #[error(
+        "the key material of slot {slot} of {device} is damaged (bytes from {offset} are not encrypted); \
+         try another slot, or restore it with 'luks header-restore'"
+    )]
+    KeyMaterial {
+        /// The device.
+        device: String,
+        /// The slot.
+        slot: u32,
+        /// Where the damage begins, in bytes.
+        offset: u64,
+    },
+    /// There is no such key slot.
+    #[error("{device} has no key slot {slot}")]
+    NoSlot {
+        /// The device.
+        device: String,
+        /// The slot.
+        slot: u32,
+    },
+    /// The key slot is in use.
+    #[error("key slot {slot} is in use")]
+    SlotInUse {
+        /// The slot.
+        slot: u32,
+    },
+    /// There is no such token.
+    #[error("{device} has no token {token}")]
+    NoToken {
+        /// The device.
+        device: String,
+        /// The token.
+        token: u32,
+    },
+    /// Without this slot nobody could open the container.
+    #[error("key slot {slot} is the last one; what is in the container would be lost for good")]
+    LastSlot {
+        /// The slot.
+        slot: u32,
+    },
+    /// There is no room in the header.
+    #[error("there is no room for this in the LUKS header: {what}")]
+    NoRoom {
+        /// For what, and how to make room.
+        what: String,
+    },
+    /// The device is smaller than the header says, or than a container must be.
+    #[error("{device} has {size} bytes, and {needed} are needed")]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The size in bytes that it would have to have.
+        needed: u64,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] block::Error),
+    /// A secret could not be kept, or a password not hashed.
+    #[error(transparent)]
+    Keys(#[from] keys::Error),
+    /// A cryptographic operation failed.
+    #[error(transparent)]
+    Cipher(#[from] cipher::Error),
+}
+
+impl Error {
+    pub(crate) fn usage(what: impl Into<String>) -> Error {
+        Error::Usage(what.into())
+    }
+
+    pub(crate) fn damaged(device: &dyn block::BlockDevice, what: impl Into<String>) -> Error {
+        Error::Damaged {
+            device: device.name(),
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn unsupported(device: &str, what: impl Into<String>) -> Error {
+        Error::Unsupported {
+            device: device.into(),
+            what: what.into(),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Making containers.
+//!
+//! What is on the device is given up first: its headers are overwritten and that is durable before
+//! anything else is written, so that a power cut leaves no header whose key material is another's. The
+//! first copy of the header, with which the container begins to exist, is written last.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BlockDevice;
+use cipher::Random;
+use keys::Secret;
+use serde_json::{Map, Value, json};
+
+use crate::backup::give_up;
+use crate::container::{Container, Header, SlotChoice};
+use crate::kdf::{self, PBKDF2_MIN, pbkdf2_iterations};
+use crate::luks2::{self, COPY_SIZES};
+use crate::model::{SALT_LEN, Version};
+use crate::{Error, Result, crypto, keyslot, luks1};
+
+/// Where data begins unless it is said: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.
+const DATA_OFFSET: u64 = 16 << 20;
+const DATA_OFFSET_V1: u64 = 2 << 20;
+
+/// How long computing the digest of the volume key may take.
+const DIGEST_TIME: Duration = Duration::from_millis(125);
+
+/// How a container is made.
+#[derive(Clone, Debug)]
+pub struct Format {
+    /// The version of the format.
+    pub version: Version,
+    /// How data is encrypted, as `aes-xts-plain64`.
+    pub cipher: String,
+    /// How long the volume key is, in bytes.
+    pub key_len: usize,
+    /// What is encrypted as one, in bytes: 512 to 4096.
+    pub sector_size: u32,
+    /// What the container is known by.
+    pub uuid: String,
+    /// A name for people; LUKS2 only.
+    pub label: String,
+    /// Which program owns it; LUKS2 only.
+    pub subsystem: String,
+    /// Where data begins, in bytes; zero if data is on another device.
+    pub data_offset: Option<u64>,
+    /// How long a copy of a LUKS2 header is, in bytes.
+    pub copy_len: u64,
+    /// How much room there is for key material, in bytes; what is left before the data if not said.
+    pub areas_len: Option<u64>,
+    /// How the first slot protects the key.
+    pub slot: SlotChoice,
+    /// The number of the first slot.
+    pub slot_id: Option<u32>,
+}
+
+impl Format {
+    /// `aes-xts-plain64` with a key of 512 bits, as cryptsetup makes containers.
+    pub fn new(version: Version, uuid: String) -> Format {
+        Format {
+            version,
+            cipher: "aes-xts-plain64".into(),
+            key_len: 64,
+            sector_size: 512,
+            uuid,
+            label: String::new(),
+            subsystem: String::new(),
+            data_offset: None,
+            copy_len: COPY_SIZES[0],
+            areas_len: None,
+            slot: SlotChoice::new(version),
+            slot_id: None,
+        }
+    }
+}
+
+/// Makes a container on a device and gives back its volume key. What was there is lost.
+///
+/// # Errors
+/// [`Error::Usage`] and [`Error::TooSmall`], before anything is written. If the device fails later,
+/// there is no container on it, and not what was there before either.
+pub fn format(
+    device: Arc<dyn BlockDevice>,
+    format: &Format,
+    passphrase: &Secret,
+    random: &dyn Random,
+) -> Result<(Container, Secret)> {
+    check_cipher(format)?;
+    let mut key = Secret::zeroed(format.key_len)?;
+    random.fill(key.expose_mut())?;
+    let header = match format.version {
+        Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
+        Version::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
+    };
+    let mut container = Container { device, header };
+    container.check_room(format)?;
+    // Settled before anything is written: there may be too little memory for it.
+    let mut slot = format.slot.clone();
+    slot.kdf = slot.kdf.forced()?;
+    container.give_up_old(random)?;
+    container.add_key(&key, passphrase, &slot, format.slot_id, random)?;
+    Ok((container, key))
+}
+
+fn check_cipher(format: &Format) -> Result<()> {
+    let spec = crypto::spec(&format.cipher, "a new container")?;
+    if !spec.key_lens().contains(&format.key_len) {
+        let bits: Vec<_> = spec
+            .key_lens()
+            .iter()
+            .map(|len| (len * 8).to_string())
+            .collect();
+        let what = format!("{} takes keys of {} bits", format.cipher, bits.join(", "));
+        return Err(Error::Usage(what));
+    }
+    if ![512, 1024, 2048, 4096].contains(&format.sector_size) {
+        return Err(Error::usage("a sector has 512, 1024, 2048 or 4096 bytes"));
+    }
+    if format.version == Version::V1 && format.sector_size != 512 {
+        return Err(Error::usage("LUKS1 has sectors of 512 bytes only"));
+    }
+    Ok(())
+}
+
+/// The digest of a volume key: its salt, iterations and value.
+fn digest_of(
+    format: &Format,
+    key: &Secret,
+    value: &mut [u8],
+    random: &dyn Random,
+) -> Result<([u8; SALT_LEN], u32)> {
+    let mut salt = [0; SALT_LEN];
+    random.fill(&mut salt)?;
+    let hash = &format.slot.kdf.hash;
+    let iterations = match format.slot.kdf.force_iterations {
+        Some(_) => PBKDF2_MIN,
+        None => pbkdf2_iterations(hash, DIGEST_TIME)?,
+    };
+    kdf::pbkdf2(hash, iterations)?.derive(key.expose(), &salt, value)?;
+    Ok((salt, iterations))
+}
+
+fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks1::Header> {
+    let mut digest = [0; 20];
+    let (digest_salt, digest_iterations) = digest_of(format, key, &mut digest, random)?;
+    luks1::Header::new(&luks1::New {
+        cipher: &format.cipher,
+        hash: &format.slot.kdf.hash,
+        uuid: &format.uuid,
+        key_len: format.key_len,
+        data_offset: format.data_offset.unwrap_or(DATA_OFFSET_V1),
+        digest,
+        digest_salt,
+        digest_iterations,
+        areas: luks1::Header::usual_areas(format.key_len),
+    })
+}
+
+fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks2::Header> {
+    let mut digest = vec![0; crypto::digest(&format.slot.kdf.hash)?.output_len()];
+    let (salt, iterations) = digest_of(format, key, &mut digest, random)?;
+    let data_offset = format.data_offset.unwrap_or(DATA_OFFSET);
+    let areas_len = areas_len(format, data_offset)?;
+    let json = json!({
+        "keyslots": {},
+        "tokens": {},
+        "segments": {"0": {
+            "type": "crypt",
+            "offset": data_offset.to_string(),
+            "size": "dynamic",
+            "iv_tweak": "0",
+            "encryption": format.cipher,
+            "sector_size": format.sector_size,
+        }},
+        "digests": {"0": {
+            "type": "pbkdf2",
+            "keyslots": [],
+            "segments": ["0"],
+            "hash": format.slot.kdf.hash,
+            "iterations": iterations,
+            "salt": crypto::base64(&salt),
+            "digest": crypto::base64(&digest),
+        }},
+        "config": {
+            "json_size": (format.copy_len.saturating_sub(luks2::BINARY_LEN as u64)).to_string(),
+            "keyslots_size": areas_len.to_string(),
+        },
+    });
+    let json = object(json);
+    let mut header = luks2::Header::new(format.uuid.clone(), json).map_err(Error::Usage)?;
+    header.label = format.label.clone();
+    header.subsystem = format.subsystem.clone();
+    Ok(header)
+}
+
+/// What lies between the header and the data, unless it is said otherwise.
+fn areas_len(format: &Format, data_offset: u64) -> Result<u64> {
+    if let Some(len) = format.areas_len {
+        return Ok(len);
+    }
+    let end = match data_offset {
+        0 => DATA_OFFSET,
+        offset => offset,
+    };
+    let room = end.checked_sub(2 * format.copy_len).ok_or_else(|| {
+        let needed = 2 * format.copy_len;
+        Error::Usage(format!(
+            "data cannot begin before byte {needed}, where the header ends"
+        ))
+    })?;
+    Ok((room - room % luks2::AREA_ALIGN).min(luks2::AREAS_MAX))
+}
+
+fn object(json: Value) -> Map<String, Value> {
+    match json {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+impl Container {
+    fn check_room(&self, format: &Format) -> Result<()> {
+        let segment = self.segment()?;
+        let least = match segment.offset {
+            0 => self.header_len(),
+            offset => offset + u64::from(format.sector_size),
+        };
+        match self.device.size() {
+            size if size < least => Err(Error::TooSmall {
+                device: self.device.name(),
+                size,
+                needed: least,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Overwrites every header that may be there, and the room for key material.
+    fn give_up_old(&self, random: &dyn Random) -> Result<()> {
+        let device = &*self.device;
+        give_up(device)?;
+        let end = self.header_len();
+        match &self.header {
+            Header::V1(header) => {
+                let first = header.areas()[0];
+                device.overwrite(0, first)?;
+                keyslot::wipe(device, first, end - first, random)
+            }
+            Header::V2(header) => {
+                let first = header.view().areas_offset();
+                device.overwrite(0, first)?;
+                keyslot::wipe(device, first, end - first, random)
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What reads headers, for `fuzz/`.
+
+use block::MemoryDevice;
+
+use crate::luks2::Copy;
+use crate::{Container, Header};
+
+/// The devices are this large: enough for most headers, and quickly made.
+const DEVICE_LEN: usize = 1 << 20;
+
+/// Reads what would be the beginning of a device, and everything that can be asked of a header.
+pub fn header(bytes: &[u8]) {
+    let mut image = bytes.to_vec();
+    image.resize(DEVICE_LEN.max(bytes.len()), 0);
+    let device = std::sync::Arc::new(MemoryDevice::from_bytes(image));
+    if let Ok(container) = Container::look(device) {
+        let _ = (
+            container.dump(),
+            container.dump_json(),
+            container.segment(),
+            container.slots(),
+        );
+        if let Header::V1(header) = container.header() {
+            let encoded = header.encode();
+            let same = encoded.len().min(bytes.len());
+            assert_eq!(encoded[..same], bytes[..same]);
+        }
+    }
+}
+
+/// Reads a LUKS2 JSON area whose binary header and checksum are right.
+pub fn json_area(json: &[u8]) {
+    const COPY_LEN: usize = 0x4000;
+    if json.len() > COPY_LEN - crate::luks2::BINARY_LEN {
+        return;
+    }
+    header(&crate::luks2::sealed_copy(Copy::First, json, COPY_LEN));
+}

@@ -1,0 +1,350 @@
+//! LUKS2: two copies of a header, each with its checksum, and areas for key material behind them.
+//!
+//! The copies are written one after the other, each whole and flushed before the next begins. So a
+//! power cut at any moment leaves one that is whole, the old or the new; who opens the container to
+//! change it makes both equal again first. What the header refers to (key material) is durable before
+//! the header is written, and what it no longer refers to is overwritten.
+
+mod layout;
+mod object;
+mod view;
+
+use std::io::IoSlice;
+
+use block::BlockDevice;
+use cipher::Random;
+use serde_json::{Map, Value};
+use zerocopy::IntoBytes;
+
+use crate::{Error, Result};
+use layout::{Binary, field, text};
+
+pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
+pub(crate) use view::{AREA_ALIGN, AREAS_MAX, OBJECTS_MAX, View};
+
+/// A LUKS2 header in memory.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// One more with every change.
+    pub epoch: u64,
+    /// A name for people; may be empty.
+    pub label: String,
+    /// Which program owns the container; may be empty.
+    pub subsystem: String,
+    /// What the container is known by.
+    pub uuid: String,
+    pub(crate) checksum_hash: String,
+    json: Map<String, Value>,
+    view: View,
+}
+
+/// How a copy of the header was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyState {
+    /// Whole, and as new as the other.
+    Current,
+    /// Whole, but older than the other.
+    Old,
+    /// Not whole, for this reason.
+    Bad(String),
+}
+
+/// A header and the state of its copies.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The newest whole copy.
+    pub header: Header,
+    /// The first copy.
+    pub first: CopyState,
+    /// The second copy.
+    pub second: CopyState,
+    /// Whether the first copy at least begins as one.
+    pub has_magic: bool,
+}
+
+impl Found {
+    /// Whether both copies are whole and equal.
+    pub fn is_whole(&self) -> bool {
+        self.first == CopyState::Current && self.second == CopyState::Current
+    }
+}
+
+impl Header {
+    /// A header of this JSON, checked.
+    pub(crate) fn new(
+        uuid: String,
+        json: Map<String, Value>,
+    ) -> std::result::Result<Header, String> {
+        Ok(Header {
+            epoch: 1,
+            label: String::new(),
+            subsystem: String::new(),
+            uuid,
+            checksum_hash: "sha256".into(),
+            view: View::read(&json)?,
+            json,
+        })
+    }
+
+    /// What it says.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The JSON area, with everything in it that this program does not know.
+    pub fn json(&self) -> &Map<String, Value> {
+        &self.json
+    }
+
+    /// How long the header is with all key material, in bytes.
+    pub fn header_len(&self) -> u64 {
+        self.view.header_len()
+    }
+
+    /// Changes the JSON. What would not be a header any more is refused, and nothing is changed.
+    pub(crate) fn change(&mut self, edit: impl FnOnce(&mut Map<String, Value>)) -> Result<()> {
+        let mut json = self.json.clone();
+        edit(&mut json);
+        let view = View::read(&json).map_err(Error::Usage)?;
+        let room = view.copy_len as usize - BINARY_LEN;
+        if encode_json(&json).len() >= room {
+            return Err(Error::NoRoom {
+                what: format!("its JSON area has {room} bytes; remove a key or a token"),
+            });
+        }
+        self.json = json;
+        self.view = view;
+        Ok(())
+    }
+
+    /// Reads the header. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::NotLuks`]; [`Error::Damaged`] if no copy is whole; [`Error::TooSmall`].
+    pub fn read(device: &dyn BlockDevice) -> Result<Found> {
+        let first = read_copy(device, Copy::First, 0)?;
+        let second = match &first.copy {
+            Some(copy) => read_copy(device, Copy::Second, copy.copy_len)?,
+            None => find_second(device)?,
+        };
+        if !first.has_magic && second.copy.is_none() {
+            return Err(Error::NotLuks {
+                device: device.name(),
+            });
+        }
+        choose(device, first, second)
+    }
+
+    /// Writes both copies, in an order such that one is whole at any moment, and makes them durable.
+    ///
+    /// # Errors
+    /// If the device fails, either the old header or this one is found when it is read again.
+    pub(crate) fn write(&mut self, device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
+        self.epoch += 1;
+        for which in [Copy::First, Copy::Second] {
+            self.write_copy(device, which, random)?;
+        }
+        Ok(())
+    }
+
+    /// Writes one copy and makes it durable.
+    pub(crate) fn write_copy(
+        &self,
+        device: &dyn BlockDevice,
+        which: Copy,
+        random: &dyn Random,
+    ) -> Result<()> {
+        let bytes = self.encode(which, random)?;
+        let offset = which.offset(self.view.copy_len);
+        device.write_at(offset, &[IoSlice::new(&bytes)])?;
+        Ok(device.flush()?)
+    }
+
+    fn encode(&self, which: Copy, random: &dyn Random) -> Result<Vec<u8>> {
+        let copy_len = self.view.copy_len;
+        let mut json = encode_json(&self.json);
+        json.resize(copy_len as usize - BINARY_LEN, 0);
+        let mut binary = Binary::blank(which, copy_len);
+        random.fill(&mut binary.salt)?;
+        binary.epoch = self.epoch.into();
+        let long = |what| Error::Usage(format!("the {what} is too long for a LUKS2 header"));
+        binary.label = field(&self.label).ok_or_else(|| long("label"))?;
+        binary.checksum_hash = field(&self.checksum_hash).ok_or_else(|| long("hash"))?;
+        binary.uuid = field(&self.uuid).ok_or_else(|| long("UUID"))?;
+        binary.subsystem = field(&self.subsystem).ok_or_else(|| long("subsystem"))?;
+        binary.seal(&json).map_err(Error::Usage)?;
+        let mut bytes = binary.as_bytes().to_vec();
+        bytes.extend_from_slice(&json);
+        Ok(bytes)
+    }
+}
+
+/// A copy of a header with any JSON area, whose checksum is right.
+#[cfg(fuzzing)]
+pub(crate) fn sealed_copy(which: Copy, json: &[u8], copy_len: usize) -> Vec<u8> {
+    let mut area = json.to_vec();
+    area.resize(copy_len - BINARY_LEN, 0);
+    let mut binary = Binary::blank(which, copy_len as u64);
+    binary.epoch = 1.into();
+    binary.checksum_hash = field("sha256").expect("short");
+    binary.seal(&area).expect("a known hash");
+    [binary.as_bytes(), &area].concat()
+}
+
+fn encode_json(json: &Map<String, Value>) -> Vec<u8> {
+    serde_json::to_vec(json).expect("JSON that was read can be written")
+}
+
+/// What was found where a copy should be.
+struct Tried {
+    /// Whether it begins as one.
+    has_magic: bool,
+    copy: Option<Decoded>,
+    why_not: String,
+}
+
+/// A copy whose checksum is right.
+struct Decoded {
+    copy_len: u64,
+    header: std::result::Result<Header, String>,
+}
+
+fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Result<Tried> {
+    let mut tried = Tried {
+        has_magic: false,
+        copy: None,
+        why_not: "it is behind the end of the device".into(),
+    };
+    if device.size() < offset.saturating_add(BINARY_LEN as u64) {
+        return Ok(tried);
+    }
+    let mut bytes = [0; BINARY_LEN];
+    if let Err(error) = device.read_at(offset, &mut bytes) {
+        // The other copy may be where the device still can be read.
+        tried.why_not = error.to_string();
+        return Ok(tried);
+    }
+    tried.has_magic = bytes.starts_with(&which.magic());
+    match decode(device, which, offset, &bytes) {
+        Ok(copy) => tried.copy = Some(copy),
+        Err(why) => tried.why_not = why,
+    }
+    Ok(tried)
+}
+
+fn decode(
+    device: &dyn BlockDevice,
+    which: Copy,
+    offset: u64,
+    bytes: &[u8; BINARY_LEN],
+) -> std::result::Result<Decoded, String> {
+    let binary = Binary::decode(bytes, which, offset)?;
+    let copy_len = binary.copy_len.get();
+    if device.size() < offset + copy_len {
+        return Err("it ends behind the end of the device".into());
+    }
+    let mut json = vec![0; copy_len as usize - BINARY_LEN];
+    device
+        .read_at(offset + BINARY_LEN as u64, &mut json)
+        .map_err(|error| error.to_string())?;
+    binary.verify(&json)?;
+    let header = parse(&binary, &json);
+    Ok(Decoded { copy_len, header })
+}
+
+fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
+    let end = area
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    if end == area.len() {
+        return Err("its JSON is not ended by a zero".into());
+    }
+    if !area.starts_with(b"{") {
+        return Err("its JSON does not begin with {".into());
+    }
+    let json: Map<String, Value> = serde_json::from_slice(&area[..end])
+        .map_err(|error| format!("its JSON cannot be read: {error}"))?;
+    let view = View::read(&json)?;
+    if view.copy_len != binary.copy_len.get() {
+        return Err("its JSON says another length than its binary part".into());
+    }
+    let text_of = |field: &[u8], what| text(field).ok_or(format!("its {what} is no text"));
+    Ok(Header {
+        epoch: binary.epoch.get(),
+        label: text_of(&binary.label, "label")?,
+        subsystem: text_of(&binary.subsystem, "subsystem")?,
+        uuid: text_of(&binary.uuid, "UUID")?,
+        checksum_hash: text_of(&binary.checksum_hash, "hash")?,
+        json,
+        view,
+    })
+}
+
+/// Looks for the second copy where the first does not say where it is.
+fn find_second(device: &dyn BlockDevice) -> Result<Tried> {
+    let mut best: Option<Tried> = None;
+    for offset in COPY_SIZES {
+        let tried = read_copy(device, Copy::Second, offset)?;
+        let epoch = |tried: &Tried| Some(tried.copy.as_ref()?.header.as_ref().ok()?.epoch);
+        if best.as_ref().is_none_or(|best| epoch(&tried) > epoch(best)) {
+            best = Some(tried);
+        }
+    }
+    Ok(best.expect("there are offsets to look at"))
+}
+
+fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found> {
+    let has_magic = first.has_magic;
+    let (first, second) = (content(first), content(second));
+    let found = match (first, second) {
+        (Ok(one), Ok(two)) if one.epoch >= two.epoch => Found {
+            second: state(two.epoch == one.epoch),
+            first: CopyState::Current,
+            header: one,
+            has_magic,
+        },
+        (Ok(_), Ok(two)) => Found {
+            first: CopyState::Old,
+            second: CopyState::Current,
+            header: two,
+            has_magic,
+        },
+        (Ok(one), Err(why)) => Found {
+            first: CopyState::Current,
+            second: CopyState::Bad(why),
+            header: one,
+            has_magic,
+        },
+        (Err(why), Ok(two)) => Found {
+            first: CopyState::Bad(why),
+            second: CopyState::Current,
+            header: two,
+            has_magic,
+        },
+        (Err(one), Err(two)) => {
+            let what = format!("the first copy: {one}; the second: {two}");
+            return Err(Error::damaged(device, what));
+        }
+    };
+    let needed = found.header.header_len();
+    match device.size() {
+        size if size < needed => Err(Error::TooSmall {
+            device: device.name(),
+            size,
+            needed,
+        }),
+        _ => Ok(found),
+    }
+}
+
+fn content(tried: Tried) -> std::result::Result<Header, String> {
+    tried.copy.map_or(Err(tried.why_not), |copy| copy.header)
+}
+
+fn state(is_current: bool) -> CopyState {
+    match is_current {
+        true => CopyState::Current,
+        false => CopyState::Old,
+    }
+}

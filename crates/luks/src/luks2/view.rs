@@ -1,0 +1,469 @@
+//! What the JSON area says, after all of it has been checked.
+//!
+//! The rules are those of the specification (section 3) and of what cryptsetup refuses: whatever is
+//! read here is either usable or of a kind that is named as unknown. Members that are not mentioned
+//! here are nobody's business, and stay in the JSON as they are.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::layout::{BINARY_LEN, COPY_SIZES};
+use super::object::{Object, Result};
+use crate::kdf::{Argon2Cost, Kdf, Variant};
+use crate::model::{
+    Digest, KEY_LEN_MAX, Keyslot, Priority, SECTOR, STRIPES, Segment, material_len,
+};
+
+/// How many key slots, tokens and segments there may be.
+pub(crate) const OBJECTS_MAX: u32 = 32;
+
+/// How many digests there may be.
+const DIGESTS_MAX: u32 = 8;
+
+/// The longest area for key material, in bytes.
+pub(crate) const AREAS_MAX: u64 = 128 << 20;
+
+/// What areas for key material are aligned to, in bytes.
+pub(crate) const AREA_ALIGN: u64 = 4096;
+
+/// What the JSON area says.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) slots: BTreeMap<u32, Slot>,
+    pub(crate) tokens: BTreeMap<u32, Token>,
+    pub(crate) segments: BTreeMap<u32, AnySegment>,
+    pub(crate) digests: BTreeMap<u32, AnyDigest>,
+    /// Bytes in a copy of the header, with its binary part.
+    pub(crate) copy_len: u64,
+    /// Bytes for key material, behind both copies.
+    pub(crate) areas_len: u64,
+    pub(crate) flags: Vec<String>,
+    pub(crate) requirements: Vec<String>,
+}
+
+/// A key slot of any type.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) kind: String,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// If it is of the type that this program knows.
+    pub(crate) known: Option<Keyslot>,
+}
+
+/// A token of any type.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub(crate) kind: String,
+    pub(crate) keyslots: Vec<u32>,
+}
+
+/// A segment of any type.
+#[derive(Clone, Debug)]
+pub(crate) struct AnySegment {
+    pub(crate) kind: String,
+    pub(crate) offset: u64,
+    pub(crate) len: Option<u64>,
+    pub(crate) is_backup: bool,
+    pub(crate) flags: Vec<String>,
+    pub(crate) crypt: Option<Segment>,
+}
+
+/// A digest of any type.
+#[derive(Clone, Debug)]
+pub(crate) struct AnyDigest {
+    pub(crate) kind: String,
+    pub(crate) keyslots: Vec<u32>,
+    pub(crate) segments: Vec<u32>,
+    pub(crate) known: Option<Digest>,
+}
+
+impl View {
+    /// Checks everything.
+    pub(crate) fn read(json: &Map<String, Value>) -> Result<View> {
+        let all = Object::new("the JSON area", json);
+        let slots = all.object("keyslots")?;
+        let segments = all.object("segments")?;
+        let digests = read_digests(&all.object("digests")?, &slots, &segments)?;
+        let view = View {
+            tokens: read_tokens(&all.object("tokens")?, &slots)?,
+            slots: read_slots(&slots)?,
+            segments: read_segments(&segments)?,
+            digests,
+            ..read_config(&all.object("config")?)?
+        };
+        view.check_segments()?;
+        view.check_areas()?;
+        Ok(view)
+    }
+
+    /// Where key material may begin, in bytes.
+    pub(crate) fn areas_offset(&self) -> u64 {
+        2 * self.copy_len
+    }
+
+    /// Where the header with all key material ends, in bytes.
+    pub(crate) fn header_len(&self) -> u64 {
+        self.areas_offset() + self.areas_len
+    }
+
+    /// Where data begins, in bytes; `None` if it is on another device.
+    pub(crate) fn data_offset(&self) -> Option<u64> {
+        let segments = self.segments.values().filter(|segment| !segment.is_backup);
+        segments
+            .map(|segment| segment.offset)
+            .min()
+            .filter(|offset| *offset > 0)
+    }
+
+    fn check_segments(&self) -> Result<()> {
+        let regular: Vec<_> = self.segments.iter().filter(|(_, s)| !s.is_backup).collect();
+        if regular.is_empty() {
+            return Err("there is no segment".into());
+        }
+        for (expected, number) in self.segments.keys().enumerate() {
+            if *number != expected as u32 {
+                return Err(format!("there is no segment {expected}"));
+            }
+        }
+        if regular
+            .iter()
+            .enumerate()
+            .any(|(n, (id, _))| **id != n as u32)
+        {
+            return Err("a segment stands behind one that is kept for re-encryption".into());
+        }
+        let mut end = 0;
+        let mut sorted: Vec<_> = regular
+            .iter()
+            .map(|(id, s)| (s.offset, s.len, **id))
+            .collect();
+        sorted.sort();
+        for (n, (offset, len, id)) in sorted.iter().enumerate() {
+            if *offset < end {
+                return Err(format!("segment {id} overlaps another"));
+            }
+            end = match len {
+                Some(len) => offset
+                    .checked_add(*len)
+                    .ok_or(format!("segment {id} has no end"))?,
+                None if n + 1 == sorted.len() => u64::MAX,
+                None => return Err(format!("segment {id} has no end, and is not the last")),
+            };
+        }
+        for (id, segment) in &self.segments {
+            let has_digest = self
+                .digests
+                .values()
+                .any(|digest| digest.segments.contains(id));
+            if segment.crypt.is_some() && !has_digest {
+                return Err(format!("segment {id} belongs to no digest"));
+            }
+        }
+        match self.data_offset() {
+            Some(data) if data < self.header_len() => {
+                Err(format!("data begins at {data}, inside of the header"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_areas(&self) -> Result<()> {
+        let mut areas: Vec<_> = self
+            .slots
+            .iter()
+            .map(|(id, s)| (s.offset, s.len, *id))
+            .collect();
+        areas.sort();
+        let mut end = self.areas_offset();
+        for (offset, len, id) in areas {
+            if len == 0 {
+                return Err(format!("the area of key slot {id} is empty"));
+            }
+            if offset < end {
+                return Err(format!("the area of key slot {id} overlaps something else"));
+            }
+            end = offset
+                .checked_add(len)
+                .filter(|end| *end <= self.header_len())
+                .ok_or_else(|| {
+                    format!("the area of key slot {id} does not end inside of the header")
+                })?;
+        }
+        Ok(())
+    }
+}
+
+fn read_config(config: &Object<'_>) -> Result<View> {
+    let copy_len = config.u64("json_size")?.saturating_add(BINARY_LEN as u64);
+    if !COPY_SIZES.contains(&copy_len) {
+        return Err(format!(
+            "a copy of the header cannot be {copy_len} bytes long"
+        ));
+    }
+    let areas_len = config.u64("keyslots_size")?;
+    if areas_len > AREAS_MAX || areas_len % AREA_ALIGN != 0 {
+        return Err(format!("key material cannot have {areas_len} bytes"));
+    }
+    let flags = match config.has("flags") {
+        true => config.texts("flags")?,
+        false => Vec::new(),
+    };
+    let mut requirements = Vec::new();
+    if config.has("requirements") {
+        let object = config.object("requirements")?;
+        if object.has("mandatory") {
+            requirements = object.texts("mandatory")?;
+        }
+    }
+    let owned = |texts: Vec<&str>| texts.into_iter().map(String::from).collect();
+    Ok(View {
+        slots: BTreeMap::new(),
+        tokens: BTreeMap::new(),
+        segments: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        copy_len,
+        areas_len,
+        flags: owned(flags),
+        requirements: owned(requirements),
+    })
+}
+
+fn read_tokens(tokens: &Object<'_>, slots: &Object<'_>) -> Result<BTreeMap<u32, Token>> {
+    let token = |(id, token): (u32, Object<'_>)| Ok((id, read_token(&token, slots)?));
+    tokens
+        .numbered("token", OBJECTS_MAX)?
+        .into_iter()
+        .map(token)
+        .collect()
+}
+
+/// Reads a token, which names key slots that there are.
+pub(crate) fn read_token(token: &Object<'_>, slots: &Object<'_>) -> Result<Token> {
+    Ok(Token {
+        kind: token.text("type")?.into(),
+        keyslots: token.members_of("keyslots", slots)?,
+    })
+}
+
+fn read_digests(
+    digests: &Object<'_>,
+    slots: &Object<'_>,
+    segments: &Object<'_>,
+) -> Result<BTreeMap<u32, AnyDigest>> {
+    let digest = |(id, digest): (u32, Object<'_>)| {
+        let kind = digest.text("type")?.to_owned();
+        let keyslots = digest.members_of("keyslots", slots)?;
+        let segments = digest.members_of("segments", segments)?;
+        let known = (kind == "pbkdf2").then(|| {
+            Ok::<_, String>(Digest {
+                id,
+                hash: digest.text("hash")?.into(),
+                iterations: digest.u32("iterations")?,
+                salt: digest.base64("salt")?,
+                digest: digest_bytes(&digest)?,
+                keyslots: keyslots.clone(),
+                segments: segments.clone(),
+            })
+        });
+        let known = known.transpose()?;
+        let any = AnyDigest {
+            kind,
+            keyslots,
+            segments,
+            known,
+        };
+        Ok((id, any))
+    };
+    digests
+        .numbered("digest", DIGESTS_MAX)?
+        .into_iter()
+        .map(digest)
+        .collect()
+}
+
+/// At least what LUKS1 has, so that a key is not recognised by a few bits; at most what a hash has.
+fn digest_bytes(digest: &Object<'_>) -> Result<Vec<u8>> {
+    let bytes = digest.base64_bytes("digest")?;
+    match bytes.len() {
+        20..=64 => Ok(bytes),
+        len => Err(format!("a digest cannot have {len} bytes")),
+    }
+}
+
+fn read_slots(slots: &Object<'_>) -> Result<BTreeMap<u32, Slot>> {
+    let slot = |(id, slot): (u32, Object<'_>)| Ok((id, read_slot(id, &slot)?));
+    slots
+        .numbered("key slot", OBJECTS_MAX)?
+        .into_iter()
+        .map(slot)
+        .collect()
+}
+
+fn read_slot(id: u32, slot: &Object<'_>) -> Result<Slot> {
+    let kind = slot.text("type")?.to_owned();
+    let key_len = slot.u32("key_size")?;
+    let area = slot.object("area")?;
+    let (offset, len) = (area.u64("offset")?, area.u64("size")?);
+    let area_kind = area.text("type")?;
+    let mut known = None;
+    if kind == "luks2" {
+        if area_kind != "raw" {
+            return Err(format!(
+                "the area of key slot {id} is of the type '{area_kind}'"
+            ));
+        }
+        let slot = Keyslot {
+            id,
+            key_len: key_len_of(id, key_len)?,
+            priority: read_priority(id, slot)?,
+            kdf: read_kdf(id, &slot.object("kdf")?)?,
+            salt: slot.object("kdf")?.base64("salt")?,
+            af_hash: read_af(id, &slot.object("af")?)?,
+            cipher: area.text("encryption")?.into(),
+            cipher_key_len: key_len_of(id, area.u32("key_size")?)?,
+            offset,
+            len,
+        };
+        if len < material_len(slot.key_len) {
+            return Err(format!(
+                "the area of key slot {id} is too small for its key"
+            ));
+        }
+        known = Some(slot);
+    }
+    Ok(Slot {
+        kind,
+        offset,
+        len,
+        known,
+    })
+}
+
+fn key_len_of(id: u32, len: u32) -> Result<usize> {
+    match len as usize {
+        len @ 1..=KEY_LEN_MAX => Ok(len),
+        len => Err(format!("key slot {id} cannot have a key of {len} bytes")),
+    }
+}
+
+fn read_priority(id: u32, slot: &Object<'_>) -> Result<Priority> {
+    if !slot.has("priority") {
+        return Ok(Priority::Normal);
+    }
+    let number = slot.u32("priority")?;
+    let unknown = || format!("key slot {id} cannot have the priority {number}");
+    Priority::from_number(number).ok_or_else(unknown)
+}
+
+fn read_kdf(id: u32, kdf: &Object<'_>) -> Result<Kdf> {
+    let argon2 = |variant| {
+        if kdf.map().len() != 5 {
+            return Err(format!(
+                "key slot {id} has parameters that Argon2 does not have"
+            ));
+        }
+        let cost = Argon2Cost {
+            memory_kib: kdf.u32("memory")?,
+            passes: kdf.u32("time")?,
+            lanes: kdf.u32("cpus")?,
+        };
+        Ok(Kdf::Argon2(variant, cost))
+    };
+    match kdf.text("type")? {
+        "pbkdf2" if kdf.map().len() != 4 => Err(format!(
+            "key slot {id} has parameters that PBKDF2 does not have"
+        )),
+        "pbkdf2" => Ok(Kdf::Pbkdf2 {
+            hash: kdf.text("hash")?.into(),
+            iterations: kdf.u32("iterations")?,
+        }),
+        "argon2i" => argon2(Variant::Argon2i),
+        "argon2id" => argon2(Variant::Argon2id),
+        other => Err(format!(
+            "key slot {id} hashes its passphrase with '{other}'"
+        )),
+    }
+}
+
+fn read_af(id: u32, af: &Object<'_>) -> Result<String> {
+    let kind = af.text("type")?;
+    if kind != "luks1" || af.u32("stripes")? != STRIPES {
+        return Err(format!(
+            "key slot {id} splits its key in a way that is not known"
+        ));
+    }
+    Ok(af.text("hash")?.into())
+}
+
+fn read_segments(segments: &Object<'_>) -> Result<BTreeMap<u32, AnySegment>> {
+    let segment = |(id, segment): (u32, Object<'_>)| Ok((id, read_segment(id, &segment)?));
+    segments
+        .numbered("segment", OBJECTS_MAX)?
+        .into_iter()
+        .map(segment)
+        .collect()
+}
+
+fn read_segment(id: u32, segment: &Object<'_>) -> Result<AnySegment> {
+    let kind = segment.text("type")?.to_owned();
+    let offset = segment.u64("offset")?;
+    let len = match segment.text("size")? {
+        "dynamic" => None,
+        _ => Some(segment.u64("size")?),
+    };
+    if offset % SECTOR != 0 || len.is_some_and(|len| len == 0 || len % SECTOR != 0) {
+        return Err(format!("segment {id} is not made of whole sectors"));
+    }
+    let flags = match segment.has("flags") {
+        true => segment
+            .texts("flags")?
+            .into_iter()
+            .map(String::from)
+            .collect(),
+        false => Vec::new(),
+    };
+    let crypt = (kind == "crypt")
+        .then(|| read_crypt(id, segment, offset, len))
+        .transpose()?;
+    Ok(AnySegment {
+        kind,
+        offset,
+        len,
+        is_backup: flags
+            .iter()
+            .any(|flag: &String| flag.starts_with("backup-")),
+        flags,
+        crypt,
+    })
+}
+
+fn read_crypt(id: u32, segment: &Object<'_>, offset: u64, len: Option<u64>) -> Result<Segment> {
+    let sector_size = segment.u32("sector_size")?;
+    if ![512, 1024, 2048, 4096].contains(&sector_size) {
+        return Err(format!(
+            "segment {id} cannot have sectors of {sector_size} bytes"
+        ));
+    }
+    if len.is_some_and(|len| len % u64::from(sector_size) != 0) {
+        return Err(format!("segment {id} does not end with a sector"));
+    }
+    let integrity = match segment.has("integrity") {
+        true => {
+            let integrity = segment.object("integrity")?;
+            integrity.text("journal_encryption")?;
+            integrity.text("journal_integrity")?;
+            Some(integrity.text("type")?.to_owned())
+        }
+        false => None,
+    };
+    Ok(Segment {
+        offset,
+        len,
+        iv_offset: segment.u64("iv_tweak")?,
+        cipher: segment.text("encryption")?.into(),
+        sector_size,
+        integrity,
+    })
+}

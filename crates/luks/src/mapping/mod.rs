@@ -1,0 +1,499 @@
+//! The data of a container, decrypted, as a block device.
+//!
+//! A request is served in one of two forms, chosen for reads and writes each and changed while the
+//! device is in use:
+//!
+//! - *inline*: on the thread that asked. A read is decrypted where it was read to; a write goes through
+//!   a buffer of the thread, since what the caller gave is not ours to change.
+//! - *queued*: cut into pieces that a pool of threads reads or writes and decrypts or encrypts, each piece
+//!   with its own buffer. Large requests use several processors; small ones wait for another thread.
+//!
+//! Whole sectors only. A part of a sector would have to be read, decrypted, changed and written again:
+//! a write beside it at the same time could be lost, and a power cut would garble bytes that nobody wrote.
+//! Who wants smaller units than [`SectorSizes::logical`] has to build them with locks of his own.
+
+mod queue;
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use block::{BlockDevice, SectorSizes};
+use cipher::{SectorCipher, SectorSpec};
+use keys::Secret;
+use meter::Operation;
+
+use crate::model::{SECTOR, Segment};
+use crate::{Container, Error, Result, crypto};
+use queue::Queue;
+
+/// Requests are taken in pieces of this many bytes, which stay in a processor's cache between being
+/// encrypted and being written.
+const PIECE: usize = 128 << 10;
+
+/// How a mapping is opened, and what can be changed while it is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Discards are passed on, which shows which sectors are in use.
+    pub allow_discards: bool,
+    /// Reads are queued.
+    pub read_workqueue: bool,
+    /// Writes are queued.
+    pub write_workqueue: bool,
+}
+
+/// What was done to a mapping, by form.
+#[derive(Debug, Default)]
+pub struct MappingMeter {
+    /// Reads on the thread that asked.
+    pub read_inline: Operation,
+    /// Reads by the pool of threads.
+    pub read_queued: Operation,
+    /// Writes on the thread that asked.
+    pub write_inline: Operation,
+    /// Writes by the pool of threads.
+    pub write_queued: Operation,
+}
+
+/// The decrypted data of a container.
+pub struct Mapping {
+    core: Arc<Core>,
+    queue: OnceLock<Queue>,
+    size: AtomicU64,
+    read_only: bool,
+    allow_discards: AtomicBool,
+    read_workqueue: AtomicBool,
+    write_workqueue: AtomicBool,
+    meter: Arc<MappingMeter>,
+}
+
+/// What the pool of threads needs as well.
+struct Core {
+    device: Arc<dyn BlockDevice>,
+    cipher: SectorCipher,
+    start: u64,
+    iv_offset: u64,
+    sector: usize,
+}
+
+/// A mapping without a header: everything is said by who opens it.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    /// As `aes-xts-plain64`.
+    pub cipher: String,
+    /// Where data begins on the device, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes; to the end of the device if not said.
+    pub len: Option<u64>,
+    /// What is added to the number of each sector of 512 bytes for its tweak.
+    pub skip: u64,
+    /// What is encrypted as one, in bytes.
+    pub sector_size: u32,
+}
+
+impl Mapping {
+    /// The data of a container, which is on `data`, with its volume key.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if its sectors are authenticated, or encrypted in a way that is not known
+    /// here; [`Error::TooSmall`]; [`Error::Usage`] if it is not the key of the container.
+    pub fn open(
+        container: &Container,
+        data: Arc<dyn BlockDevice>,
+        key: &Secret,
+        flags: Flags,
+    ) -> Result<Mapping> {
+        let segment = container.segment()?;
+        if let Some(integrity) = &segment.integrity {
+            let what = format!(
+                "its sectors are authenticated with {integrity}, which this version cannot do"
+            );
+            return Err(Error::unsupported(&data.name(), what));
+        }
+        if !container.is_volume_key(key)? {
+            return Err(Error::usage("this is not the key of the container"));
+        }
+        Mapping::new(&segment, data, key, flags)
+    }
+
+    /// A device as it would be without a header. A wrong key gives noise, and no error.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], [`Error::TooSmall`].
+    pub fn plain(
+        plain: &Plain,
+        data: Arc<dyn BlockDevice>,
+        key: &Secret,
+        flags: Flags,
+    ) -> Result<Mapping> {
+        let segment = Segment {
+            offset: plain.offset,
+            len: plain.len,
+            iv_offset: plain.skip,
+            cipher: plain.cipher.clone(),
+            sector_size: plain.sector_size,
+            integrity: None,
+        };
+        Mapping::new(&segment, data, key, flags)
+    }
+
+    fn new(
+        segment: &Segment,
+        device: Arc<dyn BlockDevice>,
+        key: &Secret,
+        flags: Flags,
+    ) -> Result<Mapping> {
+        let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
+        let core = Core {
+            cipher: SectorCipher::new(spec, key.expose())?,
+            device,
+            start: segment.offset,
+            iv_offset: segment.iv_offset,
+            sector: segment.sector_size as usize,
+        };
+        let size = core.size(segment.len)?;
+        let mapping = Mapping {
+            core: Arc::new(core),
+            queue: OnceLock::new(),
+            size: AtomicU64::new(size),
+            read_only: flags.read_only,
+            allow_discards: AtomicBool::new(false),
+            read_workqueue: AtomicBool::new(false),
+            write_workqueue: AtomicBool::new(false),
+            meter: Arc::default(),
+        };
+        mapping.set_flags(flags);
+        Ok(mapping)
+    }
+
+    /// What was done so far.
+    pub fn meter(&self) -> &Arc<MappingMeter> {
+        &self.meter
+    }
+
+    /// How it is open now.
+    pub fn flags(&self) -> Flags {
+        Flags {
+            read_only: self.read_only,
+            allow_discards: self.allow_discards.load(Ordering::Relaxed),
+            read_workqueue: self.read_workqueue.load(Ordering::Relaxed),
+            write_workqueue: self.write_workqueue.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Changes how it is open, from the next request on; requests that run are not disturbed. Whether it
+    /// is read-only stays.
+    pub fn set_flags(&self, flags: Flags) {
+        self.allow_discards
+            .store(flags.allow_discards, Ordering::Relaxed);
+        self.read_workqueue
+            .store(flags.read_workqueue, Ordering::Relaxed);
+        self.write_workqueue
+            .store(flags.write_workqueue, Ordering::Relaxed);
+    }
+
+    /// The encryption, as `aes-xts-plain64`.
+    pub fn cipher(&self) -> String {
+        self.core.cipher.spec().to_string()
+    }
+
+    /// Where its data begins on the device, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.core.start
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.core.device
+    }
+
+    /// Makes it as large as this, or as the device is now.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`], [`Error::Usage`].
+    pub fn resize(&self, len: Option<u64>) -> Result<u64> {
+        self.core.device.refresh_size()?;
+        let size = self.core.size(len)?;
+        self.size.store(size, Ordering::Relaxed);
+        Ok(size)
+    }
+
+    fn queue(&self) -> &Queue {
+        self.queue.get_or_init(|| Queue::start(&self.core))
+    }
+
+    fn check(&self, offset: u64, len: u64) -> block::Result<()> {
+        let size = self.size();
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            return Err(block::Error::OutOfRange {
+                device: self.name(),
+                offset,
+                len,
+                size,
+            });
+        }
+        let sector = self.core.sector as u64;
+        match offset.is_multiple_of(sector) && len.is_multiple_of(sector) {
+            true => Ok(()),
+            false => Err(block::Error::Misaligned {
+                device: self.name(),
+                offset,
+                len,
+                sector: sector as u32,
+            }),
+        }
+    }
+
+    fn check_writable(&self) -> block::Result<()> {
+        match self.read_only {
+            true => Err(block::Error::ReadOnly {
+                device: self.name(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self, offset: u64, pieces: &[IoSlice<'_>], durably: bool) -> block::Result<()> {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.check_writable()?;
+        self.check(offset, len as u64)?;
+        let begin = Instant::now();
+        let queued = self.write_workqueue.load(Ordering::Relaxed);
+        let (operation, written) = match queued {
+            false => (
+                &self.meter.write_inline,
+                self.core.write(offset, len, pieces, durably),
+            ),
+            true => {
+                let written = self.queue().write(offset, len, pieces);
+                let written = written.and_then(|()| if durably { self.flush() } else { Ok(()) });
+                (&self.meter.write_queued, written)
+            }
+        };
+        count(operation, begin, len, written)
+    }
+}
+
+fn count(
+    operation: &Operation,
+    begin: Instant,
+    len: usize,
+    done: block::Result<()>,
+) -> block::Result<()> {
+    match &done {
+        Ok(()) => operation.done(begin.elapsed(), len as u64),
+        Err(_) => operation.failed(begin.elapsed()),
+    }
+    done
+}
+
+impl BlockDevice for Mapping {
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        let logical = self.core.sector as u32;
+        SectorSizes {
+            logical,
+            physical: self.core.device.sector_sizes().physical.max(logical),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("the mapping of {}", self.core.device.name())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let len = buf.len();
+        self.check(offset, len as u64)?;
+        let begin = Instant::now();
+        let (operation, read) = match self.read_workqueue.load(Ordering::Relaxed) {
+            false => (&self.meter.read_inline, self.core.read(offset, buf)),
+            true => (&self.meter.read_queued, self.queue().read(offset, buf)),
+        };
+        count(operation, begin, len, read)
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        self.write(offset, pieces, false)
+    }
+
+    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        self.write(offset, pieces, true)
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        self.check_writable()?;
+        self.core.device.flush()
+    }
+
+    /// Passed on only if that is allowed: from what is discarded it can be seen which sectors are in use.
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.check_writable()?;
+        self.check(offset, len)?;
+        match self.allow_discards.load(Ordering::Relaxed) {
+            true => self.core.device.discard(self.core.start + offset, len),
+            false => Ok(()),
+        }
+    }
+}
+
+thread_local! {
+    /// Buffers of this thread that are not in use. There is more than one only where one mapping lies
+    /// on another. They hold ciphertext.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does something with a buffer of this thread.
+fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let taken = BUFFERS.with_borrow_mut(Vec::pop);
+    let mut buffer = taken.unwrap_or_else(|| Vec::with_capacity(PIECE));
+    let done = act(&mut buffer);
+    buffer.clear();
+    BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
+    done
+}
+
+impl Core {
+    /// How large a mapping is whose header says this.
+    fn size(&self, len: Option<u64>) -> Result<u64> {
+        let there = self.device.size().saturating_sub(self.start);
+        let sector = self.sector as u64;
+        let size = len.unwrap_or(there - there % sector);
+        if size == 0 || !size.is_multiple_of(sector) {
+            if there >= sector {
+                return Err(Error::Usage(format!(
+                    "a mapping has whole sectors of {sector} bytes"
+                )));
+            }
+            return Err(self.too_small(sector));
+        }
+        match size <= there {
+            true => Ok(size),
+            false => Err(self.too_small(size)),
+        }
+    }
+
+    fn too_small(&self, len: u64) -> Error {
+        Error::TooSmall {
+            device: self.device.name(),
+            size: self.device.size(),
+            needed: self.start.saturating_add(len),
+        }
+    }
+
+    /// Reads and decrypts, in place.
+    fn read(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in buf.chunks_mut(PIECE) {
+            self.read_piece(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
+        self.device.read_at(self.start + offset, piece)?;
+        let done = self
+            .cipher
+            .decrypt(self.iv(offset), self.iv_step(), self.sector, piece);
+        done.map_err(|error| self.failed("decryption", offset, piece.len(), error))
+    }
+
+    /// Encrypts in a buffer of this thread, and writes.
+    fn write(
+        &self,
+        offset: u64,
+        len: usize,
+        pieces: &[IoSlice<'_>],
+        durably: bool,
+    ) -> block::Result<()> {
+        let mut rest = Gather::new(pieces);
+        let mut done = 0;
+        with_buffer(|buffer| {
+            while done < len {
+                let n = PIECE.min(len - done);
+                buffer.clear();
+                rest.take(n, buffer);
+                self.write_piece(offset + done as u64, buffer, durably)?;
+                done += n;
+            }
+            Ok(())
+        })
+    }
+
+    /// Encrypts a piece in place, and writes it.
+    fn write_piece(&self, offset: u64, piece: &mut [u8], durably: bool) -> block::Result<()> {
+        let done = self
+            .cipher
+            .encrypt(self.iv(offset), self.iv_step(), self.sector, piece);
+        if let Err(error) = done {
+            piece.fill(0);
+            return Err(self.failed("encryption", offset, piece.len(), error));
+        }
+        let (at, piece) = (self.start + offset, [IoSlice::new(piece)]);
+        match durably {
+            true => self.device.write_durably_at(at, &piece),
+            false => self.device.write_at(at, &piece),
+        }
+    }
+
+    /// dm-crypt counts in 512 bytes, however large sectors are.
+    fn iv(&self, offset: u64) -> u64 {
+        self.iv_offset.wrapping_add(offset / SECTOR)
+    }
+
+    fn iv_step(&self) -> u64 {
+        self.sector as u64 / SECTOR
+    }
+
+    fn failed(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        len: usize,
+        error: cipher::Error,
+    ) -> block::Error {
+        block::Error::Io {
+            device: self.device.name(),
+            operation,
+            offset: self.start + offset,
+            len: len as u64,
+            source: io::Error::other(error),
+        }
+    }
+}
+
+/// Takes bytes from pieces, one after the other.
+struct Gather<'a> {
+    pieces: &'a [IoSlice<'a>],
+    /// In the first of them.
+    at: usize,
+}
+
+impl<'a> Gather<'a> {
+    fn new(pieces: &'a [IoSlice<'a>]) -> Gather<'a> {
+        Gather { pieces, at: 0 }
+    }
+
+    /// Adds `len` bytes to a buffer; there are as many.
+    fn take(&mut self, mut len: usize, buffer: &mut Vec<u8>) {
+        while let [first, rest @ ..] = self.pieces {
+            let n = len.min(first.len() - self.at);
+            buffer.extend_from_slice(&first[self.at..self.at + n]);
+            len -= n;
+            self.at += n;
+            if self.at == first.len() {
+                (self.pieces, self.at) = (rest, 0);
+            }
+            if len == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What becomes of a LUKS2 header of which something is damaged, and what stays in it.
+
+mod common;
+
+use common::{RANDOM, bytes, cheap_slot, container, opens, reopen, secret};
+use luks::{Container, Error, Header, Version, luks2};
+use serde_json::{Map, Value};
+
+const COPY: usize = 0x4000;
+
+fn state(image: &[u8]) -> (luks2::CopyState, luks2::CopyState) {
+    let device = block::MemoryDevice::from_bytes(image.to_vec());
+    let found = luks2::Header::read(&device).unwrap();
+    (found.first, found.second)
+}
+
+fn epoch(container: &Container) -> u64 {
+    match container.header() {
+        Header::V2(header) => header.epoch,
+        Header::V1(_) => panic!("LUKS1"),
+    }
+}
+
+/// Any flipped bit in one copy: the other is used, and the container is mended by who opens it.
+#[test]
+fn a_damaged_copy_is_mended_from_the_other() {
+    let (made, _) = container(Version::V2);
+    let whole = bytes(&made);
+    for copy in [0, COPY] {
+        // Everywhere in the binary header, and here and there in the JSON area.
+        let magic = if copy == 0 { 6 } else { 0 };
+        let places = (magic..4096).step_by(37).chain((4096..COPY).step_by(613));
+        for place in places {
+            let mut image = whole.clone();
+            image[copy + place] ^= 0x10;
+            let (first, second) = state(&image);
+            let (bad, good) = if copy == 0 {
+                (first, second)
+            } else {
+                (second, first)
+            };
+            assert!(matches!(bad, luks2::CopyState::Bad(_)), "{copy}+{place}");
+            assert_eq!(good, luks2::CopyState::Current);
+            let mended = reopen(image).unwrap();
+            assert_eq!(opens(&mended, &["first"]), ["first"]);
+            let current = (luks2::CopyState::Current, luks2::CopyState::Current);
+            assert_eq!(state(&bytes(&mended)), current);
+        }
+    }
+}
+
+#[test]
+fn without_a_whole_copy_nothing_is_opened() {
+    let (made, _) = container(Version::V2);
+    let mut image = bytes(&made);
+    image[5000] ^= 1;
+    image[COPY + 5000] ^= 1;
+    let error = reopen(image.clone()).err().unwrap();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("checksum"), "{error}");
+    image.truncate(COPY + 4096);
+    let error = reopen(image).err().unwrap();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    let (made, _) = container(Version::V2);
+    let mut short = bytes(&made);
+    short.truncate(1 << 19);
+    let error = reopen(short).err().unwrap();
+    assert!(matches!(error, Error::TooSmall { .. }), "{error}");
+}
+
+/// Another file system over the beginning: nobody writes there without being told to.
+#[test]
+fn what_was_written_over_is_mended_only_when_asked() {
+    let (made, _) = container(Version::V2);
+    let mut image = bytes(&made);
+    image[..4096].fill(0x42);
+    let error = reopen(image.clone()).err().unwrap();
+    assert!(matches!(error, Error::Overwritten { .. }), "{error}");
+    let device = block::MemoryDevice::from_bytes(image);
+    luks::repair(&device, &RANDOM).unwrap();
+    assert!(
+        luks::repair(&device, &RANDOM).is_err(),
+        "nothing is wrong any more"
+    );
+    assert_eq!(
+        opens(&reopen(device.to_bytes()).unwrap(), &["first"]),
+        ["first"]
+    );
+    for image in [vec![0; 1 << 20], vec![], vec![0xff; 100]] {
+        assert!(matches!(reopen(image), Err(Error::NotLuks { .. })));
+    }
+}
+
+/// The newer of two whole copies is the one.
+#[test]
+fn the_newer_copy_counts() {
+    let (mut made, key) = container(Version::V2);
+    let before = bytes(&made);
+    made.add_key(
+        &key,
+        &secret("second"),
+        &cheap_slot(Version::V2),
+        None,
+        &RANDOM,
+    )
+    .unwrap();
+    let after = bytes(&made);
+    for old_copy in [0, COPY] {
+        let mut image = after.clone();
+        image[old_copy..][..COPY].copy_from_slice(&before[old_copy..][..COPY]);
+        let read = reopen(image).unwrap();
+        assert_eq!(opens(&read, &["first", "second"]), ["first", "second"]);
+        assert_eq!(epoch(&read), 3);
+    }
+}
+
+#[test]
+fn what_is_not_known_stays() {
+    let (mut made, key) = container(Version::V2);
+    let token: Value = serde_json::from_str(
+        r#"{"type": "someone-else", "keyslots": ["0"], "deep": {"list": [1, 2.5, null, "é"]},
+            "large": 18446744073709551615}"#,
+    )
+    .unwrap();
+    let token = token.as_object().unwrap().clone();
+    assert_eq!(made.add_token(token.clone(), Some(4), &RANDOM).unwrap(), 4);
+    made.add_key(
+        &key,
+        &secret("second"),
+        &cheap_slot(Version::V2),
+        None,
+        &RANDOM,
+    )
+    .unwrap();
+    made.remove_slot(0, false, &RANDOM).unwrap();
+    let read = reopen(bytes(&made)).unwrap();
+    let mut expected = token.clone();
+    expected["keyslots"] = Value::Array(Vec::new());
+    assert_eq!(read.token(4).unwrap(), &Value::Object(expected));
+    assert!(read.dump().contains("  4: someone-else\n"));
+}
+
+#[test]
+fn tokens_come_and_go() {
+    let (mut made, _) = container(Version::V2);
+    let keyring = made.keyring_token("my key", None);
+    assert_eq!(made.add_token(keyring, None, &RANDOM).unwrap(), 0);
+    let bound = made.keyring_token("other", Some(0));
+    assert_eq!(made.add_token(bound.clone(), None, &RANDOM).unwrap(), 1);
+    assert!(
+        made.add_token(bound.clone(), Some(1), &RANDOM).is_err(),
+        "in use"
+    );
+    assert!(
+        made.add_token(bound.clone(), Some(32), &RANDOM).is_err(),
+        "no such number"
+    );
+    let lost = made.keyring_token("lost", Some(9));
+    assert!(
+        made.add_token(lost, None, &RANDOM).is_err(),
+        "no such key slot"
+    );
+    assert!(
+        made.add_token(Map::new(), None, &RANDOM).is_err(),
+        "no token"
+    );
+    let mut huge = bound;
+    huge.insert("data".into(), "x".repeat(COPY).into());
+    let error = made.add_token(huge, None, &RANDOM).unwrap_err();
+    assert!(matches!(error, Error::NoRoom { .. }), "{error}");
+    made.remove_token(0, &RANDOM).unwrap();
+    let mut read = reopen(bytes(&made)).unwrap();
+    assert!(matches!(
+        read.token(0),
+        Err(Error::NoToken { token: 0, .. })
+    ));
+    assert_eq!(read.token(1).unwrap()["key_description"], "other");
+    assert!(read.remove_token(0, &RANDOM).is_err());
+}

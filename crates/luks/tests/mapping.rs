@@ -1,0 +1,331 @@
+//! The data of a container as a block device, in both forms.
+
+mod common;
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use block::fault::{Fault, FaultClock, FaultDevice};
+use block::{BlockDevice, MemoryDevice};
+use cipher::{SectorCipher, SectorSpec};
+use common::{RANDOM, secret, small};
+use luks::{Container, Error, Flags, Format, Mapping, Plain, Version};
+
+const DATA: usize = 1 << 20;
+const LEN: usize = 3 << 20;
+
+const QUEUED: Flags = Flags {
+    read_only: false,
+    allow_discards: false,
+    read_workqueue: true,
+    write_workqueue: true,
+};
+
+fn made(sector_size: u32, device: Arc<dyn BlockDevice>) -> (Container, keys::Secret) {
+    let format = Format {
+        cipher: "aes-xts-plain64".into(),
+        key_len: 64,
+        sector_size,
+        ..small(Version::V2)
+    };
+    luks::format(device, &format, &secret("first"), &RANDOM).unwrap()
+}
+
+/// A mapping of 3 MiB in memory, with the memory and the key.
+fn mapping(sector_size: u32, flags: Flags) -> (Mapping, Arc<MemoryDevice>, keys::Secret) {
+    let device = Arc::new(MemoryDevice::new(DATA + LEN));
+    let (container, key) = made(sector_size, Arc::clone(&device) as Arc<dyn BlockDevice>);
+    let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let mapping = Mapping::open(&container, data, &key, flags).unwrap();
+    (mapping, device, key)
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    cipher::Random::fill(&RANDOM, &mut bytes).unwrap();
+    bytes
+}
+
+/// What is on the device is what dm-crypt would have there.
+#[test]
+fn sectors_are_encrypted_by_their_numbers() {
+    for sector in [512, 4096] {
+        for flags in [Flags::default(), QUEUED] {
+            let (mapping, device, key) = mapping(sector, flags);
+            assert_eq!(mapping.size(), LEN as u64);
+            assert_eq!(mapping.sector_sizes().logical, sector);
+            let plain = noise(700 << 10);
+            let pieces = [
+                &plain[..100],
+                &plain[100..100],
+                &plain[100..300_000],
+                &plain[300_000..],
+            ];
+            mapping.write_at(4096, &pieces.map(IoSlice::new)).unwrap();
+
+            let mut expected = plain.clone();
+            let spec = SectorSpec::parse("aes-xts-plain64").unwrap();
+            let by_hand = SectorCipher::new(spec, key.expose()).unwrap();
+            let step = u64::from(sector) / 512;
+            by_hand
+                .encrypt(8, step, sector as usize, &mut expected)
+                .unwrap();
+            assert!(device.to_bytes()[DATA + 4096..].starts_with(&expected));
+
+            let mut back = vec![0; plain.len()];
+            mapping.read_at(4096, &mut back).unwrap();
+            assert!(back == plain, "sector {sector}, {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn both_forms_read_what_the_other_wrote() {
+    let (mapping, ..) = mapping(4096, Flags::default());
+    let mut expected = vec![0; LEN];
+    mapping.zero(0, LEN as u64).unwrap();
+    for turn in 0..16u64 {
+        mapping.set_flags(Flags {
+            read_workqueue: turn & 1 == 0,
+            write_workqueue: turn & 2 == 0,
+            ..Flags::default()
+        });
+        let at = (turn * 37 * 4096) as usize;
+        let bytes = noise(((turn as usize * 53) % 90 + 1) * 4096);
+        mapping
+            .write_at(at as u64, &[IoSlice::new(&bytes)])
+            .unwrap();
+        expected[at..at + bytes.len()].copy_from_slice(&bytes);
+        let mut back = vec![0; LEN];
+        mapping.read_at(0, &mut back).unwrap();
+        assert!(back == expected, "turn {turn}");
+    }
+    let meter = mapping.meter();
+    let counts = [
+        &meter.read_inline,
+        &meter.read_queued,
+        &meter.write_inline,
+        &meter.write_queued,
+    ];
+    let counts = counts.map(|operation| operation.totals().times.count());
+    assert_eq!(counts[..2], [8, 8]);
+    assert_eq!(counts[3], 8);
+}
+
+/// The forms are switched while threads read and write, and nothing is lost or mixed up.
+#[test]
+fn forms_are_switched_under_load() {
+    let (mapping, ..) = mapping(512, Flags::default());
+    const SHARE: usize = 512 << 10;
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|n| {
+                let mapping = &mapping;
+                scope.spawn(move || {
+                    let base = (n * SHARE) as u64;
+                    for round in 0..40usize {
+                        let bytes = noise((round % 7 + 1) * 24 * 512 * 3);
+                        let at = base + (round as u64 % 5) * 512;
+                        mapping.write_at(at, &[IoSlice::new(&bytes)]).unwrap();
+                        let mut back = vec![0; bytes.len()];
+                        mapping.read_at(at, &mut back).unwrap();
+                        assert!(back == bytes);
+                    }
+                })
+            })
+            .collect();
+        let mut turn = 0u32;
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            turn = turn.wrapping_add(1);
+            mapping.set_flags(Flags {
+                read_workqueue: turn & 1 == 0,
+                write_workqueue: turn & 2 == 0,
+                ..Flags::default()
+            });
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn parts_of_sectors_are_refused() {
+    for flags in [Flags::default(), QUEUED] {
+        let (mapping, device, _) = mapping(4096, flags);
+        let before = device.to_bytes();
+        for (at, len) in [(512, 4096), (0, 512), (1, 1), (4096, 4095)] {
+            let read = mapping.read_at(at, &mut vec![0; len]).unwrap_err();
+            assert!(
+                matches!(read, block::Error::Misaligned { sector: 4096, .. }),
+                "{read}"
+            );
+            let write = mapping
+                .write_at(at, &[IoSlice::new(&vec![0; len])])
+                .unwrap_err();
+            assert!(matches!(write, block::Error::Misaligned { .. }), "{write}");
+        }
+        for (at, len) in [(LEN as u64, 4096), (u64::MAX - 4095, 4096), (0, LEN + 4096)] {
+            let read = mapping.read_at(at, &mut vec![0; len]).unwrap_err();
+            assert!(matches!(read, block::Error::OutOfRange { .. }), "{read}");
+        }
+        mapping.read_at(LEN as u64, &mut []).unwrap();
+        assert!(device.to_bytes() == before);
+    }
+}
+
+#[test]
+fn discards_only_if_they_are_allowed() {
+    let clock = FaultClock::new();
+    let device = Arc::new(FaultDevice::new(DATA + LEN, &clock));
+    let (container, key) = made(512, Arc::clone(&device) as Arc<dyn BlockDevice>);
+    let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let mapping = Mapping::open(&container, data, &key, Flags::default()).unwrap();
+    mapping.discard(0, 1 << 20).unwrap();
+    assert_eq!(device.discarded(), 0);
+    let allowed = Flags {
+        allow_discards: true,
+        ..Flags::default()
+    };
+    mapping.set_flags(allowed);
+    mapping.discard(0, 1 << 20).unwrap();
+    assert_eq!(device.discarded(), 1 << 20);
+    // Zeros are written as what decrypts to them.
+    mapping.zero(4096, 8192).unwrap();
+    let mut back = vec![1; 8192];
+    mapping.read_at(4096, &mut back).unwrap();
+    assert!(back.iter().all(|byte| *byte == 0));
+    assert!(
+        device.to_bytes()[DATA + 4096..][..8192]
+            .iter()
+            .any(|byte| *byte != 0)
+    );
+}
+
+#[test]
+fn what_fails_below_fails_here_and_nothing_else() {
+    for flags in [Flags::default(), QUEUED] {
+        let clock = FaultClock::new();
+        let device = Arc::new(FaultDevice::new(DATA + LEN, &clock));
+        let (container, key) = made(512, Arc::clone(&device) as Arc<dyn BlockDevice>);
+        let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
+        let mapping = Mapping::open(&container, data, &key, flags).unwrap();
+        let bytes = noise(1 << 20);
+        mapping.write_at(0, &[IoSlice::new(&bytes)]).unwrap();
+        device.inject(Fault::BadBytes {
+            offset: (DATA + (300 << 10)) as u64,
+            len: 1,
+        });
+        let mut back = vec![0; 1 << 20];
+        assert!(mapping.read_at(0, &mut back).is_err());
+        device.heal();
+        mapping.read_at(0, &mut back).unwrap();
+        assert!(back == bytes);
+        device.inject(Fault::DeadFrom(clock.now()));
+        assert!(mapping.write_at(0, &[IoSlice::new(&bytes)]).is_err());
+        assert!(
+            mapping
+                .write_durably_at(0, &[IoSlice::new(&bytes)])
+                .is_err()
+        );
+        assert!(mapping.flush().is_err());
+        device.heal();
+        mapping
+            .write_durably_at(0, &[IoSlice::new(&bytes)])
+            .unwrap();
+        let errors = mapping.meter().write_inline.totals().errors
+            + mapping.meter().write_queued.totals().errors;
+        assert_eq!(errors, 2);
+    }
+}
+
+#[test]
+fn a_read_only_mapping_is_not_written_to() {
+    let flags = Flags {
+        read_only: true,
+        ..Flags::default()
+    };
+    let (mapping, device, _) = mapping(512, flags);
+    let before = device.to_bytes();
+    assert!(mapping.write_at(0, &[IoSlice::new(&[0; 512])]).is_err());
+    assert!(mapping.zero(0, 512).is_err());
+    assert!(mapping.discard(0, 512).is_err());
+    mapping.set_flags(Flags::default());
+    assert!(
+        mapping.write_at(0, &[IoSlice::new(&[0; 512])]).is_err(),
+        "that does not change"
+    );
+    assert!(device.to_bytes() == before);
+}
+
+#[test]
+fn sizes() {
+    let (mapping, device, key) = mapping(4096, Flags::default());
+    assert_eq!(mapping.resize(Some(1 << 20)).unwrap(), 1 << 20);
+    assert!(mapping.read_at(1 << 20, &mut [0; 4096]).is_err());
+    assert!(matches!(mapping.resize(Some(512)), Err(Error::Usage(_))));
+    assert!(matches!(
+        mapping.resize(Some(1 << 40)),
+        Err(Error::TooSmall { .. })
+    ));
+    assert_eq!(mapping.resize(None).unwrap(), LEN as u64);
+
+    let container = Container::look(Arc::clone(&device) as Arc<dyn BlockDevice>).unwrap();
+    let short = Arc::new(MemoryDevice::new(DATA + 100));
+    let error = Mapping::open(&container, short, &key, Flags::default())
+        .err()
+        .unwrap();
+    assert!(matches!(error, Error::TooSmall { .. }), "{error}");
+    // A part of a sector at the end is not used.
+    let odd = Arc::new(MemoryDevice::new(DATA + 8192 + 513));
+    let odd = Mapping::open(&container, odd, &key, Flags::default()).unwrap();
+    assert_eq!(odd.size(), 8192);
+    let wrong = keys::Secret::zeroed(64).unwrap();
+    let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    assert!(Mapping::open(&container, data, &wrong, Flags::default()).is_err());
+}
+
+/// A mapping on a mapping: the buffers of one thread are not mixed up.
+#[test]
+fn mappings_lie_on_mappings() {
+    let (outer, device, _) = mapping(512, Flags::default());
+    let outer = Arc::new(outer);
+    let (container, key) = made(4096, Arc::clone(&outer) as Arc<dyn BlockDevice>);
+    let data = Arc::clone(&outer) as Arc<dyn BlockDevice>;
+    let inner = Mapping::open(&container, data, &key, Flags::default()).unwrap();
+    let bytes = noise(1 << 20);
+    for flags in [Flags::default(), QUEUED] {
+        outer.set_flags(flags);
+        inner.write_at(0, &[IoSlice::new(&bytes)]).unwrap();
+        let mut back = vec![0; 1 << 20];
+        inner.read_at(0, &mut back).unwrap();
+        assert!(back == bytes);
+    }
+    assert!(
+        !device
+            .to_bytes()
+            .windows(64)
+            .any(|window| window == &bytes[..64])
+    );
+}
+
+#[test]
+fn plain_mappings_are_what_they_are_told() {
+    let device = Arc::new(MemoryDevice::new(1 << 20));
+    let key = secret("0123456789abcdef0123456789abcdef");
+    let plain = Plain {
+        cipher: "aes-cbc-essiv:sha256".into(),
+        offset: 4096,
+        len: Some(64 << 10),
+        skip: 7,
+        sector_size: 512,
+    };
+    let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let mapping = Mapping::plain(&plain, data, &key, Flags::default()).unwrap();
+    assert_eq!(mapping.size(), 64 << 10);
+    let bytes = noise(8192);
+    mapping.write_at(512, &[IoSlice::new(&bytes)]).unwrap();
+    let spec = SectorSpec::parse("aes-cbc-essiv:sha256").unwrap();
+    let mut expected = bytes.clone();
+    let by_hand = SectorCipher::new(spec, key.expose()).unwrap();
+    by_hand.encrypt(8, 1, 512, &mut expected).unwrap();
+    assert!(device.to_bytes()[4096 + 512..].starts_with(&expected));
+}
