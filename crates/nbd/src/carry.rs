@@ -1,0 +1,338 @@
+//! Carrying requests out.
+
+use std::io::IoSlice;
+
+use block::{BlockDevice, Status};
+
+use crate::connection::{Connection, Result};
+use crate::desk::{Desk, LARGE, PIECE, SMALL_MAX};
+use crate::error::Gone;
+use crate::input::Input;
+use crate::negotiate::ALLOCATION_ID;
+use crate::proto::{self, Chunk, Kind, PAYLOAD_MAX, Request, errno, flag};
+
+/// An answer tells of at most so many ranges.
+const RANGES_MAX: usize = 1024;
+
+/// An error number of the protocol.
+type Refused = std::result::Result<(), u32>;
+
+impl Connection<'_> {
+    fn device(&self) -> &dyn BlockDevice {
+        &**self.session.attached.export().device()
+    }
+
+    /// Refuses what cannot be meant.
+    pub(crate) fn check(&self, request: &Request) -> Refused {
+        let Request {
+            kind, offset, len, ..
+        } = *request;
+        let refuse = |number| Err(number);
+        if request.flags & !kind.flags() != 0 || matches!(kind, Kind::Unknown(_)) {
+            return refuse(errno::INVAL);
+        }
+        if kind.changes() && self.session.attached.export().is_read_only() {
+            return refuse(errno::PERM);
+        }
+        if kind == Kind::Flush {
+            return Ok(());
+        }
+        let end = offset.checked_add(u64::from(len));
+        if end.is_none_or(|end| end > self.session.size) {
+            let grows = matches!(kind, Kind::Write | Kind::WriteZeroes);
+            return refuse(if grows { errno::NOSPC } else { errno::INVAL });
+        }
+        let sector = u64::from(self.device().sector_sizes().logical);
+        let is_aligned = |n: u64| n.is_multiple_of(sector);
+        if len == 0 || !is_aligned(offset) || !is_aligned(len.into()) {
+            return refuse(errno::INVAL);
+        }
+        match kind {
+            Kind::Read if len > PAYLOAD_MAX => refuse(errno::OVERFLOW),
+            Kind::Read if request.has(flag::DONT_FRAGMENT) && !self.session.structured => {
+                refuse(errno::INVAL)
+            }
+            Kind::Read if request.has(flag::DONT_FRAGMENT) && len as usize > LARGE => {
+                refuse(errno::OVERFLOW)
+            }
+            Kind::BlockStatus if !self.session.allocation => refuse(errno::INVAL),
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers that it is not done.
+    pub(crate) fn refuse(&self, desk: &mut Desk, request: &Request, error: u32) -> Result<()> {
+        if desk.is_full() {
+            self.send_kept(desk)?;
+        }
+        match request.kind {
+            Kind::Read | Kind::BlockStatus if self.session.structured => {
+                desk.keep(&proto::error_chunk(request.cookie, error));
+            }
+            _ => desk.keep(&proto::simple_reply(request.cookie, error)),
+        }
+        Ok(())
+    }
+
+    fn answer(&self, desk: &mut Desk, request: &Request, outcome: Refused) -> Result<()> {
+        self.refuse(desk, request, outcome.err().unwrap_or(0))
+    }
+
+    /// Carries a request out while nobody else looks at the input.
+    pub(crate) fn answer_at_once(
+        &self,
+        request: &Request,
+        input: &mut Input,
+        desk: &mut Desk,
+    ) -> Result<()> {
+        let len = request.len as usize;
+        match request.kind {
+            Kind::Read if len > SMALL_MAX => self.read_large(request, desk, PIECE),
+            Kind::Write if len > SMALL_MAX => self.write_large(request, input, desk),
+            Kind::Write => {
+                if !input.fill(&*self.link, len)? {
+                    return Err(Gone::Io(std::io::ErrorKind::UnexpectedEof.into()));
+                }
+                let outcome = self.write(request, input.take(len));
+                self.answer(desk, request, outcome)
+            }
+            _ => self.answer_without_data(request, desk),
+        }
+    }
+
+    /// Carries a request out beside others. What is to be written has been received.
+    pub(crate) fn answer_aside(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+        let len = request.len as usize;
+        match request.kind {
+            Kind::Read if len > SMALL_MAX => self.read_large(request, desk, LARGE)?,
+            Kind::Write => {
+                let outcome = self.write(request, desk.payload(len));
+                self.answer(desk, request, outcome)?;
+            }
+            _ => self.answer_without_data(request, desk)?,
+        }
+        self.send_kept(desk)
+    }
+
+    fn answer_without_data(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+        let Request {
+            offset, len, kind, ..
+        } = *request;
+        let outcome = match kind {
+            Kind::Read => return self.read_small(request, desk),
+            Kind::BlockStatus => return self.block_status(request, desk),
+            Kind::Flush if self.session.attached.export().is_read_only() => Ok(()),
+            Kind::Flush => self.noted(self.device().flush()),
+            Kind::Trim => self.trim(request),
+            Kind::WriteZeroes => self.write_zeroes(request),
+            Kind::Cache => self.cache(offset, len.into(), desk),
+            Kind::Write | Kind::Disconnect | Kind::Unknown(_) => Err(errno::INVAL),
+        };
+        self.answer(desk, request, outcome)
+    }
+
+    /// The number for what a device failed with, of which the log has more.
+    fn noted<T>(&self, outcome: block::Result<T>) -> std::result::Result<T, u32> {
+        outcome.map_err(|error| {
+            let export = self.session.attached.export().name();
+            tracing::warn!(export, %error, "a request failed");
+            match &error {
+                _ if error.is_no_space() => errno::NOSPC,
+                block::Error::ReadOnly { .. } => errno::PERM,
+                block::Error::OutOfRange { .. } => errno::INVAL,
+                _ => errno::IO,
+            }
+        })
+    }
+
+    fn read_small(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+        if desk.is_full() {
+            self.send_kept(desk)?;
+        }
+        let Request {
+            cookie,
+            offset,
+            len,
+            ..
+        } = *request;
+        let fill = |out: &mut [u8]| {
+            let read = self.timed(out.len(), || self.device().read_at(offset, out));
+            self.noted(read)
+        };
+        let outcome = match self.session.structured {
+            true => desk.keep_with(
+                &proto::data_head(cookie, true, offset, len),
+                len as usize,
+                fill,
+            ),
+            false => desk.keep_with(&proto::simple_reply(cookie, 0), len as usize, fill),
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => self.refuse(desk, request, error),
+        }
+    }
+
+    /// Reads and sends one piece after the other.
+    fn read_large(&self, request: &Request, desk: &mut Desk, piece: usize) -> Result<()> {
+        self.send_kept(desk)?;
+        let len = request.len as usize;
+        let piece = match request.has(flag::DONT_FRAGMENT) {
+            true => len,
+            false => piece,
+        };
+        // A simple answer has one head: nothing may come between its pieces.
+        let mut whole = None;
+        let mut done = 0;
+        while done < len {
+            let n = piece.min(len - done);
+            let offset = request.offset + done as u64;
+            let out = desk.payload(n);
+            let read = self.timed(n, || self.device().read_at(offset, out));
+            if let Err(error) = self.noted(read) {
+                if whole.is_some() {
+                    return Err(Gone::Protocol(
+                        "the device failed in the middle of an answer",
+                    ));
+                }
+                return self.refuse(desk, request, error);
+            }
+            let is_last = done + n == len;
+            if self.session.structured {
+                let head = proto::data_head(request.cookie, is_last, offset, n as u32);
+                self.send(desk.headed(&head, n))?;
+            } else if done == 0 {
+                whole = Some(self.sending());
+                let head = proto::simple_reply(request.cookie, 0);
+                self.link.send(desk.headed(&head, n))?;
+            } else {
+                self.link.send(desk.payload(n))?;
+            }
+            done += n;
+        }
+        Ok(())
+    }
+
+    fn write(&self, request: &Request, payload: &[u8]) -> Refused {
+        let (device, pieces) = (self.device(), [IoSlice::new(payload)]);
+        self.noted(match request.has(flag::FUA) {
+            true => device.write_durably_at(request.offset, &pieces),
+            false => self.timed(payload.len(), || device.write_at(request.offset, &pieces)),
+        })
+    }
+
+    /// Receives and writes one piece after the other.
+    fn write_large(&self, request: &Request, input: &mut Input, desk: &mut Desk) -> Result<()> {
+        self.send_kept(desk)?;
+        let len = request.len as usize;
+        let mut outcome = Ok(());
+        let mut done = 0;
+        while done < len {
+            let n = PIECE.min(len - done);
+            let offset = request.offset + done as u64;
+            let payload = desk.payload(n);
+            input.read_into(&*self.link, payload)?;
+            if outcome.is_ok() {
+                let pieces = [IoSlice::new(payload)];
+                let written = self.timed(n, || self.device().write_at(offset, &pieces));
+                outcome = self.noted(written);
+            }
+            done += n;
+        }
+        if outcome.is_ok() && request.has(flag::FUA) {
+            outcome = self.noted(self.device().flush());
+        }
+        self.answer(desk, request, outcome)
+    }
+
+    fn trim(&self, request: &Request) -> Refused {
+        let device = self.device();
+        self.noted(device.discard(request.offset, request.len.into()))?;
+        self.flush_if(request)
+    }
+
+    fn write_zeroes(&self, request: &Request) -> Refused {
+        let (device, offset, len) = (self.device(), request.offset, u64::from(request.len));
+        match (request.has(flag::NO_HOLE), request.has(flag::FAST_ZERO)) {
+            (true, true) => return Err(errno::NOTSUP),
+            (true, false) => self.noted(device.overwrite(offset, len))?,
+            (false, false) => self.noted(device.zero(offset, len))?,
+            (false, true) => match self.noted(device.zero_fast(offset, len))? {
+                true => {}
+                false => return Err(errno::NOTSUP),
+            },
+        }
+        self.flush_if(request)
+    }
+
+    fn flush_if(&self, request: &Request) -> Refused {
+        match request.has(flag::FUA) {
+            true => self.noted(self.device().flush()),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads what is to be read soon, so that it is in whatever cache there is.
+    fn cache(&self, offset: u64, len: u64, desk: &mut Desk) -> Refused {
+        let mut done = 0;
+        while done < len {
+            let n = (len - done).min(PIECE as u64);
+            let out = desk.payload(n as usize);
+            self.noted(self.device().read_at(offset + done, out))?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    fn block_status(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+        let ranges = match self.ranges(request) {
+            Ok(ranges) => ranges,
+            Err(error) => return self.refuse(desk, request, error),
+        };
+        self.send_kept(desk)?;
+        let len = 4 + 8 * ranges.len();
+        let head = proto::chunk_head(request.cookie, Chunk::BlockStatus, true, len as u32);
+        let mut chunk = head.to_vec();
+        chunk.extend(ALLOCATION_ID.to_be_bytes());
+        for range in ranges {
+            let state = u32::from(range.is_hole) | u32::from(range.is_zero) << 1;
+            chunk.extend((range.len as u32).to_be_bytes());
+            chunk.extend(state.to_be_bytes());
+        }
+        self.send(&chunk)
+    }
+
+    /// What is a hole and what is not, as far as that fits. Each range is whole sectors: what is partly data
+    /// is data.
+    fn ranges(&self, request: &Request) -> std::result::Result<Vec<Status>, u32> {
+        let sector = u64::from(self.device().sector_sizes().logical);
+        let max = if request.has(flag::ONE) {
+            1
+        } else {
+            RANGES_MAX
+        };
+        let (mut at, end) = (request.offset, request.offset + u64::from(request.len));
+        let mut ranges: Vec<Status> = Vec::new();
+        while at < end {
+            let mut found = self.noted(self.device().status_at(at, end - at))?;
+            found.len -= found.len % sector;
+            if found.len == 0 {
+                found = Status {
+                    len: sector,
+                    is_hole: false,
+                    is_zero: false,
+                };
+            }
+            at += found.len;
+            let is_full = ranges.len() == max;
+            match ranges.last_mut() {
+                Some(last) if (last.is_hole, last.is_zero) == (found.is_hole, found.is_zero) => {
+                    last.len += found.len;
+                }
+                _ if is_full => break,
+                _ => ranges.push(found),
+            }
+        }
+        Ok(ranges)
+    }
+}

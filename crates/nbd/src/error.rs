@@ -1,0 +1,77 @@
+//! What can go wrong before there is a client, and what ends a connection.
+
+use std::io;
+
+/// The result of what is done to exports and servers.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an export or a server is not as it should be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is an export of that name.
+    #[error("an export '{name}' is there already")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is none of that name.
+    #[error("there is no export '{name}'")]
+    NoSuchExport {
+        /// The name.
+        name: String,
+    },
+    /// Clients use an export.
+    #[error("{clients} connections use export '{name}'")]
+    InUse {
+        /// The export.
+        name: String,
+        /// How many.
+        clients: usize,
+    },
+    /// A name that does not fit into the protocol.
+    #[error("'{name}' cannot be the name of an export: it is {what}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Some bytes at the end could not be reached.
+    #[error(
+        "{device} has {size} bytes, which is no multiple of its sectors of {sector}; make it one: truncate -s"
+    )]
+    Unaligned {
+        /// The device.
+        device: String,
+        /// Its size.
+        size: u64,
+        /// The size of its sectors.
+        sector: u32,
+    },
+    /// A certificate or a key cannot be used.
+    #[error("{path}: {reason}")]
+    Certificates {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A thread could not be started.
+    #[error("clients cannot be served: {0}")]
+    Thread(#[source] io::Error),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] block::Error),
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Gone {
+    /// The socket, or TLS.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// What the client said.
+    #[error("{0}")]
+    Protocol(&'static str),
+}

@@ -1,0 +1,290 @@
+//! Numbers and structures of the protocol, as in `doc/proto.md` of the NBD project. All numbers travel
+//! with their highest byte first.
+
+/// `NBDMAGIC`, what a server says first.
+pub(crate) const MAGIC: u64 = 0x4e42_444d_4147_4943;
+/// `IHAVEOPT`, before each option, and in the server's greeting.
+pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+const REQUEST_MAGIC: u32 = 0x2560_9513;
+const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+const CHUNK_MAGIC: u32 = 0x668e_33ef;
+
+/// Flags of the greeting and of its answer.
+pub(crate) mod greeting {
+    pub(crate) const FIXED_NEWSTYLE: u16 = 1;
+    pub(crate) const NO_ZEROES: u16 = 2;
+}
+
+/// Options, which a client asks for before it uses an export.
+pub(crate) mod option {
+    pub(crate) const EXPORT_NAME: u32 = 1;
+    pub(crate) const ABORT: u32 = 2;
+    pub(crate) const LIST: u32 = 3;
+    pub(crate) const STARTTLS: u32 = 5;
+    pub(crate) const INFO: u32 = 6;
+    pub(crate) const GO: u32 = 7;
+    pub(crate) const STRUCTURED_REPLY: u32 = 8;
+    pub(crate) const LIST_META_CONTEXT: u32 = 9;
+    pub(crate) const SET_META_CONTEXT: u32 = 10;
+}
+
+/// Answers to options.
+pub(crate) mod answer {
+    const ERROR: u32 = 1 << 31;
+    pub(crate) const ACK: u32 = 1;
+    pub(crate) const SERVER: u32 = 2;
+    pub(crate) const INFO: u32 = 3;
+    pub(crate) const META_CONTEXT: u32 = 4;
+    pub(crate) const UNSUPPORTED: u32 = ERROR + 1;
+    pub(crate) const POLICY: u32 = ERROR + 2;
+    pub(crate) const INVALID: u32 = ERROR + 3;
+    pub(crate) const TLS_REQUIRED: u32 = ERROR + 5;
+    pub(crate) const UNKNOWN: u32 = ERROR + 6;
+    pub(crate) const TOO_BIG: u32 = ERROR + 9;
+}
+
+/// Kinds of what is told of an export.
+pub(crate) mod info {
+    pub(crate) const EXPORT: u16 = 0;
+    pub(crate) const NAME: u16 = 1;
+    pub(crate) const DESCRIPTION: u16 = 2;
+    pub(crate) const BLOCK_SIZE: u16 = 3;
+}
+
+/// What an export can do.
+pub(crate) mod can {
+    pub(crate) const HAS_FLAGS: u16 = 1;
+    pub(crate) const READ_ONLY: u16 = 1 << 1;
+    pub(crate) const FLUSH: u16 = 1 << 2;
+    pub(crate) const FUA: u16 = 1 << 3;
+    pub(crate) const TRIM: u16 = 1 << 5;
+    pub(crate) const WRITE_ZEROES: u16 = 1 << 6;
+    pub(crate) const DONT_FRAGMENT: u16 = 1 << 7;
+    pub(crate) const MULTI_CONN: u16 = 1 << 8;
+    pub(crate) const CACHE: u16 = 1 << 10;
+    pub(crate) const FAST_ZERO: u16 = 1 << 11;
+}
+
+/// What a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    Disconnect,
+    Flush,
+    Trim,
+    Cache,
+    WriteZeroes,
+    BlockStatus,
+    /// A later version of the protocol may know it.
+    Unknown(u16),
+}
+
+/// Flags of requests.
+pub(crate) mod flag {
+    /// It is durable before the answer.
+    pub(crate) const FUA: u16 = 1;
+    /// Zeros are to take room.
+    pub(crate) const NO_HOLE: u16 = 1 << 1;
+    /// The answer comes in one piece.
+    pub(crate) const DONT_FRAGMENT: u16 = 1 << 2;
+    /// One range is enough.
+    pub(crate) const ONE: u16 = 1 << 3;
+    /// Not at all rather than slowly.
+    pub(crate) const FAST_ZERO: u16 = 1 << 4;
+}
+
+/// Error numbers, on every system those of Linux.
+pub(crate) mod errno {
+    pub(crate) const PERM: u32 = 1;
+    pub(crate) const IO: u32 = 5;
+    pub(crate) const INVAL: u32 = 22;
+    pub(crate) const NOSPC: u32 = 28;
+    pub(crate) const OVERFLOW: u32 = 75;
+    pub(crate) const NOTSUP: u32 = 95;
+}
+
+/// The largest read or write.
+pub(crate) const PAYLOAD_MAX: u32 = 32 << 20;
+
+/// A request of the transmission phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) flags: u16,
+    pub(crate) kind: Kind,
+    /// Comes back with the answer.
+    pub(crate) cookie: u64,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+}
+
+impl Request {
+    /// How long it is, without what is to be written.
+    pub(crate) const LEN: usize = 28;
+
+    /// `None` if that is no request: whatever follows means nothing then.
+    pub(crate) fn decode(bytes: &[u8; Request::LEN]) -> Option<Request> {
+        let mut fields = Fields(bytes);
+        if fields.u32()? != REQUEST_MAGIC {
+            return None;
+        }
+        Some(Request {
+            flags: fields.u16()?,
+            kind: Kind::of(fields.u16()?),
+            cookie: fields.u64()?,
+            offset: fields.u64()?,
+            len: fields.u32()?,
+        })
+    }
+
+    pub(crate) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+impl Kind {
+    fn of(number: u16) -> Kind {
+        match number {
+            0 => Kind::Read,
+            1 => Kind::Write,
+            2 => Kind::Disconnect,
+            3 => Kind::Flush,
+            4 => Kind::Trim,
+            5 => Kind::Cache,
+            6 => Kind::WriteZeroes,
+            7 => Kind::BlockStatus,
+            other => Kind::Unknown(other),
+        }
+    }
+
+    /// The flags that make sense with it.
+    pub(crate) fn flags(self) -> u16 {
+        match self {
+            Kind::Read => flag::DONT_FRAGMENT,
+            Kind::Write | Kind::Trim => flag::FUA,
+            Kind::WriteZeroes => flag::FUA | flag::NO_HOLE | flag::FAST_ZERO,
+            Kind::BlockStatus => flag::ONE,
+            Kind::Disconnect | Kind::Flush | Kind::Cache | Kind::Unknown(_) => 0,
+        }
+    }
+
+    /// Whether it changes what is on the device.
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Kind::Write | Kind::Trim | Kind::WriteZeroes)
+    }
+}
+
+/// Takes numbers from the front of some bytes.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// What is written as its length and then itself.
+    pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
+        let len = self.u32()?;
+        self.bytes(usize::try_from(len).ok()?)
+    }
+}
+
+/// A simple answer: what came of it, and after a read that went well the data.
+pub(crate) fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
+    let mut reply = [0; 16];
+    reply[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+    reply[4..8].copy_from_slice(&error.to_be_bytes());
+    reply[8..].copy_from_slice(&cookie.to_be_bytes());
+    reply
+}
+
+/// Kinds of chunks, of which a structured answer is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub(crate) enum Chunk {
+    OffsetData = 1,
+    BlockStatus = 5,
+    Error = (1 << 15) + 1,
+}
+
+/// The head of a chunk of `len` bytes; `is_last` of those of its answer.
+pub(crate) fn chunk_head(cookie: u64, kind: Chunk, is_last: bool, len: u32) -> [u8; 20] {
+    let mut head = [0; 20];
+    head[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
+    head[4..6].copy_from_slice(&u16::from(is_last).to_be_bytes());
+    head[6..8].copy_from_slice(&(kind as u16).to_be_bytes());
+    head[8..16].copy_from_slice(&cookie.to_be_bytes());
+    head[16..].copy_from_slice(&len.to_be_bytes());
+    head
+}
+
+/// The head of a chunk with data that was read, and where that is.
+pub(crate) fn data_head(cookie: u64, is_last: bool, offset: u64, len: u32) -> [u8; 28] {
+    let mut head = [0; 28];
+    head[..20].copy_from_slice(&chunk_head(cookie, Chunk::OffsetData, is_last, len + 8));
+    head[20..].copy_from_slice(&offset.to_be_bytes());
+    head
+}
+
+/// A chunk that says why a request failed, and is the last.
+pub(crate) fn error_chunk(cookie: u64, error: u32) -> [u8; 26] {
+    let mut chunk = [0; 26];
+    chunk[..20].copy_from_slice(&chunk_head(cookie, Chunk::Error, true, 6));
+    chunk[20..24].copy_from_slice(&error.to_be_bytes());
+    chunk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_understood_or_not() {
+        let mut bytes = [0; Request::LEN];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..8].copy_from_slice(&[0, 1, 0, 1]);
+        bytes[8..16].copy_from_slice(&7u64.to_be_bytes());
+        bytes[16..24].copy_from_slice(&4096u64.to_be_bytes());
+        bytes[24..].copy_from_slice(&512u32.to_be_bytes());
+        let request = Request::decode(&bytes).unwrap();
+        let expected = Request {
+            flags: flag::FUA,
+            kind: Kind::Write,
+            cookie: 7,
+            offset: 4096,
+            len: 512,
+        };
+        assert_eq!(request, expected);
+        bytes[0] ^= 1;
+        assert_eq!(Request::decode(&bytes), None);
+    }
+
+    #[test]
+    fn what_is_too_short_has_no_fields() {
+        let mut fields = Fields(&[0, 0, 0, 9, 1]);
+        assert_eq!(fields.counted(), None);
+        assert_eq!(Fields(&[1]).u16(), None);
+        assert_eq!(Fields(&[0, 0, 0, 1, 5]).counted(), Some(&[5][..]));
+    }
+}
