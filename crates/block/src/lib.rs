@@ -20,6 +20,7 @@ pub use memory::MemoryDevice;
 pub use metered::{DeviceMeter, Metered};
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 /// The sizes, in bytes, in which a device is addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,61 @@ pub trait BlockDevice: Send + Sync {
             done += n as u64;
         }
         Ok(())
+    }
+}
+
+/// A device that several have.
+impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+
+    fn refresh_size(&self) -> Result<u64> {
+        (**self).refresh_size()
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        (**self).sector_sizes()
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        (**self).read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        (**self).write_at(offset, pieces)
+    }
+
+    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        (**self).write_durably_at(offset, pieces)
+    }
+
+    fn flush(&self) -> Result<()> {
+        (**self).flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        (**self).discard(offset, len)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        (**self).zero(offset, len)
+    }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
+        (**self).zero_fast(offset, len)
+    }
+
+    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
+        (**self).status_at(offset, len)
+    }
+
+    fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
+        (**self).overwrite(offset, len)
     }
 }
 

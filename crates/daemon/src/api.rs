@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     AccountRow, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, DiffReport,
-    DiffRow, FeatureRow, GenerationRow, HistoryRow, HoldRow, ImportablePool, InspectedDataset,
-    Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MountRow, OwnerKind, PermissionRow,
-    PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow, RemovalRow, ScrubRow, ShredReport,
-    SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
+    DiffRow, ExportRow, FeatureRow, GenerationRow, HistoryRow, HoldRow, ImportablePool,
+    InspectedDataset, Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MountRow,
+    OwnerKind, PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow,
+    RemovalRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
 };
 
 /// Every feature of pools that this program knows.
@@ -471,6 +471,17 @@ pub enum Command {
     },
     /// Which zones there are.
     Zones,
+    /// Offer a device to others.
+    NbdExport(Box<NewExport>),
+    /// Take an export back.
+    NbdUnexport {
+        /// The export.
+        name: String,
+        /// Also from those who use it.
+        force: bool,
+    },
+    /// Which exports there are.
+    NbdExports,
     /// Whether the daemon runs, and with what.
     DaemonStatus,
     /// Unmount everything and end.
@@ -490,6 +501,23 @@ pub struct NewZone {
     pub immutable: bool,
     /// Who besides root may use it: a user, or after a colon a group.
     pub owner: Option<String>,
+}
+
+/// An export to make.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewExport {
+    /// The device, as `Exportable` in the daemon has it: an absolute path.
+    pub device: String,
+    /// What clients call it; the last part of the path if absent.
+    pub name: Option<String>,
+    /// What it is, for people.
+    pub description: Option<String>,
+    /// Whether clients cannot change it.
+    pub read_only: bool,
+    /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
+    pub listen: Option<String>,
+    /// A directory with certificates, for TCP.
+    pub tls_certificates: Option<PathBuf>,
 }
 
 /// What is to be allowed, to whom.
@@ -815,6 +843,8 @@ pub enum Reply {
     Permissions(Vec<PermissionRow>),
     /// Zones.
     Zones(Vec<ZoneRow>),
+    /// Exports.
+    Exports(Vec<ExportRow>),
     /// The daemon.
     Daemon(DaemonReport),
 }

@@ -52,6 +52,21 @@ impl From<block::Error> for Failure {
     }
 }
 
+impl From<nbd::Error> for Failure {
+    fn from(error: nbd::Error) -> Failure {
+        use nbd::Error as E;
+        let kind = match error {
+            E::Device(error) => return error.into(),
+            E::Exists { .. } => FailureKind::Exists,
+            E::NoSuchExport { .. } => FailureKind::NotFound,
+            E::InUse { .. } => FailureKind::Busy,
+            E::Name { .. } | E::Unaligned { .. } | E::Certificates { .. } => FailureKind::Usage,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         use store::Error as E;

@@ -15,6 +15,7 @@ mod delegation;
 mod devices;
 mod diff;
 pub mod digits;
+mod exports;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;

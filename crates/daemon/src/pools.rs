@@ -66,6 +66,9 @@ impl Daemon {
                 "log devices join a pool that is there: make it first, then use 'pool add'",
             ));
         }
+        for group in &new.devices.groups {
+            self.keep_exported(|exported| exported.is_at(&group.devices))?;
+        }
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }

@@ -49,6 +49,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
     let started = result?;
     started.daemon.import_remembered();
     import_named(&started.daemon, &options.import);
+    started.daemon.open_exports();
     started.daemon.attend_zones();
     notify::tell(notify::READY);
     accept(&started);

@@ -458,6 +458,9 @@ impl Daemon {
             Command::ZoneCreate(new) => self.create_zone(&new, context).map(done),
             Command::ZoneDestroy { name } => self.destroy_zone(&name, context).map(done),
             Command::Zones => Ok(Reply::Zones(self.zone_rows())),
+            Command::NbdExport(new) => self.export_device(&new).map(done),
+            Command::NbdUnexport { name, force } => self.unexport(&name, force).map(done),
+            Command::NbdExports => Ok(Reply::Exports(self.export_rows())),
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => self.run_keys(other, context),
         }

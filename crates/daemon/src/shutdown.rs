@@ -9,13 +9,16 @@ use crate::mounts::{InPool, Unmounted};
 use crate::state::Daemon;
 
 impl Daemon {
-    /// Unmounts everything and exports all pools, to be imported again at the next start. If
+    /// Unmounts everything, closes what is offered to others and exports all pools, to be imported again at the next start. If
     /// something is in use, all stays as it is.
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
         self.set_stopping(true);
-        let result = self.leave_all(false);
+        let result = self
+            .close_exports(false)
+            .and_then(|()| self.leave_all(false));
         if result.is_err() {
             self.set_stopping(false);
+            self.open_exports();
         }
         result
     }
@@ -25,6 +28,7 @@ impl Daemon {
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
         self.set_stopping(true);
         self.transfers.break_off();
+        log(self.close_exports(true).err().into_iter().collect());
         if let Err(failure) = self.leave_all(true) {
             tracing::error!(
                 reason = failure.message,

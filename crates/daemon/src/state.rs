@@ -10,11 +10,13 @@ use cipher::SystemRandom;
 use dataset::{Clock, Engine, EngineOptions};
 use parking_lot::Mutex;
 use pool::{Entry, Env};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use vfs::Time;
 
 use crate::api::{Failure, FailureKind};
 use crate::connections::Connections;
+use crate::exports::Exported;
 use crate::failure::Result;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
@@ -30,6 +32,7 @@ pub(crate) struct Daemon {
     /// Those that send or receive.
     pub(crate) transfers: Connections,
     pub(crate) zones: Zones,
+    pub(crate) exported: Exported,
 }
 
 /// The pools that this daemon has, and those it is to have at its next start.
@@ -131,6 +134,7 @@ impl Daemon {
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
             zones: Zones::default(),
+            exported: Exported::default(),
         })
     }
 
@@ -253,6 +257,33 @@ impl Daemon {
         }
     }
 
+    /// Reads what is remembered in a file of the state directory. What cannot be read is put aside;
+    /// `again` is how to make it anew.
+    pub(crate) fn recall_from<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
+        let file = self.state_file(name);
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.is_empty() {
+            return T::default();
+        }
+        serde_json::from_str(&text).unwrap_or_else(|error| {
+            let aside = file.with_extension("json.unreadable");
+            let _ = std::fs::rename(&file, &aside);
+            let file = aside.display();
+            tracing::error!(%error, %file, "what was remembered cannot be read and was put aside; make it again: {again}");
+            T::default()
+        })
+    }
+
+    /// Remembers something in a file of the state directory.
+    pub(crate) fn remember_in(&self, name: &str, what: &impl Serialize) -> Result<()> {
+        let file = self.state_file(name);
+        let written = std::fs::create_dir_all(&self.state_dir);
+        let written = written.and_then(|()| write_json(&file, what));
+        written.map_err(|error| {
+            Failure::other(format!("{} cannot be written: {error}", file.display()))
+        })
+    }
+
     fn write_memory(&self, remembered: &Remembered) -> std::io::Result<()> {
         std::fs::create_dir_all(&self.state_dir)?;
         write_json(&self.memory(), remembered)
@@ -260,7 +291,7 @@ impl Daemon {
 }
 
 /// Writes a file for the next start, which holds the old state or the new one.
-pub(crate) fn write_json(path: &Path, what: &impl Serialize) -> std::io::Result<()> {
+fn write_json(path: &Path, what: &impl Serialize) -> std::io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let text = serde_json::to_string_pretty(what)?;

@@ -22,7 +22,9 @@ pub enum Error {
         name: String,
     },
     /// Clients use an export.
-    #[error("{clients} connections use export '{name}'")]
+    #[error(
+        "clients use export '{name}' ({clients} connected); end them, or take it back by force"
+    )]
     InUse {
         /// The export.
         name: String,

@@ -12,6 +12,7 @@ mod devices;
 mod diff;
 mod key;
 mod mount;
+mod nbd;
 mod pool;
 mod service;
 mod transfer;
@@ -34,6 +35,7 @@ pub(crate) use key::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
 pub(crate) use mount::{Mount, MountOption, Unmount};
+pub(crate) use nbd::{Nbd, NbdExport, NbdList};
 pub(crate) use pool::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
     PoolList, PoolScrub, PoolStatus, PoolUpgrade,
@@ -115,6 +117,8 @@ pub(crate) enum Command {
     Unallow(Unallow),
     #[command(subcommand)]
     Zone(Zone),
+    #[command(subcommand)]
+    Nbd(Nbd),
     Inspect(Inspect),
     Anchor(Anchor),
     Daemon(Daemon),

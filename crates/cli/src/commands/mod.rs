@@ -16,6 +16,7 @@ mod iostat;
 mod key;
 mod list;
 mod mount;
+mod nbd;
 mod pool;
 mod repeat;
 mod scrub;
@@ -98,6 +99,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Allow(args) => delegation::allow(args, session),
         Command::Unallow(args) => delegation::unallow(args, session),
         Command::Zone(args) => zone::run(args, session),
+        Command::Nbd(args) => nbd::run(args, session),
         Command::Inspect(args) => inspect::run(args, session),
         Command::Anchor(args) => anchor::run(args, session),
         Command::Daemon(args) => service::run(args, session),

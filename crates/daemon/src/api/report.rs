@@ -661,3 +661,26 @@ pub struct ZoneRow {
     /// Where it listens.
     pub socket: String,
 }
+
+/// An export.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExportRow {
+    /// What clients call it.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// What it is, for people; empty if nobody said.
+    pub description: String,
+    /// How large it is, in bytes; absent if it is not open.
+    pub size: Option<u64>,
+    /// Whether clients cannot change it.
+    pub read_only: bool,
+    /// Where it is offered: `unix:PATH` or `HOST:PORT`.
+    pub listen: String,
+    /// The same with its name, as clients write it.
+    pub uri: String,
+    /// How many use it.
+    pub connections: usize,
+    /// Why it is not open.
+    pub failure: Option<String>,
+}

@@ -10,6 +10,7 @@ use meter::{CacheTotals, Times, Totals};
 use super::devices;
 use super::text::{Labels, Page};
 use crate::api::{DeviceRow, PoolReport};
+use crate::exports::ExportNow;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::query;
@@ -50,6 +51,7 @@ impl Daemon {
         of_scrubs(&mut page, &pools);
         of_devices(&mut page, &pools);
         of_mounts(&mut page, &pools);
+        of_exports(&mut page, &self.exports_now());
         super::process::write(&mut page);
         Ok(page.into_text())
     }
@@ -314,6 +316,37 @@ fn of_mounts(page: &mut Page, pools: &[PoolNow]) {
         "strongroom_mount_operation_seconds",
         "How long operations took, of those that the kernel has asked for since the mount.",
         operations().map(|(labels, _, totals)| (labels, totals.times.clone())),
+    );
+}
+
+fn of_exports(page: &mut Page, exports: &[ExportNow]) {
+    let labels = |export: &ExportNow| -> Labels { vec![("export", export.name.clone())] };
+    let operations = || {
+        exports.iter().flat_map(|export| {
+            let each = device_totals(&export.meter).into_iter();
+            each.map(move |(op, totals)| (with_op(&labels(export), op), op, totals))
+        })
+    };
+    page.gauge(
+        "strongroom_export_connections",
+        "Connections that use the export.",
+        exports.iter().map(|e| (labels(e), e.clients)),
+    );
+    let moved = operations().filter(|(_, op, _)| *op != "flush");
+    page.counter(
+        "strongroom_export_bytes_total",
+        "Bytes that clients read, wrote or discarded.",
+        moved.map(|(labels, _, totals)| (labels, totals.bytes)),
+    );
+    page.counter(
+        "strongroom_export_errors_total",
+        "Operations that failed.",
+        operations().map(|(labels, _, totals)| (labels, totals.errors)),
+    );
+    page.histogram(
+        "strongroom_export_operation_seconds",
+        "How long the device took, with what failed.",
+        operations().map(|(labels, _, totals)| (labels, totals.times)),
     );
 }
 

@@ -171,6 +171,9 @@ impl Daemon {
             | Command::ZoneCreate(_)
             | Command::ZoneDestroy { .. }
             | Command::Zones
+            | Command::NbdExport(_)
+            | Command::NbdUnexport { .. }
+            | Command::NbdExports
             | Command::DaemonStatus
             | Command::DaemonStop => return Err(refused()),
         }

@@ -9,7 +9,6 @@ mod listen;
 mod view;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,7 +21,7 @@ use crate::failure::Result;
 use crate::imported::Imported;
 use crate::listen::open_to_others;
 use crate::server::Context;
-use crate::state::{Daemon, write_json};
+use crate::state::Daemon;
 use crate::users::{self, Peer};
 
 use listen::Door;
@@ -32,6 +31,8 @@ pub(crate) use view::View;
 const COMMANDS_MAX: usize = 64;
 /// The name of a zone is no longer than this: it is part of the path of a socket.
 const NAME_MAX: usize = 48;
+/// Where they are remembered.
+const MEMORY: &str = "zones.json";
 
 /// The zones there are, by name.
 #[derive(Default)]
@@ -348,36 +349,15 @@ impl Daemon {
         zones.iter().for_each(|zone| zone.close());
     }
 
-    fn zones_file(&self) -> PathBuf {
-        self.state_file("zones.json")
-    }
-
     fn recall_zones(&self) -> BTreeMap<String, Definition> {
-        let file = self.zones_file();
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        if text.is_empty() {
-            return BTreeMap::new();
-        }
-        serde_json::from_str(&text).unwrap_or_else(|error| {
-            let aside = file.with_extension("json.unreadable");
-            let _ = std::fs::rename(&file, &aside);
-            tracing::error!(%error, file = %aside.display(), "the list of zones cannot be read and was put aside; make them again: strongroom zone create");
-            BTreeMap::new()
-        })
+        self.recall_from(MEMORY, "strongroom zone create")
     }
 
     fn remember_zones(&self) -> Result<()> {
         let zones = self.zones.all.lock();
         let all: BTreeMap<&String, &Definition> =
             zones.iter().map(|(name, zone)| (name, &zone.is)).collect();
-        let file = self.zones_file();
-        let written = match file.parent() {
-            Some(dir) => std::fs::create_dir_all(dir).and_then(|()| write_json(&file, &all)),
-            None => write_json(&file, &all),
-        };
-        written.map_err(|error| {
-            Failure::other(format!("{} cannot be written: {error}", file.display()))
-        })
+        self.remember_in(MEMORY, &all)
     }
 }
 

@@ -550,7 +550,7 @@ fn zones_are_remembered() {
     let failure = call(&again.zone_socket("z"), &json!("mounts")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure:?}");
     again.stop_zones();
-    std::fs::write(again.zones_file(), "nonsense").unwrap();
+    std::fs::write(again.state_file("zones.json"), "nonsense").unwrap();
     assert!(again.recall_zones().is_empty());
     assert!(again.state_file("zones.json.unreadable").exists());
 }

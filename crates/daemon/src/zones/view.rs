@@ -214,6 +214,7 @@ impl View {
             | Reply::Inspection(_)
             | Reply::Permissions(_)
             | Reply::Zones(_)
+            | Reply::Exports(_)
             | Reply::Daemon(_) => return Err(admit::refused()),
         })
     }

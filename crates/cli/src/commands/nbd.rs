@@ -1,0 +1,84 @@
+//! Exports over NBD.
+
+use std::path::Path;
+
+use daemon::api::{Command, ExportRow, NewExport};
+
+use super::{Outcome, Result, call_quiet};
+use crate::args::{Nbd, NbdExport, NbdList};
+use crate::session::{Session, absolute, answer, usage};
+use crate::show::json;
+use crate::show::size;
+use crate::show::table::{self, Column};
+
+pub(super) fn run(args: Nbd, session: &mut Session) -> Result {
+    match args {
+        Nbd::Export(args) => export(args, session),
+        Nbd::Unexport(args) => {
+            let (name, force) = (args.name, args.force);
+            call_quiet(session, Command::NbdUnexport { name, force })
+        }
+        Nbd::List(args) => list(&args, session),
+    }
+}
+
+fn export(args: NbdExport, session: &mut Session) -> Result {
+    // A relative path would mean something else to the daemon.
+    let listen = match args.listen {
+        Some(text) => Some(match text.strip_prefix("unix:") {
+            Some(path) => format!("unix:{}", text_of(&absolute(Path::new(path))?)?),
+            None => text,
+        }),
+        None => None,
+    };
+    let certificates = args.tls_certificates.as_deref().map(absolute);
+    let new = NewExport {
+        device: match args.device.starts_with(['/', '.']) {
+            true => text_of(&absolute(Path::new(&args.device))?)?,
+            false => args.device,
+        },
+        name: args.name,
+        description: args.description,
+        read_only: args.read_only,
+        listen,
+        tls_certificates: certificates.transpose()?,
+    };
+    call_quiet(session, Command::NbdExport(Box::new(new)))
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))
+}
+
+fn list(args: &NbdList, session: &mut Session) -> Result {
+    let rows = answer!(session.call(Command::NbdExports)?, Exports)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let heads = [
+        Column::left("NAME"),
+        Column::left("DEVICE"),
+        Column::right("SIZE"),
+        Column::left("ACCESS"),
+        Column::right("CONNECTIONS"),
+        Column::left("URI"),
+    ];
+    let cells = |row: ExportRow| {
+        vec![
+            row.name,
+            row.device,
+            row.size.map_or_else(|| "-".into(), size::human),
+            if row.read_only {
+                "read-only"
+            } else {
+                "read-write"
+            }
+            .into(),
+            row.connections.to_string(),
+            row.uri,
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}

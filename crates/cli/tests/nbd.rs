@@ -1,0 +1,304 @@
+//! Exports: devices that the daemon offers by the NBD protocol, and what the programs of others make of
+//! them. `./test` installs these.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::*;
+
+fn is_installed(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
+    if !found {
+        eprintln!("skipped: {tool} is not installed; ./test installs it");
+    }
+    found
+}
+
+/// A file of `size` bytes that holds noise between holes.
+fn image(place: &Place, name: &str, size: u64) -> String {
+    let path = place.path(name);
+    let file = File::create(&path).unwrap();
+    file.set_len(size).unwrap();
+    let mut noise = vec![0u8; 256 << 10];
+    let mut state = 1u32;
+    for (at, byte) in noise.iter_mut().enumerate() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (state >> 24) as u8 ^ at as u8;
+    }
+    for offset in (0..size).step_by(1 << 20) {
+        file.write_all_at(&noise, offset).unwrap();
+    }
+    place.arg(name)
+}
+
+/// Where an export is for clients.
+fn uri(place: &Place, name: &str) -> String {
+    let rows = place.ok("nbd list -H");
+    let mut rows = rows.lines().map(|row| row.split('\t').collect::<Vec<_>>());
+    let row = rows.find(|row| row[0] == name).expect("it is exported");
+    row[5].to_owned()
+}
+
+fn run(program: &str, args: &[&str]) -> Output {
+    Command::new(program).args(args).output().expect(program)
+}
+
+fn ok(program: &str, args: &[&str]) -> String {
+    let output = run(program, args);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {args:?}: {out}{err}");
+    out
+}
+
+#[test]
+fn exports_come_and_go_and_stay_over_a_restart() {
+    let mut place = Place::new();
+    let disk = image(&place, "disk.img", 16 << 20);
+    place.ok(&format!("nbd export {disk} --description scratch"));
+    let other = image(&place, "other.img", 1 << 20);
+    place.ok(&format!("nbd export --read-only --name b {other}"));
+    let rows = place.ok("nbd list -H");
+    let socket = place.path("nbd.sock").display().to_string();
+    assert_eq!(
+        rows,
+        format!(
+            "b\t{other}\t1M\tread-only\t0\tnbd+unix:///b?socket={socket}\n\
+             disk.img\t{disk}\t16M\tread-write\t0\tnbd+unix:///disk.img?socket={socket}\n"
+        )
+    );
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let taken = place.fails(&format!("nbd export {disk}"), EXISTS);
+    assert!(taken.contains("'disk.img' is there already"), "{taken}");
+    // The device is the daemon's, under any name.
+    place.fails(&format!("nbd export --name again {disk}"), BUSY);
+    let held = place.fails(&format!("pool create -f -m none tank {disk}"), BUSY);
+    assert!(held.contains("exported as 'disk.img'"), "{held}");
+    place.fails(&format!("pool create -f -m none tank {other}"), BUSY);
+
+    place.ok("daemon stop");
+    place.wait_for_end();
+    assert!(!Path::new(&socket).exists());
+    place.start();
+    assert_eq!(place.ok("nbd list -H"), rows);
+    place.kill();
+    fs::remove_file(&other).unwrap();
+    place.start();
+    let json = place.ok("--json nbd list");
+    assert!(json.contains("\"failure\": \"cannot open"), "{json}");
+    place.ok("nbd unexport b");
+    place.ok("nbd unexport disk.img");
+    assert_eq!(place.ok("nbd list -H"), "");
+    assert!(!Path::new(&socket).exists());
+    place.fails("nbd unexport b", NOT_FOUND);
+    place.ok(&format!("pool create -f -m none tank {disk}"));
+    place.fails(&format!("nbd export {disk}"), BUSY);
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused() {
+    let place = Place::new();
+    place.fails("nbd export ./none", NOT_FOUND);
+    place.fails("nbd export /dev/null", USAGE);
+    let named = place.fails("nbd export tank/vol", USAGE);
+    assert!(named.contains("./tank/vol"), "{named}");
+    let odd = place.path("odd");
+    File::create(&odd).unwrap().set_len(1000).unwrap();
+    let unaligned = place.fails("nbd export ./odd", USAGE);
+    assert!(unaligned.contains("truncate -s"), "{unaligned}");
+    let disk = image(&place, "disk.img", 1 << 20);
+    place.fails(&format!("nbd export --listen host {disk}"), USAGE);
+    let open = place.fails(&format!("nbd export --listen 127.0.0.1:0 {disk}"), USAGE);
+    assert!(open.contains("--tls-certificates"), "{open}");
+    let precious = place.fails(&format!("nbd export --listen unix:./odd {disk}"), EXISTS);
+    assert!(precious.contains("no socket"), "{precious}");
+    // Nothing of these is left.
+    assert_eq!(place.ok("nbd list -H"), "");
+    place.ok(&format!("nbd export {disk}"));
+}
+
+#[test]
+fn libnbd_finds_everything_as_it_is() {
+    if !["nbdinfo", "nbdcopy"].iter().all(|tool| is_installed(tool)) {
+        return;
+    }
+    let place = Place::new();
+    let disk = image(&place, "disk.img", 8 << 20);
+    place.ok(&format!("nbd export {disk} --description scratch"));
+    let uri = uri(&place, "disk.img");
+    let about = ok("nbdinfo", &["--json", &uri]);
+    for expected in [
+        "\"structured\": true",
+        "\"export-size\": 8388608",
+        "\"description\": \"scratch\"",
+        "\"base:allocation\"",
+        "\"is_read_only\": false",
+        "\"can_multi_conn\": true",
+        "\"can_fast_zero\": true",
+        "\"can_df\": true",
+        "\"can_cache\": true",
+        "\"block_size_minimum\": 512",
+    ] {
+        assert!(about.contains(expected), "{expected}: {about}");
+    }
+    let all = ok("nbdinfo", &["--list", &uri]);
+    assert!(all.contains("export=\"disk.img\""), "{all}");
+    let map = ok("nbdinfo", &["--map", "--totals", &uri]);
+    assert!(map.contains("2097152  25.0%   0 data"), "{map}");
+    assert!(map.contains("6291456  75.0%   3 hole,zero"), "{map}");
+    // Out, and in again elsewhere: holes stay holes.
+    let copy = place.arg("copy.img");
+    ok("nbdcopy", &[&uri, &copy]);
+    assert!(fs::read(&disk).unwrap() == fs::read(&copy).unwrap());
+    File::create(place.path("back.img"))
+        .unwrap()
+        .set_len(8 << 20)
+        .unwrap();
+    place.ok(&format!("nbd export {}", place.arg("back.img")));
+    let back = self::uri(&place, "back.img");
+    ok(
+        "nbdcopy",
+        &["--destination-is-zero", "--flush", &uri, &back],
+    );
+    assert!(fs::read(&disk).unwrap() == fs::read(place.path("back.img")).unwrap());
+    assert_eq!(ok("nbdinfo", &["--map", "--totals", &back]), map);
+}
+
+#[test]
+fn qemu_reads_writes_and_compares() {
+    if !["qemu-io", "qemu-img"]
+        .iter()
+        .all(|tool| is_installed(tool))
+    {
+        return;
+    }
+    let place = Place::new();
+    let disk = image(&place, "disk.img", 8 << 20);
+    place.ok(&format!("nbd export {disk}"));
+    let uri = uri(&place, "disk.img");
+    let io = |args: &[&str]| {
+        let mut all = vec!["-f", "raw"];
+        all.extend(args.iter().flat_map(|command| ["-c", *command]));
+        all.push(&uri);
+        let said = ok("qemu-io", &all);
+        assert!(
+            !said.contains("failed") && !said.contains("mismatch"),
+            "{said}"
+        );
+    };
+    io(&[
+        "write -P 0x5a 1M 512k",
+        "write -f -P 0xa5 3M 64k",
+        "write -z 5M 64k",
+        "write -z -u 6M 256k",
+        "discard 7M 64k",
+        "flush",
+        "read -P 0x5a 1M 512k",
+        "read -P 0xa5 3M 64k",
+        "read -P 0 5M 64k",
+        "read -P 0 6M 256k",
+    ]);
+    assert!(
+        ok(
+            "qemu-img",
+            &["compare", "-f", "raw", "-F", "raw", &disk, &uri]
+        )
+        .contains("identical")
+    );
+    let copy = place.arg("copy.qcow2");
+    ok(
+        "qemu-img",
+        &["convert", "-f", "raw", "-O", "qcow2", &uri, &copy],
+    );
+    ok(
+        "qemu-img",
+        &["compare", "-f", "raw", "-F", "qcow2", &uri, &copy],
+    );
+    let map = ok("qemu-img", &["map", "-f", "raw", "--output", "json", &uri]);
+    assert!(
+        map.contains("\"zero\": true") && map.contains("\"data\": true"),
+        "{map}"
+    );
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    if !is_installed("fio") {
+        return;
+    }
+    let place = Place::new();
+    let disk = image(&place, "disk.img", 32 << 20);
+    place.ok(&format!("nbd export {disk}"));
+    let uri = format!("--uri={}", uri(&place, "disk.img"));
+    for (name, how) in [
+        ("small", ["--bs=4k", "--rw=randwrite", "--iodepth=32"]),
+        ("large", ["--bs=1M", "--rw=write", "--iodepth=4"]),
+        (
+            "mixed",
+            ["--bsrange=512-256k", "--rw=randrw", "--iodepth=16"],
+        ),
+    ] {
+        let mut args = vec![
+            "--ioengine=nbd",
+            "--size=32M",
+            "--verify=crc32c",
+            "--bs_unaligned=0",
+        ];
+        let name = format!("--name={name}");
+        args.extend([&*name, &*uri, "--verify_state_save=0"]);
+        args.extend(how);
+        ok("fio", &args);
+    }
+}
+
+#[test]
+fn clients_hold_an_export() {
+    if !is_installed("nbdsh") {
+        return;
+    }
+    let place = Place::new();
+    let disk = image(&place, "disk.img", 1 << 20);
+    place.ok(&format!("nbd export {disk}"));
+    let uri = uri(&place, "disk.img");
+    let program = format!(
+        "import subprocess, sys\n\
+         def strongroom(*args):\n\
+         \x20   return subprocess.run(['{PROGRAM}', '--socket', '{}', *args], capture_output=True, text=True)\n\
+         h.connect_uri('{uri}')\n\
+         busy = strongroom('nbd', 'unexport', 'disk.img')\n\
+         assert busy.returncode == {BUSY} and '1 connected' in busy.stderr, busy\n\
+         assert strongroom('daemon', 'stop').returncode == {BUSY}\n\
+         assert len(h.pread(512, 0)) == 512\n\
+         f = open('{disk}', 'r+b'); f.truncate(2 << 20); f.close()\n\
+         n = nbd.NBD(); n.connect_uri('{uri}')\n\
+         assert (h.get_size(), n.get_size()) == (1 << 20, 2 << 20)\n\
+         n.pwrite(b'x' * 512, (2 << 20) - 512, nbd.CMD_FLAG_FUA)\n\
+         n.shutdown()\n\
+         assert strongroom('nbd', 'unexport', '-f', 'disk.img').returncode == 0\n\
+         try:\n\
+         \x20   h.pread(512, 0)\n\
+         \x20   sys.exit('it reads on')\n\
+         except nbd.Error:\n\
+         \x20   pass\n",
+        place.socket().display()
+    );
+    // Whatever Python comes first otherwise may not be the system's, which has its module.
+    let mut nbdsh = Command::new("nbdsh");
+    let output = nbdsh
+        .env("PATH", "/usr/bin:/bin")
+        .args(["-c", &program])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(place.ok("nbd list -H"), "");
+}
