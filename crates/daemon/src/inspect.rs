@@ -136,7 +136,7 @@ fn log(pool: &Pool, entry: &Entry, detail: u8) -> Result<Option<LogRow>> {
     };
     let (count, is_damaged) = match log.end {
         LogEnd::Whole { entries } => (entries, false),
-        LogEnd::Damaged { entries } => (entries, true),
+        LogEnd::Damaged { entries } | LogEnd::Unreadable { entries } => (entries, true),
     };
     let chunks = log.head.chunks().iter();
     let chunks = chunks.map(|chunk| ChunkRow {

@@ -214,6 +214,31 @@ impl Disk {
         fetched
     }
 
+    /// Whether what a group has at a place is known, and not only what some member has there that may lack
+    /// it: `read` is told in which way to read it, and says whether that worked.
+    pub(crate) fn is_known(&self, group: u32, mut read: impl FnMut(usize) -> bool) -> bool {
+        let mut ways = 0..self.store.width(group);
+        match self.store.works(group) {
+            true => ways.any(|nth| self.store.is_trusted(group, nth) && read(nth)),
+            false => !ways.is_empty() && ways.all(read),
+        }
+    }
+
+    /// The same of all of a record or node.
+    pub(crate) fn is_place_known(&self, place: &Place) -> bool {
+        let is_run_known = |run: Run| {
+            let mut buf = vec![0; run.bytes.len()];
+            self.is_known(run.segment.group(), |nth| {
+                let read = self.store.read_nth(nth, run.segment, run.offset, &mut buf);
+                read.is_ok()
+            })
+        };
+        place.copy_numbers().any(|copy| {
+            let runs = self.runs(place, copy);
+            runs.is_ok_and(|runs| runs.into_iter().all(is_run_known))
+        })
+    }
+
     /// In how many ways a place can be read, at most.
     fn width(&self, place: &Place) -> usize {
         let of_copy = |copy| {

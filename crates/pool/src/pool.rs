@@ -425,7 +425,7 @@ impl Pool {
         )?;
         let claims = match read_only {
             true => Claims::default(),
-            false => Claims::take(&disk, &space, &state)?,
+            false => Claims::take(&disk, &space, &state, gives_up_logs)?,
         };
         let was_active = state.root.state() == Some(PoolState::Active);
         let pool = Pool::assemble(disk, space, env, state, claims, read_only);

@@ -247,6 +247,54 @@ fn a_lost_log_device_is_no_secret() {
     assert_eq!(waiting(&open_on(&alone).unwrap()), [9]);
 }
 
+/// A place in a log that cannot be read is not its end.
+#[test]
+fn a_log_that_cannot_be_read_waits_or_is_given_up() {
+    let devices = fault_devices(2, &FaultClock::new());
+    drop(pool_with_logs(&devices));
+    let image = devices[1].to_bytes();
+    let fourth = image.windows(64).position(|bytes| bytes == [3; 64]);
+    let bad = |devices: &[Arc<FaultDevice>]| {
+        devices[1].inject(Fault::BadBytes {
+            offset: fourth.unwrap() as u64,
+            len: 512,
+        });
+    };
+    let is_lost =
+        |error: &Error| matches!(error, Error::LogsLost { datasets, .. } if datasets == "tank");
+
+    let unreadable = copies(&devices);
+    bad(&unreadable);
+    let error = open_on(&unreadable).err().expect("it is refused");
+    assert!(is_lost(&error), "{error}");
+    let store = store::DeviceStore::open(dynamic(&unreadable)).unwrap();
+    let opened = Pool::open_without_logs(Arc::new(store), TestEnv::new(3));
+    let (pool, given_up) = opened.unwrap();
+    assert_eq!(given_up.len(), 1);
+    assert_clean(&pool);
+    let dataset = open_top(&pool);
+    let (found, end) = entries(&dataset, &dataset.waiting_log().unwrap());
+    // The fifth says that the fourth was durable.
+    assert_eq!((found.len(), end), (3, LogEnd::Damaged { entries: 3 }));
+    drop((dataset, pool));
+
+    let pool = open_on(&devices).unwrap();
+    bad(&devices);
+    let error = pool.remove_logs(1, &origin()).expect_err("it is refused");
+    assert!(is_lost(&error), "{error}");
+    let dataset = open_top(&pool);
+    let head = dataset.waiting_log().unwrap();
+    let mut log = dataset.read_log(&head);
+    assert_eq!(log.by_ref().count(), 3);
+    assert!(is_lost(&dataset.refuse_unreadable_log(&log).unwrap_err()));
+    assert_eq!(log.end(), LogEnd::Unreadable { entries: 3 });
+    drop(dataset);
+    devices[1].heal();
+    pool.remove_logs(1, &origin()).unwrap();
+    assert_clean(&pool);
+    assert_eq!(waiting(&pool), [0, 1, 2, 3, 4]);
+}
+
 #[test]
 fn a_lost_log_device_is_no_matter_while_nothing_waits_there() {
     let devices = fault_devices(3, &FaultClock::new());

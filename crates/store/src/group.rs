@@ -83,6 +83,10 @@ impl Group {
         }
     }
 
+    pub(crate) fn members_online(&self) -> usize {
+        self.members.iter().filter(|m| m.is_complete()).count()
+    }
+
     /// The member that is asked `nth` for a place. Which is first depends on the place, so that all
     /// online members have their share.
     pub(crate) fn nth_reader(
@@ -94,7 +98,7 @@ impl Group {
         if let [only] = &self.members[..] {
             return only.is_active().then_some(only);
         }
-        let online = self.members.iter().filter(|m| m.is_complete()).count();
+        let online = self.members_online();
         let width = self.readers().count();
         if width == 0 {
             return None;

@@ -416,6 +416,15 @@ impl Store for DeviceStore {
         DeviceStore::group(&self.groups.now(), group).works()
     }
 
+    fn is_trusted(&self, group: u32, nth: usize) -> bool {
+        let layout = self.groups.now();
+        let group = DeviceStore::group(&layout, group);
+        match group.shape().has_parity() {
+            true => group.is_trusted_way(nth),
+            false => nth < group.members_online(),
+        }
+    }
+
     fn set_state(&self, guid: u64, state: MemberState) {
         if let Some(member) = self.groups.now().find(guid) {
             member.set_state(state);

@@ -316,6 +316,9 @@ pub trait Store: Send + Sync {
     /// Whether a group has members that hold everything together.
     fn works(&self, group: u32) -> bool;
 
+    /// Whether the way to read that is `nth` trusts only members that hold everything.
+    fn is_trusted(&self, group: u32, nth: usize) -> bool;
+
     /// Says what a member is good for from now on.
     fn set_state(&self, guid: u64, state: MemberState);
 

@@ -68,16 +68,29 @@ impl Group {
     /// All ways to read, those first that trust no member that lacks something, and of these the
     /// ones that do without few. None if too much is missing.
     pub(crate) fn ways(&self) -> Vec<Way> {
-        let shape = self.shape();
+        let (missing, stale) = self.incomplete();
+        ways_without(self.shape(), missing, stale, &self.reader_counts())
+    }
+
+    /// The columns that cannot be read, and those of which every member lacks something.
+    fn incomplete(&self) -> (Columns, Columns) {
         let (mut missing, mut stale) = (0, 0);
-        for column in 0..shape.columns() {
+        for column in 0..self.shape().columns() {
             match self.readers_of(column).next().map(|member| member.state()) {
                 None => missing |= 1 << column,
                 Some(MemberState::Online) => {}
                 Some(_) => stale |= 1 << column,
             }
         }
-        ways_without(shape, missing, stale, &self.reader_counts())
+        (missing, stale)
+    }
+
+    /// Whether the way that is tried `nth` reads only members that hold everything.
+    pub(crate) fn is_trusted_way(&self, nth: usize) -> bool {
+        let (_, stale) = self.incomplete();
+        // The first choice are those members.
+        self.way(nth)
+            .is_some_and(|way| way.choice == 0 && stale & !way.without == 0)
     }
 
     /// The way that is tried `nth`, modulo their number.

@@ -21,7 +21,7 @@ impl Files {
     /// Applies what waits in the log, and commits it.
     ///
     /// # Errors
-    /// The pool has no room for it or failed. What is in the log stays there.
+    /// The pool has no room for it, or failed, or the log cannot be read. What is in the log stays there.
     pub(crate) fn replay_log(&self) -> Result<()> {
         let Some(head) = self.open.waiting_log() else {
             return Ok(());
@@ -48,6 +48,7 @@ impl Files {
         let lost = match log.end() {
             _ if !is_authentic => Some("someone has changed the log"),
             LogEnd::Damaged { .. } => Some("the log is damaged"),
+            LogEnd::Unreadable { .. } => return Ok(self.open.refuse_unreadable_log(&log)?),
             LogEnd::Whole { .. } => None,
         };
         if let Some(why) = lost {

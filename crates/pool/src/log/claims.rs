@@ -61,17 +61,26 @@ struct Claimed {
 
 impl Claims {
     /// Takes what the logs point to of a pool that is being imported.
-    pub(crate) fn take(disk: &Disk, space: &Space, state: &State) -> Result<Claims> {
+    pub(crate) fn take(
+        disk: &Disk,
+        space: &Space,
+        state: &State,
+        gives_up_logs: bool,
+    ) -> Result<Claims> {
         let mut all = HashMap::new();
         for entry in state.all().filter(|entry| entry.log.exists()) {
             let mut extents = Vec::new();
-            for place in LogReader::new(disk, &entry.log, entry.guid).claims() {
+            let mut log = LogReader::new(disk, &entry.log, entry.guid);
+            for place in log.claims() {
                 for extent in Extent::of_whole(&place) {
                     // What cannot be had is not what it was, and the log ends there.
                     if space.claim(&extent)? {
                         extents.push(extent);
                     }
                 }
+            }
+            if !gives_up_logs {
+                state.refuse_unreadable(entry, &log)?;
             }
             if !extents.is_empty() {
                 let chain = entry.log.chain;

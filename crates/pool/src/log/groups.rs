@@ -8,7 +8,7 @@ use store::UNIT;
 use super::scan::LogReader;
 use super::{CHUNKS_MAX, LogHead, capacity};
 use crate::commit::Commit;
-use crate::config::{DeviceState, Purpose};
+use crate::config::{ConfigDevice, DeviceState, Purpose};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::faults::log_internal;
@@ -49,19 +49,40 @@ impl State {
 
     /// Refuses a pool of which logs are lost that wait to be replayed.
     pub(crate) fn refuse_lost_logs(&self) -> Result<()> {
-        let datasets: Vec<String> = self.with_lost_logs().map(|e| self.name_of(e)).collect();
-        if datasets.is_empty() {
+        let lost: Vec<&Entry> = self.with_lost_logs().collect();
+        if lost.is_empty() {
             return Ok(());
         }
-        let devices = self.config.devices.iter().filter(|device| {
-            device.is_member()
-                && device.state != DeviceState::Online
-                && !self.config.knows_logs(device.group)
-        });
+        let is_lost = |device: &ConfigDevice| {
+            device.state != DeviceState::Online && !self.config.knows_logs(device.group)
+        };
+        Err(self.logs_lost(&lost, is_lost))
+    }
+
+    /// Refuses one whose log nobody knows all of.
+    pub(crate) fn refuse_unknown_log(&self, entry: &Entry) -> Result<()> {
+        let chunks = entry.log.chunks.get(self.known_chunks(&entry.log));
+        chunks.map_or(Ok(()), |chunk| {
+            Err(self.logs_lost(&[entry], |device| device.group == group_of(chunk)))
+        })
+    }
+
+    /// The logs of these datasets cannot be read, for want of these devices.
+    fn logs_lost(&self, datasets: &[&Entry], is_lost: impl Fn(&ConfigDevice) -> bool) -> Error {
+        let members = self.config.devices.iter().filter(|d| d.is_member());
+        let devices = members.filter(|device| is_lost(device));
         let devices: Vec<&str> = devices.map(|device| device.path.as_str()).collect();
-        Err(Error::LogsLost {
+        let datasets: Vec<String> = datasets.iter().map(|entry| self.name_of(entry)).collect();
+        Error::LogsLost {
             devices: devices.join(", "),
             datasets: datasets.join(", "),
+        }
+    }
+
+    /// Refuses to take the end of what can be read of a log for its end.
+    pub(crate) fn refuse_unreadable(&self, entry: &Entry, log: &LogReader<'_>) -> Result<()> {
+        log.unreadable().map_or(Ok(()), |group| {
+            Err(self.logs_lost(&[entry], |device| u32::from(device.group) == group))
         })
     }
 }
@@ -73,22 +94,28 @@ impl Pool {
             let mut said = Vec::new();
             let lost: Vec<u64> = state.with_lost_logs().map(|entry| entry.id).collect();
             for id in lost {
-                let entry = state.entry(id)?;
-                let known = state.known_chunks(&entry.log);
-                let text = format!(
-                    "gave up what was synced to {} after txg {}: the log device is lost",
-                    state.name_of(entry),
-                    entry.log.base
-                );
-                tracing::warn!("{text}");
-                said.push(text.clone());
+                let known = state.known_chunks(&state.entry(id)?.log);
+                say_given_up(commit, state, id, &mut said)?;
                 let log = &mut state.edit(id)?.log;
                 let given_up = log.chunks.split_off(known);
                 commit.free_extents(given_up.iter().map(Extent::of));
                 if log.chunks.is_empty() {
                     *log = log.without_chunks();
                 }
-                log_internal(commit, state, text);
+            }
+            let disk = &commit.shared.disk;
+            let is_unreadable = |entry: &&Entry| {
+                let mut log = LogReader::new(disk, &entry.log, entry.guid);
+                log.claims();
+                log.unreadable().is_some()
+            };
+            let all = state.all().map(AsRef::as_ref);
+            let waiting = all.filter(|entry: &&Entry| entry.log.exists());
+            let unreadable: Vec<u64> = waiting.filter(is_unreadable).map(|e| e.id).collect();
+            for id in unreadable {
+                say_given_up(commit, state, id, &mut said)?;
+                let (readable, _) = copy_log(commit, state.entry(id)?)?;
+                state.edit(id)?.log = readable;
             }
             Ok(said)
         })
@@ -119,6 +146,24 @@ impl Pool {
     }
 }
 
+fn say_given_up(
+    commit: &Commit<'_>,
+    state: &mut State,
+    id: u64,
+    said: &mut Vec<String>,
+) -> Result<()> {
+    let entry = state.entry(id)?;
+    let text = format!(
+        "gave up what was synced to {} after txg {}: the log device is lost",
+        state.name_of(entry),
+        entry.log.base
+    );
+    tracing::warn!("{text}");
+    said.push(text.clone());
+    log_internal(commit, state, text);
+    Ok(())
+}
+
 /// Moves the logs of datasets that are not in use. Those of others move with their commits.
 fn move_waiting(commit: &Commit<'_>, state: &mut State, group: u16) -> Result<()> {
     let shared = commit.shared;
@@ -139,22 +184,24 @@ fn move_waiting(commit: &Commit<'_>, state: &mut State, group: u16) -> Result<()
                         .into(),
             });
         }
-        let moved = move_log(commit, entry)?;
+        let (moved, log) = copy_log(commit, entry)?;
+        state.refuse_unreadable(entry, &log)?;
         state.edit(id)?.log = moved;
     }
     Ok(())
 }
 
-/// Copies the entries of a log to other places, as they are: no key is needed for that.
-fn move_log(commit: &Commit<'_>, entry: &Entry) -> Result<LogHead> {
+/// Copies the entries of a log to other places, as they are: no key is needed for that. Returns where the
+/// copy is, and the log read to its end.
+fn copy_log<'a>(commit: &Commit<'a>, entry: &'a Entry) -> Result<(LogHead, LogReader<'a>)> {
     let disk = &commit.shared.disk;
     let reader = || LogReader::new(disk, &entry.log, entry.guid);
-    let lengths = reader().raw().map(|found| found.bytes.len() as u64);
+    let lengths = |mut log: LogReader<'_>| log.raw().map(|found| found.bytes.len() as u64).sum();
     let mut copy = Copy {
         commit,
         chunks: Vec::new(),
         offset: 0,
-        left: lengths.sum(),
+        left: lengths(reader()),
     };
     let mut entries = reader();
     while let Some(found) = entries.advance() {
@@ -165,11 +212,12 @@ fn move_log(commit: &Commit<'_>, entry: &Entry) -> Result<LogHead> {
         copy.append(&proof.bytes)?;
     }
     commit.free_extents(entry.log.extents());
-    Ok(LogHead {
+    let copied = LogHead {
         offset: 0,
         chunks: copy.chunks,
         ..entry.log.clone()
-    })
+    };
+    Ok((copied, entries))
 }
 
 /// A log that is being copied.

@@ -43,6 +43,15 @@ impl OpenDataset {
         LogReader::new(&self.shared.disk, head, self.guid())
     }
 
+    /// Checks that a log that was read up to its end does not only seem to end there.
+    ///
+    /// # Errors
+    /// [`Error::LogsLost`](crate::Error::LogsLost) if what comes next cannot be read now.
+    pub fn refuse_unreadable_log(&self, log: &LogReader<'_>) -> Result<()> {
+        let state = self.shared.state.read();
+        state.refuse_unreadable(state.entry(self.id)?, log)
+    }
+
     /// Says that everything in the log that waited is in the open transaction group and those before
     /// it. Until then its head stays, and a crash makes the replay begin anew.
     pub fn log_replayed(&self) {

@@ -24,6 +24,11 @@ pub enum LogEnd {
         /// How many entries come before.
         entries: u64,
     },
+    /// At a place that cannot be read now, so that nobody knows whether there are more entries.
+    Unreadable {
+        /// How many entries come before.
+        entries: u64,
+    },
 }
 
 /// An entry as its key holder wants it.
@@ -63,9 +68,42 @@ impl<'a> LogReader<'a> {
     pub fn end(&self) -> LogEnd {
         let entries = self.sequence - self.head.sequence;
         match self.proof_of_loss() {
+            _ if self.unreadable().is_some() => LogEnd::Unreadable { entries },
             Some(_) => LogEnd::Damaged { entries },
             None => LogEnd::Whole { entries },
         }
+    }
+
+    /// The group of devices on which the next entry may be, and cannot be read.
+    pub(crate) fn unreadable(&self) -> Option<u32> {
+        let mut places = self.next_places().into_iter();
+        let (chunk, offset) = places.find(|(chunk, offset)| !self.is_known(*chunk, *offset))?;
+        Some(self.at(chunk, offset)?.0.group())
+    }
+
+    /// Whether the next entry would be found if it were at a place.
+    fn is_known(&self, chunk: usize, offset: u32) -> bool {
+        let Some((segment, at, _)) = self.at(chunk, offset) else {
+            return true;
+        };
+        let is_readable = |len: u32| {
+            let mut buf = vec![0; len as usize];
+            let store = &self.disk.store;
+            self.disk.is_known(segment.group(), |nth| {
+                store.read_units(nth, segment, at, &mut buf).is_ok()
+            })
+        };
+        let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
+        let mut heads = self.heads(chunk, offset, &is_next);
+        is_readable(UNIT)
+            && heads.all(|begins| {
+                is_readable(begins.head.len)
+                    && begins.with_places(self.disk).is_none_or(|found| {
+                        let mut claims = found.claims(self.head.base).into_iter();
+                        claims
+                            .all(|place| self.is_there(&place) || self.disk.is_place_known(&place))
+                    })
+            })
     }
 
     /// An entry that says that the next one was durable once.
@@ -98,7 +136,7 @@ impl<'a> LogReader<'a> {
 
     /// The places of records that only the log points to. The headers alone are read, so an entry that
     /// is not whole may say anything.
-    pub(crate) fn claims(mut self) -> Vec<Place> {
+    pub(crate) fn claims(&mut self) -> Vec<Place> {
         let mut all = Vec::new();
         loop {
             let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
@@ -115,8 +153,8 @@ impl<'a> LogReader<'a> {
     }
 
     /// The entries with their places, for whoever copies them and cannot read them.
-    pub(crate) fn raw(mut self) -> impl Iterator<Item = RawEntry> {
-        std::iter::from_fn(move || self.advance())
+    pub(crate) fn raw(&mut self) -> impl Iterator<Item = RawEntry> {
+        std::iter::from_fn(|| self.advance())
     }
 
     /// A whole entry of this log at a place that is `wanted`, from the first member that has it. One
@@ -152,6 +190,17 @@ impl<'a> LogReader<'a> {
         offset: u32,
         wanted: &dyn Fn(&EntryHead) -> bool,
     ) -> impl Iterator<Item = RawEntry> {
+        let heads = self.heads(chunk, offset, wanted);
+        heads.filter_map(|begins| begins.with_places(self.disk))
+    }
+
+    /// The same, of which the first unit is read.
+    fn heads(
+        &self,
+        chunk: usize,
+        offset: u32,
+        wanted: &dyn Fn(&EntryHead) -> bool,
+    ) -> impl Iterator<Item = RawEntry> {
         let at = self.at(chunk, offset);
         let members = at.map_or(0, |(segment, ..)| self.disk.store.width(segment.group()));
         (0..members).filter_map(move |member| {
@@ -168,17 +217,13 @@ impl<'a> LogReader<'a> {
             if !is_ours || head.len > room || !wanted(&head) {
                 return None;
             }
-            let begins = RawEntry {
+            Some(RawEntry {
                 head,
                 member,
                 segment,
                 offset,
                 bytes: first,
-            };
-            match head.payload() <= UNIT as usize {
-                true => Some(begins),
-                false => begins.read(self.disk, (head.payload() as u32).next_multiple_of(UNIT)),
-            }
+            })
         })
     }
 
@@ -207,6 +252,14 @@ pub(crate) struct RawEntry {
 }
 
 impl RawEntry {
+    /// The same up to the end of the places that it points to.
+    fn with_places(self, disk: &Disk) -> Option<RawEntry> {
+        match self.head.payload() <= UNIT as usize {
+            true => Some(self),
+            false => self.read(disk, (self.head.payload() as u32).next_multiple_of(UNIT)),
+        }
+    }
+
     /// The same with so many bytes.
     fn read(&self, disk: &Disk, len: u32) -> Option<RawEntry> {
         let mut bytes = vec![0; len as usize];

@@ -115,15 +115,21 @@ impl Step<'_> {
     fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<Place>> {
         let disk = Arc::clone(&self.pool.shared.disk);
         let mut places = Vec::new();
-        let mut entries = LogReader::new(&disk, &dataset.log, dataset.guid)
-            .raw()
-            .peekable();
+        let mut log = LogReader::new(&disk, &dataset.log, dataset.guid);
+        let mut entries = log.raw().peekable();
         while let Some(entry) = entries.next() {
             // The last one may be on its way to the members still, which is no damage.
             if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
                 self.log_entry(&entry)?;
                 places.extend(entry.claims(dataset.log.base));
             }
+        }
+        drop(entries);
+        if matches!(self.task, Task::Fill(_)) {
+            // A member that is whole is believed when it says that there is no more.
+            let state = self.pool.shared.state.read();
+            state.refuse_unknown_log(dataset)?;
+            state.refuse_unreadable(dataset, &log)?;
         }
         Ok(places)
     }
