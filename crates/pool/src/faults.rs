@@ -9,6 +9,15 @@ use crate::lifecycle::{Origin, log};
 use crate::pool::{Pool, Shared};
 use crate::state::State;
 
+/// Devices that failed.
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// The configuration does not know of these.
+    new: Vec<store::Fault>,
+    /// It knows of others, in a commit that is not durable yet.
+    are_entering: bool,
+}
+
 impl Pool {
     /// Has spares take the place of devices that failed or are missing. True if one did.
     pub fn use_spares(&self) -> Result<bool> {
@@ -69,18 +78,23 @@ impl Shared {
         self.disk.store.set_state(guid, MemberState::Faulted);
         let members = self.disk.store.members();
         let member = members.into_iter().find(|member| member.guid == guid);
-        self.faults.lock().push(store::Fault {
+        self.faults.lock().new.push(store::Fault {
             guid,
             name: member.map(|member| member.name).unwrap_or_default(),
             error,
         });
     }
 
-    /// Whether a device has failed that the configuration does not know of.
+    /// Whether a device has failed that the configuration on the devices does not know of.
     pub(crate) fn has_faults(&self) -> bool {
         let mut faults = self.faults.lock();
-        faults.extend(self.disk.store.take_faults());
-        !faults.is_empty()
+        faults.new.extend(self.disk.store.take_faults());
+        !faults.new.is_empty() || faults.are_entering
+    }
+
+    /// The commit that entered what has failed is durable.
+    pub(crate) fn faults_entered(&self) {
+        self.faults.lock().are_entering = false;
     }
 
     /// Enters what has failed into the configuration, and how often.
@@ -90,7 +104,11 @@ impl Shared {
         }
         // The commit before may have been the one in which they failed.
         let has_all_until = commit.txg.saturating_sub(2);
-        let faults = std::mem::take(&mut *self.faults.lock());
+        let faults = {
+            let mut faults = self.faults.lock();
+            faults.are_entering = true;
+            std::mem::take(&mut faults.new)
+        };
         for store::Fault { guid, name, error } in faults {
             tracing::error!(%error, device = name, "a device failed and is not used any more");
             state.leave(guid, DeviceState::Faulted, has_all_until);

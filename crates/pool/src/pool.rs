@@ -15,6 +15,7 @@ use crate::dedup::{Dedup, Share};
 use crate::disk::Disk;
 use crate::env::Env;
 use crate::error::{Error, Result};
+use crate::faults::Faults;
 use crate::keyarea;
 use crate::layout::{Place, RecordPtr};
 use crate::lifecycle;
@@ -75,7 +76,7 @@ pub(crate) struct Shared {
     /// How long commits took.
     pub(crate) commits: Histogram,
     /// Devices that failed and are not in the configuration as such yet.
-    pub(crate) faults: Mutex<Vec<store::Fault>>,
+    pub(crate) faults: Mutex<Faults>,
     pub(crate) placing: Placing,
     /// What reservations keep, as of a transaction group.
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
@@ -266,6 +267,7 @@ impl Shared {
         // The rest waits for devices. The state is what it will be, and may be read meanwhile.
         let state = RwLockWriteGuard::downgrade(state);
         commit.finish(&state)?;
+        self.faults_entered();
 
         // Durable. Everyone may see it, and what it freed may be used again.
         for dataset in &synced {
