@@ -57,6 +57,7 @@ fn main() {
     daemon_texts();
     requests();
     luks_headers();
+    nbd_clients();
     images();
 }
 
@@ -305,4 +306,51 @@ fn images() {
         let script = [0, object, object * 7, 0, 2, 1, 2];
         put("dataset_image", &format!("page-{object:02}"), &[&script]);
     }
+}
+
+/// A client that asks for everything, and one request of each kind.
+fn nbd_clients() {
+    let request = |kind: u8, flags: u8, len: u16| {
+        let mut bytes = vec![0x25, 0x60, 0x95, 0x13, 0, flags, 0, kind];
+        bytes.extend([kind; 8]);
+        bytes.extend(4096u64.to_be_bytes());
+        bytes.extend(u32::from(len).to_be_bytes());
+        if kind == 1 {
+            bytes.resize(bytes.len() + usize::from(len), 7);
+        }
+        bytes
+    };
+    let kinds = [(0, 0), (1, 1), (3, 0), (4, 1), (5, 0), (6, 16), (6, 2), (7, 8)];
+    let requests: Vec<u8> = kinds
+        .iter()
+        .flat_map(|(kind, flags)| request(*kind, *flags, 512))
+        .collect();
+    for agreed in 0..8u8 {
+        let name = format!("agreed-{agreed}");
+        put("nbd_requests", &name, &[&[agreed], &requests]);
+    }
+    let option = |number: u32, data: &[u8]| {
+        let mut bytes = b"IHAVEOPT".to_vec();
+        bytes.extend(number.to_be_bytes());
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    };
+    let hello = 3u32.to_be_bytes();
+    let context = b"\0\0\0\x01a\0\0\0\x01\0\0\0\x0fbase:allocation";
+    let mut all = hello.to_vec();
+    for (number, data) in [
+        (3, &b""[..]),
+        (8, b""),
+        (5, b""),
+        (9, b"\0\0\0\x01a\0\0\0\0"),
+        (10, context),
+        (6, b"\0\0\0\x01b\0\x02\0\x01\0\x02"),
+        (7, b"\0\0\0\x01a\0\0"),
+    ] {
+        all.extend(option(number, data));
+    }
+    put("nbd_negotiation", "all", &[&all, &requests]);
+    put("nbd_negotiation", "old", &[&hello, &option(1, b"a"), &requests]);
+    put("nbd_negotiation", "abort", &[&hello, &option(2, b"")]);
 }

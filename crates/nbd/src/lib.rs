@@ -14,6 +14,8 @@ mod connection;
 mod desk;
 mod error;
 mod export;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod input;
 mod link;
 mod negotiate;

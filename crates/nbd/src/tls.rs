@@ -74,7 +74,14 @@ fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
         return Ok(Vec::new());
     }
     let found = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
-    found.map_err(|error| unusable(path, error))
+    let found: Vec<_> = found.map_err(|error| unusable(path, error))?;
+    match found.is_empty() {
+        true => Err(unusable(
+            path,
+            "there is no list of revoked certificates in it, as PEM",
+        )),
+        false => Ok(found),
+    }
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {

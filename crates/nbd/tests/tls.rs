@@ -1,0 +1,168 @@
+//! Over TCP: who has no certificate gets nothing, and nothing travels in the clear.
+
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use block::MemoryDevice;
+use nbd::{Error, Export, Exports, Listener, Server, Tls};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Writes a directory as NBD programs have it, of a server or a client.
+fn identity(dir: &Path, of: &str, believes: &Authority, by: &Authority) {
+    fs::create_dir(dir).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+    let certificate = params.signed_by(&key, by).unwrap();
+    fs::write(dir.join("ca-cert.pem"), believes.pem()).unwrap();
+    fs::write(dir.join(format!("{of}-cert.pem")), certificate.pem()).unwrap();
+    let path = dir.join(format!("{of}-key.pem"));
+    fs::write(&path, key.serialize_pem()).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+    port: u16,
+    device: Arc<MemoryDevice>,
+    _server: Server,
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let (ours, others) = (authority(), authority());
+    identity(&dir.path().join("server"), "server", &ours, &ours);
+    identity(&dir.path().join("client"), "client", &ours, &ours);
+    identity(&dir.path().join("stranger"), "client", &ours, &others);
+    let device = Arc::new(MemoryDevice::new(4 << 20));
+    let exports = Arc::new(Exports::default());
+    let export = Export::new("x", "of a test", device.clone(), false).unwrap();
+    exports.insert(Arc::new(export)).unwrap();
+    let tls = Tls::from_dir(&dir.path().join("server")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Server::start(Listener::Tcp(listener, tls), exports).unwrap();
+    Place {
+        dir,
+        port,
+        device,
+        _server: server,
+    }
+}
+
+#[test]
+fn in_the_clear_there_is_nothing() {
+    let place = place();
+    let connect = || {
+        let stream = TcpStream::connect(("127.0.0.1", place.port)).unwrap();
+        let mut stream = stream;
+        stream.read_exact(&mut [0; 18]).unwrap();
+        stream.write_all(&3u32.to_be_bytes()).unwrap();
+        stream
+    };
+    let option = |number: u32, data: &[u8]| {
+        let mut bytes = b"IHAVEOPT".to_vec();
+        bytes.extend(number.to_be_bytes());
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    };
+    let mut client = connect();
+    for number in [3, 6, 7, 8, 9, 10] {
+        client
+            .write_all(&option(number, b"\0\0\0\x01x\0\0"))
+            .unwrap();
+        let mut answer = [0; 20];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(answer[12..], [0x80, 0, 0, 5, 0, 0, 0, 0], "{number}");
+    }
+    client.write_all(&option(1, b"x")).unwrap();
+    assert_eq!(client.read(&mut [0; 64]).unwrap_or(0), 0);
+    // What somebody put behind the wish for TLS is not taken for the client's.
+    let mut client = connect();
+    client
+        .write_all(&[option(5, b""), option(3, b"")].concat())
+        .unwrap();
+    let mut said = Vec::new();
+    let _ = client.read_to_end(&mut said);
+    assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn certificates_decide_who_gets_in() {
+    if Command::new("nbdcopy").arg("--version").output().is_err() {
+        eprintln!("skipped: nbdcopy is not installed; ./test installs it");
+        return;
+    }
+    let place = place();
+    let copy = |client: &str| {
+        let certificates = place.dir.path().join(client);
+        let uri = format!(
+            "nbds://127.0.0.1:{}/x?tls-certificates={}",
+            place.port,
+            certificates.display()
+        );
+        let image = place.dir.path().join("image");
+        let content: Vec<u8> = (0..4u32 << 20).map(|i| (i / 1000) as u8).collect();
+        fs::write(&image, &content).unwrap();
+        let output = Command::new("nbdcopy")
+            .arg(&image)
+            .arg(&uri)
+            .output()
+            .unwrap();
+        let back = place.dir.path().join("back");
+        let read = Command::new("nbdcopy")
+            .arg(&uri)
+            .arg(&back)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_there = fs::read(&back).is_ok_and(|back| back == content);
+        (
+            output.status.success() && read.status.success(),
+            is_there,
+            error,
+        )
+    };
+    let (succeeds, is_there, error) = copy("stranger");
+    assert!(!succeeds && !is_there, "{error}");
+    assert!(place.device.to_bytes().iter().all(|b| *b == 0));
+    let (succeeds, is_there, error) = copy("client");
+    assert!(succeeds && is_there, "{error}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let place = place();
+    let dir = place.dir.path().join("server");
+    let fails = |file: &str| match Tls::from_dir(&dir) {
+        Err(Error::Certificates { path, .. }) => assert!(path.ends_with(file), "{path}"),
+        other => panic!("{other:?}"),
+    };
+    let key = dir.join("server-key.pem");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    fails("server-key.pem");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    Tls::from_dir(&dir).unwrap();
+    fs::write(dir.join("ca-crl.pem"), "nonsense").unwrap();
+    fails("ca-crl.pem");
+    fs::remove_file(dir.join("ca-crl.pem")).unwrap();
+    fs::write(dir.join("ca-cert.pem"), "nonsense").unwrap();
+    fails("ca-cert.pem");
+    fs::remove_file(dir.join("ca-cert.pem")).unwrap();
+    fails("ca-cert.pem");
+}
