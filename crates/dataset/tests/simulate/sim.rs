@@ -8,7 +8,7 @@ use block::fault::Survival;
 use cipher::SeededRandom;
 use dataset::{Engine, EngineOptions, Files, Mounted};
 use keys::WrappingKey;
-use pool::Pool;
+use pool::{DeviceState, Pool, Purpose};
 use store::{CreateOptions, DeviceStore, NewGroup, Store};
 
 use crate::common::history::History;
@@ -214,8 +214,7 @@ impl Sim {
             }
             Err(error) => {
                 let waits = matches!(error, pool::Error::LogsLost { .. });
-                let is_known = waits && self.failed_logs().next().is_some();
-                assert!(is_known || self.may_fail(), "{error}");
+                assert!(waits && self.lacks_logs() || self.may_fail(), "{error}");
                 self.say(format!("   {error}"));
                 self.is_over = true;
                 None
@@ -331,6 +330,14 @@ impl Sim {
     fn failed_logs(&self) -> impl Iterator<Item = &Arc<SimDevice>> {
         let logs = |device: &&Arc<SimDevice>| self.logs.contains(&device.guid);
         self.devices.iter().filter(logs).filter(|d| d.has_faults())
+    }
+
+    /// Whether what waits in a log may be on a device that is not to be read now.
+    fn lacks_logs(&self) -> bool {
+        let devices = self.pool.as_ref().map(|pool| pool.devices());
+        let mut logs = devices.into_iter().flatten();
+        let is_away = logs.any(|d| d.purpose == Purpose::Logs && d.state != DeviceState::Online);
+        is_away || self.failed_logs().next().is_some()
     }
 
     /// They are brought back; false if there are none.
