@@ -12,7 +12,7 @@ use hmac::digest::Digest as _;
 use hmac::{KeyInit, Mac, SimpleHmac};
 use zeroize::Zeroize;
 
-use crate::{Error, Provider, Result};
+use crate::{Error, Mechanism, Provider, Result, policy};
 
 /// A hash. The names are those of cryptsetup and the Linux kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,19 +134,32 @@ impl Digest {
     }
 
     /// The hash of the parts, one after the other (without their lengths).
+    ///
+    /// As a hash this is a checksum, which FIPS mode leaves alone: [`Digest::check`] is for where it
+    /// protects something.
     pub fn hash(self, parts: &[&[u8]]) -> Output {
-        match self.aws_lc() {
-            Some(algorithm) => aws_hash(algorithm, parts),
-            None => self.hash_portable(parts),
-        }
+        let provider = self.provider();
+        self.hash_by(provider, parts)
+            .unwrap_or_else(|_| self.hash_portable(parts))
     }
 
     /// HMAC (RFC 2104) of the parts, one after the other. Compare MACs with [`crate::eq`].
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Output {
-        match self.aws_lc_hmac() {
-            Some(algorithm) => aws_mac(algorithm, key, parts),
-            None => self.hmac_portable(key, parts),
-        }
+        let provider = self.provider();
+        self.hmac_by(provider, key, parts)
+            .unwrap_or_else(|_| self.hmac_portable(key, parts))
+    }
+
+    /// Whether the policy of the process lets this protect anything.
+    ///
+    /// # Errors
+    /// [`Error::NotApproved`] in FIPS mode.
+    pub fn check(self) -> Result<()> {
+        policy::provider(Mechanism::Digest(self)).map(drop)
+    }
+
+    fn provider(self) -> Provider {
+        policy::provider(Mechanism::Digest(self)).unwrap_or(Provider::Portable)
     }
 
     /// PBKDF2 (RFC 8018, 5.2) with HMAC of this hash.
@@ -158,8 +171,10 @@ impl Digest {
         key: &mut [u8],
     ) {
         match self.aws_lc_pbkdf2() {
-            Some(algorithm) => aws_pbkdf2::derive(algorithm, iterations, salt, password, key),
-            None => self.pbkdf2_portable(password, salt, iterations, key),
+            Some(algorithm) if self.provider() == Provider::AwsLc => {
+                aws_pbkdf2::derive(algorithm, iterations, salt, password, key);
+            }
+            _ => self.pbkdf2_portable(password, salt, iterations, key),
         }
     }
 
@@ -194,6 +209,7 @@ impl Digest {
         match (provider, self.aws_lc()) {
             (Provider::Portable, _) => Ok(self.hash_portable(parts)),
             (Provider::AwsLc, Some(algorithm)) => Ok(aws_hash(algorithm, parts)),
+            (Provider::OpenSsl, _) => crate::openssl::hash(self, parts),
             (Provider::AwsLc, None) => Err(Error::Unsupported { provider }),
         }
     }
@@ -206,6 +222,7 @@ impl Digest {
         match (provider, self.aws_lc_hmac()) {
             (Provider::Portable, _) => Ok(self.hmac_portable(key, parts)),
             (Provider::AwsLc, Some(algorithm)) => Ok(aws_mac(algorithm, key, parts)),
+            (Provider::OpenSsl, _) => crate::openssl::hmac(self, key, parts),
             (Provider::AwsLc, None) => Err(Error::Unsupported { provider }),
         }
     }
@@ -294,7 +311,7 @@ impl fmt::Display for Digest {
 }
 
 impl Output {
-    fn new(output: &[u8]) -> Output {
+    pub(crate) fn new(output: &[u8]) -> Output {
         let mut bytes = [0; Digest::LEN_MAX];
         bytes[..output.len()].copy_from_slice(output);
         Output {

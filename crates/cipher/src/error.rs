@@ -4,7 +4,7 @@
 //! authenticate is not: whether the key, the nonce, the associated data or the ciphertext was wrong
 //! is nothing that a cipher knows, and nothing that an attacker should be told.
 
-use crate::{AeadAlgorithm, NameMode, Provider, SectorSpec, Suite};
+use crate::{AeadAlgorithm, Mechanism, NameMode, Provider, SectorSpec, Suite};
 
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -87,6 +87,18 @@ pub enum Error {
     Unsupported {
         /// The provider that was asked.
         provider: Provider,
+    },
+    /// FIPS mode is on, and this is not approved.
+    #[error("{mechanism} is not approved, and FIPS mode is on: strongroom crypto disable fips-140")]
+    NotApproved {
+        /// What was asked for.
+        mechanism: Mechanism,
+    },
+    /// Every provider that has this is disabled.
+    #[error("no provider of {mechanism} is enabled: strongroom crypto providers")]
+    Disabled {
+        /// What was asked for.
+        mechanism: Mechanism,
     },
     /// The parameters of a password hash are none that it has.
     #[error("the password hash refuses its parameters: {0}")]

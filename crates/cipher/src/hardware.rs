@@ -39,9 +39,85 @@ pub fn hardware() -> Hardware {
     platform::hardware(setting.as_deref())
 }
 
+/// The value of `OPENSSL_ia32cap` that switches off what `setting` names: `-aes,-pclmul,-avx512`, as
+/// in `STRONGROOM_HWCAP`. What builds on a feature goes with it: without `avx2` there is no `avx512`.
+///
+/// AWS-LC reads the variable before `main` begins, so it must be there when the program starts.
+///
+/// # Errors
+/// What is wrong with the setting, in words.
+pub fn hwcap_setting(setting: &str) -> Result<String, String> {
+    platform::hwcap_setting(setting)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod platform {
     use super::Hardware;
+
+    /// What can be switched off: a name, its bits of CPUID (leaf 1 ECX and EDX as one number, leaf 7 EBX
+    /// and ECX as another), and what cannot be without it.
+    struct Switch {
+        name: &'static str,
+        low: u64,
+        high: u64,
+        takes: &'static [&'static str],
+    }
+
+    const SWITCHES: [Switch; 8] = [
+        switch("aes", 1 << 57, 0, &["vaes"]),
+        switch("pclmul", 1 << 33, 0, &["vpclmul"]),
+        switch("ssse3", 1 << 41, 0, &["avx"]),
+        switch("avx", 1 << 60, 0, &["avx2"]),
+        switch("avx2", 0, 1 << 5, &["avx512", "vaes", "vpclmul"]),
+        // F, DQ, IFMA, BW and VL; VBMI and VBMI2.
+        switch(
+            "avx512",
+            0,
+            1 << 16 | 1 << 17 | 1 << 21 | 1 << 30 | 1 << 31 | 1 << 33 | 1 << 38,
+            &[],
+        ),
+        switch("vaes", 0, 1 << 41, &[]),
+        switch("vpclmul", 0, 1 << 42, &[]),
+    ];
+
+    /// The SHA instructions, which nothing builds on.
+    const SHA: Switch = switch("sha", 0, 1 << 29, &[]);
+
+    const fn switch(
+        name: &'static str,
+        low: u64,
+        high: u64,
+        takes: &'static [&'static str],
+    ) -> Switch {
+        Switch {
+            name,
+            low,
+            high,
+            takes,
+        }
+    }
+
+    pub(super) fn hwcap_setting(setting: &str) -> Result<String, String> {
+        let (mut low, mut high) = (0, 0);
+        let words = setting.split([',', ' ']).filter(|word| !word.is_empty());
+        let mut names: Vec<&str> = Vec::new();
+        for word in words {
+            let name = word.strip_prefix('-');
+            names.push(name.ok_or_else(|| format!("{word:?} does not begin with -"))?);
+        }
+        while let Some(name) = names.pop() {
+            let mut known = SWITCHES.iter().chain([&SHA]);
+            let switch = known.find(|switch| switch.name == name).ok_or_else(|| {
+                let known = SWITCHES.iter().chain([&SHA]).map(|switch| switch.name);
+                let known = known.collect::<Vec<_>>().join(", ");
+                format!("{name:?} is none of {known}")
+            })?;
+            low |= switch.low;
+            high |= switch.high;
+            names.extend(switch.takes);
+        }
+        Ok(format!("~{low:#x}:~{high:#x}"))
+    }
 
     /// A feature: its name, whether this processor has it, and where AWS-LC keeps it: the word (0
     /// and 1: CPUID leaf 1 EDX, ECX; 2 and 3: leaf 7 EBX, ECX) and the bit.
@@ -127,6 +203,37 @@ mod platform {
         use super::*;
 
         #[test]
+        fn what_builds_on_a_feature_goes_with_it() {
+            let off = |setting: &str| hardware(Some(&hwcap_setting(setting).expect(setting)));
+            let all = hardware(None).features;
+            for (setting, expected) in [
+                ("", &[][..]),
+                ("-sha", &["sha"]),
+                ("-aes", &["aes", "vaes"]),
+                ("-pclmul", &["pclmulqdq", "vpclmulqdq"]),
+                (
+                    "-avx2, -sha",
+                    &[
+                        "avx2",
+                        "avx512f",
+                        "avx512bw",
+                        "avx512vl",
+                        "sha",
+                        "vaes",
+                        "vpclmulqdq",
+                    ],
+                ),
+            ] {
+                let expected = expected.iter().filter(|name| all.contains(name));
+                assert_eq!(off(setting).disabled, expected.copied().collect::<Vec<_>>());
+            }
+            assert!(!off("-aes,-pclmul,-avx512").aes);
+            for wrong in ["aes", "-mmx", "-aes,+avx", "--aes"] {
+                assert!(hwcap_setting(wrong).is_err(), "{wrong}");
+            }
+        }
+
+        #[test]
         fn environment_turns_features_off() {
             let all = [u32::MAX; 4];
             assert_eq!(apply(all, None), all);
@@ -159,6 +266,10 @@ mod platform {
 mod platform {
     use super::Hardware;
 
+    pub(super) fn hwcap_setting(_setting: &str) -> Result<String, String> {
+        Err("features can be switched off on x86-64 only".into())
+    }
+
     pub(super) fn hardware(_setting: Option<&str>) -> Hardware {
         use std::arch::is_aarch64_feature_detected as detected;
         let known = [
@@ -180,6 +291,10 @@ mod platform {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod platform {
     use super::Hardware;
+
+    pub(super) fn hwcap_setting(_setting: &str) -> Result<String, String> {
+        Err("features can be switched off on x86-64 only".into())
+    }
 
     pub(super) fn hardware(_setting: Option<&str>) -> Hardware {
         Hardware {

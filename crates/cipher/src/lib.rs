@@ -16,7 +16,8 @@
 //! - [`AeadCipher`] seals messages whose nonces the caller has, in pieces and in streams too.
 //! - [`Digest`] hashes and authenticates with the hashes of others' formats, and [`PasswordHash`]
 //!   makes keys from passphrases.
-//! - [`selftest()`] runs a known-answer test of each algorithm; [`hardware()`] says which processor
+//! - [`Provider`]s compute, and [`Policy`] says which of them serves a [`Mechanism`].
+//! - [`selftest()`] runs a known-answer test of what pools need, [`test_mechanisms`] of everything; [`hardware()`] says which processor
 //!   features are in use.
 //!
 //! Failures of authentication carry no detail ([`Error::Unauthentic`]). All the sizes are bytes.
@@ -29,10 +30,14 @@ mod error;
 mod ffi;
 mod hardware;
 mod hash;
+mod kat;
 mod kdf;
 mod keywrap;
+mod mechanism;
 mod names;
+mod openssl;
 mod password;
+mod policy;
 mod provider;
 mod random;
 mod record;
@@ -43,11 +48,14 @@ mod suite;
 pub use aead::{AeadAlgorithm, AeadCipher};
 pub use digest::{Digest, Output};
 pub use error::{Error, Result};
-pub use hardware::{Hardware, hardware};
+pub use hardware::{Hardware, hardware, hwcap_setting};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
+pub use kat::{MechanismTest, test_mechanisms};
 pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
+pub use mechanism::Mechanism;
 pub use names::{NameCipher, NameMode};
 pub use password::{Argon2Kind, PasswordHash};
+pub use policy::{Policy, Target};
 pub use provider::Provider;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use zeroize::Zeroize;
 
-use crate::{Digest, Error, Result};
+use crate::{Digest, Error, Mechanism, Result, policy};
 
 /// Which Argon2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +46,12 @@ impl PasswordHash {
     /// Hashes `password` to `key`, of any length (Argon2: 4 bytes and more).
     ///
     /// # Errors
-    /// [`Error::PasswordHash`] for parameters, or a salt or key of a length, that the algorithm does
+    /// [`Error::NotApproved`] in FIPS mode; [`Error::PasswordHash`] for parameters, or a salt or key of a length, that the algorithm does
     /// not have; [`Error::Memory`].
     pub fn derive(&self, password: &[u8], salt: &[u8], key: &mut [u8]) -> Result<()> {
         match *self {
             PasswordHash::Pbkdf2 { digest, iterations } => {
+                digest.check()?;
                 let iterations =
                     NonZeroU32::new(iterations).ok_or(Error::PasswordHash("no iterations"))?;
                 if key.is_empty() {
@@ -65,6 +66,7 @@ impl PasswordHash {
                 iterations,
                 lanes,
             } => {
+                policy::provider(Mechanism::Argon2)?;
                 let params = Params::new(memory_kib, iterations, lanes, Some(key.len()))
                     .map_err(|_| Error::PasswordHash("outside of what Argon2 has"))?;
                 argon2(kind, params, password, salt, key)

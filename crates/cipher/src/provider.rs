@@ -7,19 +7,39 @@ use std::fmt;
 pub enum Provider {
     /// AWS-LC: C and assembly, with the processor's instructions. The first choice.
     AwsLc,
+    /// The system's OpenSSL 3, if this program was built with the feature `openssl`.
+    OpenSsl,
     /// The crates of RustCrypto: Rust, with the processor's instructions for AES and SHA.
     Portable,
 }
 
 impl Provider {
     /// Every provider, the first choice first.
-    pub const ALL: [Provider; 2] = [Provider::AwsLc, Provider::Portable];
+    pub const ALL: [Provider; 3] = [Provider::AwsLc, Provider::OpenSsl, Provider::Portable];
 
     /// The name in commands and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Provider::AwsLc => "aws-lc",
+            Provider::OpenSsl => "openssl",
             Provider::Portable => "portable",
+        }
+    }
+
+    /// Whether this program has it.
+    pub const fn is_built(self) -> bool {
+        match self {
+            Provider::AwsLc | Provider::Portable => true,
+            Provider::OpenSsl => cfg!(feature = "openssl"),
+        }
+    }
+
+    /// What it is, with its version where it has one.
+    pub fn description(self) -> String {
+        match self {
+            Provider::AwsLc => "AWS-LC: C and assembly".into(),
+            Provider::OpenSsl => crate::openssl::version(),
+            Provider::Portable => "RustCrypto and BLAKE3: Rust, of several crates".into(),
         }
     }
 

@@ -71,7 +71,8 @@ impl RecordCipher {
     /// Expands `key` for `suite`.
     ///
     /// # Errors
-    /// [`Error::KeyLength`] unless `key` has [`Suite::key_len`] bytes.
+    /// [`Error::KeyLength`] unless `key` has [`Suite::key_len`] bytes; [`Error::NotApproved`] in FIPS
+    /// mode.
     pub fn new(suite: Suite, key: &[u8]) -> Result<RecordCipher> {
         let mut cipher = RecordCipher::blank(suite);
         cipher.set(key)?;
@@ -108,6 +109,7 @@ impl RecordCipher {
     }
 
     fn set(&mut self, key: &[u8]) -> Result<()> {
+        self.suite.check()?;
         let expected = self.suite.key_len();
         if key.len() != expected {
             return Err(Error::KeyLength {

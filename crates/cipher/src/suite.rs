@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use crate::{Mechanism, Result, policy};
+
 /// How a record is sealed. The numbers are on disk and never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -87,6 +89,14 @@ impl Suite {
                 32
             }
         }
+    }
+
+    /// Whether the policy of the process lets it seal anything.
+    ///
+    /// # Errors
+    /// [`Error::NotApproved`](crate::Error::NotApproved) in FIPS mode.
+    pub fn check(self) -> Result<()> {
+        policy::provider(Mechanism::Record(self)).map(drop)
     }
 
     /// The longest record, in bytes.

@@ -14,10 +14,11 @@ mod show;
 mod terminal;
 
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::Parser;
-use daemon::api::Failure;
+use daemon::api::{Failure, FailureKind};
 
 use crate::args::Cli;
 use crate::commands::Outcome;
@@ -30,6 +31,10 @@ use crate::show::text::{in_a_cell, printable};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Err(message) = switch_features_off() {
+        eprintln!("strongroom: {message}");
+        return ExitCode::from(FailureKind::Usage.exit_code());
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -55,6 +60,27 @@ fn main() -> ExitCode {
         Some(failure) => ExitCode::from(failure.kind.exit_code()),
         None => ExitCode::SUCCESS,
     }
+}
+
+/// What `STRONGROOM_HWCAP` asks for. AWS-LC reads its own variable before `main` begins: if that is not
+/// what it should be, this program starts itself again with it.
+fn switch_features_off() -> Result<(), String> {
+    let Some(setting) = std::env::var_os("STRONGROOM_HWCAP") else {
+        return Ok(());
+    };
+    let setting = setting.to_string_lossy();
+    let wrong = |why: String| format!("STRONGROOM_HWCAP={setting}: {why}");
+    let value = cipher::hwcap_setting(&setting).map_err(wrong)?;
+    if std::env::var("OPENSSL_ia32cap").is_ok_and(|current| current == value) {
+        return Ok(());
+    }
+    let mut args = std::env::args_os();
+    let mut again = std::process::Command::new("/proc/self/exe");
+    if let Some(name) = args.next() {
+        again.arg0(name);
+    }
+    let error = again.args(args).env("OPENSSL_ia32cap", value).exec();
+    Err(wrong(error.to_string()))
 }
 
 /// Prints a text, whole.

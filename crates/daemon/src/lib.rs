@@ -10,6 +10,7 @@ mod candidates;
 pub mod client;
 mod clones;
 mod connections;
+pub mod crypto;
 mod datasets;
 mod delegation;
 mod devices;

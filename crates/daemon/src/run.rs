@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
+use crate::crypto::Decisions;
 use crate::failure::Result;
 use crate::listen::{Listening, listen};
 use crate::pools::ImportPool;
@@ -65,20 +66,20 @@ struct Started {
 }
 
 fn start(options: &ServeOptions) -> Result<Started> {
-    let state_dir = match &options.state_dir {
-        Some(dir) => dir.clone(),
-        None => default_state_dir(
-            rustix::process::geteuid().is_root(),
-            std::env::var_os("XDG_STATE_HOME"),
-            std::env::var_os("HOME"),
-        )?,
-    };
+    let state_dir = options.state_dir.clone().map_or_else(usual_state_dir, Ok)?;
     let mut listening = listen(&options.socket)?;
     start_log(options.detached, &state_dir)?;
     if options.detached {
         let _ = rustix::process::setsid();
     }
     keys::harden_process()?;
+    if let Some(cost) = Decisions::new(Some(state_dir.clone()))?.begin()? {
+        tracing::info!(
+            tested = cost.tested,
+            remembered = cost.remembered,
+            "FIPS mode"
+        );
+    }
     test_ciphers()?;
     // The first random number takes long; it is not to be the first command's.
     let warm = std::thread::Builder::new().name("warm-up".into());
@@ -241,6 +242,15 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
         .spawn(watch)
         .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
     Ok(())
+}
+
+/// Where this user's daemon remembers things, unless it is told another place.
+pub(crate) fn usual_state_dir() -> Result<PathBuf> {
+    default_state_dir(
+        rustix::process::geteuid().is_root(),
+        std::env::var_os("XDG_STATE_HOME"),
+        std::env::var_os("HOME"),
+    )
 }
 
 /// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state

@@ -80,7 +80,8 @@ impl Generation {
     /// 1970.
     ///
     /// # Errors
-    /// [`Error::Cipher`] if there are no random numbers; [`Error::LockLimit`] or [`Error::Memory`].
+    /// [`Error::Cipher`] if there are no random numbers, or FIPS mode forbids the suite;
+    /// [`Error::LockLimit`] or [`Error::Memory`].
     pub fn create(
         key: &WrappingKey,
         family: u64,
@@ -90,6 +91,8 @@ impl Generation {
         now: u64,
         random: &dyn Random,
     ) -> Result<(Generation, DataKeys)> {
+        // What cannot be used is not made.
+        suite.check()?;
         let head = Head {
             number,
             txg,

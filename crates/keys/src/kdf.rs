@@ -184,7 +184,8 @@ impl Argon2Params {
         hash.derive(passphrase, salt, key)
             .map_err(|error| match error {
                 cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },
-                _ => Error::KdfParams("Argon2id refuses them"),
+                cipher::Error::PasswordHash(_) => Error::KdfParams("Argon2id refuses them"),
+                other => Error::Cipher(other),
             })
     }
 }

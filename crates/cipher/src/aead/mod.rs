@@ -12,7 +12,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
-use crate::{Error, Provider, Result, TAG_LEN};
+use crate::{Error, Mechanism, Provider, Result, TAG_LEN, policy};
 
 /// An AEAD with a tag of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,23 +118,31 @@ pub struct AeadCipher {
 }
 
 impl AeadCipher {
-    /// A key for `algorithm`, with the first provider that has it.
+    /// A key for `algorithm`, with the provider that [`Policy`](crate::Policy) names.
     ///
     /// # Errors
-    /// [`Error::AeadKey`] unless it has [`AeadAlgorithm::key_len`] bytes.
+    /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::AeadKey`] unless the key
+    /// has [`AeadAlgorithm::key_len`] bytes.
     pub fn new(algorithm: AeadAlgorithm, key: &[u8]) -> Result<AeadCipher> {
-        AeadCipher::with_provider(Provider::AwsLc, algorithm, key)
+        let provider = policy::provider(Mechanism::Message(algorithm))?;
+        AeadCipher::with_provider(provider, algorithm, key)
     }
 
     /// As [`AeadCipher::new`], with this provider.
     ///
     /// # Errors
-    /// As [`AeadCipher::new`].
+    /// [`Error::Unsupported`] if the provider does not have the algorithm; [`Error::AeadKey`].
     pub fn with_provider(
         provider: Provider,
         algorithm: AeadAlgorithm,
         key: &[u8],
     ) -> Result<AeadCipher> {
+        let is_there = Mechanism::Message(algorithm)
+            .providers()
+            .contains(&provider);
+        if !is_there || !provider.is_built() {
+            return Err(Error::Unsupported { provider });
+        }
         if key.len() != algorithm.key_len() {
             return Err(Error::AeadKey { algorithm });
         }
@@ -154,6 +162,9 @@ impl AeadCipher {
         self.check(nonce)?;
         match (self.provider, self.algorithm.engine()) {
             (Provider::Portable, _) => portable::seal(self.algorithm, &self.key, nonce, aad, data),
+            (Provider::OpenSsl, _) => {
+                crate::openssl::seal(self.algorithm, &self.key, nonce, aad, data)
+            }
             (_, Engine::Whole(aead)) => aead.seal(&self.key, nonce, aad, Buffers::InPlace(data)),
             (_, Engine::Ccm(ccm)) => {
                 let mut tag = [0; TAG_LEN];
@@ -179,6 +190,10 @@ impl AeadCipher {
         match (self.provider, self.algorithm.engine()) {
             (Provider::Portable, _) => {
                 let opened = portable::open(self.algorithm, key, nonce, aad, data, tag);
+                opened.inspect_err(|_| data.fill(0))
+            }
+            (Provider::OpenSsl, _) => {
+                let opened = crate::openssl::open(self.algorithm, key, nonce, aad, data, tag);
                 opened.inspect_err(|_| data.fill(0))
             }
             (_, Engine::Whole(aead)) => aead.open(key, nonce, aad, tag, Buffers::InPlace(data)),

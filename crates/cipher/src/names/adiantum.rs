@@ -65,7 +65,7 @@ pub(super) fn boxed<S: Stream + 'static>(
     Ok(Box::new(Adiantum::<S> {
         cipher: match provider {
             Provider::AwsLc => blocks::aws_lc(aes)?,
-            Provider::Portable => blocks::portable(BlockCipher::Aes, aes)?,
+            _ => blocks::portable(BlockCipher::Aes, aes)?,
         },
         header_key: poly_key(header),
         message_key: poly_key(message),

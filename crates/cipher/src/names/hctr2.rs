@@ -28,7 +28,7 @@ impl Hctr2 {
     pub(super) fn new(provider: Provider, key: &[u8]) -> Result<Hctr2> {
         let cipher = match provider {
             Provider::AwsLc => blocks::aws_lc(key)?,
-            Provider::Portable => blocks::portable(BlockCipher::Aes, key)?,
+            _ => blocks::portable(BlockCipher::Aes, key)?,
         };
         let mut derived = Zeroizing::new([0u128.to_le_bytes(), 1u128.to_le_bytes()]);
         cipher.encrypt(&mut derived[..])?;

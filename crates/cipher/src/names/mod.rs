@@ -11,7 +11,7 @@ mod hctr2;
 use std::fmt;
 
 use crate::ffi::Direction;
-use crate::{Error, Provider, Result};
+use crate::{Error, Mechanism, Provider, Result, policy};
 
 /// A length-preserving cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,20 +84,23 @@ trait Engine: Send + Sync {
 }
 
 impl NameCipher {
-    /// Expands `key` for `mode`, with the first provider that has AES.
+    /// Expands `key` for `mode`, with the provider that [`Policy`](crate::Policy) names.
     ///
     /// # Errors
-    /// [`Error::NameSize`] unless the key has one of [`NameMode::key_lens`].
+    /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::NameSize`] unless the key has one of [`NameMode::key_lens`].
     pub fn new(mode: NameMode, key: &[u8]) -> Result<NameCipher> {
-        NameCipher::with_provider(Provider::AwsLc, mode, key)
+        NameCipher::with_provider(policy::provider(Mechanism::Name(mode))?, mode, key)
     }
 
     /// As [`NameCipher::new`], with the AES of this provider. (The rest of HCTR2 and Adiantum is
     /// composed here of RustCrypto's POLYVAL, Poly1305 and ChaCha.)
     ///
     /// # Errors
-    /// As [`NameCipher::new`].
+    /// [`Error::Unsupported`] if the provider does not have the mode; [`Error::NameSize`].
     pub fn with_provider(provider: Provider, mode: NameMode, key: &[u8]) -> Result<NameCipher> {
+        if !Mechanism::Name(mode).providers().contains(&provider) {
+            return Err(Error::Unsupported { provider });
+        }
         if !mode.key_lens().contains(&key.len()) {
             return Err(Error::NameSize {
                 mode,

@@ -6,7 +6,7 @@
 //! what the Linux kernel reads.
 //!
 //! AWS-LC serves AES, with one context of it for each thread that uses a cipher; the portable
-//! implementations of RustCrypto serve the other ciphers.
+//! implementations of RustCrypto serve the other ciphers, unless [`crate::Policy`] says otherwise.
 
 mod aes;
 mod iv;
@@ -18,7 +18,7 @@ use std::fmt;
 pub use spec::{BlockCipher, IvMode, SectorMode, SectorSpec};
 
 use crate::ffi::Direction;
-use crate::{Error, Provider, Result, blocks};
+use crate::{Error, Mechanism, Provider, Result, blocks, policy};
 use iv::IvGenerator;
 
 /// A key, ready to seal and open the sectors of a device.
@@ -47,7 +47,7 @@ pub struct SectorCipher {
 }
 
 /// One implementation of a mode, with its key.
-trait Engine: Send + Sync {
+pub(crate) trait Engine: Send + Sync {
     /// Runs over sectors of `sector_size` bytes, in place.
     fn run(
         &self,
@@ -60,7 +60,7 @@ trait Engine: Send + Sync {
 
 /// The IVs of consecutive sectors.
 #[derive(Clone, Copy)]
-struct Ivs<'a> {
+pub(crate) struct Ivs<'a> {
     generator: &'a IvGenerator,
     next: u64,
     step: u64,
@@ -68,7 +68,7 @@ struct Ivs<'a> {
 
 impl Ivs<'_> {
     #[inline]
-    fn next(&mut self) -> Result<[u8; 16]> {
+    pub(crate) fn next(&mut self) -> Result<[u8; 16]> {
         let number = self.next;
         self.next = number.wrapping_add(self.step);
         self.generator.iv(number)
@@ -76,16 +76,19 @@ impl Ivs<'_> {
 }
 
 impl SectorCipher {
-    /// Expands `key` for `spec`, with the first provider that has it.
+    /// Expands `key` for `spec`, with the provider that [`Policy`](crate::Policy) names.
     ///
     /// # Errors
-    /// [`Error::SectorKey`] unless the key has one of [`SectorSpec::key_lens`].
+    /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::SectorKey`] unless the key has one of [`SectorSpec::key_lens`].
     pub fn new(spec: SectorSpec, key: &[u8]) -> Result<SectorCipher> {
-        let provider = match spec.cipher() {
-            BlockCipher::Aes => Provider::AwsLc,
-            _ => Provider::Portable,
-        };
-        SectorCipher::with_provider(provider, spec, key)
+        let provider = policy::provider(Mechanism::Sector(spec.cipher(), spec.mode()))?;
+        match SectorCipher::with_provider(provider, spec, key) {
+            // OpenSSL lacks AES-192-XTS and keys of equal halves.
+            Err(Error::Unsupported { .. }) => {
+                SectorCipher::with_provider(Provider::Portable, spec, key)
+            }
+            made => made,
+        }
     }
 
     /// As [`SectorCipher::new`], with this provider.
@@ -101,6 +104,7 @@ impl SectorCipher {
         }
         let engine: Box<dyn Engine> = match (provider, spec.cipher()) {
             (Provider::AwsLc, BlockCipher::Aes) => aes::engine(spec.mode(), key)?,
+            (Provider::OpenSsl, _) => crate::openssl::sectors(spec, key)?,
             (Provider::Portable, cipher) => {
                 modes::engine(spec.mode(), key, |key| blocks::portable(cipher, key))?
             }

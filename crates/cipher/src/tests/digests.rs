@@ -76,6 +76,11 @@ fn providers_agree() {
             let portable = digest.hmac_by(Provider::Portable, &key, &[&data]);
             let portable = portable.expect("mac");
             assert_eq!(portable[..], digest.hmac(&key, &[&data])[..], "{digest}");
+            if let Ok(openssl) = digest.hash_by(Provider::OpenSsl, &[&data]) {
+                assert_eq!(openssl[..], digest.hash(&[&data])[..], "{digest}");
+                let openssl = digest.hmac_by(Provider::OpenSsl, &key, &[&data]);
+                assert_eq!(openssl.expect("mac")[..], portable[..], "{digest}");
+            }
         }
     }
     let whirlpool = Digest::Whirlpool.hash_by(Provider::AwsLc, &[]);

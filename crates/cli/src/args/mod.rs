@@ -6,6 +6,7 @@
 //! `zpool` and `zfs` wherever these have one for the thing.
 
 mod clone;
+mod crypto;
 mod dataset;
 mod delegation;
 mod devices;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use clone::{Clone, Hold, Holds, Promote, Release};
+pub(crate) use crypto::{Crypto, CryptoBench, CryptoChange, StateDir};
 pub(crate) use dataset::{
     Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
     Type,
@@ -121,6 +123,8 @@ pub(crate) enum Command {
     Nbd(Nbd),
     Inspect(Inspect),
     Anchor(Anchor),
+    #[command(subcommand)]
+    Crypto(Crypto),
     Daemon(Daemon),
     Completion(Completion),
     Man(Manual),

@@ -5,6 +5,7 @@
 
 mod anchor;
 mod clone;
+mod crypto;
 mod dataset;
 mod delegation;
 mod devices;
@@ -102,6 +103,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Nbd(args) => nbd::run(args, session),
         Command::Inspect(args) => inspect::run(args, session),
         Command::Anchor(args) => anchor::run(args, session),
+        Command::Crypto(args) => crypto::run(args, session),
         Command::Daemon(args) => service::run(args, session),
         Command::Completion(args) => generate::completion(&args),
         Command::Man(args) => generate::manual(&args),

@@ -1,0 +1,45 @@
+//! What there is of OpenSSL in a program that was built without it.
+
+use crate::sector::Engine;
+use crate::{AeadAlgorithm, Digest, Error, Output, Provider, Result, SectorSpec, TAG_LEN};
+
+const ABSENT: Error = Error::Unsupported {
+    provider: Provider::OpenSsl,
+};
+
+pub(crate) fn version() -> String {
+    "the system's OpenSSL; not built in (cargo feature openssl)".into()
+}
+
+pub(crate) fn sectors(_: SectorSpec, _: &[u8]) -> Result<Box<dyn Engine>> {
+    Err(ABSENT)
+}
+
+pub(crate) fn seal(
+    _: AeadAlgorithm,
+    _: &[u8],
+    _: &[u8],
+    _: &[u8],
+    _: &mut [u8],
+) -> Result<[u8; TAG_LEN]> {
+    Err(ABSENT)
+}
+
+pub(crate) fn open(
+    _: AeadAlgorithm,
+    _: &[u8],
+    _: &[u8],
+    _: &[u8],
+    _: &mut [u8],
+    _: &[u8; TAG_LEN],
+) -> Result<()> {
+    Err(ABSENT)
+}
+
+pub(crate) fn hash(_: Digest, _: &[&[u8]]) -> Result<Output> {
+    Err(ABSENT)
+}
+
+pub(crate) fn hmac(_: Digest, _: &[u8], _: &[&[u8]]) -> Result<Output> {
+    Err(ABSENT)
+}

@@ -1,0 +1,216 @@
+//! Ciphers and hashes of OpenSSL 3. Fetching a cipher by its name takes long, so an engine does it
+//! once, and keeps a context for each thread and direction.
+
+use std::cell::RefCell;
+
+use openssl::cipher::Cipher;
+use openssl::cipher_ctx::CipherCtx;
+use openssl::error::ErrorStack;
+use openssl::hash::{Hasher, MessageDigest};
+use openssl::pkey::PKey;
+use openssl::sign::Signer;
+use thread_local::ThreadLocal;
+use zeroize::Zeroizing;
+
+use crate::ffi::Direction;
+use crate::sector::{Engine, Ivs};
+use crate::{
+    AeadAlgorithm, BlockCipher, Digest, Error, Output, Provider, Result, SectorMode, SectorSpec,
+    TAG_LEN, eq,
+};
+
+/// What the crate gives.
+type Attempt<T> = std::result::Result<T, ErrorStack>;
+
+const UNSUPPORTED: Error = Error::Unsupported {
+    provider: Provider::OpenSsl,
+};
+
+pub(crate) fn version() -> String {
+    openssl::version::version().into()
+}
+
+fn library(_: ErrorStack) -> Error {
+    Error::Library
+}
+
+/// The sectors of `spec`, as far as OpenSSL has it.
+pub(crate) fn sectors(spec: SectorSpec, key: &[u8]) -> Result<Box<dyn Engine>> {
+    let family = match spec.cipher() {
+        BlockCipher::Aes => "AES",
+        BlockCipher::Camellia => "CAMELLIA",
+        BlockCipher::Serpent | BlockCipher::Twofish => return Err(UNSUPPORTED),
+    };
+    let (one, two) = key.split_at(key.len() / 2);
+    let bits = match spec.mode() {
+        // OpenSSL refuses equal halves too.
+        SectorMode::Xts if eq(one, two) => return Err(UNSUPPORTED),
+        SectorMode::Xts => 4 * key.len(),
+        _ => 8 * key.len(),
+    };
+    let name = format!("{family}-{bits}-{}", spec.mode().name().to_uppercase());
+    let cipher = Cipher::fetch(None, &name, None).map_err(|_| UNSUPPORTED)?;
+    Ok(Box::new(Sectors {
+        cipher,
+        mode: spec.mode(),
+        key: Zeroizing::new(key.to_vec()),
+        encrypt: ThreadLocal::new(),
+        decrypt: ThreadLocal::new(),
+    }))
+}
+
+struct Sectors {
+    cipher: Cipher,
+    mode: SectorMode,
+    key: Zeroizing<Vec<u8>>,
+    encrypt: ThreadLocal<RefCell<CipherCtx>>,
+    decrypt: ThreadLocal<RefCell<CipherCtx>>,
+}
+
+impl Sectors {
+    fn context(&self, direction: Direction) -> Attempt<CipherCtx> {
+        let mut context = CipherCtx::new()?;
+        let (cipher, key) = (Some(&*self.cipher), Some(&self.key[..]));
+        let zeros = [0; 16];
+        let iv = (self.mode != SectorMode::Ecb).then_some(&zeros[..]);
+        match direction {
+            Direction::Encrypt => context.encrypt_init(cipher, key, iv)?,
+            Direction::Decrypt => context.decrypt_init(cipher, key, iv)?,
+        }
+        context.set_padding(false);
+        Ok(context)
+    }
+}
+
+impl Engine for Sectors {
+    fn run(
+        &self,
+        direction: Direction,
+        mut ivs: Ivs<'_>,
+        sector_size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        let contexts = match direction {
+            Direction::Encrypt => &self.encrypt,
+            Direction::Decrypt => &self.decrypt,
+        };
+        let mut context = contexts
+            .get_or_try(|| self.context(direction).map(RefCell::new))
+            .map_err(library)?
+            .borrow_mut();
+        let mut scratch = Zeroizing::new(Vec::new());
+        for sector in data.chunks_exact_mut(sector_size) {
+            let iv = ivs.next()?;
+            let iv = (self.mode != SectorMode::Ecb).then_some(&iv[..]);
+            let ready = match direction {
+                Direction::Encrypt => context.encrypt_init(None, None, iv),
+                Direction::Decrypt => context.decrypt_init(None, None, iv),
+            };
+            ready.map_err(library)?;
+            let len = sector.len();
+            let done = match self.mode {
+                // The crate wants room for a block more than these modes write.
+                SectorMode::Cbc | SectorMode::Ecb => {
+                    scratch.resize(len + 16, 0);
+                    let done = context.cipher_update(sector, Some(&mut scratch));
+                    sector.copy_from_slice(&scratch[..len]);
+                    done.map_err(library)?
+                }
+                _ => context
+                    .cipher_update_inplace(sector, len)
+                    .map_err(library)?,
+            };
+            if done != len {
+                return Err(Error::Library);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Seals in place. The lengths of key and nonce are right.
+pub(crate) fn seal(
+    algorithm: AeadAlgorithm,
+    key: &[u8],
+    nonce: &[u8],
+    aad: &[u8],
+    data: &mut [u8],
+) -> Result<[u8; TAG_LEN]> {
+    let mut run = || -> Attempt<[u8; TAG_LEN]> {
+        let mut context = CipherCtx::new()?;
+        let cipher = with_name(algorithm)?;
+        context.encrypt_init(Some(&cipher), Some(key), Some(nonce))?;
+        context.cipher_update(aad, None)?;
+        let len = data.len();
+        context.cipher_update_inplace(data, len)?;
+        context.cipher_final(&mut [])?;
+        let mut tag = [0; TAG_LEN];
+        context.tag(&mut tag)?;
+        Ok(tag)
+    };
+    run().map_err(library)
+}
+
+/// Opens in place.
+pub(crate) fn open(
+    algorithm: AeadAlgorithm,
+    key: &[u8],
+    nonce: &[u8],
+    aad: &[u8],
+    data: &mut [u8],
+    tag: &[u8; TAG_LEN],
+) -> Result<()> {
+    let mut run = || -> Attempt<CipherCtx> {
+        let mut context = CipherCtx::new()?;
+        let cipher = with_name(algorithm)?;
+        context.decrypt_init(Some(&cipher), Some(key), Some(nonce))?;
+        context.cipher_update(aad, None)?;
+        let len = data.len();
+        context.cipher_update_inplace(data, len)?;
+        context.set_tag(tag)?;
+        Ok(context)
+    };
+    let ended = run().map_err(library)?.cipher_final(&mut []);
+    ended.map(drop).map_err(|_| Error::Unauthentic)
+}
+
+fn with_name(algorithm: AeadAlgorithm) -> Attempt<Cipher> {
+    let name = algorithm.name().to_uppercase();
+    Cipher::fetch(None, &name, None)
+}
+
+pub(crate) fn hash(digest: Digest, parts: &[&[u8]]) -> Result<Output> {
+    let mut hasher = Hasher::new(message_digest(digest)?).map_err(library)?;
+    for part in parts {
+        hasher.update(part).map_err(library)?;
+    }
+    hasher
+        .finish()
+        .map(|hash| Output::new(&hash))
+        .map_err(library)
+}
+
+pub(crate) fn hmac(digest: Digest, key: &[u8], parts: &[&[u8]]) -> Result<Output> {
+    let message_digest = message_digest(digest)?;
+    let run = || -> Attempt<Output> {
+        // It takes no empty key, which is the same as zeros.
+        let key = PKey::hmac(if key.is_empty() { &[0] } else { key })?;
+        let mut signer = Signer::new(message_digest, &key)?;
+        for part in parts {
+            signer.update(part)?;
+        }
+        signer.sign_to_vec().map(|mac| Output::new(&mac))
+    };
+    run().map_err(library)
+}
+
+fn message_digest(digest: Digest) -> Result<MessageDigest> {
+    let name = match digest {
+        // The old ones are in a part of OpenSSL that is not loaded.
+        Digest::Ripemd160 | Digest::Whirlpool => return Err(UNSUPPORTED),
+        Digest::Blake2b512 => "blake2b512",
+        Digest::Blake2s256 => "blake2s256",
+        other => other.name(),
+    };
+    MessageDigest::from_name(name).ok_or(UNSUPPORTED)
+}

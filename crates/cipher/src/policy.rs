@@ -1,0 +1,259 @@
+//! Which provider serves a mechanism in this process: what `strongroom crypto enable` and `disable`
+//! have decided.
+//!
+//! A policy is installed once, before the first use, and does not change any more: a key that was made
+//! ready stays with its provider. Without one everything is enabled.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::{Error, Mechanism, Provider, Result};
+
+/// What is disabled, and whether only approved mechanisms may be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// For each provider a bit for each mechanism.
+    disabled: [u64; Provider::ALL.len()],
+    fips: bool,
+}
+
+const _: () = assert!(Mechanism::COUNT <= 64);
+
+/// What can be enabled and disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// FIPS mode: nothing but approved mechanisms.
+    Fips,
+    /// Everything that a provider has.
+    Provider(Provider),
+    /// One mechanism of a provider.
+    Mechanism(Provider, Mechanism),
+}
+
+impl Target {
+    /// Reads `fips-140`, `PROVIDER` or `PROVIDER/MECHANISM`; or what is wrong with it.
+    pub fn parse(text: &str) -> std::result::Result<Target, String> {
+        if text == "fips-140" {
+            return Ok(Target::Fips);
+        }
+        let (provider, mechanism) = match text.split_once('/') {
+            Some((provider, mechanism)) => (provider, Some(mechanism)),
+            None => (text, None),
+        };
+        let known = Provider::from_name(provider).ok_or_else(|| {
+            format!("there is no provider {provider:?}: aws-lc, openssl, portable")
+        })?;
+        let Some(name) = mechanism else {
+            return Ok(Target::Provider(known));
+        };
+        match Mechanism::from_name(name) {
+            Some(mechanism) if mechanism.providers().contains(&known) => {
+                Ok(Target::Mechanism(known, mechanism))
+            }
+            Some(_) => Err(format!("{provider} does not have {name}")),
+            None => Err(format!(
+                "there is no mechanism {name:?}: strongroom crypto providers lists them"
+            )),
+        }
+    }
+
+    fn mechanisms(self) -> Vec<(Provider, Mechanism)> {
+        match self {
+            Target::Fips => Vec::new(),
+            Target::Provider(provider) => Mechanism::all()
+                .filter(|mechanism| mechanism.providers().contains(&provider))
+                .map(|mechanism| (provider, mechanism))
+                .collect(),
+            Target::Mechanism(provider, mechanism) => vec![(provider, mechanism)],
+        }
+    }
+}
+
+impl Policy {
+    /// Enables something again. `fips-140` is switched on.
+    pub fn enable(&mut self, target: Target) {
+        self.fips |= target == Target::Fips;
+        for (provider, mechanism) in target.mechanisms() {
+            self.disabled[provider as usize] &= !(1 << mechanism.index());
+        }
+    }
+
+    /// Disables something. `fips-140` is switched off.
+    ///
+    /// # Errors
+    /// The mechanisms that nobody would be left to serve; nothing is changed then.
+    pub fn disable(&mut self, target: Target) -> std::result::Result<(), Vec<Mechanism>> {
+        let mut changed = self.clone();
+        changed.fips &= target != Target::Fips;
+        let mut orphans = Vec::new();
+        for (provider, mechanism) in target.mechanisms() {
+            changed.disabled[provider as usize] |= 1 << mechanism.index();
+            if changed.enabled(mechanism).is_none() {
+                orphans.push(mechanism);
+            }
+        }
+        if !orphans.is_empty() {
+            return Err(orphans);
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// Whether only approved mechanisms may be used.
+    pub fn is_fips(&self) -> bool {
+        self.fips
+    }
+
+    /// Whether somebody has disabled this.
+    pub fn is_disabled(&self, provider: Provider, mechanism: Mechanism) -> bool {
+        self.disabled[provider as usize] >> mechanism.index() & 1 == 1
+    }
+
+    /// Who serves a mechanism: the first that has it, is built in, and is enabled.
+    ///
+    /// # Errors
+    /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if nobody is left.
+    pub fn provider(&self, mechanism: Mechanism) -> Result<Provider> {
+        if self.fips && !mechanism.is_approved() {
+            return Err(Error::NotApproved { mechanism });
+        }
+        self.enabled(mechanism).ok_or(Error::Disabled { mechanism })
+    }
+
+    fn enabled(&self, mechanism: Mechanism) -> Option<Provider> {
+        let mut providers = mechanism.providers().iter().copied();
+        providers.find(|provider| provider.is_built() && !self.is_disabled(*provider, mechanism))
+    }
+
+    /// Reads what [`Policy`] prints; or the line that is none of that.
+    pub fn parse(text: &str) -> std::result::Result<Policy, String> {
+        let mut policy = Policy::default();
+        let lines = text.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let done = match line.split_once(' ') {
+                Some(("enable", "fips-140")) => {
+                    policy.enable(Target::Fips);
+                    true
+                }
+                Some(("disable", what)) => {
+                    Target::parse(what).is_ok_and(|target| policy.disable(target).is_ok())
+                }
+                _ => false,
+            };
+            if !done {
+                return Err(line.to_owned());
+            }
+        }
+        Ok(policy)
+    }
+
+    /// Makes this the policy of the process. Returns whether it is: there is none yet, and nothing
+    /// was used that would have needed it.
+    pub fn install(self) -> bool {
+        INSTALLED.set(self).is_ok()
+    }
+
+    /// The policy of the process.
+    pub fn current() -> &'static Policy {
+        INSTALLED.get_or_init(Policy::default)
+    }
+}
+
+static INSTALLED: OnceLock<Policy> = OnceLock::new();
+
+/// Who serves a mechanism in this process.
+pub(crate) fn provider(mechanism: Mechanism) -> Result<Provider> {
+    Policy::current().provider(mechanism)
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fips {
+            writeln!(f, "enable fips-140")?;
+        }
+        for provider in Provider::ALL {
+            for mechanism in Mechanism::all().filter(|m| self.is_disabled(provider, *m)) {
+                writeln!(f, "disable {provider}/{mechanism}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BlockCipher, SectorMode};
+
+    const XTS: Mechanism = Mechanism::Sector(BlockCipher::Aes, SectorMode::Xts);
+
+    fn target(text: &str) -> Target {
+        Target::parse(text).expect(text)
+    }
+
+    #[test]
+    fn the_next_provider_takes_over() {
+        let mut policy = Policy::default();
+        assert_eq!(policy.provider(XTS), Ok(Provider::AwsLc));
+        policy.disable(target("aws-lc/aes-xts")).expect("another");
+        policy.disable(target("openssl")).expect("another");
+        assert_eq!(policy.provider(XTS), Ok(Provider::Portable));
+        let cbc = Mechanism::Sector(BlockCipher::Aes, SectorMode::Cbc);
+        assert_eq!(policy.provider(cbc), Ok(Provider::AwsLc));
+
+        assert_eq!(policy.disable(target("portable/aes-xts")), Err(vec![XTS]));
+        assert_eq!(policy.provider(XTS), Ok(Provider::Portable));
+        let read = Policy::parse(&policy.to_string()).expect("as printed");
+        assert_eq!(read, policy);
+        policy.enable(target("aws-lc"));
+        assert_eq!(policy.provider(XTS), Ok(Provider::AwsLc));
+    }
+
+    #[test]
+    fn what_only_one_provider_has_stays() {
+        for (text, orphan) in [
+            ("aws-lc", "record-xaes-256-gcm"),
+            ("portable", "argon2"),
+            ("portable/serpent-xts", "serpent-xts"),
+        ] {
+            let mut policy = Policy::default();
+            let orphans = policy.disable(target(text)).expect_err(text);
+            assert!(orphans.contains(&Mechanism::from_name(orphan).expect(orphan)));
+            assert_eq!(policy, Policy::default());
+        }
+    }
+
+    #[test]
+    fn fips_mode_refuses_what_is_not_approved() {
+        let mut policy = Policy::default();
+        policy.enable(Target::Fips);
+        assert_eq!(policy.provider(XTS), Ok(Provider::AwsLc));
+        let mechanism = Mechanism::Argon2;
+        assert_eq!(
+            policy.provider(mechanism),
+            Err(Error::NotApproved { mechanism })
+        );
+        assert_eq!(Policy::parse(&policy.to_string()), Ok(policy.clone()));
+        policy.disable(Target::Fips).expect("switched off");
+        assert_eq!(policy, Policy::default());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_ignored() {
+        for line in [
+            "disable",
+            "disable aws-lc/rot13",
+            "disable nobody",
+            "enable",
+            "enable aws-lc",
+            "disable aws-lc",
+            "disable portable/argon2",
+            "disable aws-lc/serpent-xts",
+            "fips-140",
+        ] {
+            let text = format!("# a comment\n\ndisable aws-lc/aes-xts\n{line}\n");
+            assert_eq!(Policy::parse(&text), Err(line.to_owned()));
+        }
+        assert_eq!(Policy::parse(""), Ok(Policy::default()));
+    }
+}

@@ -1,0 +1,180 @@
+//! The tables of speeds: this process, one without the processor's features, and OpenSSL, in turn.
+
+use std::process::Command;
+
+use cipher::Provider;
+use serde::{Deserialize, Serialize};
+
+use super::measure::{Speed, Task, gigahertz, tasks};
+use super::{Outcome, Result, chart, openssl};
+use crate::args::CryptoBench;
+use crate::session::other;
+use crate::show::json;
+use crate::show::table::{self, Column};
+
+/// What the generic path does without.
+const GENERIC: &str = "-aes,-pclmul,-ssse3,-sha";
+
+/// All that was measured.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) hardware: String,
+    /// The clock while this ran.
+    pub(super) ghz: f64,
+    pub(super) openssl: Option<String>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One line, in MB/s.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) table: String,
+    pub(super) name: String,
+    pub(super) size: usize,
+    pub(super) generic: Option<Speed>,
+    pub(super) portable: Option<Speed>,
+    pub(super) fast: Option<Speed>,
+    pub(super) openssl: Option<Speed>,
+    /// What one AES instruction a cycle would do.
+    pub(super) limit: Option<f64>,
+}
+
+pub(super) fn run(args: &CryptoBench, json: bool) -> Result {
+    let report = measure(args)?;
+    if let Some(path) = &args.svg {
+        std::fs::write(path, chart::draw(&report))
+            .map_err(|error| other(format!("{} cannot be written: {error}", path.display())))?;
+    }
+    Ok(Outcome::text(match json {
+        true => json::show(&report),
+        false => show(&report),
+    }))
+}
+
+fn measure(args: &CryptoBench) -> Result<Report> {
+    let version = match args.alone {
+        true => None,
+        false => openssl::version(),
+    };
+    let generic = match args.alone {
+        true => None,
+        false => Some(without_features(args.runs)?),
+    };
+    let ghz = gigahertz();
+    let mut rows = Vec::new();
+    for task in tasks() {
+        let mut row = measure_task(&task, args.runs, ghz, version.is_some())?;
+        let is_this = |other: &&Row| {
+            (&other.table, &other.name, other.size) == (&row.table, &row.name, row.size)
+        };
+        let there = generic
+            .as_ref()
+            .and_then(|report| report.rows.iter().find(is_this));
+        row.generic = there.and_then(|row| row.fast.clone());
+        rows.push(row);
+    }
+    Ok(Report {
+        hardware: cipher::hardware().to_string(),
+        ghz,
+        openssl: version,
+        rows,
+    })
+}
+
+/// The providers take turns, so that a change of the clock hits all alike.
+fn measure_task(task: &Task, runs: u32, ghz: f64, has_openssl: bool) -> Result<Row> {
+    let (mut fast, mut portable, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..runs {
+        fast.extend(task.run(Provider::AwsLc)?);
+        portable.extend(task.run(Provider::Portable)?);
+        if let (true, Some(name)) = (has_openssl, task.openssl) {
+            theirs.extend(openssl::speed(name, task.size));
+        }
+    }
+    Ok(Row {
+        table: task.table.into(),
+        name: task.name.into(),
+        size: task.size,
+        generic: None,
+        portable: Speed::of(portable),
+        fast: Speed::of(fast),
+        openssl: Speed::of(theirs),
+        limit: task.rounds.map(|rounds| ghz * 16e3 / f64::from(rounds)),
+    })
+}
+
+/// The same in a process of its own, with features of the processor switched off.
+fn without_features(runs: u32) -> Result<Report> {
+    let failed = |why: String| other(format!("the generic path cannot be measured: {why}"));
+    let output = Command::new("/proc/self/exe")
+        .args(["crypto", "bench", "--alone", "--json", "--runs"])
+        .arg(runs.to_string())
+        .env("STRONGROOM_HWCAP", GENERIC)
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(
+            String::from_utf8_lossy(&output.stderr).trim().into(),
+        ));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}
+
+fn show(report: &Report) -> String {
+    let mut out = format!("{}\nclock: {:.2} GHz\n", report.hardware, report.ghz);
+    if let Some(version) = &report.openssl {
+        out += &format!("{version}\n");
+    }
+    let mut rest = &report.rows[..];
+    while let Some(first) = rest.first() {
+        let len = rest
+            .iter()
+            .take_while(|row| row.table == first.table)
+            .count();
+        let (rows, after) = rest.split_at(len);
+        out += &format!("\n{}, MB/s\n{}", first.table, show_table(rows));
+        rest = after;
+    }
+    out
+}
+
+fn show_table(rows: &[Row]) -> String {
+    let mut columns = vec![Column::left("")];
+    let headers = [
+        "BYTES",
+        "GENERIC",
+        "PORTABLE",
+        "FAST",
+        "OPENSSL",
+        "FAST/GENERIC",
+        "FAST/OPENSSL",
+        "OF LIMIT",
+    ];
+    columns.extend(headers.map(Column::right));
+    let rows: Vec<Vec<String>> = rows.iter().map(show_row).collect();
+    table::show(&columns, &rows, false)
+}
+
+fn show_row(row: &Row) -> Vec<String> {
+    let median = |speed: &Option<Speed>| speed.as_ref().map(|speed| speed.median);
+    let number = |speed: Option<f64>| speed.map_or("-".into(), |speed| format!("{speed:.0}"));
+    let ratio = |other: Option<f64>| match (median(&row.fast), other) {
+        (Some(fast), Some(other)) => format!("{:.2}", fast / other),
+        _ => "-".into(),
+    };
+    let share = match (median(&row.fast), row.limit) {
+        (Some(fast), Some(limit)) => format!("{:.0} %", 100.0 * fast / limit),
+        _ => "-".into(),
+    };
+    vec![
+        row.name.clone(),
+        row.size.to_string(),
+        number(median(&row.generic)),
+        number(median(&row.portable)),
+        number(median(&row.fast)),
+        number(median(&row.openssl)),
+        ratio(median(&row.generic)),
+        ratio(median(&row.openssl)),
+        share,
+    ]
+}

@@ -1,0 +1,225 @@
+//! Who computes ciphers, whether they are right, and what is allowed: `strongroom crypto`.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::*;
+use serde_json::Value;
+
+/// What a command with a variable in its environment prints, and its exit code.
+fn run_with(place: &Place, name: &str, value: &str, line: &str) -> (String, String, i32) {
+    let mut command = place.command();
+    let output = command.env(name, value).args(words(line)).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (text(output.stdout), text(output.stderr), code)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Who serves a mechanism.
+fn provider(place: &Place, mechanism: &str) -> Value {
+    let report = json(&place.ok("crypto providers --json"));
+    let all = report["mechanisms"].as_array().unwrap().clone();
+    let found = all.into_iter().find(|m| m["name"] == mechanism);
+    found.unwrap()["provider"].clone()
+}
+
+#[test]
+fn everything_is_right_on_fast_paths_and_slow_ones() {
+    let place = Place::without_daemon();
+    let fast = place.ok("crypto selftest");
+    assert!(
+        fast.contains("aes-xts") && !fast.contains("WRONG"),
+        "{fast}"
+    );
+    for setting in [
+        "-aes,-pclmul,-ssse3,-sha",
+        "-aes",
+        "-pclmul",
+        "-avx512",
+        "-avx2",
+        "-vaes,-vpclmul",
+    ] {
+        let (out, err, code) = run_with(
+            &place,
+            "STRONGROOM_HWCAP",
+            setting,
+            "crypto selftest --json",
+        );
+        if err.contains("on x86-64 only") {
+            continue;
+        }
+        assert_eq!(code, 0, "{setting}: {err}");
+        let tests = json(&out);
+        assert!(
+            tests
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|test| test["ok"] == true),
+            "{setting}"
+        );
+    }
+    let (_, err, code) = run_with(&place, "STRONGROOM_HWCAP", "-mmx", "list");
+    assert!(code == 2 && err.contains("-mmx"), "{code}: {err}");
+}
+
+#[test]
+fn features_are_switched_off_in_one_process() {
+    let place = Place::without_daemon();
+    let features = |out: &str| {
+        json(out)["hardware"]["features"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let all = features(&place.ok("crypto providers --json"));
+    if !all.contains(&"aes".into()) {
+        return;
+    }
+    let line = "crypto providers --json";
+    let (out, _, _) = run_with(&place, "STRONGROOM_HWCAP", "-aes", line);
+    assert!(!features(&out).contains(&"aes".into()), "{out}");
+    assert_eq!(json(&out)["hardware"]["disabled"][0], "aes");
+}
+
+/// The program has a variable for this, in builds with assertions.
+#[test]
+#[cfg(debug_assertions)]
+fn one_that_is_wrong_is_named() {
+    let place = Place::without_daemon();
+    for broken in [
+        "aws-lc/record-aes-256-gcm",
+        "portable/aes-xts",
+        "portable/blake3",
+    ] {
+        let variable = "STRONGROOM_TEST_BROKEN_CIPHER";
+        let (out, err, code) = run_with(&place, variable, broken, "crypto selftest");
+        assert_eq!(code, 1, "{err}");
+        assert!(err.contains(broken), "{err}");
+        assert_eq!(out.matches("WRONG").count(), 1, "{out}");
+    }
+    // And FIPS mode is not switched on with it.
+    let (_, err, code) = run_with(
+        &place,
+        "STRONGROOM_TEST_BROKEN_CIPHER",
+        "aws-lc/aes-cmac",
+        "crypto enable fips-140",
+    );
+    assert!(
+        code == 1 && err.contains("aws-lc/aes-cmac"),
+        "{code}: {err}"
+    );
+    assert_eq!(json(&place.ok("crypto providers --json"))["fips"], false);
+}
+
+#[test]
+fn the_next_provider_serves_what_is_disabled() {
+    let place = Place::without_daemon();
+    assert_eq!(provider(&place, "aes-xts"), "aws-lc");
+    place.ok("crypto disable aws-lc/aes-xts openssl");
+    assert_eq!(provider(&place, "aes-xts"), "portable");
+    assert_eq!(provider(&place, "aes-cbc"), "aws-lc");
+    let err = place.fails("crypto disable portable/aes-xts", 5);
+    assert!(err.contains("aes-xts"), "{err}");
+    place.fails("crypto disable aws-lc", 5);
+    assert_eq!(provider(&place, "aes-xts"), "portable");
+
+    let file = place.path("xdg/strongroom/crypto");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    place.ok("crypto enable aws-lc");
+    assert_eq!(provider(&place, "aes-xts"), "aws-lc");
+    for wrong in ["nobody", "aws-lc/rot13", "aws-lc/serpent-xts", "aes-xts"] {
+        place.fails(&format!("crypto disable {wrong}"), 2);
+        place.fails(&format!("crypto enable {wrong}"), 2);
+    }
+}
+
+/// It may be what forbids a cipher.
+#[test]
+fn a_file_that_is_not_understood_is_not_ignored() {
+    let place = Place::without_daemon();
+    place.ok("crypto disable aws-lc/aes-xts");
+    let file = place.path("xdg/strongroom/crypto");
+    fs::write(&file, "disable aws-lc/rot13\n").unwrap();
+    for line in [
+        "crypto providers",
+        "crypto selftest",
+        "crypto enable aws-lc",
+    ] {
+        let err = place.fails(line, 9);
+        assert!(err.contains("disable aws-lc/rot13"), "{err}");
+    }
+    let done = place.run(&["daemon"]);
+    assert!(done.code != 0 && done.err.contains("rot13"), "{done:?}");
+}
+
+#[test]
+fn fips_mode_allows_what_is_approved() {
+    let mut place = Place::without_daemon();
+    let state = place.arg("state");
+    let printed = place.ok(&format!("crypto enable fips-140 --state-dir {state}"));
+    assert!(
+        printed.contains("approved mechanisms tested now"),
+        "{printed}"
+    );
+    let printed = place.ok(&format!("crypto selftest --state-dir {state}"));
+    assert!(printed.contains("tested already, this boot"), "{printed}");
+    assert!(
+        !printed.contains("argon2") && printed.contains("aes-xts"),
+        "{printed}"
+    );
+
+    place.start();
+    let pool = place.arg("fips.pool");
+    let key = place.arg("key");
+    place.ok(&format!("pool create -s 64M -m none tank {pool}"));
+    place.ok(&format!("keygen {key}"));
+    place.ok(&format!(
+        "create -o encryption=aes-256-gcm -o keysource=raw,file://{key} tank/approved"
+    ));
+    let line = format!(
+        "create -o encryption=xchacha20-poly1305 -o keysource=raw,file://{key} tank/refused"
+    );
+    let done = place.run(&words(&line));
+    assert!(done.code != 0 && done.err.contains("FIPS"), "{done:?}");
+    fs::write(place.path("passphrase"), "correct horse battery\n").unwrap();
+    let passphrase = place.arg("passphrase");
+    let line =
+        format!("create -o encryption=on -o keysource=passphrase,file://{passphrase} tank/refused");
+    let done = place.run(&words(&line));
+    assert!(done.code != 0 && done.err.contains("FIPS"), "{done:?}");
+    place.ok("daemon stop");
+    place.wait_for_end();
+
+    place.ok(&format!("crypto disable fips-140 --state-dir {state}"));
+    place.start();
+    place.ok("pool import -a");
+    place.ok(&line);
+}
+
+#[test]
+fn speeds_are_measured_and_drawn() {
+    let place = Place::without_daemon();
+    let chart = place.arg("chart.svg");
+    let line = format!("crypto bench --alone --runs 1 --json --svg {chart}");
+    let report = json(&place.ok(&line));
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.len() > 20);
+    for row in rows {
+        let has = |path: &str| {
+            row[path]["median"]
+                .as_f64()
+                .is_some_and(|speed| speed > 0.0)
+        };
+        assert!(has("fast") || has("portable"), "{row}");
+    }
+    let chart = fs::read_to_string(chart).unwrap();
+    assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"));
+}
