@@ -302,3 +302,45 @@ fn clients_hold_an_export() {
     );
     assert_eq!(place.ok("nbd list -H"), "");
 }
+
+/// A Linux kernel in a virtual machine, which `STRONGROOM_KERNEL_VM` starts; by default a script beside the
+/// project.
+#[test]
+fn a_kernel_uses_an_export_as_a_disk() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/engines/kernel-vm.sh");
+    let script = std::env::var_os("STRONGROOM_KERNEL_VM").map_or(beside, Into::into);
+    if !script.is_file() {
+        eprintln!("skipped: no virtual machine; name its script in STRONGROOM_KERNEL_VM");
+        return;
+    }
+    if !is_installed("qemu-system-x86_64") || !Path::new("/usr/sbin/nbd-client").exists() {
+        eprintln!("skipped: no qemu-system-x86_64 or no nbd-client to put into the machine");
+        return;
+    }
+    let place = Place::new();
+    let disk = image(&place, "disk.img", 16 << 20);
+    place.ok(&format!("nbd export {disk}"));
+    let forward = format!("10809={}", place.arg("nbd.sock"));
+    // The quarter of a MiB of noise at 1 MiB goes to 8 MiB, and what is at 3 MiB is thrown away.
+    let job = "set -e; nbd-client 10.0.2.100 10809 /dev/nbd0 -N disk.img -b 512 >/dev/null 2>&1; \
+               cat /sys/block/nbd0/size; \
+               dd if=/dev/nbd0 of=/dev/nbd0 bs=64k skip=16 seek=128 count=4 conv=fsync 2>/dev/null; \
+               blkdiscard -o 3145728 -l 262144 /dev/nbd0; \
+               nbd-client -d /dev/nbd0 >/dev/null";
+    let mut expected = fs::read(&disk).unwrap();
+    let output = Command::new(&script)
+        .args(["-G", &forward, "-t", "300", "sh", job])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(124) {
+        eprintln!("skipped: the virtual machine was not ready in five minutes");
+        return;
+    }
+    assert!(output.status.success(), "{said}{error}");
+    assert_eq!(said.trim(), "32768");
+    expected.copy_within(1 << 20..(1 << 20) + (256 << 10), 8 << 20);
+    expected[3 << 20..(3 << 20) + (256 << 10)].fill(0);
+    assert!(fs::read(&disk).unwrap() == expected);
+}

@@ -12,27 +12,52 @@ use std::sync::Arc;
 
 use block::MemoryDevice;
 use nbd::{Error, Export, Exports, Listener, Server, Tls};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// Writes a directory as NBD programs have it, of a server or a client.
-fn identity(dir: &Path, of: &str, believes: &Authority, by: &Authority) {
+fn identity(dir: &Path, of: &str, believes: &Authority, by: &Authority, serial: u64) {
     fs::create_dir(dir).unwrap();
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+    params.serial_number = Some(SerialNumber::from(serial));
     let certificate = params.signed_by(&key, by).unwrap();
     fs::write(dir.join("ca-cert.pem"), believes.pem()).unwrap();
     fs::write(dir.join(format!("{of}-cert.pem")), certificate.pem()).unwrap();
     let path = dir.join(format!("{of}-key.pem"));
     fs::write(&path, key.serialize_pem()).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+const REVOKED: u64 = 3;
+
+/// A list of the certificates that are no longer to be believed.
+fn revoked(by: &Authority) -> String {
+    let params = CertificateRevocationListParams {
+        this_update: date_time_ymd(2020, 1, 1),
+        next_update: date_time_ymd(4000, 1, 1),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: vec![RevokedCertParams {
+            serial_number: SerialNumber::from(REVOKED),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        }],
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    params.signed_by(by).unwrap().pem().unwrap()
 }
 
 struct Place {
@@ -45,9 +70,12 @@ struct Place {
 fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     let (ours, others) = (authority(), authority());
-    identity(&dir.path().join("server"), "server", &ours, &ours);
-    identity(&dir.path().join("client"), "client", &ours, &ours);
-    identity(&dir.path().join("stranger"), "client", &ours, &others);
+    identity(&dir.path().join("server"), "server", &ours, &ours, 1);
+    identity(&dir.path().join("client"), "client", &ours, &ours, 2);
+    identity(&dir.path().join("revoked"), "client", &ours, &ours, REVOKED);
+    identity(&dir.path().join("stranger"), "client", &ours, &others, 2);
+    let list = dir.path().join("server/ca-crl.pem");
+    fs::write(list, revoked(&ours)).unwrap();
     let device = Arc::new(MemoryDevice::new(4 << 20));
     let exports = Arc::new(Exports::default());
     let export = Export::new("x", "of a test", device.clone(), false).unwrap();
@@ -138,8 +166,10 @@ fn certificates_decide_who_gets_in() {
             error,
         )
     };
-    let (succeeds, is_there, error) = copy("stranger");
-    assert!(!succeeds && !is_there, "{error}");
+    for who in ["stranger", "revoked"] {
+        let (succeeds, is_there, error) = copy(who);
+        assert!(!succeeds && !is_there, "{who}: {error}");
+    }
     assert!(place.device.to_bytes().iter().all(|b| *b == 0));
     let (succeeds, is_there, error) = copy("client");
     assert!(succeeds && is_there, "{error}");
