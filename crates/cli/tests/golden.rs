@@ -117,6 +117,11 @@ fn session_logs() {
 }
 
 #[test]
+fn session_caches() {
+    session("caches");
+}
+
+#[test]
 fn session_removal() {
     session("removal");
 }

@@ -27,7 +27,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 9] = [
+const POOLS: [Golden; 11] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -82,6 +82,18 @@ const POOLS: [Golden; 9] = [
             ("fs", &[("first", 20000), ("second", 20000)]),
             ("copy", &[("first", 20000), ("second", 20000)]),
         ],
+    },
+    Golden {
+        name: "owners",
+        devices: &["a"],
+        features: &["owners"],
+        datasets: &[("fs", &[("anns", 40_000), ("roots", 20_000)])],
+    },
+    Golden {
+        name: "cache",
+        devices: &["a"],
+        features: &[],
+        datasets: &[("fs", &[("first", 20_000)])],
     },
     Golden {
         name: "removed",
@@ -191,6 +203,16 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         if golden.name == "keys" {
             place.fails("destroy -f golden/fs@one", BUSY);
             assert!(place.ok("holds golden/fs@two").contains("kept too"));
+        }
+        if golden.name == "owners" {
+            let counted = place.ok("userspace -n -p -H -o name,used,quota golden/fs");
+            assert!(counted.contains("1001\t40960\t1048576\n"), "{counted}");
+        }
+        if golden.name == "cache" {
+            let status = place.ok("pool status golden");
+            let mut lines = status.lines();
+            let cache = lines.find(|line| line.contains("/cache.b ")).unwrap();
+            assert!(cache.contains("OFFLINE"), "{status}");
         }
         assert_sound(&place);
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
-    AccountRow, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow, DiffReport,
-    DiffRow, ExportRow, FeatureRow, GenerationRow, HistoryRow, HoldRow, ImportablePool,
+    AccountRow, CacheIo, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow,
+    DiffReport, DiffRow, ExportRow, FeatureRow, GenerationRow, HistoryRow, HoldRow, ImportablePool,
     InspectedDataset, Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MountRow,
     OwnerKind, PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow,
     RemovalRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
@@ -607,6 +607,9 @@ pub struct PoolDevices {
     pub groups: Vec<DeviceGroup>,
     /// Those that are there for logs only.
     pub logs: Vec<DeviceGroup>,
+    /// Those of the second-level cache.
+    #[serde(default)]
+    pub caches: Vec<PathBuf>,
     /// Those that wait.
     pub spares: Vec<PathBuf>,
 }
@@ -627,7 +630,7 @@ pub enum DeviceChange {
     /// More groups or spares.
     Add {
         /// Which.
-        devices: PoolDevices,
+        devices: Box<PoolDevices>,
         /// Overwrite what they hold, and accept different redundancy.
         force: bool,
     },

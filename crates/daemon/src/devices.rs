@@ -55,6 +55,9 @@ impl Imported {
     fn change_devices(&self, change: &DeviceChange, context: &mut Context<'_>) -> Result<()> {
         let pool = &self.pool;
         let origin = context.origin();
+        if let Some(done) = self.change_cache(change, context) {
+            return done;
+        }
         match change {
             DeviceChange::Add { devices, force } => self.add(devices, *force, context),
             DeviceChange::Attach { device, new, force } => {
@@ -138,6 +141,7 @@ impl Imported {
         let groups: Vec<_> = groups.collect::<Result<_>>()?;
         let logs: Result<Vec<_>> = new.logs.iter().map(|group| open(&group.devices)).collect();
         let logs = logs?;
+        let caches = open(&new.caches)?;
         let spares = open(&new.spares)?;
         let origin = context.origin();
         for (group, parity) in &groups {
@@ -145,6 +149,9 @@ impl Imported {
         }
         for group in &logs {
             self.pool.add_logs(group, &origin)?;
+        }
+        for cache in &caches {
+            self.pool.add_cache(cache, &origin)?;
         }
         for spare in &spares {
             self.pool.add_spare(spare, &origin)?;
@@ -179,7 +186,10 @@ impl Imported {
         };
         let guid = device.and(wanted.first()).map(|device| device.guid);
         self.pool.clear_device_errors(guid, &context.origin())?;
-        let mut failures = Vec::new();
+        let mut failures = match device {
+            None => self.clear_caches(),
+            Some(_) => Vec::new(),
+        };
         for device in wanted {
             if device.state == DeviceState::Faulted {
                 failures.extend(self.online(&device, &context.origin()).err());
@@ -195,12 +205,17 @@ fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     let Err(error) = by_name else {
         return Ok(by_name?);
     };
-    let canonical = |path: &str| Path::new(path).canonicalize().ok();
-    let same = canonical(name).and_then(|path| {
-        let mut devices = pool.devices().into_iter();
-        devices.find(|device| canonical(&device.path).as_ref() == Some(&path))
-    });
+    let mut devices = pool.devices().into_iter();
+    let same = devices.find(|device| is_named(name, &device.path, device.guid));
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
+}
+
+/// Whether this is what somebody calls a device with a path and a guid.
+pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
+    let canonical = |path: &str| Path::new(path).canonicalize().ok();
+    name == path
+        || name.parse() == Ok(guid)
+        || canonical(name).is_some_and(|name| canonical(path) == Some(name))
 }
 
 /// The group that is meant, if it is no spare: by its only device, or by its name if it has several.

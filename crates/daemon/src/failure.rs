@@ -75,6 +75,7 @@ impl From<store::Error> for Failure {
             E::NotAPool { .. } => FailureKind::NotFound,
             E::MissingDevices { .. } | E::NoMember { .. } => FailureKind::Device,
             E::NoSuchMember { .. } => FailureKind::NotFound,
+            E::NotThatCache { .. } => FailureKind::Device,
             E::InUse { .. } => FailureKind::Exists,
             E::TooSmall { .. } | E::Duplicate { .. } | E::Mismatch { .. } => FailureKind::Usage,
             E::DamagedLabel { .. }

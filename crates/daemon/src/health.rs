@@ -84,6 +84,7 @@ pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow>
         .into(),
         group: device.group,
         is_log: device.purpose == Purpose::Logs,
+        is_cache: false,
         parity: device.shape.parity(),
         column: device.column,
         replaces: path_of(device.replaces),

@@ -6,6 +6,7 @@
 mod anchor;
 pub mod api;
 mod authorize;
+mod caches;
 mod candidates;
 pub mod client;
 mod clones;

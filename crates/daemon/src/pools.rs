@@ -61,9 +61,9 @@ impl Daemon {
         {
             return Err(Failure::usage("a pool needs at least one file or disk"));
         }
-        if !new.devices.logs.is_empty() {
+        if !new.devices.logs.is_empty() || !new.devices.caches.is_empty() {
             return Err(Failure::usage(
-                "log devices join a pool that is there: make it first, then use 'pool add'",
+                "log and cache devices join a pool that is there: make it first, then use 'pool add'",
             ));
         }
         for group in &new.devices.groups {
@@ -234,6 +234,7 @@ impl Daemon {
         }
         let imported = Imported::new(pool, &self.alarm);
         self.take_in(&imported)?;
+        imported.open_caches(context);
         let entries = imported.all_heads()?;
         if import.load_keys {
             let mut nobody = Unattended::default();

@@ -5,7 +5,7 @@ use std::path::Path;
 use cipher::Suite;
 use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use fuse::Place;
-use pool::{Entry, Pool};
+use pool::{Entry, Pool, SecondaryCache};
 
 use crate::api::{Failure, FailureKind, Source};
 use crate::failure::Result;
@@ -66,6 +66,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     }),
     property("primarycache", "all | metadata | none", "all", |v| {
         primary_cache(v).is_some()
+    }),
+    property("secondarycache", "all | metadata | none", "all", |v| {
+        secondary_cache(v).is_some()
     }),
     property("sync", "standard | always | disabled", "standard", |v| {
         sync_mode(v).is_some()
@@ -229,6 +232,15 @@ fn primary_cache(value: &str) -> Option<PrimaryCache> {
     })
 }
 
+fn secondary_cache(value: &str) -> Option<SecondaryCache> {
+    Some(match value {
+        "all" => SecondaryCache::All,
+        "metadata" => SecondaryCache::Metadata,
+        "none" => SecondaryCache::None,
+        _ => return None,
+    })
+}
+
 /// The permission to set properties that users make up.
 pub(crate) const OF_USERS: &str = "userprop";
 
@@ -357,6 +369,8 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         compression: Compression::from_name(&value("compression")?).unwrap_or(defaults.compression),
         record_size: record_size(&value("recordsize")?).unwrap_or(defaults.record_size),
         primary_cache: primary_cache(&value("primarycache")?).unwrap_or(defaults.primary_cache),
+        secondary_cache: secondary_cache(&value("secondarycache")?)
+            .unwrap_or(defaults.secondary_cache),
         dedup: is_on(value("dedup")?),
         read_only: is_on(value("readonly")?),
         sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),

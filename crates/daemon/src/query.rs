@@ -9,6 +9,7 @@ use crate::api::{
     DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
     PoolReport, PropertyRow, RemovalRow, ScrubRow, Source, Value,
 };
+use crate::caches;
 use crate::failure::Result;
 use crate::health;
 use crate::imported::Imported;
@@ -225,7 +226,8 @@ fn property_row(imported: &Imported, listed: &Listed, property: String) -> Resul
 }
 
 fn applies_to_snapshots(name: &str) -> bool {
-    properties::is_user_property(name) || matches!(name, "keysource" | "primarycache")
+    properties::is_user_property(name)
+        || matches!(name, "keysource" | "primarycache" | "secondarycache")
 }
 
 fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, Source)> {
@@ -387,6 +389,8 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         None => health::advice(&pool.name(), &devices),
     };
     let shared = pool.dedup_info();
+    let mut rows = health::rows(&devices, suspended.is_some());
+    rows.extend(caches::rows(pool));
     Ok(PoolReport {
         name: pool.name(),
         guid: pool.guid(),
@@ -405,7 +409,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         freeing: space.freeing > 0,
         read_only: pool.is_read_only(),
         txg: pool.committed_txg(),
-        devices: health::rows(&devices, suspended.is_some()),
+        devices: rows,
         scrub: scan_row(&scrub),
         resilver: scan_row(&pool.resilver_status().progress),
         removal: pool.removal_status().map(removal_row),

@@ -40,6 +40,7 @@ pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<I
                 parity: 0,
             }],
             logs: Vec::new(),
+            caches: Vec::new(),
             spares: Vec::new(),
         },
         size: Some(64 << 20),

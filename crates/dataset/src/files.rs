@@ -8,7 +8,7 @@ use keys::DataKeys;
 use parking_lot::{Mutex, RwLock};
 use pool::{
     ArrayKind, Entry, Hold, OpenDataset, Participant, Pool, RecordPtr, Reservation, ReserveFor,
-    SealInput,
+    SealInput, SecondaryCache,
 };
 use vfs::{Caller, Ino, Time};
 
@@ -53,7 +53,7 @@ pub enum PrimaryCache {
     All,
     /// Metadata only.
     Metadata,
-    /// As little as possible.
+    /// Nothing: contents and metadata go as soon as they are not in use.
     None,
 }
 
@@ -68,6 +68,8 @@ pub struct Settings {
     pub atime: Atime,
     /// What stays in memory.
     pub primary_cache: PrimaryCache,
+    /// What the pool's cache devices may hold, sealed.
+    pub secondary_cache: SecondaryCache,
     /// Whether what is written from now on is stored once if it is equal.
     pub dedup: bool,
     /// Refuse changes.
@@ -85,11 +87,23 @@ impl Default for Settings {
             record_size: 128 << 10,
             atime: Atime::default(),
             primary_cache: PrimaryCache::default(),
+            secondary_cache: SecondaryCache::default(),
             dedup: false,
             read_only: false,
             sync: SyncMode::default(),
             limited: false,
         }
+    }
+}
+
+impl Settings {
+    fn keeps_metadata(&self) -> bool {
+        self.primary_cache != PrimaryCache::None
+    }
+
+    /// Says below what may be kept there.
+    fn follow_caching(&self, open: &OpenDataset) {
+        open.set_keeping(self.keeps_metadata(), self.secondary_cache);
     }
 }
 
@@ -145,6 +159,7 @@ impl Files {
         }
         check_seal(pool, entry, &sealer, &name)?;
         let open = pool.open_dataset(entry.id)?;
+        settings.follow_caching(&open);
         let header = read_header(&open, &sealer, &name)?;
         let is_new = header.is_none();
         let tree = match header {
@@ -178,6 +193,7 @@ impl Files {
             limits: KnownLimits::default(),
             counting: Mutex::default(),
         });
+        files.tree.set_frugal(!settings.keeps_metadata());
         if files.open.is_writable() {
             let participant: Weak<Files> = Arc::downgrade(&files);
             files.open.attach(participant as Weak<dyn Participant>);
@@ -225,6 +241,8 @@ impl Files {
         if settings.primary_cache != PrimaryCache::All {
             self.engine.cache.wipe(self.open.guid());
         }
+        settings.follow_caching(&self.open);
+        self.tree.set_frugal(!settings.keeps_metadata());
     }
 
     /// Seals with another generation from now on. It must be in the dataset's keyring, durably.
@@ -315,6 +333,7 @@ impl Files {
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         let room = self.reserve_operation(why)?;
+        let _use = self.tree.begin_use();
         loop {
             let hold = self.pool.enter()?;
             match self.try_change(&hold, scope, &mut operation)? {

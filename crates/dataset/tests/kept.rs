@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use cipher::Suite;
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Files, PrimaryCache, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
 const SIZE: usize = 16 << 20;
@@ -126,5 +126,45 @@ fn a_record_that_is_written_in_small_pieces_is_streamed() {
     bench.read_from_memory(0).unwrap_err();
     for part in 0..8 {
         assert_eq!(usize::from(bench.read(part).unwrap()), part * PART / 4096);
+    }
+}
+
+/// With `primarycache` all, metadata or none: whether contents, and whether names and attributes, can be had
+/// from memory once they were read, and nobody uses them any more.
+#[test]
+fn properties_say_what_stays_in_memory() {
+    for (primary_cache, contents, metadata) in [
+        (PrimaryCache::All, true, true),
+        (PrimaryCache::Metadata, false, true),
+        (PrimaryCache::None, false, false),
+    ] {
+        let bench = bench(2);
+        bench.write(&[0, 1, 2], 0x40);
+        let settings = bench.files.settings();
+        bench.files.set_settings(Settings {
+            primary_cache,
+            ..settings
+        });
+        bench.files.sync_all().unwrap();
+        assert_eq!(bench.read(1).unwrap(), 0x41);
+        assert_eq!(
+            bench.read_from_memory(1).is_ok(),
+            contents,
+            "{primary_cache:?}"
+        );
+        // Reading has changed when it was read last.
+        bench.files.sync_all().unwrap();
+        bench.files.getattr(bench.ino).unwrap();
+        bench.device.inject(UNREADABLE);
+        let looked_up = bench.files.lookup(ROOT, b"file");
+        assert_eq!(looked_up.is_ok(), metadata, "{primary_cache:?}");
+        bench.device.heal();
+        // What is not in the pool yet is in memory all the same.
+        bench.write(&[1], 0);
+        assert_eq!(bench.read(1).unwrap(), 1);
+        bench.files.sync_all().unwrap();
+        bench.files.set_settings(settings);
+        assert_eq!(bench.read(1).unwrap(), 1);
+        assert_eq!(bench.read_from_memory(1).unwrap(), 1);
     }
 }

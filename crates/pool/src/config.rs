@@ -37,6 +37,9 @@ const VERSION_REMOVAL: u16 = 5;
 /// Groups that hold no data have no more segments than this together, there or not.
 pub(crate) const ROLE_SEGMENTS_MAX: u32 = 1 << 20;
 
+/// A pool has no more cache devices than this.
+pub(crate) const CACHES_MAX: usize = 64;
+
 /// The group of a device that is in none.
 pub(crate) const NO_GROUP: u16 = store::layout::NO_GROUP;
 
@@ -186,6 +189,14 @@ pub(crate) struct Epoch {
     pub(crate) start: u64,
 }
 
+/// A device that holds copies only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigCache {
+    pub(crate) guid: u64,
+    pub(crate) size: u64,
+    pub(crate) path: String,
+}
+
 /// The configuration record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -206,6 +217,9 @@ pub(crate) struct Config {
     pub(crate) epochs: Vec<Epoch>,
     /// The resilver under way, or the last one.
     pub(crate) resilver: ResilverStatus,
+    /// Devices of the second-level cache. They stand at the end of the record: programs that do not know of
+    /// them do without.
+    pub(crate) caches: Vec<ConfigCache>,
 }
 
 impl Config {
@@ -403,6 +417,12 @@ impl Config {
         for block in &self.wipe {
             w.u32(*block);
         }
+        if !self.caches.is_empty() {
+            w.u16(self.caches.len() as u16);
+            for cache in &self.caches {
+                w.u64(cache.guid).u64(cache.size).text(&cache.path);
+            }
+        }
         w.bytes
     }
 
@@ -464,6 +484,12 @@ impl Config {
             return None;
         }
         config.wipe = (0..wipe).map(|_| r.u32()).collect::<Option<_>>()?;
+        // Nothing is there, or zeros, if there are none.
+        let caches = 0..r.u16().unwrap_or(0);
+        if usize::from(caches.end) > CACHES_MAX {
+            return None;
+        }
+        config.caches = caches.map(|_| take_cache(&mut r)).collect::<Option<_>>()?;
         Some(config)
     }
 }
@@ -485,6 +511,14 @@ fn take_role(r: &mut Reader<'_>, version: u16) -> Option<Role> {
         _ => return None,
     };
     Some(Role { purpose, segments })
+}
+
+fn take_cache(r: &mut Reader<'_>) -> Option<ConfigCache> {
+    Some(ConfigCache {
+        guid: r.u64()?,
+        size: r.u64()?,
+        path: r.text()?,
+    })
 }
 
 fn take_epoch(r: &mut Reader<'_>) -> Option<Epoch> {
@@ -682,6 +716,38 @@ mod tests {
         assert_eq!(Config::decode(&config.encode()), None, "without segments");
         config.roles[3].segments = 7;
         round_trip(config);
+    }
+
+    #[test]
+    fn cache_devices_are_behind_what_older_programs_read() {
+        let without = Config {
+            wipe: vec![4, 5],
+            ..with_logs()
+        };
+        let cache = ConfigCache {
+            guid: 9,
+            size: 10,
+            path: "/dev/fast".into(),
+        };
+        let with = Config {
+            caches: vec![cache.clone(), cache.clone()],
+            ..without.clone()
+        };
+        let (short, long) = (without.encode(), with.encode());
+        assert!(long.starts_with(&short));
+        assert_eq!(Config::decode(&long), Some(with));
+        assert_eq!(
+            Config::decode(&crate::wire::pad(short.clone())),
+            Some(without)
+        );
+        for len in short.len() + 2..long.len() {
+            assert_eq!(Config::decode(&long[..len]), None);
+        }
+        let many = Config {
+            caches: vec![cache; CACHES_MAX + 1],
+            ..with_logs()
+        };
+        assert_eq!(Config::decode(&many.encode()), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Addr, Identity, Node, Place, RecordPtr, ScatterMark, checksum};
 use crate::remap::Remap;
 use crate::scatter::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
+use crate::second::SecondLevel;
 use crate::space::Extent;
 use crate::suspects::Suspects;
 use crate::variants::Variants;
@@ -38,6 +39,25 @@ pub(crate) struct Disk {
     pub(crate) remap: Remap,
     /// What was read with errors, and waits to be mended.
     pub(crate) suspects: Suspects,
+    /// Copies on faster devices.
+    pub(crate) second: SecondLevel,
+}
+
+/// Where what is read may be kept for the next time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    /// Nodes in memory.
+    pub(crate) nodes: bool,
+    /// Bytes in the second-level cache, where they are looked for too.
+    pub(crate) second: bool,
+}
+
+impl Keep {
+    /// Who reads by other ways than an open dataset looks at the devices of the pool.
+    const NODES: Keep = Keep {
+        nodes: true,
+        second: false,
+    };
 }
 
 /// How reading something went.
@@ -77,6 +97,7 @@ impl Disk {
             unwritten_maps: RwLock::default(),
             remap: Remap::default(),
             suspects: Suspects::default(),
+            second: SecondLevel::default(),
         }
     }
 
@@ -290,7 +311,9 @@ impl Disk {
         slot: Option<u64>,
         buf: &mut [u8],
         accept: &mut dyn FnMut(&[u8]) -> bool,
+        is_cached: bool,
     ) -> bool {
+        let sum = &ptr.place.checksum;
         if let Some(piece) = self.unwritten.read().get(&ptr.place.checksum)
             && piece.bytes().len() == buf.len()
         {
@@ -299,10 +322,18 @@ impl Disk {
                 return true;
             }
         }
+        if is_cached && self.second.find(sum, buf) && accept(buf) {
+            return true;
+        }
         loop {
             let generation = self.remap.generation();
             match self.fetch(&ptr.place, buf, accept) {
-                Fetched::Whole => return true,
+                Fetched::Whole => {
+                    if is_cached {
+                        self.second.offer(sum, buf);
+                    }
+                    return true;
+                }
                 Fetched::WithErrors => {
                     self.suspects.add(slot, ptr);
                     return true;
@@ -316,6 +347,17 @@ impl Disk {
 
     /// The node at `ptr`, which must be `level` levels above the records. It covers `slot`.
     pub(crate) fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+        self.node_kept(ptr, level, slot, Keep::NODES)
+    }
+
+    /// The same, which may be in the second-level cache, and need not stay in memory.
+    pub(crate) fn node_kept(
+        &self,
+        ptr: &RecordPtr,
+        level: u8,
+        slot: u64,
+        keep: Keep,
+    ) -> Result<Arc<Node>> {
         if ptr.level() != level || !ptr.is_consistent() {
             return Err(Error::inconsistent(
                 "tree of nodes",
@@ -332,7 +374,7 @@ impl Disk {
         let mut node = Arc::new(Node::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
         let mut is_whole = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
-        if !self.read(ptr, Some(slot), bytes, &mut is_whole) {
+        if !self.read(ptr, Some(slot), bytes, &mut is_whole, keep.second) {
             return Err(Error::damaged("a node", &ptr.place.addr[0]));
         }
         if node.identity(level) != ptr.identity {
@@ -344,7 +386,9 @@ impl Disk {
                 "a node has impossible children",
             ));
         }
-        self.remember(ptr, Arc::clone(&node));
+        if keep.nodes {
+            self.remember(ptr, Arc::clone(&node));
+        }
         Ok(node)
     }
 
@@ -371,6 +415,18 @@ impl Disk {
         buf: &mut Vec<u8>,
         accept: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<()> {
+        self.record_kept(ptr, slot, buf, accept, false)
+    }
+
+    /// The same; it may be in the second-level cache if it `is_cached`.
+    pub(crate) fn record_kept(
+        &self,
+        ptr: &RecordPtr,
+        slot: Option<u64>,
+        buf: &mut Vec<u8>,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+        is_cached: bool,
+    ) -> Result<()> {
         if ptr.level() != 0 || ptr.is_empty() || !ptr.is_consistent() {
             return Err(Error::inconsistent(
                 "record pointer",
@@ -378,7 +434,7 @@ impl Disk {
             ));
         }
         buf.resize(ptr.place.disk_size() as usize, 0);
-        match self.read(ptr, slot, buf, accept) {
+        match self.read(ptr, slot, buf, accept, is_cached) {
             true => Ok(()),
             false => Err(Error::damaged("a record", &ptr.place.addr[0])),
         }

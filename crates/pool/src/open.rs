@@ -1,5 +1,6 @@
 //! An open dataset: its two arrays as they are now, and what its key holder must do in a commit.
 
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
@@ -7,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::array::{Overlay, walk};
 use crate::commit::Commit;
 use crate::dedup::{self, Share};
+use crate::disk::Keep;
 use crate::entry::Entry;
 use crate::error::Result;
 use crate::layout::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
@@ -15,6 +17,7 @@ use crate::placing::Ticket;
 use crate::pool::{Hold, Shared};
 use crate::room::{self, NODE_BYTES};
 use crate::scatter::Allotted;
+use crate::second::SecondaryCache;
 use crate::space::{Class, Reservation};
 
 /// The two arrays of a dataset.
@@ -153,6 +156,9 @@ pub struct OpenDataset {
     pub(crate) id: u64,
     guid: u64,
     writable: bool,
+    /// What may be kept of it, see [`OpenDataset::set_keeping`].
+    keeps_nodes: AtomicBool,
+    secondary: AtomicU8,
     arrays: [RwLock<ArrayState>; 2],
     pub(crate) log: Mutex<Ring>,
     participant: Mutex<Option<Weak<dyn Participant>>>,
@@ -187,6 +193,8 @@ impl OpenDataset {
             id: entry.id,
             guid: entry.guid,
             writable,
+            keeps_nodes: AtomicBool::new(true),
+            secondary: AtomicU8::new(SecondaryCache::default() as u8),
             arrays,
             log: Mutex::new(Ring::new(&entry.log)),
             participant: Mutex::new(None),
@@ -206,6 +214,25 @@ impl OpenDataset {
     /// Whether it can be changed.
     pub fn is_writable(&self) -> bool {
         self.writable
+    }
+
+    /// Says what may be kept of what is read: nodes in memory, and what in the second-level cache.
+    pub fn set_keeping(&self, nodes: bool, secondary: SecondaryCache) {
+        self.keeps_nodes.store(nodes, Ordering::Relaxed);
+        self.secondary.store(secondary as u8, Ordering::Relaxed);
+    }
+
+    /// Of the nodes of an array, or its records.
+    fn keep(&self, is_metadata: bool) -> Keep {
+        let number = self.secondary.load(Ordering::Relaxed);
+        Keep {
+            nodes: self.keeps_nodes.load(Ordering::Relaxed),
+            second: match SecondaryCache::from_number(number) {
+                SecondaryCache::All => true,
+                SecondaryCache::Metadata => is_metadata,
+                SecondaryCache::None => false,
+            },
+        }
     }
 
     /// Names who takes part in commits.
@@ -241,7 +268,11 @@ impl OpenDataset {
                 }
                 state.root
             };
-            match walk::get(&self.shared.disk, &root, slot) {
+            let node = |ptr: &RecordPtr, level| {
+                let keep = self.keep(true);
+                self.shared.disk.node_kept(ptr, level, slot, keep)
+            };
+            match walk::get_by(&root, slot, node) {
                 Err(_) if self.moved_on(array, &root) => {}
                 result => return result,
             }
@@ -289,11 +320,10 @@ impl OpenDataset {
             if ptr.is_empty() {
                 return Ok(None);
             }
-            match self
-                .shared
-                .disk
-                .record(&ptr, Some(slot), buf, &mut |bytes| accept(&ptr, bytes))
-            {
+            let is_cached = self.keep(array == ArrayKind::Pages).second;
+            let mut accept = |bytes: &[u8]| accept(&ptr, bytes);
+            let disk = &self.shared.disk;
+            match disk.record_kept(&ptr, Some(slot), buf, &mut accept, is_cached) {
                 Ok(()) => return Ok(Some(ptr)),
                 Err(_) if self.get(array, slot)? != ptr => {}
                 Err(error) => return Err(error),

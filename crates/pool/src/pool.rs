@@ -540,6 +540,7 @@ impl Pool {
             state.root.set_state(PoolState::Destroyed);
             Ok(())
         })?;
+        self.erase_caches();
         Ok(self.shared.disk.store.erase()?)
     }
 

@@ -52,6 +52,10 @@ pub(crate) const FEATURE_REMOVED: u64 = 2048;
 /// Datasets may count what users and groups have in them, and whoever changes files there has to as well.
 pub(crate) const FEATURE_OWNERS: u64 = 8192;
 
+/// There may be cache devices. A program that does not know of them does without: this is a bit of the
+/// optional ones.
+pub(crate) const FEATURE_CACHES: u64 = 1;
+
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
 

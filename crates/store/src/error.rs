@@ -30,6 +30,14 @@ pub enum Error {
         /// What it holds.
         what: String,
     },
+    /// The device is not the cache device that it was.
+    #[error(
+        "{device} is not the cache device that it was; remove it from the pool, and add it again"
+    )]
+    NotThatCache {
+        /// The device's name.
+        device: String,
+    },
     /// Both labels are damaged.
     #[error("{device}: both copies of its label are damaged")]
     DamagedLabel {

@@ -38,6 +38,8 @@ pub const LABEL_MAGIC: [u8; 8] = *b"STRGROOM";
 pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"SR-SUPER";
 /// Opens a key block.
 pub const KEY_BLOCK_MAGIC: [u8; 8] = *b"SR-KEYBL";
+/// Opens the label of a cache device.
+pub const CACHE_MAGIC: [u8; 8] = *b"SR-CACHE";
 
 /// What a device says of itself. Written when the device joins the pool, twice: in the first block
 /// of the device and in the last one.

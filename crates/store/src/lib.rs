@@ -7,6 +7,7 @@
 //!
 //! A store knows nothing of records, datasets or keys.
 
+mod cache;
 mod code;
 mod devices;
 mod error;
@@ -20,6 +21,7 @@ mod parity;
 mod shape;
 
 pub use block::BlockDevice;
+pub use cache::CacheRange;
 pub use devices::{CreateOptions, DeviceStore, Found, NewGroup, probe};
 pub use error::{Error, Result};
 pub use parity::Parts;

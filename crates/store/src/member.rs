@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::geometry::{COPIES, Geometry};
 use crate::layout::{
-    BLOCK, Bad, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame,
-    encode_frame,
+    BLOCK, Bad, CACHE_MAGIC, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC,
+    decode_frame, encode_frame,
 };
 use crate::shape::Shape;
 use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result, UNIT};
@@ -385,6 +385,9 @@ pub(crate) fn contents(device: &dyn BlockDevice) -> Result<Option<String>> {
     // Partition tables and the superblocks of file systems lie here.
     let mut head = vec![0; (128 << 10).min(device.size() as usize)];
     device.read_at(0, &mut head)?;
+    if head.starts_with(&CACHE_MAGIC) {
+        return Ok(Some("has the label of a cache device".into()));
+    }
     Ok(head
         .iter()
         .any(|byte| *byte != 0)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Add groups of devices to a pool, or log devices, or spares
+/// Add groups of devices to a pool, log or cache devices, or spares
 ///
 /// A group is one device, or with `mirror` several that hold the same, or with `raidz1` or `raidz2` 3 to
 /// 32 of which one or two may be lost. It is empty, and gets its share of what is written from now on.
@@ -15,6 +15,13 @@ use clap::Args;
 /// while the pool is in use nothing is lost, and the other devices have the logs again. If it is gone
 /// after a power cut, what was synced last is gone with it (see `pool import -m`): a mirror of two
 /// prevents that.
+///
+/// The devices behind the word `cache` hold copies of what was read from the others, for the next time: so
+/// a small fast device makes reading from large slow ones fast. What lies there is ciphertext, as on the
+/// other devices. It is filled while the pool is used, is empty after an import, and may fail or go at any
+/// time without loss. The property `secondarycache` says what of a dataset goes there. What is where takes
+/// 0.4 MiB of memory for each GiB with records of 128 KiB, 13 MiB with ones of 4 KiB, and never more
+/// than 300 MiB for each device.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -24,6 +31,10 @@ EXAMPLES
 
   Two fast devices for logs, which hold the same:
     strongroom pool add tank log mirror /dev/nvme0n1 /dev/nvme1n1
+
+  A fast device for copies, or a file on one:
+    strongroom pool add tank cache /dev/nvme2n1
+    truncate -s 20G /fast/tank.cache && strongroom pool add tank cache /fast/tank.cache
 
 EXIT CODES
   2 if a device is too small, or the group has another redundancy than those of the pool and -f is
@@ -37,8 +48,8 @@ pub(crate) struct PoolAdd {
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
     /// Files or disks; `mirror`, `raidz1` or `raidz2` before those of one group, `log` before groups for
-    /// logs, `spare` before spares
-    #[arg(value_name = "mirror|raidz|log|spare|DEVICE", required = true)]
+    /// logs, `cache` before cache devices, `spare` before spares
+    #[arg(value_name = "mirror|raidz|log|cache|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
 }
 
@@ -124,7 +135,8 @@ pub(crate) struct PoolReplace {
 /// Leave a device of a mirror or raidz group alone
 ///
 /// It is closed, and neither read nor written until `pool online` brings it back. The others of its
-/// group must hold everything, unless it is there for logs: they go to other devices meanwhile.
+/// group must hold everything, unless it is there for logs: they go to other devices meanwhile. A cache
+/// device is offline until the pool is imported next at the latest.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -166,7 +178,7 @@ pub(crate) struct PoolOnline {
     pub(crate) device: PathBuf,
 }
 
-/// Take a spare, a log device or a group that holds data out of a pool
+/// Take a spare, a log or cache device or a group that holds data out of a pool
 ///
 /// What a single device, a mirror or a raidz group holds is copied to the other groups, while the pool is
 /// in use; then its devices belong to no pool. No key is needed. `pool status` shows how far that is; -w
@@ -179,7 +191,7 @@ pub(crate) struct PoolOnline {
 /// rest of the pool fills up, it waits, `pool status` says why, and nothing is lost. A small table of where
 /// the data went stays in the pool until that data is overwritten or destroyed.
 ///
-/// Logs move to other devices first, also those that wait for a key.
+/// Logs move to other devices first, also those that wait for a key. A cache device goes at once.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -193,7 +205,7 @@ EXAMPLES
   On second thoughts:
     strongroom pool remove -s tank
 
-  A spare that is wanted elsewhere; a log device:
+  A spare that is wanted elsewhere; a log or cache device:
     strongroom pool remove tank /dev/sdg
     strongroom pool remove tank /dev/nvme0n1
 

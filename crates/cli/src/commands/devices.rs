@@ -22,7 +22,7 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
 fn change(args: Pool) -> Result<(String, DeviceChange)> {
     Ok(match args {
         Pool::Add(args) => {
-            let (devices, force) = (devices(&args.words, false)?, args.force);
+            let (devices, force) = (Box::new(devices(&args.words, false)?), args.force);
             (args.pool, DeviceChange::Add { devices, force })
         }
         Pool::Attach(args) => {
@@ -84,6 +84,7 @@ enum Kind {
     Single,
     /// Members of the last group, which is named like this.
     Group(&'static str),
+    Cache,
     Spare,
 }
 
@@ -98,7 +99,18 @@ fn group_word(word: &Path) -> Result<Option<(&'static str, usize)>> {
     })
 }
 
-/// The groups, log devices and spares that words stand for: `mirror A B raidz1 C D E log F spare G`.
+/// The word before devices that are in no group, or in groups for logs.
+fn kind_word(word: &Path) -> Option<Kind> {
+    Some(match word.to_str()? {
+        "log" => Kind::Single,
+        "cache" => Kind::Cache,
+        "spare" => Kind::Spare,
+        _ => return None,
+    })
+}
+
+/// The groups, log and cache devices and spares that words stand for: `mirror A B raidz1 C D E log F cache G
+/// spare H`.
 /// Devices that are to be made are taken by their paths.
 pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
     let mut devices = PoolDevices::default();
@@ -111,6 +123,11 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
         };
         if let Some((name, parity)) = group_word(word)? {
             check_last(&kind, groups)?;
+            if matches!(kind, Kind::Cache) {
+                return Err(usage(
+                    "cache devices are single ones; name groups before them",
+                ));
+            }
             if are_logs && parity > 0 {
                 return Err(usage("log devices are single ones or mirrors"));
             }
@@ -121,13 +138,10 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             });
             continue;
         }
-        if word.as_os_str() == "spare" || word.as_os_str() == "log" {
+        if let Some(next) = kind_word(word) {
             check_last(&kind, groups)?;
-            are_logs = word.as_os_str() == "log";
-            kind = match are_logs {
-                true => Kind::Single,
-                false => Kind::Spare,
-            };
+            are_logs = matches!(next, Kind::Single);
+            kind = next;
             continue;
         }
         let path = match are_new {
@@ -135,6 +149,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             false => device(word)?,
         };
         match (&kind, groups.last_mut()) {
+            (Kind::Cache, _) => devices.caches.push(path),
             (Kind::Spare, _) => devices.spares.push(path),
             (Kind::Group(_), Some(group)) => group.devices.push(path),
             (Kind::Single | Kind::Group(_), _) => groups.push(DeviceGroup {
@@ -148,8 +163,15 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
         false => &devices.groups,
     };
     check_last(&kind, last)?;
-    if are_logs && devices.logs.is_empty() {
-        return Err(usage("log has no devices; name them after the word"));
+    let is_empty = match kind {
+        Kind::Single | Kind::Group(_) => are_logs && devices.logs.is_empty(),
+        Kind::Cache => devices.caches.is_empty(),
+        Kind::Spare => false,
+    };
+    if is_empty {
+        let word = if are_logs { "log" } else { "cache" };
+        let reason = format!("{word} has no devices; name them after the word");
+        return Err(usage(reason));
     }
     Ok(devices)
 }
@@ -218,6 +240,16 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn words_stand_for_cache_devices() {
+        let words = ["log", "/a", "cache", "/b", "/c", "spare", "/d"].map(PathBuf::from);
+        let parsed = devices(&words, true).unwrap();
+        assert_eq!((parsed.logs.len(), parsed.spares.len()), (1, 1));
+        assert_eq!(parsed.caches, ["/b", "/c"].map(PathBuf::from));
+        assert!(parse(&["/a", "cache"]).is_err());
+        assert!(parse(&["cache", "mirror", "/a", "/b"]).is_err());
     }
 
     #[test]

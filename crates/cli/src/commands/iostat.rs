@@ -1,6 +1,6 @@
 //! `pool iostat`: what pools ask of their devices.
 
-use daemon::api::{Command, DeviceIo, Io, PoolIo};
+use daemon::api::{CacheIo, Command, DeviceIo, Io, PoolIo};
 
 use super::{Result, repeat};
 use crate::args::PoolIostat;
@@ -29,8 +29,11 @@ pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
 fn pool_since(now: &PoolIo, before: &[PoolIo]) -> PoolIo {
     let mut pool = now.clone();
     if let Some(before) = before.iter().find(|pool| pool.name == now.name) {
-        for device in &mut pool.devices {
-            let earlier = before.devices.iter().find(|at| at.path == device.path);
+        let caches = pool.caches.iter_mut().map(|cache| &mut cache.device);
+        let known = before.caches.iter().map(|cache| &cache.device);
+        let known: Vec<&DeviceIo> = before.devices.iter().chain(known).collect();
+        for device in pool.devices.iter_mut().chain(caches) {
+            let earlier = known.iter().find(|at| at.path == device.path);
             // One that was opened anew counts from there.
             if let Some(earlier) = earlier.filter(|at| at.elapsed <= device.elapsed) {
                 *device = device_since(device, earlier);
@@ -67,10 +70,21 @@ fn report(pools: &[PoolIo], args: &PoolIostat, made: u64) -> String {
     }
     let mut rows = Vec::new();
     for pool in pools {
-        rows.push(row(&pool.name, Some(pool), &pool.devices, args));
+        let space = Some((pool.allocated, pool.free));
+        rows.push(row(&pool.name, space, &pool.devices, args));
         for device in pool.devices.iter().filter(|_| args.verbose) {
             let name = format!("  {}", device.path);
             rows.push(row(&name, None, std::slice::from_ref(device), args));
+        }
+        for cache in pool.caches.iter().filter(|_| args.verbose) {
+            let CacheIo {
+                device,
+                allocated,
+                free,
+            } = cache;
+            let name = format!("  {} (cache)", device.path);
+            let space = Some((*allocated, *free));
+            rows.push(row(&name, space, std::slice::from_ref(device), args));
         }
     }
     let table = table::show(&heads(args.latencies), &rows, args.script);
@@ -96,14 +110,19 @@ fn heads(latencies: bool) -> Vec<Column> {
 }
 
 /// One line, of devices together.
-fn row(name: &str, pool: Option<&PoolIo>, devices: &[DeviceIo], args: &PoolIostat) -> Vec<String> {
+fn row(
+    name: &str,
+    space: Option<(u64, u64)>,
+    devices: &[DeviceIo],
+    args: &PoolIostat,
+) -> Vec<String> {
     let exact = args.parsable;
-    let space = |value: Option<u64>| value.map_or("-".into(), |bytes| size::show(bytes, exact));
+    let bytes = |value: Option<u64>| value.map_or("-".into(), |bytes| size::show(bytes, exact));
     let rate = |value: fn(&DeviceIo) -> u64| devices.iter().map(|at| per_second(at, value)).sum();
     let mut cells = vec![
         name.to_owned(),
-        space(pool.map(|pool| pool.allocated)),
-        space(pool.map(|pool| pool.free)),
+        bytes(space.map(|(allocated, _)| allocated)),
+        bytes(space.map(|(_, free)| free)),
         count(rate(|at| at.read.operations), exact),
         count(rate(|at| at.write.operations), exact),
         size::show(rate(|at| at.read.bytes), exact),
@@ -183,6 +202,11 @@ mod tests {
                 device("/dev/sdb", seconds, times),
                 device("/dev/sdc", seconds, times),
             ],
+            caches: vec![CacheIo {
+                device: device("/fast", seconds, times),
+                allocated: 1 << 20,
+                free: 3 << 20,
+            }],
         }
     }
 
@@ -203,10 +227,11 @@ mod tests {
         assert_eq!(
             text,
             "\
-NAME        ALLOC   FREE  READS  WRITES  RBYTES  WBYTES  RWAIT  WWAIT  FWAIT
-tank           1G     3G     40      10    160K      2M   85us  1.2ms      -
-  /dev/sdb      -      -     20       5     80K      1M   85us  1.2ms      -
-  /dev/sdc      -      -     20       5     80K      1M   85us  1.2ms      -
+NAME             ALLOC   FREE  READS  WRITES  RBYTES  WBYTES  RWAIT  WWAIT  FWAIT
+tank                1G     3G     40      10    160K      2M   85us  1.2ms      -
+  /dev/sdb           -      -     20       5     80K      1M   85us  1.2ms      -
+  /dev/sdc           -      -     20       5     80K      1M   85us  1.2ms      -
+  /fast (cache)     1M     3M     20       5     80K      1M   85us  1.2ms      -
 "
         );
         let script = report(&pools, &args(false, true), 3);
@@ -221,6 +246,7 @@ tank           1G     3G     40      10    160K      2M   85us  1.2ms      -
         let since = pool_since(&pool(15, 30), &[pool(10, 10)]);
         assert_eq!(since.devices[0].elapsed, 5 * SECOND);
         assert_eq!(since.devices[0].read.operations, 400);
+        assert_eq!(since.caches[0].device.read.operations, 400);
         let text = report(&[since], &args(false, false), 1);
         assert_eq!(
             text,

@@ -236,15 +236,18 @@ fn config(pool: &PoolReport) -> String {
             size::human(size),
         ]
     };
+    let heading = |name: &str| {
+        let mut cells = vec![String::new(); heads.len()];
+        cells[0] = name.into();
+        cells
+    };
     let mut rows = vec![counted(pool.name.clone(), &pool.health, &[], pool.size)];
     let groups = pool.devices.chunk_by(|a, b| a.group == b.group);
     let (logs, data): (Vec<_>, Vec<_>) = groups.partition(|group| group[0].is_log);
     let count = data.len();
     for (n, group) in data.into_iter().chain(logs).enumerate() {
         if n == count {
-            let mut heading = vec![String::new(); heads.len()];
-            heading[0] = "logs".into();
-            rows.push(heading);
+            rows.push(heading("logs"));
         }
         let Some(number) = group[0].group else {
             continue;
@@ -271,12 +274,20 @@ fn config(pool: &PoolReport) -> String {
             rows.push(counted(name, &device.state, &[device], device.size));
         }
     }
+    let caches: Vec<&DeviceRow> = pool.devices.iter().filter(|d| d.is_cache).collect();
+    if !caches.is_empty() {
+        rows.push(heading("cache"));
+    }
+    for cache in caches {
+        let name = format!("  {}", cache.path);
+        rows.push(counted(name, &cache.state, &[cache], cache.size));
+    }
     let table = table::show(&heads, &rows, false);
     let mut out: String = table.lines().map(|line| format!("\t{line}\n")).collect();
     let mut spares = pool
         .devices
         .iter()
-        .filter(|device| device.group.is_none())
+        .filter(|device| device.group.is_none() && !device.is_cache)
         .peekable();
     if spares.peek().is_some() {
         out += "\tspares\n";
@@ -353,6 +364,7 @@ mod tests {
             state: state.into(),
             group,
             is_log: false,
+            is_cache: false,
             parity: 0,
             column: 0,
             replaces: None,
@@ -418,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn log_devices_come_behind_the_others() {
+    fn log_and_cache_devices_come_behind_the_others() {
         let mut pool = pool();
         let log = |path: &str, group| DeviceRow {
             is_log: true,
@@ -431,6 +443,10 @@ mod tests {
             log("/m", 3),
             log("/n", 3),
             device("/s", None, "AVAIL"),
+            DeviceRow {
+                is_cache: true,
+                ..device("/c", None, "ONLINE")
+            },
         ];
         let text = report(&pool, false, 1010);
         let tree = "\
@@ -442,6 +458,8 @@ mod tests {
 \t  mirror-3  ONLINE     0      0      0    4G
 \t    /m      ONLINE     0      0      0    4G
 \t    /n      ONLINE     0      0      0    4G
+\tcache
+\t  /c        ONLINE     0      0      0    4G
 \tspares
 \t  /s  AVAIL
 ";

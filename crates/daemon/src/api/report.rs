@@ -116,6 +116,9 @@ pub struct DeviceRow {
     pub group: Option<u16>,
     /// Whether the group is there for logs only.
     pub is_log: bool,
+    /// Whether it is of the second-level cache, and in no group.
+    #[serde(default)]
+    pub is_cache: bool,
     /// How many devices of the group may be lost, if it has parity; else 0.
     pub parity: usize,
     /// Which column of such a group it holds.
@@ -143,6 +146,20 @@ pub struct PoolIo {
     pub free: u64,
     /// Its devices.
     pub devices: Vec<DeviceIo>,
+    /// Those of the second-level cache.
+    #[serde(default)]
+    pub caches: Vec<CacheIo>,
+}
+
+/// A device of the second-level cache.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CacheIo {
+    /// What was asked of it.
+    pub device: DeviceIo,
+    /// Bytes that it holds.
+    pub allocated: u64,
+    /// Bytes that it may hold besides.
+    pub free: u64,
 }
 
 /// What a device did since it was opened.

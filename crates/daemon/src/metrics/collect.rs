@@ -21,6 +21,7 @@ struct PoolNow {
     report: PoolReport,
     commits: Times,
     nodes: CacheTotals,
+    second: CacheTotals,
     keys: usize,
     devices: Vec<DeviceNow>,
     mounts: Vec<MountNow>,
@@ -83,6 +84,7 @@ fn pool_now(imported: &Arc<Imported>) -> Result<PoolNow> {
     Ok(PoolNow {
         commits: imported.pool.commits(),
         nodes: imported.pool.node_cache(),
+        second: imported.pool.second_level(),
         keys: imported.keys.lock().len(),
         devices: devices.collect(),
         mounts: mounts_now(imported)?,
@@ -203,6 +205,13 @@ fn of_pools(page: &mut Page, pools: &[PoolNow]) {
     );
     let nodes = each_pool(pools, |pool| pool.nodes);
     cache(page, "node", "nodes of record trees", nodes);
+    let second = each_pool(pools, |pool| pool.second);
+    cache(
+        page,
+        "second_level",
+        "sealed records on cache devices",
+        second,
+    );
 }
 
 fn of_scrubs(page: &mut Page, pools: &[PoolNow]) {

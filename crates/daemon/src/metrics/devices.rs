@@ -12,7 +12,7 @@ use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
 use meter::Operation;
 use parking_lot::Mutex;
 
-use crate::api::{DeviceIo, Io, PoolIo};
+use crate::api::{CacheIo, DeviceIo, Io, PoolIo};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::state::Daemon;
@@ -64,7 +64,15 @@ fn pool_io(imported: &Imported) -> PoolIo {
     let pool = &imported.pool;
     let space = pool.space();
     let devices = pool.devices().into_iter();
+    let caches = pool.caches().into_iter().filter_map(|cache| {
+        Some(CacheIo {
+            device: device_io(meter(&cache.path)?, cache.path),
+            allocated: cache.held,
+            free: cache.size.saturating_sub(cache.held),
+        })
+    });
     PoolIo {
+        caches: caches.collect(),
         name: pool.name(),
         allocated: space.total.saturating_sub(space.free),
         free: space.free,

@@ -38,6 +38,7 @@ const SETTABLE: &[&str] = &[
     "canmount",
     "snapdir",
     "primarycache",
+    "secondarycache",
     "sync",
     "dedup",
 ];

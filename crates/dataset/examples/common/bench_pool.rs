@@ -7,8 +7,8 @@ use block::BlockDevice;
 use cipher::{SeededRandom, Suite, SystemRandom};
 use dataset::{Clock, Engine, EngineOptions, Files, Settings};
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
-use pool::{DatasetKind, Env, NewDataset, Pool};
-use store::{CreateOptions, DeviceStore};
+use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
+use store::{CreateOptions, DeviceStore, NewMember};
 use vfs::{Caller, Time};
 
 pub(crate) const SUITE: Suite = Suite::Xaes256Gcm;
@@ -61,6 +61,25 @@ impl BenchPool {
         let id = self.pool.top().expect("a dataset").id;
         let keys = Some(vec![keys()]);
         Files::open(&engine, &self.pool, id, keys, settings, &OWNER).expect("the dataset")
+    }
+
+    /// Gives the pool a cache device.
+    pub(crate) fn add_cache(&self, device: Arc<dyn BlockDevice>) {
+        let new = NewMember {
+            device,
+            guid: 8,
+            created: 0,
+            force: false,
+        };
+        let origin = Origin {
+            who: "bench".into(),
+            text: "bench".into(),
+        };
+        self.pool.add_cache(&new, &origin).expect("it is empty");
+    }
+
+    pub(crate) fn drain_caches(&self) {
+        self.pool.drain_caches();
     }
 
     /// Bytes that are taken.

@@ -107,6 +107,7 @@ impl Files {
     }
 
     fn recount(&self) -> Result<()> {
+        let _use = self.tree.begin_use();
         self.tree.begin_recount();
         loop {
             match self.tree.recount_some()? {

@@ -289,6 +289,7 @@ impl Files {
             w.put(attr_key(write.ino), attr.as_bytes().to_vec());
             map_records(w, write.ino, parts.iter().map(|part| part.record))
         };
+        let _use = self.tree.begin_use();
         let (hold, mut records, slots, dirtied) = loop {
             let hold = self.pool.enter()?;
             let records = inode.records.lock();

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -65,6 +65,28 @@ pub(crate) struct Tree {
     state: RwLock<State>,
     /// No more clean pages than this are kept.
     pages_max: usize,
+    /// Clean pages go as soon as nobody uses the tree.
+    is_frugal: AtomicBool,
+    /// How many do, as far as that matters.
+    users: AtomicUsize,
+}
+
+/// A frugal tree keeps no more clean pages than this while it is in use.
+const FRUGAL_PAGES: usize = 1024;
+
+/// Somebody uses the tree. While there is a use, clean pages stay in memory that an operation has read and
+/// needs when it starts again.
+pub(crate) struct Use<'a>(Option<&'a Tree>);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        if let Some(tree) = self.0
+            && tree.users.fetch_sub(1, Ordering::AcqRel) == 1
+            && tree.is_frugal.load(Ordering::Acquire)
+        {
+            tree.state.write().evict_all();
+        }
+    }
 }
 
 struct State {
@@ -123,7 +145,39 @@ impl Tree {
                 recount: None,
             }),
             pages_max,
+            is_frugal: AtomicBool::new(false),
+            users: AtomicUsize::new(0),
         }
+    }
+
+    /// Has the tree keep clean pages only as long as somebody uses it, or as it sees fit.
+    pub(crate) fn set_frugal(&self, is_frugal: bool) {
+        self.is_frugal.store(is_frugal, Ordering::Release);
+        drop(self.begin_use());
+    }
+
+    /// To be held through all tries of an operation.
+    pub(crate) fn begin_use(&self) -> Use<'_> {
+        if !self.is_frugal.load(Ordering::Acquire) {
+            return Use(None);
+        }
+        self.users.fetch_add(1, Ordering::AcqRel);
+        Use(Some(self))
+    }
+
+    fn pages_max(&self) -> usize {
+        match self.is_frugal.load(Ordering::Acquire) {
+            true => self.pages_max.min(FRUGAL_PAGES),
+            false => self.pages_max,
+        }
+    }
+
+    /// How many pages are in memory that could be read again.
+    #[cfg(test)]
+    pub(crate) fn clean_pages(&self) -> usize {
+        let state = self.state.read();
+        let pages = state.pages.values();
+        pages.filter(|page| page.status == Status::Clean).count()
     }
 
     /// An empty tree.
@@ -143,6 +197,7 @@ impl Tree {
         source: &dyn PageSource,
         mut operation: impl FnMut(&Reader<'_>) -> Step<T>,
     ) -> Result<T> {
+        let _use = self.begin_use();
         loop {
             let state = self.state.read();
             let slot = match operation(&Reader { state: &state }) {
@@ -235,8 +290,8 @@ impl Tree {
         // A page that was evicted since may have been another one than what was read.
         if state.evictions == evictions && !state.pages.contains_key(&slot) {
             state.insert(slot, page, Status::Clean);
-            if state.pages.len() > self.pages_max {
-                state.evict(self.pages_max);
+            if state.pages.len() > self.pages_max() {
+                state.evict(self.pages_max());
             }
         }
         Ok(())
@@ -273,6 +328,7 @@ impl Tree {
 
     /// What was frozen is in the array.
     pub(crate) fn thaw(&self, slots: &[u64]) {
+        let _use = self.begin_use();
         let mut state = self.state.write();
         for slot in slots {
             if let Some(resident) = state.pages.get_mut(slot)
@@ -281,8 +337,8 @@ impl Tree {
                 resident.status = Status::Clean;
             }
         }
-        if state.pages.len() > self.pages_max {
-            state.evict(self.pages_max);
+        if state.pages.len() > self.pages_max() {
+            state.evict(self.pages_max());
         }
     }
 }
@@ -373,6 +429,16 @@ impl State {
                 keep
             });
         }
+        if self.pages.len() < before {
+            self.evictions += 1;
+        }
+    }
+
+    /// Drops all clean pages.
+    fn evict_all(&mut self) {
+        let before = self.pages.len();
+        self.pages
+            .retain(|_, resident| resident.status != Status::Clean);
         if self.pages.len() < before {
             self.evictions += 1;
         }

@@ -331,3 +331,49 @@ fn a_new_page_in_the_place_of_another_makes_no_circle() {
     }
     assert!(refused > 0, "the root was never put below itself");
 }
+
+/// Nothing clean stays when nobody uses the tree, however many do at the same time, and everybody gets what he
+/// wants.
+#[test]
+fn a_frugal_tree_keeps_pages_only_while_it_is_used() {
+    let shelf = Shelf::default();
+    let tree = Tree::create(Header::new([0; 32]), 10_000);
+    let key = |n: u32| n.to_be_bytes().to_vec();
+    for n in 0..3000 {
+        shelf.write(&tree, |w| w.put(key(n), vec![n as u8; 100]));
+    }
+    shelf.commit(&tree);
+    assert!(tree.clean_pages() > 10);
+    tree.set_frugal(true);
+    assert_eq!(tree.clean_pages(), 0);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (shelf, tree) = (&shelf, &tree);
+            scope.spawn(move || {
+                for n in 0..500 {
+                    let wanted = (n * 37 + thread * 11) % 3000;
+                    let read = |r: &Reader<'_>| Ok(r.get(&key(wanted))?.map(<[u8]>::to_vec));
+                    let value = tree.read(shelf, read).unwrap();
+                    assert_eq!(value, Some(vec![wanted as u8; 100]));
+                }
+            });
+        }
+    });
+    assert_eq!(tree.clean_pages(), 0);
+    {
+        let _use = tree.begin_use();
+        shelf.write(&tree, |w| w.put(key(5), b"new".to_vec()));
+        assert!(
+            tree.clean_pages() > 0,
+            "those on the way are there until it ends"
+        );
+    }
+    assert_eq!(tree.clean_pages(), 0);
+    assert_eq!(tree.dirty_pages(), 1);
+    shelf.commit(&tree);
+    assert_eq!(tree.clean_pages(), 0);
+    tree.set_frugal(false);
+    let read = |r: &Reader<'_>| Ok(r.get(&key(5))?.map(<[u8]>::to_vec));
+    assert_eq!(tree.read(&shelf, read).unwrap(), Some(b"new".to_vec()));
+    assert!(tree.clean_pages() > 0);
+}

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use dataset::{Atime, Compression, Files, Mounted, Owner, PrimaryCache, Settings, SyncMode};
 
+use pool::SecondaryCache;
+
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
 use crate::world::Dataset;
@@ -42,6 +44,7 @@ fn settings(dataset: &Dataset) -> Settings {
             "none" => PrimaryCache::None,
             _ => PrimaryCache::All,
         },
+        secondary_cache: SecondaryCache::All,
         dedup: is("dedup") == "on",
         read_only: false,
         limited: false,

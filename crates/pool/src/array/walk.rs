@@ -1,10 +1,11 @@
 //! Reading arrays.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{FANOUT, LEVEL_MAX, RecordPtr, coverage};
+use crate::layout::{FANOUT, LEVEL_MAX, Node, RecordPtr, coverage};
 
 /// Refuses the root of an array that is not empty and not a node.
 pub(crate) fn check_root(root: &RecordPtr) -> Result<()> {
@@ -17,6 +18,15 @@ pub(crate) fn check_root(root: &RecordPtr) -> Result<()> {
 
 /// The record in a slot, or the empty pointer.
 pub(crate) fn get(disk: &Disk, root: &RecordPtr, slot: u64) -> Result<RecordPtr> {
+    get_by(root, slot, |ptr, level| disk.node(ptr, level, slot))
+}
+
+/// The same, where `node` reads the nodes.
+pub(crate) fn get_by(
+    root: &RecordPtr,
+    slot: u64,
+    node: impl Fn(&RecordPtr, u8) -> Result<Arc<Node>>,
+) -> Result<RecordPtr> {
     check_root(root)?;
     let mut ptr = *root;
     if slot >= coverage(ptr.level()) {
@@ -24,8 +34,7 @@ pub(crate) fn get(disk: &Disk, root: &RecordPtr, slot: u64) -> Result<RecordPtr>
     }
     while !ptr.is_empty() && ptr.level() > 0 {
         let level = ptr.level();
-        let node = disk.node(&ptr, level, slot)?;
-        ptr = node.children[child_index(slot, level)];
+        ptr = node(&ptr, level)?.children[child_index(slot, level)];
     }
     Ok(ptr)
 }

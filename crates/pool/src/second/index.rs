@@ -1,0 +1,173 @@
+//! What is where on a cache device: a ring in which the oldest makes room for the newest.
+//!
+//! It is in memory only. An entry takes 32 bytes and the spare room of two tables: about 50, and 71 at
+//! most.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+/// Names a record or node: the beginning of its checksum. Two that agree in it cost a miss.
+pub(crate) type Key = u64;
+
+/// A device has no more entries than this, which is 200 MiB of memory, or with records of 128 KiB 512 GiB.
+pub(crate) const ENTRIES_MAX: usize = 4 << 20;
+
+/// A run of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) units: u32,
+}
+
+/// The contents of a device.
+pub(crate) struct Index {
+    /// How many units the device has.
+    units: u32,
+    entries_max: usize,
+    /// Where the next entry goes.
+    head: u32,
+    /// By what is looked for. What its places are found to be is of no consequence to an attacker: keys
+    /// are checksums.
+    spans: HashMap<Key, Span, BuildHasherDefault<DefaultHasher>>,
+    /// The oldest first; some of them are not there any more.
+    order: VecDeque<(Key, u32)>,
+    /// Units that are in use.
+    held: u64,
+}
+
+impl Index {
+    pub(crate) fn new(units: u32, entries_max: usize) -> Index {
+        Index {
+            units,
+            entries_max,
+            head: 0,
+            spans: HashMap::default(),
+            order: VecDeque::new(),
+            held: 0,
+        }
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<Span> {
+        self.spans.get(&key).copied()
+    }
+
+    /// How many units hold something.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Makes room for so many units in a row: what is there is forgotten. `None` if there are not as many.
+    pub(crate) fn make_room(&mut self, units: u32) -> Option<u32> {
+        if units > self.units {
+            return None;
+        }
+        if units > self.units - self.head {
+            self.forget_from(self.head, self.units);
+            self.head = 0;
+        }
+        let start = self.head;
+        self.head += units;
+        self.forget_from(start, self.head);
+        Some(start)
+    }
+
+    /// Forgets the oldest entries as long as they begin between two units.
+    fn forget_from(&mut self, start: u32, end: u32) {
+        while let Some((_, at)) = self.order.front()
+            && (start..end).contains(at)
+        {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((key, at)) = self.order.pop_front() {
+            self.remove(key, at);
+        }
+    }
+
+    /// Enters what was written where room was made for it, in that order.
+    pub(crate) fn insert(&mut self, key: Key, span: Span) {
+        if let Some(old) = self.spans.insert(key, span) {
+            self.held -= u64::from(old.units);
+        }
+        self.held += u64::from(span.units);
+        self.order.push_back((key, span.start));
+        while self.order.len() > self.entries_max {
+            self.forget_oldest();
+        }
+    }
+
+    /// Takes out the entry that begins at a unit, if it is still there.
+    pub(crate) fn remove(&mut self, key: Key, start: u32) -> bool {
+        let is_it = self.spans.get(&key).is_some_and(|span| span.start == start);
+        if is_it && let Some(span) = self.spans.remove(&key) {
+            self.held -= u64::from(span.units);
+        }
+        is_it
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub(crate) fn clear(&mut self) {
+        *self = Index::new(self.units, self.entries_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model: what each unit holds.
+    #[test]
+    fn what_is_found_is_what_was_written_there_last() {
+        let mut index = Index::new(64, 40);
+        let mut units: Vec<Option<Key>> = vec![None; 64];
+        let mut random = 1_u64;
+        for step in 0..5000_u64 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let len = (random >> 33) as u32 % 20 + 1;
+            let key = match step % 7 {
+                0 => step / 2,
+                _ => step,
+            };
+            let start = index.make_room(len).unwrap();
+            for unit in &mut units[start as usize..(start + len) as usize] {
+                *unit = Some(key);
+            }
+            index.insert(key, Span { start, units: len });
+            if step % 11 == 0 {
+                let span = index.get(key).unwrap();
+                assert!(index.remove(key, span.start));
+                assert!(!index.remove(key, span.start));
+            }
+            let mut held = 0;
+            for (key, span) in &index.spans {
+                let range = span.start as usize..(span.start + span.units) as usize;
+                assert!(
+                    units[range].iter().all(|unit| *unit == Some(*key)),
+                    "{step}"
+                );
+                held += u64::from(span.units);
+            }
+            assert_eq!(index.held(), held);
+            assert!(index.order.len() <= 40 && index.spans.len() <= index.order.len());
+        }
+        assert!(index.get(4999).is_some() && index.get(4000).is_none());
+    }
+
+    #[test]
+    fn no_more_entries_than_memory_is_set_aside_for() {
+        let mut index = Index::new(1000, 3);
+        for key in 0..10 {
+            let start = index.make_room(1).unwrap();
+            index.insert(key, Span { start, units: 1 });
+        }
+        assert_eq!(index.held(), 3);
+        assert!(index.get(6).is_none() && index.get(7).is_some());
+        index.clear();
+        assert_eq!((index.held(), index.get(9)), (0, None));
+        assert_eq!(index.make_room(1001), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Devices that hold copies only, of what is elsewhere in a pool: their label, and the range behind it.
+//!
+//! A cache device is in no group and holds nothing that anybody needs. Its label says whose it is, so
+//! that a device is not written to that has become another one meanwhile. What lies behind the label
+//! is known to whoever wrote it, for as long as he runs.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use block::BlockDevice;
+
+use crate::devices::refuse_contents;
+use crate::layout::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
+use crate::{Error, NewMember, Result, UNIT};
+
+/// Where the range begins: behind what tells programs that a device holds something.
+const START: u64 = 128 << 10;
+/// A device for less than this is not worth its label.
+const UNITS_MIN: u32 = 256;
+
+/// A labelled cache device.
+#[derive(Clone)]
+pub struct CacheRange {
+    device: Arc<dyn BlockDevice>,
+    units: u32,
+}
+
+impl CacheRange {
+    /// Labels a device, which is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if it holds something and `force` is not set; [`Error::TooSmall`].
+    pub fn create(new: &NewMember, pool_guid: u64) -> Result<CacheRange> {
+        if !new.force {
+            refuse_contents(new.device.as_ref())?;
+        }
+        let range = CacheRange::of(&new.device)?;
+        // Whatever the device was before, it is not any more: labels of pools are at both ends.
+        let size = new.device.size() / u64::from(UNIT) * u64::from(UNIT);
+        new.device
+            .overwrite(size - u64::from(UNIT), u64::from(UNIT))?;
+        new.device.overwrite(0, START)?;
+        let label = encode_frame(CACHE_MAGIC, pool_guid, 0, &new.guid.to_le_bytes());
+        new.device.write_at(0, &[IoSlice::new(&label[..])])?;
+        new.device.flush()?;
+        Ok(range)
+    }
+
+    /// Takes back a device that was labelled before.
+    ///
+    /// # Errors
+    /// [`Error::NotThatCache`] if it is another one by now.
+    pub fn open(device: &Arc<dyn BlockDevice>, pool_guid: u64, guid: u64) -> Result<CacheRange> {
+        let not_that = || Error::NotThatCache {
+            device: device.name(),
+        };
+        if device.size() < BLOCK as u64 {
+            return Err(not_that());
+        }
+        let mut block = [0; BLOCK];
+        device.read_at(0, &mut block)?;
+        match decode_frame(CACHE_MAGIC, pool_guid, &block) {
+            Ok((_, payload)) if payload == guid.to_le_bytes() => CacheRange::of(device),
+            _ => Err(not_that()),
+        }
+    }
+
+    fn of(device: &Arc<dyn BlockDevice>) -> Result<CacheRange> {
+        let (size, unit) = (device.size(), u64::from(UNIT));
+        let units = size.saturating_sub(START) / unit;
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        if units < UNITS_MIN {
+            return Err(Error::TooSmall {
+                device: device.name(),
+                size,
+                minimum: START + u64::from(UNITS_MIN) * unit,
+            });
+        }
+        Ok(CacheRange {
+            device: Arc::clone(device),
+            units,
+        })
+    }
+
+    /// The name of the device.
+    pub fn name(&self) -> String {
+        self.device.name()
+    }
+
+    /// How many units of [`UNIT`] bytes there are.
+    pub fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Fills `buf` from a unit on.
+    pub fn read(&self, unit: u32, buf: &mut [u8]) -> Result<()> {
+        Ok(self.device.read_at(START + at(unit), buf)?)
+    }
+
+    /// Writes pieces one after the other from a unit on. They need not be durable, ever.
+    pub fn write(&self, unit: u32, pieces: &[IoSlice<'_>]) -> Result<()> {
+        Ok(self.device.write_at(START + at(unit), pieces)?)
+    }
+
+    /// Makes it a device that belongs to nobody. What it held is let go of, as far as the device can.
+    pub fn erase(&self) -> Result<()> {
+        self.device.overwrite(0, START)?;
+        self.device.discard(START, at(self.units))?;
+        Ok(self.device.flush()?)
+    }
+}
+
+fn at(unit: u32) -> u64 {
+    u64::from(unit) * u64::from(UNIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use block::MemoryDevice;
+
+    use super::*;
+
+    fn member(device: &Arc<dyn BlockDevice>, force: bool) -> NewMember {
+        NewMember {
+            device: Arc::clone(device),
+            guid: 7,
+            created: 0,
+            force,
+        }
+    }
+
+    fn device(bytes: u64) -> Arc<dyn BlockDevice> {
+        Arc::new(MemoryDevice::new(bytes as usize))
+    }
+
+    #[test]
+    fn a_device_is_known_by_its_label() {
+        let device = device(4 << 20);
+        let range = CacheRange::create(&member(&device, false), 5).unwrap();
+        assert_eq!(range.units(), (4 << 20) / 4096 - 32);
+        range.write(3, &[IoSlice::new(&[9; 4096])]).unwrap();
+        let opened = CacheRange::open(&device, 5, 7).unwrap();
+        let mut buf = [0; 4096];
+        opened.read(3, &mut buf).unwrap();
+        assert_eq!(buf, [9; 4096]);
+        assert!(CacheRange::open(&device, 6, 7).is_err());
+        assert!(CacheRange::open(&device, 5, 8).is_err());
+        let again = CacheRange::create(&member(&device, false), 5);
+        assert!(matches!(again, Err(Error::InUse { .. })));
+        opened.erase().unwrap();
+        assert!(CacheRange::open(&device, 5, 7).is_err());
+        CacheRange::create(&member(&device, false), 5).unwrap();
+    }
+
+    #[test]
+    fn every_flipped_bit_of_the_label_is_noticed() {
+        let device = device(2 << 20);
+        CacheRange::create(&member(&device, false), 5).unwrap();
+        let mut label = [0; BLOCK];
+        device.read_at(0, &mut label).unwrap();
+        for bit in 0..BLOCK * 8 {
+            let mut bad = label;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            device.write_at(0, &[IoSlice::new(&bad)]).unwrap();
+            assert!(CacheRange::open(&device, 5, 7).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_too_small_is_refused() {
+        for size in [0, 4096, 1 << 20] {
+            let device = device(size);
+            let made = CacheRange::create(&member(&device, true), 5);
+            assert!(matches!(made, Err(Error::TooSmall { .. })), "{size}");
+            assert!(CacheRange::open(&device, 5, 7).is_err());
+        }
+    }
+}
