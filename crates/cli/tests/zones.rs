@@ -205,6 +205,96 @@ fn what_has_a_key_of_its_own_can_be_sent() {
     place.ok_with("key load tank/copy", "correct horse\n");
 }
 
+/// Runs a receive at the socket of a zone, as Ann, of a stream in a file.
+fn receive_in_zone(place: &Place, options: &str, stream: &str) -> Done {
+    let output = place
+        .command()
+        .env("STRONGROOM_SOCKET", place.path("zones/z"))
+        .arg("receive")
+        .args(words(options))
+        .uid(ANN)
+        .stdin(fs::File::open(place.path(stream)).unwrap())
+        .output()
+        .unwrap();
+    Done {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8_lossy(&output.stdout).into(),
+        err: String::from_utf8_lossy(&output.stderr).into(),
+    }
+}
+
+#[test]
+fn what_a_tenant_receives_is_below_his_root_and_says_nothing_for_others() {
+    let Some(place) = shared_place() else { return };
+    place.pool("tank");
+    for (name, key) in [("k", [b'k'; 32]), ("other", [b'o'; 32])] {
+        fs::write(place.path(name), key).unwrap();
+    }
+    let source = |key: &str| {
+        format!(
+            "-o encryption=on -o keysource=raw,file://{}",
+            place.arg(key)
+        )
+    };
+    place.ok(&format!("create {} -o quota=4M tank/z", source("k")));
+    place.ok(&format!("create {} tank/src", source("other")));
+    place.ok("set reservation=1M exec=off setuid=on org:note=x tank/src");
+    place.ok("snapshot tank/src@1");
+    place.ok("zone create z --dataset tank/z --owner 12345");
+    for (how, file) in [(&["-w", "-p"][..], "sealed"), (&["-p"], "clear")] {
+        let sent = place
+            .command()
+            .arg("send")
+            .args(how)
+            .arg("tank/src@1")
+            .stdout(fs::File::create(place.path(file)).unwrap())
+            .status();
+        assert!(sent.unwrap().success());
+    }
+    let get = |name: &str, props: &str| place.ok(&format!("get -H -o value,source {props} {name}"));
+
+    // Sealed, it is opened by the sender's key, which is typed. What would be the global zone's to say is not
+    // taken.
+    let done = receive_in_zone(&place, "z/sealed", "sealed");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(get("tank/z/sealed", "keysource"), "hex,prompt\tlocal\n");
+    assert_eq!(
+        get("tank/z/sealed", "setuid,devices,exec,reservation"),
+        "off\tlocal\noff\tlocal\non\tdefault\nnone\tdefault\n"
+    );
+    assert_eq!(get("tank/z/sealed", "org:note"), "x\tlocal\n");
+    // In the clear, it gets data keys that the root's key wraps.
+    let done = receive_in_zone(&place, "z/clear", "clear");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(
+        get("tank/z/clear", "keysource"),
+        format!("raw,file://{}\tinherited from tank/z\n", place.arg("k"))
+    );
+    assert_eq!(get("tank/z/clear", "setuid"), "off\tlocal\n");
+    may(&place, ANN, "snapshot z/clear@mine");
+    may_not(&place, ANN, "send -w z/clear@mine");
+    // Clones get by no detour what it came without.
+    may(&place, ANN, "clone z/clear@mine z/again");
+    assert_eq!(get("tank/z/again", "setuid"), "off\tlocal\n");
+
+    for (target, code) in [
+        ("-s z/x", PERMISSION),
+        ("-o mountpoint=/etc z/x", PERMISSION),
+        ("-o setuid=on z/x", PERMISSION),
+        ("-o quota=1M z", PERMISSION),
+        ("tank/x", 3),
+        ("z/clear@mine", USAGE),
+    ] {
+        let done = receive_in_zone(&place, target, "clear");
+        assert_eq!(done.code, code, "{target}: {done:?}");
+        assert!(!done.err.contains("tank/z"), "{done:?}");
+    }
+    // What was there before may hold programs of root's: nothing is added to it.
+    may(&place, ANN, "create z/own");
+    let done = receive_in_zone(&place, "-F z/own", "clear");
+    assert_ne!(done.code, 0, "{done:?}");
+}
+
 /// The tenant writes in the root's files. What he puts there does not lead mounts elsewhere.
 #[test]
 fn links_lead_no_mount_out_of_the_zone() {

@@ -24,7 +24,7 @@ use crate::query::Get;
 use crate::state::Daemon;
 use crate::users::{Peer, host_name};
 use crate::wire;
-use crate::zones::{View, Zone};
+use crate::zones::{self, View, Zone};
 
 /// Who may have some things done says within this time what he wants,
 const DELEGATE_TIME: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Those properties of datasets that the caller may not set on one.
+    /// Those properties of datasets that the caller may not set on one; of a tenant on one below his root.
     pub(crate) fn forbidden(
         &self,
         imported: &Imported,
@@ -67,7 +67,11 @@ impl<'a> Context<'a> {
         let mut forbidden = BTreeSet::new();
         let names = properties::DEFINITIONS.iter().map(|known| known.name);
         for name in names.chain([properties::OF_USERS]) {
-            if !self.peer.is_master && !imported.allows(entry, &self.peer, name)? {
+            let may = match self.view {
+                Some(_) => name == properties::OF_USERS || zones::may_set(name, false),
+                None => self.peer.is_master || imported.allows(entry, &self.peer, name)?,
+            };
+            if !may {
                 forbidden.insert(name);
             }
         }

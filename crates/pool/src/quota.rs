@@ -24,10 +24,10 @@ pub enum QuotaKind {
 }
 
 impl QuotaKind {
-    const ALL: [QuotaKind; 2] = [QuotaKind::Below, QuotaKind::Itself];
+    pub(crate) const ALL: [QuotaKind; 2] = [QuotaKind::Below, QuotaKind::Itself];
 
     /// The property, in decimal digits.
-    fn property(self) -> &'static str {
+    pub(crate) fn property(self) -> &'static str {
         match self {
             QuotaKind::Below => "quota",
             QuotaKind::Itself => "refquota",

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::values::is_keysource;
+
 /// Load, unload, change, add and back up the keys of encrypted datasets
 ///
 /// A dataset that is created encrypted has a wrapping key, or uses the one of the dataset above it. The
@@ -413,6 +415,7 @@ pub(crate) struct KeyRestore {
 fn keysource_option(text: &str) -> Result<String, String> {
     match text.strip_prefix("keysource=") {
         Some(value) => Ok(value.into()),
+        None if is_keysource(text) => Ok(text.into()),
         None => {
             Err("only keysource can be changed, as in keysource=hex,file:///etc/keys/home".into())
         }

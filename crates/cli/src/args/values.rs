@@ -4,6 +4,9 @@ use crate::show::properties;
 
 /// `name=value`, with the name spelled out where there is a short form of it.
 pub(crate) fn property(text: &str) -> Result<(String, String), String> {
+    if is_keysource(text) {
+        return Ok(("keysource".into(), text.into()));
+    }
     let (name, value) = text
         .split_once('=')
         .ok_or("write it as PROPERTY=VALUE, as in compression=zstd-3")?;
@@ -11,6 +14,12 @@ pub(crate) fn property(text: &str) -> Result<(String, String), String> {
         return Err("there is no property name before the '='".into());
     }
     Ok((properties::canonical(name).into(), value.into()))
+}
+
+/// Whether this is a source of keys without the name of the property, as Solaris takes it: `raw,file:///key`.
+pub(crate) fn is_keysource(text: &str) -> bool {
+    let formats = ["raw,", "hex,", "passphrase,"];
+    formats.iter().any(|format| text.starts_with(format))
 }
 
 /// A number of bytes: `4G`, `1.5T`, `128K`, `512MiB`, `4096`.
@@ -112,6 +121,13 @@ mod tests {
         assert_eq!(property("compress=lz4"), pair("compression", "lz4"));
         assert_eq!(property("org:note=a=b"), pair("org:note", "a=b"));
         assert_eq!(property("org:note="), pair("org:note", ""));
+        for source in [
+            "raw,file:///k",
+            "hex,pkcs11:token=t;object=k",
+            "passphrase,prompt",
+        ] {
+            assert_eq!(property(source), pair("keysource", source));
+        }
         assert!(property("compression").is_err());
         assert!(property("=x").is_err());
     }

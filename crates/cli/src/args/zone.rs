@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 /// change it, look at its slots, nor send what it encrypts. Or he gives a dataset a key of his own, typed
 /// only, with `create -o keysource=passphrase,prompt`; with that one he does all this. He sets no
 /// mountpoint, setuid, devices, exec or reservation, and no quota of the root: set one, and a mountpoint,
-/// before.
+/// before. What he receives has setuid=off and devices=off, and else what he could set.
 ///
 /// The root keeps its name and stays until the zone is destroyed. Root may use the socket as well, and is
 /// a tenant there.

@@ -47,7 +47,7 @@ const SETTABLE: &[&str] = &[
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a tenant may set a property.
-pub(super) fn may_set(property: &str, on_root: bool) -> bool {
+pub(crate) fn may_set(property: &str, on_root: bool) -> bool {
     let of_account = AccountProperty::parse(property).is_some();
     let is_known =
         SETTABLE.contains(&property) || properties::is_user_property(property) || of_account;
@@ -146,8 +146,14 @@ impl Daemon {
             | Command::KeyRemove { .. }
             | Command::KeySlots { .. }
             | Command::KeyStatus { .. } => view.keys(&mut command)?,
-            // What a stream brings says where keys come from and where it mounts.
-            Command::Receive { .. } | Command::ReceiveAbandon { .. } => return Err(refused()),
+            Command::Receive {
+                target,
+                resumable,
+                props,
+                ..
+            } => view.receive(target, *resumable, props)?,
+            // A tenant's receive leaves nothing.
+            Command::ReceiveAbandon { .. } => return Err(refused()),
             // Copies of wrapped keys, and marks of the state of a dataset, name more than what is the tenant's.
             Command::KeyBackup { .. }
             | Command::KeyRestore { .. }
@@ -409,6 +415,19 @@ impl View {
             }
         }
         Ok(())
+    }
+
+    /// What a stream brings says where keys come from and where it mounts: as of what the tenant would say
+    /// himself, that counts which is his to say ([`crate::server::Context::forbidden`]). What was received in part
+    /// counts against the quotas of the global zone and is named by a token that tells where it came from.
+    fn receive(&self, target: &mut String, resumable: bool, props: &mut Props) -> Result<()> {
+        if resumable {
+            return Err(denied(
+                "in a zone nothing is kept of a receive that is interrupted; leave out -s",
+            ));
+        }
+        self.change(target)?;
+        self.new_props(dataset_of(target), props)
     }
 
     fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {

@@ -24,6 +24,7 @@ use crate::server::Context;
 use crate::state::Daemon;
 use crate::users::{self, Peer};
 
+pub(crate) use admit::may_set;
 use listen::Door;
 pub(crate) use view::View;
 

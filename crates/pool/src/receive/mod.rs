@@ -5,6 +5,7 @@
 //! beginning; then one commit makes it a snapshot. What is interrupted before is thrown away, or kept to
 //! go on later; how far it came is in the arrays themselves, since records come in their order.
 
+mod allowance;
 mod finish;
 mod partial;
 mod plan;
@@ -22,6 +23,8 @@ use crate::space::{Reservation, ReserveFor};
 use crate::stream::{Begin, Frame, FrameReader};
 
 pub(crate) use partial::discard_broken;
+
+use allowance::Allowance;
 
 /// So many slots are changed before a commit makes them durable, and their memory is free again.
 const CHANGES_MAX: usize = 32 << 10;
@@ -144,7 +147,8 @@ impl Pool {
         let sealing = self.sealing(id, begin, into, reception);
         let done = sealing.and_then(|sealing| {
             let sealing = sealing.as_ref();
-            self.fill(&dataset, frames, sealing)?;
+            let mut allowance = Allowance::new(self, id, begin, into, reception)?;
+            self.fill(&dataset, frames, sealing, &mut allowance)?;
             reception
                 .finish(&mut || self.finish_receive(id, begin, into, reception, sealing, origin))
         });
@@ -177,6 +181,7 @@ impl Pool {
         dataset: &OpenDataset,
         frames: &mut FrameReader<'_>,
         sealing: Option<&Sealing>,
+        allowance: &mut Option<Allowance>,
     ) -> Result<()> {
         let mut changes = 0;
         loop {
@@ -188,9 +193,11 @@ impl Pool {
                     identity,
                     hash,
                 }) => {
-                    self.put_received(dataset, array, slot, frames.payload.len(), &mut || {
+                    let len = frames.payload.len();
+                    self.put_received(dataset, array, slot, len, &mut || {
                         dataset.place_hashed(array, identity, &frames.payload, hash)
                     })?;
+                    self.charge(allowance, array, len)?;
                     changes += 1;
                 }
                 Some(Frame::Plain { array, slot }) => {
@@ -207,6 +214,7 @@ impl Pool {
                         true => dataset.place_shared(*identity, bytes),
                         false => dataset.place(array, *identity, bytes),
                     })?;
+                    self.charge(allowance, array, bytes.len())?;
                     changes += 1;
                 }
                 Some(Frame::Empty { array, slot, count }) => {
@@ -215,6 +223,18 @@ impl Pool {
                 Some(Frame::Begin(_)) | None => return Err(Error::stream("ends too early")),
             }
             self.commit_some(&mut changes)?;
+        }
+    }
+
+    fn charge(
+        &self,
+        allowance: &mut Option<Allowance>,
+        array: ArrayKind,
+        len: usize,
+    ) -> Result<()> {
+        match allowance {
+            Some(allowance) => allowance.charge(self, (len * array.copies()) as u64),
+            None => Ok(()),
         }
     }
 
