@@ -178,7 +178,7 @@ pub(crate) struct PoolOnline {
     pub(crate) device: PathBuf,
 }
 
-/// Take a spare, a log or cache device or a group that holds data out of a pool
+/// Take a spare, a log or cache device or a group with data out of a pool
 ///
 /// What a single device, a mirror or a raidz group holds is copied to the other groups, while the pool is
 /// in use; then its devices belong to no pool. No key is needed. `pool status` shows how far that is; -w
