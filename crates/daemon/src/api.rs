@@ -14,9 +14,10 @@ pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use report::{
     AccountRow, CacheIo, CheckRow, ChunkRow, DaemonReport, DatasetRow, DeviceIo, DeviceRow,
     DiffReport, DiffRow, ExportRow, FeatureRow, GenerationRow, HistoryRow, HoldRow, ImportablePool,
-    InspectedDataset, Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MountRow,
-    OwnerKind, PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport, PropertyRow,
-    RemovalRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow, Survivor, Value, ZoneRow,
+    InspectedDataset, Inspection, Io, KeyRow, KeychainRow, LogEntryRow, LogRow, MappingRow,
+    MappingTimes, MountRow, OwnerKind, PermissionRow, PointerRow, PoolFeatures, PoolIo, PoolReport,
+    PropertyRow, RemovalRow, ScrubRow, ShredReport, SlotRow, Source, SuperblockRow, Survivor,
+    Value, ZoneRow,
 };
 
 /// Every feature of pools that this program knows.
@@ -482,6 +483,32 @@ pub enum Command {
     },
     /// Which exports there are.
     NbdExports,
+    /// Open a container.
+    LuksOpen(Box<OpenMapping>),
+    /// Close a mapping.
+    LuksClose {
+        /// The mapping.
+        name: String,
+    },
+    /// Which mappings are open, and how they do.
+    LuksStatus {
+        /// These; all if there are none.
+        names: Vec<String>,
+    },
+    /// Change how a mapping is served.
+    LuksRefresh {
+        /// The mapping.
+        name: String,
+        /// What changes.
+        change: MappingChange,
+    },
+    /// Make a mapping larger or smaller.
+    LuksResize {
+        /// The mapping.
+        name: String,
+        /// So many bytes; as many as the device has if absent.
+        size: Option<u64>,
+    },
     /// Whether the daemon runs, and with what.
     DaemonStatus,
     /// Unmount everything and end.
@@ -518,6 +545,61 @@ pub struct NewExport {
     pub listen: Option<String>,
     /// A directory with certificates, for TCP.
     pub tls_certificates: Option<PathBuf>,
+}
+
+/// A container to open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenMapping {
+    /// The file or disk.
+    pub device: PathBuf,
+    /// Where the header is, if elsewhere.
+    pub header: Option<PathBuf>,
+    /// What the mapping is called.
+    pub name: String,
+    /// A file that is the passphrase; somebody is asked if absent.
+    pub key_file: Option<PathBuf>,
+    /// Only this key slot.
+    pub key_slot: Option<u32>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether discards are passed on.
+    pub allow_discards: bool,
+    /// Whether reads are queued.
+    pub read_workqueue: bool,
+    /// Whether writes are queued.
+    pub write_workqueue: bool,
+    /// What a header would say, if there is none.
+    pub plain: Option<PlainMapping>,
+}
+
+/// A mapping without a header.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlainMapping {
+    /// As `aes-xts-plain64`.
+    pub cipher: String,
+    /// The length of the key, in bytes.
+    pub key_len: usize,
+    /// What makes it of a passphrase.
+    pub hash: String,
+    /// Where data begins, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes; to the end of the device if absent.
+    pub len: Option<u64>,
+    /// The number of the first sector.
+    pub skip: u64,
+    /// What is encrypted as one, in bytes.
+    pub sector_size: u32,
+}
+
+/// How a mapping is to be served; what is absent stays.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct MappingChange {
+    /// Whether reads are queued.
+    pub read_workqueue: Option<bool>,
+    /// Whether writes are queued.
+    pub write_workqueue: Option<bool>,
+    /// Whether discards are passed on.
+    pub allow_discards: Option<bool>,
 }
 
 /// What is to be allowed, to whom.
@@ -848,6 +930,8 @@ pub enum Reply {
     Zones(Vec<ZoneRow>),
     /// Exports.
     Exports(Vec<ExportRow>),
+    /// Mappings.
+    Mappings(Vec<MappingRow>),
     /// The daemon.
     Daemon(DaemonReport),
 }

@@ -23,7 +23,7 @@ impl Failure {
     }
 
     /// Says before the message what was being done.
-    pub(crate) fn context(mut self, what: impl std::fmt::Display) -> Failure {
+    pub fn context(mut self, what: impl std::fmt::Display) -> Failure {
         self.message = format!("{what}: {}", self.message);
         self
     }
@@ -45,7 +45,7 @@ impl From<block::Error> for Failure {
                 std::io::ErrorKind::StorageFull => FailureKind::NoSpace,
                 _ => FailureKind::Device,
             },
-            block::Error::NotADevice { .. } => FailureKind::Usage,
+            block::Error::NotADevice { .. } | block::Error::Misaligned { .. } => FailureKind::Usage,
             _ => FailureKind::Device,
         };
         Failure::new(kind, error.to_string())
@@ -134,6 +134,28 @@ impl From<keys::Error> for Failure {
             | E::PassphraseShort { .. }
             | E::PassphraseLong { .. }
             | E::KindMismatch(_) => FailureKind::NoKey,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<luks::Error> for Failure {
+    fn from(error: luks::Error) -> Failure {
+        use luks::Error as E;
+        let kind = match error {
+            E::Device(error) => return error.into(),
+            E::Keys(error) => return error.into(),
+            E::NotLuks { .. } | E::NoSlot { .. } | E::NoToken { .. } => FailureKind::NotFound,
+            E::Damaged { .. } | E::Overwritten { .. } | E::KeyMaterial { .. } => {
+                FailureKind::Damaged
+            }
+            E::Unsupported { .. } => FailureKind::TooNew,
+            E::WrongPassphrase { .. } => FailureKind::WrongKey,
+            E::SlotInUse { .. } => FailureKind::Exists,
+            E::LastSlot { .. } => FailureKind::Busy,
+            E::NoRoom { .. } | E::TooSmall { .. } => FailureKind::NoSpace,
+            E::Usage(_) => FailureKind::Usage,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

@@ -30,6 +30,7 @@ mod keycommands;
 mod keyholder;
 mod keyslots;
 mod listen;
+mod mappings;
 mod metrics;
 mod mounts;
 mod notify;

@@ -465,6 +465,11 @@ impl Daemon {
             Command::NbdExport(new) => self.export_device(&new).map(done),
             Command::NbdUnexport { name, force } => self.unexport(&name, force).map(done),
             Command::NbdExports => Ok(Reply::Exports(self.export_rows())),
+            Command::LuksOpen(new) => self.open_mapping(&new, context.asker).map(done),
+            Command::LuksClose { name } => self.close_mapping(&name).map(done),
+            Command::LuksStatus { names } => self.mapping_rows(&names).map(Reply::Mappings),
+            Command::LuksRefresh { name, change } => self.change_mapping(&name, &change).map(done),
+            Command::LuksResize { name, size } => self.resize_mapping(&name, size).map(done),
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => self.run_keys(other, context),
         }

@@ -16,9 +16,12 @@ impl Daemon {
         let result = self
             .close_exports(false)
             .and_then(|()| self.leave_all(false));
-        if result.is_err() {
-            self.set_stopping(false);
-            self.open_exports();
+        match result {
+            Ok(()) => self.flush_mappings(),
+            Err(_) => {
+                self.set_stopping(false);
+                self.open_exports();
+            }
         }
         result
     }
@@ -29,6 +32,7 @@ impl Daemon {
         self.set_stopping(true);
         self.transfers.break_off();
         log(self.close_exports(true).err().into_iter().collect());
+        self.flush_mappings();
         if let Err(failure) = self.leave_all(true) {
             tracing::error!(
                 reason = failure.message,

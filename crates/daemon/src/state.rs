@@ -20,6 +20,7 @@ use crate::exports::Exported;
 use crate::failure::Result;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
+use crate::mappings::Mappings;
 use crate::zones::Zones;
 
 /// The daemon.
@@ -33,6 +34,7 @@ pub(crate) struct Daemon {
     pub(crate) transfers: Connections,
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
+    pub(crate) mappings: Mappings,
 }
 
 /// The pools that this daemon has, and those it is to have at its next start.
@@ -135,6 +137,7 @@ impl Daemon {
             transfers: Connections::new(usize::MAX),
             zones: Zones::default(),
             exported: Exported::default(),
+            mappings: Mappings::default(),
         })
     }
 

@@ -217,7 +217,8 @@ fn check_for_luks1(header: &luks2::Header, digest: &Digest) -> Result<Vec<Keyslo
     Ok(slots)
 }
 
-/// The areas of LUKS1 slots: those in use where they are, the others in gaps.
+/// The areas of LUKS1 slots: those in use where they are, the others in gaps, also where the header of
+/// LUKS2 is: nothing is written there before a slot comes into use.
 fn luks1_areas(
     header: &luks2::Header,
     slots: &[Keyslot],
@@ -236,7 +237,7 @@ fn luks1_areas(
             continue;
         }
         taken.sort();
-        let offset = gap(&taken, view.areas_offset(), view.header_len(), len);
+        let offset = gap(&taken, luks1::AREA_ALIGN, view.header_len(), len);
         *area = offset.ok_or_else(|| Error::NoRoom {
             what: "LUKS1 has eight areas for key material, and there is room for fewer".into(),
         })?;

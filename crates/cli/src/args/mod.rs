@@ -5,6 +5,7 @@
 //! Examples stand below each command, because people copy them. The words and letters are those of
 //! `zpool` and `zfs` wherever these have one for the thing.
 
+mod bench;
 mod clone;
 mod crypto;
 mod dataset;
@@ -12,6 +13,7 @@ mod delegation;
 mod devices;
 mod diff;
 mod key;
+mod luks;
 mod mount;
 mod nbd;
 mod pool;
@@ -25,6 +27,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bench::{Bench, BenchBlock};
 pub(crate) use clone::{Clone, Hold, Holds, Promote, Release};
 pub(crate) use crypto::{Crypto, CryptoBench, CryptoChange, StateDir};
 pub(crate) use dataset::{
@@ -35,6 +38,13 @@ pub(crate) use delegation::{Allow, Delegated, Unallow};
 pub(crate) use diff::Diff;
 pub(crate) use key::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
+};
+pub(crate) use luks::{
+    Luks, LuksAddKey, LuksBenchmark, LuksChangeKey, LuksClose, LuksContainer, LuksConvert,
+    LuksDump, LuksErase, LuksFormat, LuksHeaderBackup, LuksHeaderRestore, LuksIsLuks, LuksKdf,
+    LuksKey, LuksKillSlot, LuksOpen, LuksOpenType, LuksPlain, LuksPriority, LuksRefresh,
+    LuksRemoveKey, LuksRepair, LuksResize, LuksSetPriority, LuksStatus, LuksToken, LuksTokenAdd,
+    LuksTokenExport, LuksTokenImport, LuksTokenRemove, LuksUuid,
 };
 pub(crate) use mount::{Mount, MountOption, Unmount};
 pub(crate) use nbd::{Nbd, NbdExport, NbdList};
@@ -118,10 +128,14 @@ pub(crate) enum Command {
     Allow(Allow),
     Unallow(Unallow),
     #[command(subcommand)]
+    Luks(Luks),
+    #[command(subcommand)]
     Zone(Zone),
     #[command(subcommand)]
     Nbd(Nbd),
     Inspect(Inspect),
+    #[command(subcommand)]
+    Bench(Bench),
     Anchor(Anchor),
     #[command(subcommand)]
     Crypto(Crypto),

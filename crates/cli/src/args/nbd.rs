@@ -49,6 +49,10 @@ EXAMPLES
   A disk that clients cannot change:
     strongroom nbd export --read-only /dev/sdb --name archive
 
+  What is in a LUKS container, decrypted:
+    strongroom luks open secret.img secret
+    strongroom nbd export luks:secret
+
   At a socket of its own:
     strongroom nbd export --listen unix:/run/vm1.sock ./vm1.img
 
@@ -75,7 +79,7 @@ pub(crate) struct NbdExport {
     /// A directory with certificates, for HOST:PORT
     #[arg(long, value_name = "DIR")]
     pub(crate) tls_certificates: Option<PathBuf>,
-    /// The path of a file or disk, which begins with / or .
+    /// The path of a file or disk, which begins with / or .; or luks:NAME, an open LUKS mapping
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
 }
@@ -106,7 +110,7 @@ pub(crate) struct NbdUnexport {
 ///
 /// Shows each with its device, size, whether clients can change it, how many connections there are, and what
 /// clients call it. One that could not be opened when the daemon started has no size, and says why in JSON;
-/// it is tried again at the next start.
+/// it is tried again at the next start, and when a LUKS mapping is opened.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -4,6 +4,7 @@
 //! fails, and a closed pipe is dealt with in one place.
 
 mod anchor;
+mod bench;
 mod clone;
 mod crypto;
 mod dataset;
@@ -16,6 +17,7 @@ mod inspect;
 mod iostat;
 mod key;
 mod list;
+mod luks;
 mod mount;
 mod nbd;
 mod pool;
@@ -99,8 +101,10 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Keygen(args) => key::keygen(&args),
         Command::Allow(args) => delegation::allow(args, session),
         Command::Unallow(args) => delegation::unallow(args, session),
+        Command::Luks(args) => luks::run(args, session),
         Command::Zone(args) => zone::run(args, session),
         Command::Nbd(args) => nbd::run(args, session),
+        Command::Bench(args) => bench::run(args, session.json),
         Command::Inspect(args) => inspect::run(args, session),
         Command::Anchor(args) => anchor::run(args, session),
         Command::Crypto(args) => crypto::run(args, session),

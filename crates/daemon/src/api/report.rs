@@ -701,3 +701,65 @@ pub struct ExportRow {
     /// Why it is not open.
     pub failure: Option<String>,
 }
+
+/// An open mapping.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MappingRow {
+    /// Its name.
+    pub name: String,
+    /// `LUKS1`, `LUKS2` or `PLAIN`.
+    pub kind: String,
+    /// The file or disk.
+    pub device: String,
+    /// Where the header is, if elsewhere.
+    pub header: Option<String>,
+    /// The UUID of the container.
+    pub uuid: Option<String>,
+    /// The key slot that opened it.
+    pub slot: Option<u32>,
+    /// As `aes-xts-plain64`.
+    pub cipher: String,
+    /// The length of its key.
+    pub key_bits: usize,
+    /// What is encrypted as one, in bytes.
+    pub sector_size: u32,
+    /// Where data begins on the device, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub size: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether discards are passed on.
+    pub allow_discards: bool,
+    /// Whether reads are queued.
+    pub read_workqueue: bool,
+    /// Whether writes are queued.
+    pub write_workqueue: bool,
+    /// How many use it.
+    pub users: usize,
+    /// Reads on the thread that asked.
+    pub read_inline: MappingTimes,
+    /// Reads by the pool of threads.
+    pub read_queued: MappingTimes,
+    /// Writes on the thread that asked.
+    pub write_inline: MappingTimes,
+    /// Writes by the pool of threads.
+    pub write_queued: MappingTimes,
+}
+
+/// What a mapping served in one form.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MappingTimes {
+    /// Requests.
+    pub count: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// How many failed.
+    pub errors: u64,
+    /// What half of them took at most, in nanoseconds.
+    pub p50_ns: Option<u64>,
+    /// What 99 of 100 took at most.
+    pub p99_ns: Option<u64>,
+    /// What 999 of 1000 took at most.
+    pub p999_ns: Option<u64>,
+}

@@ -10,6 +10,9 @@ use crate::api::Failure;
 use crate::failure::Result;
 use crate::state::Daemon;
 
+/// What stands before the name of a mapping.
+const LUKS: &str = "luks:";
+
 /// A device of some kind, as it is named and remembered. A kind more is a variant here, and an arm in each of
 /// these functions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,15 +20,21 @@ use crate::state::Daemon;
 pub(crate) enum Exportable {
     /// A file or a disk.
     File(PathBuf),
+    /// An open LUKS mapping, by its name.
+    Luks(String),
 }
 
 impl Exportable {
     /// What a command calls a device.
     pub(crate) fn parse(text: &str) -> Result<Exportable> {
+        if let Some(name) = text.strip_prefix(LUKS) {
+            return Ok(Exportable::Luks(name.into()));
+        }
         match text.starts_with('/') {
             true => Ok(Exportable::File(text.into())),
             false => Err(Failure::usage(format!(
-                "'{text}' cannot be exported: name a file or a disk by its path, as in /dev/sdb or ./{text}"
+                "'{text}' cannot be exported: name a file or a disk by its path, as in /dev/sdb or ./{text}, \
+                 or a mapping as luks:NAME"
             ))),
         }
     }
@@ -34,6 +43,7 @@ impl Exportable {
     pub(crate) fn shown(&self) -> String {
         match self {
             Exportable::File(path) => path.display().to_string(),
+            Exportable::Luks(name) => format!("{LUKS}{name}"),
         }
     }
 
@@ -41,6 +51,7 @@ impl Exportable {
     pub(crate) fn is_at(&self, paths: &[PathBuf]) -> bool {
         match self {
             Exportable::File(path) => paths.contains(path),
+            Exportable::Luks(_) => false,
         }
     }
 
@@ -51,6 +62,7 @@ impl Exportable {
                 let name = path.file_name().unwrap_or_default();
                 name.to_string_lossy().into_owned()
             }
+            Exportable::Luks(name) => name.clone(),
         }
     }
 }
@@ -69,6 +81,15 @@ impl Daemon {
                     false => Access::Exclusive,
                 };
                 Ok(Arc::new(FileDevice::open(path, access)?))
+            }
+            Exportable::Luks(name) => {
+                let mapping = self.mapping(name)?;
+                match mapping.flags().read_only && !read_only {
+                    true => Err(Failure::usage(format!(
+                        "the mapping '{name}' is open read-only; export it so: --read-only"
+                    ))),
+                    false => Ok(mapping),
+                }
             }
         }
     }

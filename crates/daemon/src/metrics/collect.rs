@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use block::DeviceMeter;
+use luks::MappingMeter;
 use meter::{CacheTotals, Times, Totals};
 
 use super::devices;
@@ -53,6 +54,7 @@ impl Daemon {
         of_devices(&mut page, &pools);
         of_mounts(&mut page, &pools);
         of_exports(&mut page, &self.exports_now());
+        of_mappings(&mut page, &self.mapping_meters());
         super::process::write(&mut page);
         Ok(page.into_text())
     }
@@ -356,6 +358,39 @@ fn of_exports(page: &mut Page, exports: &[ExportNow]) {
         "strongroom_export_operation_seconds",
         "How long the device took, with what failed.",
         operations().map(|(labels, _, totals)| (labels, totals.times)),
+    );
+}
+
+fn of_mappings(page: &mut Page, mappings: &[(String, Arc<MappingMeter>)]) {
+    let operations = || {
+        mappings.iter().flat_map(|(name, meter)| {
+            let forms = [
+                ("read", "inline", &meter.read_inline),
+                ("read", "queued", &meter.read_queued),
+                ("write", "inline", &meter.write_inline),
+                ("write", "queued", &meter.write_queued),
+            ];
+            forms.into_iter().map(move |(op, form, operation)| {
+                let mut labels = with_op(&vec![("mapping", name.clone())], op);
+                labels.push(("form", form.to_owned()));
+                (labels, operation.totals())
+            })
+        })
+    };
+    page.counter(
+        "strongroom_mapping_bytes_total",
+        "Bytes that were read from a LUKS mapping or written to it, inline or queued.",
+        operations().map(|(labels, totals)| (labels, totals.bytes)),
+    );
+    page.counter(
+        "strongroom_mapping_errors_total",
+        "Operations on a LUKS mapping that failed.",
+        operations().map(|(labels, totals)| (labels, totals.errors)),
+    );
+    page.histogram(
+        "strongroom_mapping_operation_seconds",
+        "How long operations on a LUKS mapping took, with what failed.",
+        operations().map(|(labels, totals)| (labels, totals.times)),
     );
 }
 

@@ -181,6 +181,11 @@ impl Daemon {
             | Command::NbdExport(_)
             | Command::NbdUnexport { .. }
             | Command::NbdExports
+            | Command::LuksOpen(_)
+            | Command::LuksClose { .. }
+            | Command::LuksStatus { .. }
+            | Command::LuksRefresh { .. }
+            | Command::LuksResize { .. }
             | Command::DaemonStatus
             | Command::DaemonStop => return Err(refused()),
         }

@@ -215,6 +215,7 @@ impl View {
             | Reply::Permissions(_)
             | Reply::Zones(_)
             | Reply::Exports(_)
+            | Reply::Mappings(_)
             | Reply::Daemon(_) => return Err(admit::refused()),
         })
     }

@@ -1,0 +1,268 @@
+//! Measuring this machine.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::{BlockDevice, MemoryDevice};
+use cipher::{Random, SectorCipher, SectorSpec, SystemRandom};
+use daemon::api::Failure;
+use keys::Secret;
+use luks::{Flags, Mapping, Plain};
+use serde::Serialize;
+
+use super::{Outcome, Result};
+use crate::args::{Bench, BenchBlock};
+use crate::session::{other, usage};
+use crate::show::json;
+use crate::show::table::{self, Column};
+
+/// The smallest device: each thread has some requests of the largest size to itself.
+const SIZE_MIN: u64 = 64 << 20;
+
+pub(super) fn run(args: Bench, as_json: bool) -> Result {
+    match args {
+        Bench::Block(args) => block(&args, as_json),
+    }
+}
+
+/// What is done to a device.
+struct Workload {
+    name: &'static str,
+    len: usize,
+    threads: usize,
+    random: bool,
+    /// Of ten requests, so many are writes.
+    writes: u64,
+}
+
+const WORKLOADS: [Workload; 5] = [
+    Workload {
+        name: "4K mixed, depth 1",
+        len: 4 << 10,
+        threads: 1,
+        random: false,
+        writes: 5,
+    },
+    Workload {
+        name: "4K random read, depth 32",
+        len: 4 << 10,
+        threads: 32,
+        random: true,
+        writes: 0,
+    },
+    Workload {
+        name: "4K random write, depth 32",
+        len: 4 << 10,
+        threads: 32,
+        random: true,
+        writes: 10,
+    },
+    Workload {
+        name: "1M read",
+        len: 1 << 20,
+        threads: 1,
+        random: false,
+        writes: 0,
+    },
+    Workload {
+        name: "1M write",
+        len: 1 << 20,
+        threads: 1,
+        random: false,
+        writes: 10,
+    },
+];
+
+/// What was measured.
+#[derive(Serialize)]
+struct Row {
+    workload: &'static str,
+    plain_mb_s: f64,
+    plain_p99_ns: u64,
+    crypto_mb_s: f64,
+    bound_mb_s: f64,
+    inline_mb_s: f64,
+    inline_p99_ns: u64,
+    queued_mb_s: f64,
+    queued_p99_ns: u64,
+}
+
+fn block(args: &BenchBlock, as_json: bool) -> Result {
+    if !(0.01..=3600.0).contains(&args.seconds) || args.size < SIZE_MIN {
+        return Err(usage(
+            "it takes 0.01 to 3600 seconds, and a device of at least 64 MiB",
+        ));
+    }
+    let time = Duration::from_secs_f64(args.seconds);
+    let mut key = Secret::zeroed(args.key_size / 8).map_err(Failure::from)?;
+    SystemRandom
+        .fill(key.expose_mut())
+        .map_err(|error| other(error.to_string()))?;
+    let size = usize::try_from(args.size - args.size % (1 << 20));
+    let size = size.map_err(|_| usage("such a device does not fit into memory"))?;
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(vec![0x5a; size]));
+    let settings = Plain {
+        cipher: args.cipher.clone(),
+        offset: 0,
+        len: None,
+        skip: 0,
+        sector_size: args.sector_size,
+    };
+    let mapping = Mapping::plain(&settings, Arc::clone(&device), &key, Flags::default())?;
+    let spec = SectorSpec::parse(&args.cipher).map_err(|error| usage(error.to_string()))?;
+    let cipher = SectorCipher::new(spec, key.expose()).map_err(|error| usage(error.to_string()))?;
+    let mut rows = Vec::new();
+    for workload in &WORKLOADS {
+        let (plain_mb_s, plain_p99_ns) = measure(&*device, workload, time)?;
+        mapping.set_flags(Flags::default());
+        let (inline_mb_s, inline_p99_ns) = measure(&mapping, workload, time)?;
+        mapping.set_flags(Flags {
+            read_workqueue: true,
+            write_workqueue: true,
+            ..Flags::default()
+        });
+        let (queued_mb_s, queued_p99_ns) = measure(&mapping, workload, time)?;
+        let crypto_mb_s = crypto(&cipher, workload, args.sector_size as usize, time)?;
+        rows.push(Row {
+            workload: workload.name,
+            plain_mb_s,
+            plain_p99_ns,
+            crypto_mb_s,
+            bound_mb_s: plain_mb_s * crypto_mb_s / (plain_mb_s + crypto_mb_s),
+            inline_mb_s,
+            inline_p99_ns,
+            queued_mb_s,
+            queued_p99_ns,
+        });
+    }
+    Ok(Outcome::text(match as_json {
+        true => json::show(&rows),
+        false => shown(&rows),
+    }))
+}
+
+/// The throughput in MB/s, and what 99 of 100 requests took at most, in nanoseconds.
+fn measure(device: &dyn BlockDevice, workload: &Workload, time: Duration) -> Result<(f64, u64)> {
+    let begin = Instant::now();
+    let all: Vec<Result<Vec<u64>>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workload.threads)
+            .map(|n| scope.spawn(move || requests(device, workload, n as u64, begin, time)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|took| took.unwrap_or_else(|_| Err(other("a thread ended"))))
+            .collect()
+    });
+    let elapsed = begin.elapsed().as_secs_f64();
+    let mut times: Vec<u64> = all.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    times.sort_unstable();
+    let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or(0);
+    Ok((
+        times.len() as f64 * workload.len as f64 / 1e6 / elapsed,
+        p99,
+    ))
+}
+
+/// How long each request of one thread took, in nanoseconds.
+fn requests(
+    device: &dyn BlockDevice,
+    workload: &Workload,
+    thread: u64,
+    begin: Instant,
+    time: Duration,
+) -> Result<Vec<u64>> {
+    let mut buf = vec![0xa5; workload.len];
+    let places = device.size() / workload.len as u64;
+    let mut times = Vec::with_capacity(1 << 20);
+    let mut state = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for n in 0u64.. {
+        let asked = Instant::now();
+        if asked.duration_since(begin) >= time {
+            break;
+        }
+        // A xorshift generator: the order need not be good, but different.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let place = if workload.random { state } else { n } % places;
+        let offset = place * workload.len as u64;
+        match n % 10 < workload.writes {
+            true => device.write_at(offset, &[IoSlice::new(&buf)])?,
+            false => device.read_at(offset, &mut buf)?,
+        }
+        times.push(asked.elapsed().as_nanos() as u64);
+    }
+    Ok(times)
+}
+
+/// The throughput of the cipher alone, by as many threads as there are processors for, in MB/s.
+fn crypto(
+    cipher: &SectorCipher,
+    workload: &Workload,
+    sector: usize,
+    time: Duration,
+) -> Result<f64> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let begin = Instant::now();
+    let calls = |_| {
+        let mut data = vec![0xa5; workload.len];
+        let mut calls = 0u64;
+        while begin.elapsed() < time {
+            let (first, step) = (calls * 8, sector as u64 / 512);
+            let done = match calls % 10 < workload.writes {
+                true => cipher.encrypt(first, step, sector, &mut data),
+                false => cipher.decrypt(first, step, sector, &mut data),
+            };
+            done.map_err(|error| other(error.to_string()))?;
+            calls += 1;
+        }
+        Ok(calls)
+    };
+    let all: Vec<Result<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workload.threads.min(processors))
+            .map(|n| scope.spawn(move || calls(n)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|calls| calls.unwrap_or_else(|_| Err(other("a thread ended"))))
+            .collect()
+    });
+    let calls: u64 = all.into_iter().collect::<Result<Vec<_>>>()?.iter().sum();
+    Ok(calls as f64 * workload.len as f64 / 1e6 / begin.elapsed().as_secs_f64())
+}
+
+fn shown(rows: &[Row]) -> String {
+    let columns = [
+        Column::left("WORKLOAD"),
+        Column::right("PLAIN"),
+        Column::right("CRYPTO"),
+        Column::right("BOUND"),
+        Column::right("INLINE"),
+        Column::right("OF BOUND"),
+        Column::right("QUEUED"),
+        Column::right("OF BOUND"),
+        Column::right("P99 PLAIN"),
+        Column::right("INLINE"),
+        Column::right("QUEUED"),
+    ];
+    let micros = |nanos: u64| format!("{:.1} µs", nanos as f64 / 1000.0);
+    let cells = |row: &Row| {
+        let share = |speed: f64| format!("{:.0} %", 100.0 * speed / row.bound_mb_s);
+        vec![
+            row.workload.to_string(),
+            format!("{:.0}", row.plain_mb_s),
+            format!("{:.0}", row.crypto_mb_s),
+            format!("{:.0}", row.bound_mb_s),
+            format!("{:.0}", row.inline_mb_s),
+            share(row.inline_mb_s),
+            format!("{:.0}", row.queued_mb_s),
+            share(row.queued_mb_s),
+            micros(row.plain_p99_ns),
+            micros(row.inline_p99_ns),
+            micros(row.queued_p99_ns),
+        ]
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    table::show(&columns, &rows, false)
+}

@@ -1,0 +1,176 @@
+//! Changing who can open a container, and what else its header says.
+
+use std::io::Read;
+
+use block::Access;
+use cipher::SystemRandom;
+use luks::Priority;
+
+use super::{Outcome, Result, ask, be_sure, key_file, look, open, passphrase, slot_choice};
+use crate::args::{
+    LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
+    LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
+    LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
+};
+use crate::session::{other, usage};
+use crate::show::json;
+
+/// No header has room for a larger token, in bytes.
+const TOKEN_MAX: u64 = 4 << 20;
+
+/// The number of something that was made.
+fn number(id: u32) -> Outcome {
+    Outcome::text(format!("{id}\n"))
+}
+
+pub(super) fn add_key(args: &LuksAddKey) -> Result {
+    let mut container = open(&args.container)?;
+    let old = passphrase(&args.key, &args.container)?;
+    let unlocked = container.unlock(&old, None)?;
+    let new = match &args.new_keyfile {
+        Some(path) => key_file(path)?,
+        None => ask(args.container.header_device(), true)?,
+    };
+    let choice = slot_choice(&args.kdf, container.version());
+    let slot = container.add_key(&unlocked.key, &new, &choice, args.key_slot, &SystemRandom)?;
+    Ok(number(slot))
+}
+
+pub(super) fn change_key(args: &LuksChangeKey) -> Result {
+    let mut container = open(&args.container)?;
+    let old = passphrase(&args.key, &args.container)?;
+    let unlocked = container.unlock(&old, args.key_slot)?;
+    let new = match &args.new_keyfile {
+        Some(path) => key_file(path)?,
+        None => ask(args.container.header_device(), true)?,
+    };
+    let choice = slot_choice(&args.kdf, container.version());
+    let slot = container.change_key(&unlocked, &new, &choice, &SystemRandom)?;
+    Ok(number(slot))
+}
+
+pub(super) fn remove_key(args: &LuksRemoveKey) -> Result {
+    let mut container = open(&args.container)?;
+    let given = passphrase(&args.key, &args.container)?;
+    let slot = container.unlock(&given, None)?.slot;
+    container.remove_slot(slot, args.batch_mode, &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn kill_slot(args: &LuksKillSlot) -> Result {
+    let mut container = open(&args.slot.container)?;
+    container.remove_slot(args.slot.slot, args.batch_mode, &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn set_priority(args: &LuksSetPriority) -> Result {
+    let priority = match args.priority {
+        LuksPriority::Ignore => Priority::Ignore,
+        LuksPriority::Normal => Priority::Normal,
+        LuksPriority::Prefer => Priority::Prefer,
+    };
+    let mut container = open(&args.slot.container)?;
+    container.set_priority(args.slot.slot, priority, &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn token(args: &LuksToken) -> Result {
+    match args {
+        LuksToken::Add(args) => token_add(args),
+        LuksToken::Remove(args) => token_remove(args),
+        LuksToken::Import(args) => token_import(args),
+        LuksToken::Export(args) => token_export(args),
+    }
+}
+
+fn token_add(args: &LuksTokenAdd) -> Result {
+    let mut container = open(&args.container)?;
+    let token = container.keyring_token(&args.key_description, args.key_slot);
+    Ok(number(container.add_token(
+        token,
+        args.token_id,
+        &SystemRandom,
+    )?))
+}
+
+fn token_remove(args: &LuksTokenRemove) -> Result {
+    open(&args.container)?.remove_token(args.token_id, &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+fn token_import(args: &LuksTokenImport) -> Result {
+    let mut text = String::new();
+    let read = match &args.json_file {
+        Some(path) => {
+            std::fs::File::open(path).and_then(|f| f.take(TOKEN_MAX).read_to_string(&mut text))
+        }
+        None => std::io::stdin().take(TOKEN_MAX).read_to_string(&mut text),
+    };
+    read.map_err(|error| other(format!("the token cannot be read: {error}")))?;
+    let token: serde_json::Map<_, _> =
+        serde_json::from_str(&text).map_err(|error| usage(format!("it is no token: {error}")))?;
+    let mut container = open(&args.container)?;
+    Ok(number(container.add_token(
+        token,
+        args.token_id,
+        &SystemRandom,
+    )?))
+}
+
+fn token_export(args: &LuksTokenExport) -> Result {
+    let container = look(&args.container)?;
+    let token = container.token(args.token_id)?;
+    Ok(Outcome::text(json::show(token)))
+}
+
+pub(super) fn header_backup(args: &LuksHeaderBackup) -> Result {
+    let bytes = look(&args.container)?.backup()?;
+    keys::write_private_file(&args.header_backup_file, &bytes)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn header_restore(args: &LuksHeaderRestore) -> Result {
+    let file = args.header_backup_file.display();
+    let cannot = |error: std::io::Error| other(format!("{file} cannot be read: {error}"));
+    let backup = std::fs::File::open(&args.header_backup_file).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    backup
+        .take(luks::BACKUP_LEN_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(cannot)?;
+    let backup = luks::read_backup(bytes).map_err(|error| {
+        daemon::api::Failure::from(error).context(format_args!("the backup {file}"))
+    })?;
+    let device = super::device(args.container.header_device(), Access::Exclusive)?;
+    let there = luks::Header::read(&*device);
+    let name = device.name();
+    let what = match there {
+        Ok(_) => format!("The key slots of {name} will be those of the backup, and no others"),
+        Err(_) => format!("{name} has no whole header; what is there will be overwritten"),
+    };
+    be_sure(args.batch_mode, &what)?;
+    luks::restore(&*device, &backup, &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn erase(args: &LuksErase) -> Result {
+    let mut container = open(&args.container)?;
+    let name = container.device().name();
+    be_sure(
+        args.batch_mode,
+        &format!("What is in {name} will be lost for good"),
+    )?;
+    container.erase(&SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn convert(args: &LuksConvert) -> Result {
+    open(&args.container)?.convert(args.version.version(), &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+pub(super) fn repair(args: &LuksRepair) -> Result {
+    let device = super::device(args.container.header_device(), Access::Exclusive)?;
+    luks::repair(&*device, &SystemRandom)?;
+    Ok(Outcome::done())
+}

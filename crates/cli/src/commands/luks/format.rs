@@ -1,0 +1,129 @@
+//! Making containers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use cipher::{Random, SystemRandom};
+use daemon::api::Failure;
+use luks::{Format, SECTOR};
+
+use super::{Outcome, Result, be_sure, key_file};
+use crate::args::LuksFormat;
+use crate::session::{other, usage};
+
+pub(super) fn run(args: &LuksFormat) -> Result {
+    let version = args.version.version();
+    let data = super::device(&args.device, Access::Exclusive)?;
+    let format = Format {
+        cipher: args.cipher.clone(),
+        key_len: key_len(args.key_size)?,
+        sector_size: args.sector_size.unwrap_or(sector_size(&*data, version)),
+        label: args.label.clone().unwrap_or_default(),
+        subsystem: args.subsystem.clone().unwrap_or_default(),
+        data_offset: data_offset(args)?,
+        copy_len: args
+            .luks2_metadata_size
+            .unwrap_or(luks::luks2::COPY_SIZES[0]),
+        areas_len: args.luks2_keyslots_size,
+        slot: super::slot_choice(&args.kdf, version),
+        slot_id: args.key_slot,
+        ..Format::new(version, uuid(args)?)
+    };
+    let what = args.device.display();
+    be_sure(args.batch_mode, &format!("What is on {what} will be lost"))?;
+    let passphrase = match &args.key.key_file {
+        Some(path) => key_file(path)?,
+        None => super::ask(&args.device, true)?,
+    };
+    let (header, made) = match &args.header {
+        Some(path) => header_file(path, &format)?,
+        None => (data, None),
+    };
+    if let Err(error) = luks::format(header, &format, &passphrase, &SystemRandom) {
+        if let Some(made) = made {
+            let _ = std::fs::remove_file(made);
+        }
+        return Err(error.into());
+    }
+    Ok(Outcome::done())
+}
+
+/// The length of a key in bytes.
+pub(super) fn key_len(bits: usize) -> Result<usize> {
+    match bits.is_multiple_of(8) {
+        true => Ok(bits / 8),
+        false => Err(usage("the length of a key is a multiple of 8 bits")),
+    }
+}
+
+/// As large as what the device writes as one, if it is made of such.
+fn sector_size(device: &dyn BlockDevice, version: luks::Version) -> u32 {
+    let suits = device.sector_sizes().physical >= 4096 && device.size().is_multiple_of(4096);
+    match version == luks::Version::V2 && suits {
+        true => 4096,
+        false => 512,
+    }
+}
+
+fn data_offset(args: &LuksFormat) -> Result<Option<u64>> {
+    match (args.offset, &args.header) {
+        (Some(sectors), _) => {
+            let bytes = sectors.checked_mul(SECTOR);
+            bytes
+                .map(Some)
+                .ok_or_else(|| usage("the offset is too large"))
+        }
+        (None, Some(_)) => Ok(Some(0)),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The file for a header that is elsewhere, and its path if it is made now.
+fn header_file<'a>(
+    path: &'a Path,
+    format: &Format,
+) -> Result<(Arc<dyn BlockDevice>, Option<&'a Path>)> {
+    if path.exists() {
+        return Ok((super::device(path, Access::Exclusive)?, None));
+    }
+    let len = match format.version {
+        luks::Version::V1 => 2 << 20,
+        luks::Version::V2 => 16 << 20,
+    };
+    Ok((Arc::new(FileDevice::create(path, len)?), Some(path)))
+}
+
+fn uuid(args: &LuksFormat) -> Result<String> {
+    if let Some(text) = &args.uuid {
+        return parse_uuid(text);
+    }
+    // RFC 9562, section 5.4: random, version 4.
+    let mut bytes = [0; 16];
+    SystemRandom
+        .fill(&mut bytes)
+        .map_err(|error| other(error.to_string()))?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    Ok(parts.join("-"))
+}
+
+/// A UUID in its usual form, in lower case.
+pub(super) fn parse_uuid(text: &str) -> Result<String> {
+    let lens: Vec<usize> = text.split('-').map(str::len).collect();
+    let is_hex = text.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
+    match lens == [8, 4, 4, 4, 12] && is_hex {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err::<_, Failure>(usage(format!(
+            "'{text}' is no UUID, as 5ae2903e-22b6-43a2-b884-f5e9640ee47b"
+        ))),
+    }
+}

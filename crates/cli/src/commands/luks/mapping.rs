@@ -1,0 +1,169 @@
+//! Mappings, which the daemon has.
+
+use std::fmt::Write;
+
+use daemon::api::{Command, MappingChange, MappingRow, MappingTimes, OpenMapping, PlainMapping};
+use luks::SECTOR;
+
+use super::{Outcome, Result, format};
+use crate::args::{
+    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
+};
+use crate::commands::call_quiet;
+use crate::session::{Session, absolute, answer, usage};
+use crate::show::json;
+
+pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
+    let plain = match args.kind {
+        LuksOpenType::Luks => None,
+        LuksOpenType::Plain => Some(plain(&args.plain)?),
+    };
+    let path = |path: &Option<std::path::PathBuf>| path.as_deref().map(absolute).transpose();
+    let new = OpenMapping {
+        device: absolute(&args.container.device)?,
+        header: path(&args.container.header)?,
+        name: args.name,
+        key_file: path(&args.key.key_file)?,
+        key_slot: args.key_slot,
+        read_only: args.readonly,
+        allow_discards: args.allow_discards,
+        read_workqueue: args.read_workqueue,
+        write_workqueue: args.write_workqueue,
+        plain,
+    };
+    call_quiet(session, Command::LuksOpen(Box::new(new)))
+}
+
+fn plain(args: &LuksPlain) -> Result<PlainMapping> {
+    let bytes = |sectors: u64| {
+        sectors
+            .checked_mul(SECTOR)
+            .ok_or_else(|| usage("so many sectors cannot be"))
+    };
+    Ok(PlainMapping {
+        cipher: args.cipher.clone(),
+        key_len: format::key_len(args.key_size)?,
+        hash: args.hash.clone(),
+        offset: bytes(args.offset)?,
+        len: args.size.map(bytes).transpose()?,
+        skip: args.skip,
+        sector_size: args.sector_size,
+    })
+}
+
+pub(super) fn close(args: LuksClose, session: &mut Session) -> Result {
+    call_quiet(session, Command::LuksClose { name: args.name })
+}
+
+pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
+    let change = |yes, no| match (yes, no) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    };
+    let change = MappingChange {
+        read_workqueue: change(args.read_workqueue, args.no_read_workqueue),
+        write_workqueue: change(args.write_workqueue, args.no_write_workqueue),
+        allow_discards: change(args.allow_discards, args.no_allow_discards),
+    };
+    let name = args.name;
+    call_quiet(session, Command::LuksRefresh { name, change })
+}
+
+pub(super) fn resize(args: LuksResize, session: &mut Session) -> Result {
+    let (name, size) = (args.name, args.device_size);
+    call_quiet(session, Command::LuksResize { name, size })
+}
+
+pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
+    let names = args.names;
+    let rows = answer!(session.call(Command::LuksStatus { names })?, Mappings)?;
+    Ok(Outcome::text(match session.json {
+        true => json::show(&rows),
+        false => rows.iter().map(text).collect::<Vec<_>>().join("\n"),
+    }))
+}
+
+/// In the form of `cryptsetup status`.
+fn text(row: &MappingRow) -> String {
+    let mut out = String::new();
+    let used = if row.users > 0 {
+        "and is in use"
+    } else {
+        "and is not in use"
+    };
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(out, "  {:<9}{value}", format!("{name}:"));
+    };
+    line("type", &row.kind);
+    line("cipher", &row.cipher);
+    line("keysize", &format!("{} bits", row.key_bits));
+    if let Some(slot) = row.slot {
+        line("slot", &slot.to_string());
+    }
+    if let Some(uuid) = &row.uuid {
+        line("uuid", uuid);
+    }
+    line("device", &row.device);
+    if let Some(header) = &row.header {
+        line("header", header);
+    }
+    line("sector", &format!("{} bytes", row.sector_size));
+    line("offset", &format!("{} sectors", row.offset / SECTOR));
+    line("size", &format!("{} sectors", row.size / SECTOR));
+    line(
+        "mode",
+        if row.read_only {
+            "readonly"
+        } else {
+            "read/write"
+        },
+    );
+    let flags = [
+        (row.allow_discards, "discards"),
+        (!row.read_workqueue, "no_read_workqueue"),
+        (!row.write_workqueue, "no_write_workqueue"),
+    ];
+    let flags: Vec<_> = flags
+        .iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, name)| *name)
+        .collect();
+    if !flags.is_empty() {
+        line("flags", &flags.join(" "));
+    }
+    for (name, times) in [
+        (
+            "reads",
+            [("inline", &row.read_inline), ("queued", &row.read_queued)],
+        ),
+        (
+            "writes",
+            [("inline", &row.write_inline), ("queued", &row.write_queued)],
+        ),
+    ] {
+        for (form, times) in times {
+            if times.count > 0 {
+                line(name, &format!("{form}, {}", served(times)));
+            }
+        }
+    }
+    format!("{} is open {used}.\n{out}", row.name)
+}
+
+fn served(times: &MappingTimes) -> String {
+    let micros = |nanos: Option<u64>| nanos.unwrap_or(0) as f64 / 1000.0;
+    let (p50, p99, p999) = (
+        micros(times.p50_ns),
+        micros(times.p99_ns),
+        micros(times.p999_ns),
+    );
+    let mut text = format!(
+        "{} requests, {} bytes, p50 {p50:.0} µs, p99 {p99:.0} µs, p99.9 {p999:.0} µs",
+        times.count, times.bytes
+    );
+    if times.errors > 0 {
+        let _ = write!(text, ", {} failed", times.errors);
+    }
+    text
+}

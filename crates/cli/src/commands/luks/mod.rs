@@ -1,0 +1,177 @@
+//! LUKS containers. What looks at headers or changes them runs here; mappings are the daemon's.
+
+mod benchmark;
+mod change;
+mod format;
+mod mapping;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use cipher::SystemRandom;
+use daemon::api::{Ask, AskFormat, Failure, FailureKind};
+use daemon::client::Terminal;
+use keys::Secret;
+use luks::{Container, Header};
+
+use super::{Outcome, Result};
+use crate::args::{Luks, LuksContainer, LuksDump, LuksIsLuks, LuksKdf, LuksKey, LuksUuid};
+use crate::session::{Session, other, usage};
+use crate::show::json;
+use crate::terminal::{Prompter, confirm, is_interactive};
+
+/// No key file is longer, in bytes: as cryptsetup has it.
+const KEY_FILE_MAX: usize = 8 << 20;
+
+pub(super) fn run(args: Luks, session: &mut Session) -> Result {
+    match args {
+        Luks::Format(args) => format::run(&args),
+        Luks::Open(args) => mapping::open(args, session),
+        Luks::Close(args) => mapping::close(args, session),
+        Luks::Status(args) => mapping::status(args, session),
+        Luks::Refresh(args) => mapping::refresh(args, session),
+        Luks::Resize(args) => mapping::resize(args, session),
+        Luks::Dump(args) => dump(&args, session.json),
+        Luks::AddKey(args) => change::add_key(&args),
+        Luks::ChangeKey(args) => change::change_key(&args),
+        Luks::RemoveKey(args) => change::remove_key(&args),
+        Luks::KillSlot(args) => change::kill_slot(&args),
+        Luks::SetPriority(args) => change::set_priority(&args),
+        Luks::Token(args) => change::token(&args),
+        Luks::HeaderBackup(args) => change::header_backup(&args),
+        Luks::HeaderRestore(args) => change::header_restore(&args),
+        Luks::Erase(args) => change::erase(&args),
+        Luks::Uuid(args) => uuid(&args),
+        Luks::Is(args) => is_luks(&args),
+        Luks::Convert(args) => change::convert(&args),
+        Luks::Repair(args) => change::repair(&args),
+        Luks::Benchmark(args) => benchmark::run(&args, session.json),
+    }
+}
+
+fn dump(args: &LuksDump, as_json: bool) -> Result {
+    let container = look(&args.container)?;
+    Ok(Outcome::text(match as_json {
+        true => json::show(&container.dump_json()),
+        false => container.dump(),
+    }))
+}
+
+fn uuid(args: &LuksUuid) -> Result {
+    let changes = [&args.uuid, &args.label, &args.subsystem];
+    if changes.iter().all(|change| change.is_none()) {
+        let container = look(&args.container)?;
+        return Ok(Outcome::text(format!("{}\n", container.uuid())));
+    }
+    let uuid = args.uuid.as_deref().map(format::parse_uuid).transpose()?;
+    let (label, subsystem) = (args.label.as_deref(), args.subsystem.as_deref());
+    let mut container = open(&args.container)?;
+    container.rename(uuid.as_deref(), label, subsystem, &SystemRandom)?;
+    Ok(Outcome::done())
+}
+
+fn is_luks(args: &LuksIsLuks) -> Result {
+    let device = device(args.container.header_device(), Access::ReadOnly)?;
+    let version = match Header::read(&*device) {
+        Ok(Header::V1(_)) => Some(luks::Version::V1),
+        Ok(Header::V2(_)) => Some(luks::Version::V2),
+        Err(luks::Error::Damaged { .. } | luks::Error::TooSmall { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    match (args.version, version) {
+        (Some(wanted), Some(found)) if wanted.version() != found => Err(Failure {
+            kind: FailureKind::NotFound,
+            message: format!("{} is a container of {found}", device.name()),
+        }),
+        _ => Ok(Outcome::done()),
+    }
+}
+
+fn device(path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>> {
+    Ok(Arc::new(FileDevice::open(path, access)?))
+}
+
+/// The header, to look at.
+fn look(container: &LuksContainer) -> Result<Container> {
+    Ok(Container::look(device(
+        container.header_device(),
+        Access::ReadOnly,
+    )?)?)
+}
+
+/// The header, to change, of a container that is not open.
+fn open(container: &LuksContainer) -> Result<Container> {
+    let header = device(container.header_device(), Access::Exclusive)?;
+    Ok(Container::open(header, &SystemRandom)?)
+}
+
+/// What opens the container.
+fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Secret> {
+    match &key.key_file {
+        Some(path) => key_file(path),
+        None => ask(container.header_device(), false),
+    }
+}
+
+/// Asks for a passphrase, twice for a new one.
+fn ask(device: &Path, new: bool) -> Result<Secret> {
+    let ask = Ask {
+        dataset: device.display().to_string(),
+        format: AskFormat::Passphrase,
+        twice: new,
+    };
+    Prompter::default().ask(&ask)?.ok_or_else(|| Failure {
+        kind: FailureKind::NoKey,
+        message: format!("the passphrase of '{}' was not given", ask.dataset),
+    })
+}
+
+/// All that is in a key file, with newlines.
+fn key_file(path: &Path) -> Result<Secret> {
+    keys::harden_process().map_err(Failure::from)?;
+    let unreadable = |reason: String| Failure {
+        kind: FailureKind::NoKey,
+        message: format!("the key file {}: {reason}", path.display()),
+    };
+    let key = match path.as_os_str() == "-" {
+        true => Secret::from_reader(&mut std::io::stdin(), KEY_FILE_MAX + 1),
+        false => {
+            let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+            Secret::from_reader(&mut file, KEY_FILE_MAX + 1)
+        }
+    };
+    let key = key.map_err(Failure::from)?;
+    match key.len() {
+        0 => Err(unreadable("it is empty".into())),
+        len if len > KEY_FILE_MAX => Err(unreadable("it is too long to be a key".into())),
+        _ => Ok(key),
+    }
+}
+
+/// What a guess at a new passphrase costs.
+fn slot_choice(kdf: &LuksKdf, version: luks::Version) -> luks::SlotChoice {
+    let mut choice = luks::SlotChoice::new(version);
+    choice.af_hash = kdf.hash.clone();
+    let cost = &mut choice.kdf;
+    cost.hash = kdf.hash.clone();
+    cost.kind = kdf.pbkdf.map_or(cost.kind, |pbkdf| pbkdf.kind());
+    cost.force_iterations = kdf.pbkdf_force_iterations;
+    cost.memory_kib = kdf.pbkdf_memory.unwrap_or(cost.memory_kib);
+    cost.lanes = kdf.pbkdf_parallel;
+    cost.time = kdf
+        .iter_time
+        .map_or(cost.time, std::time::Duration::from_millis);
+    choice
+}
+
+/// Asks whether something that destroys is meant.
+fn be_sure(sure: bool, what: &str) -> Result<()> {
+    match sure {
+        true => Ok(()),
+        false if !is_interactive() => Err(usage(format!("{what}; if that is meant, say -q"))),
+        false if confirm(&format!("{what}. Go on?")) => Ok(()),
+        false => Err(other("nothing was changed")),
+    }
+}

@@ -1,0 +1,331 @@
+//! LUKS containers from the command line, by itself and with the daemon.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::*;
+
+/// As quick as there is.
+const CHEAP: [&str; 5] = [
+    "--pbkdf-force-iterations",
+    "4",
+    "--pbkdf-memory",
+    "32",
+    "-q",
+];
+
+const PASSPHRASE: &[u8] = b"correct horse\n";
+
+fn image(place: &Place) -> String {
+    let file = std::fs::File::create(place.path("image")).unwrap();
+    file.set_len(18 << 20).unwrap();
+    place.arg("image")
+}
+
+fn format(place: &Place, more: &[&str]) -> String {
+    let image = image(place);
+    let args = [&["luks", "format"], &CHEAP[..], more, &[&image]].concat();
+    let done = place.run_with(&args, PASSPHRASE);
+    assert_eq!(done.code, 0, "{done:?}");
+    image
+}
+
+fn luks(place: &Place, args: &[&str], input: &[u8]) -> Done {
+    place.run_with(&[&["luks"], args].concat(), input)
+}
+
+#[test]
+fn keys_are_added_changed_and_removed_without_a_daemon() {
+    let place = Place::without_daemon();
+    let image = format(&place, &[]);
+    std::fs::write(place.path("key"), [7; 100]).unwrap();
+    let key = place.arg("key");
+    let cost = &CHEAP[..4];
+
+    let add = [&["add-key", "--new-keyfile", &key][..], cost, &[&image]].concat();
+    assert_eq!(luks(&place, &add, PASSPHRASE).out, "1\n");
+    assert_eq!(luks(&place, &add, b"wrong passphrase\n").code, WRONG_KEY);
+    let change = [&["change-key", "--key-file", &key][..], cost, &[&image]].concat();
+    assert_eq!(luks(&place, &change, b"another one\n").out, "1\n");
+    let remove = ["remove-key", &image];
+    assert_eq!(luks(&place, &remove, b"another one\n").code, 0);
+    assert_eq!(luks(&place, &remove, b"another one\n").code, WRONG_KEY);
+    let last = luks(&place, &remove, PASSPHRASE);
+    assert_eq!(last.code, BUSY, "{last:?}");
+    assert_eq!(
+        luks(&place, &["kill-slot", &image, "5"], b"").code,
+        NOT_FOUND
+    );
+    assert_eq!(
+        luks(&place, &["set-priority", &image, "0", "prefer"], b"").code,
+        0
+    );
+    assert!(
+        luks(&place, &["dump", &image], b"")
+            .out
+            .contains("preferred")
+    );
+    assert!(!place.socket().exists(), "no daemon was started");
+}
+
+#[test]
+fn headers_are_copied_erased_and_put_back() {
+    let place = Place::without_daemon();
+    let image = format(&place, &["--label", "my disk"]);
+    let backup = place.arg("backup");
+    let save = ["header-backup", "--header-backup-file", &backup, &image];
+    assert_eq!(luks(&place, &save, b"").code, 0);
+    assert_ne!(luks(&place, &save, b"").code, 0, "it is there already");
+    let refused = luks(&place, &["erase", &image], b"");
+    assert_eq!(refused.code, USAGE, "nobody was asked");
+    assert_eq!(luks(&place, &["erase", "-q", &image], b"").code, 0);
+    let add = [&["add-key"][..], &CHEAP[..4], &[&image]].concat();
+    assert_eq!(luks(&place, &add, PASSPHRASE).code, WRONG_KEY);
+    let restore = [
+        "header-restore",
+        "-q",
+        "--header-backup-file",
+        &backup,
+        &image,
+    ];
+    assert_eq!(luks(&place, &restore, b"").code, 0);
+    assert_eq!(
+        luks(&place, &add, b"correct horse\nanother one\n").out,
+        "1\n"
+    );
+    assert!(
+        luks(&place, &["dump", "--json", &image], b"")
+            .out
+            .contains("\"my disk\"")
+    );
+
+    // What was overwritten by mistake.
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&image)
+        .unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0x42; 4096], 0).unwrap();
+    assert_eq!(luks(&place, &["dump", &image], b"").code, DAMAGED);
+    assert_eq!(luks(&place, &["repair", &image], b"").code, 0);
+    assert_eq!(luks(&place, &["is-luks", &image], b"").code, 0);
+    assert_eq!(
+        luks(&place, &["is-luks", "--type", "luks1", &image], b"").code,
+        NOT_FOUND
+    );
+    assert_eq!(luks(&place, &["is-luks", &backup], b"").code, 0);
+    assert_eq!(
+        luks(&place, &["is-luks", &place.arg("nothing")], b"").code,
+        NOT_FOUND
+    );
+}
+
+#[test]
+fn tokens_and_names() {
+    let place = Place::without_daemon();
+    let image = format(&place, &[]);
+    let add = ["token", "add", "--key-description", "my:disk", &image];
+    assert_eq!(luks(&place, &add, b"").out, "0\n");
+    let export = luks(&place, &["token", "export", "--token-id", "0", &image], b"").out;
+    assert!(export.contains("luks2-keyring"), "{export}");
+    let import = ["token", "import", "--token-id", "7", &image];
+    assert_eq!(luks(&place, &import, export.as_bytes()).out, "7\n");
+    assert_eq!(luks(&place, &import, b"nonsense").code, USAGE);
+    assert_eq!(
+        luks(&place, &["token", "remove", "--token-id", "0", &image], b"").code,
+        0
+    );
+    let gone = luks(&place, &["token", "export", "--token-id", "0", &image], b"");
+    assert_eq!(gone.code, NOT_FOUND);
+    let uuid = "5AE2903E-22b6-43a2-b884-f5e9640ee47b";
+    assert_eq!(luks(&place, &["uuid", "--uuid", uuid, &image], b"").code, 0);
+    let shown = luks(&place, &["uuid", &image], b"").out;
+    assert_eq!(shown.trim(), uuid.to_ascii_lowercase());
+    assert_eq!(
+        luks(&place, &["uuid", "--uuid", "x", &image], b"").code,
+        USAGE
+    );
+}
+
+/// Whether cryptsetup opens it.
+fn judged(image: &str, key: &Path) -> Option<bool> {
+    let args = ["open", "--test-passphrase", "--batch-mode", "--key-file"];
+    let done = Command::new("cryptsetup")
+        .args(args)
+        .arg(key)
+        .arg(image)
+        .output();
+    match done {
+        Ok(output) => Some(output.status.success()),
+        Err(_) => {
+            eprintln!("skipped: there is no cryptsetup");
+            None
+        }
+    }
+}
+
+#[test]
+fn both_versions_are_what_cryptsetup_opens() {
+    let place = Place::without_daemon();
+    std::fs::write(place.path("key"), b"correct horse").unwrap();
+    let image = image(&place);
+    let key = place.path("key");
+    let cheap = [
+        "-q",
+        "--pbkdf-force-iterations",
+        "1000",
+        "--pbkdf",
+        "pbkdf2",
+        "--key-file",
+    ];
+    let args = [
+        &["format", "--type", "luks1"],
+        &cheap[..],
+        &[key.to_str().unwrap(), &image],
+    ]
+    .concat();
+    assert_eq!(luks(&place, &args, b"").code, 0);
+    assert_ne!(judged(&image, &key), Some(false));
+    for version in ["luks2", "luks1"] {
+        assert_eq!(
+            luks(&place, &["convert", "--type", version, &image], b"").code,
+            0
+        );
+        assert_ne!(judged(&image, &key), Some(false), "{version}");
+        assert_eq!(
+            luks(&place, &["convert", "--type", version, &image], b"").code,
+            USAGE
+        );
+    }
+}
+
+#[test]
+fn a_container_is_opened_once_and_served_as_it_is_told() {
+    let place = Place::new();
+    let image = format(&place, &[]);
+    let open = ["open", &image, "secret"];
+    assert_eq!(luks(&place, &open, b"wrong passphrase\n").code, WRONG_KEY);
+    assert_eq!(luks(&place, &["status", "secret"], b"").code, NOT_FOUND);
+    assert_eq!(luks(&place, &open, PASSPHRASE).code, 0);
+    assert_eq!(luks(&place, &open, PASSPHRASE).code, EXISTS);
+    assert_eq!(
+        luks(&place, &["open", &image, "other"], PASSPHRASE).code,
+        BUSY
+    );
+    let add = [&["add-key"][..], &CHEAP[..4], &[&image]].concat();
+    assert_eq!(
+        luks(&place, &add, PASSPHRASE).code,
+        BUSY,
+        "its header is the daemon's"
+    );
+    assert_eq!(
+        luks(&place, &["dump", &image], b"").code,
+        0,
+        "looking is free"
+    );
+
+    let status = luks(&place, &["status", "secret"], b"").out;
+    for line in [
+        "type:    LUKS2",
+        "cipher:  aes-xts-plain64",
+        "flags:   no_read_workqueue no_write",
+    ] {
+        assert!(status.contains(line), "{status}");
+    }
+    let refresh = ["refresh", "--read-workqueue", "--allow-discards", "secret"];
+    assert_eq!(luks(&place, &refresh, b"").code, 0);
+    let status = luks(&place, &["status", "--json"], b"").out;
+    assert!(status.contains("\"read_workqueue\": true"), "{status}");
+    assert!(status.contains("\"write_workqueue\": false"), "{status}");
+    assert_eq!(
+        luks(&place, &["resize", "--device-size", "1M", "secret"], b"").code,
+        0
+    );
+    assert!(
+        luks(&place, &["status"], b"")
+            .out
+            .contains("size:    2048 sectors")
+    );
+    assert_eq!(
+        luks(&place, &["resize", "--device-size", "1G", "secret"], b"").code,
+        11
+    );
+    assert_eq!(luks(&place, &["close", "secret"], b"").code, 0);
+    assert_eq!(luks(&place, &["close", "secret"], b"").code, NOT_FOUND);
+    assert_eq!(luks(&place, &add, b"correct horse\nanother one\n").code, 0);
+}
+
+/// A mapping is exported by its name, stays as long as it is, and comes back when it is opened again.
+#[test]
+fn a_mapping_is_exported() {
+    let mut place = Place::new();
+    let image = format(&place, &[]);
+    assert_eq!(place.run(&["nbd", "export", "luks:secret"]).code, NOT_FOUND);
+    assert_eq!(
+        luks(&place, &["open", &image, "secret"], PASSPHRASE).code,
+        0
+    );
+    assert_eq!(place.run(&["nbd", "export", "luks:secret"]).code, 0);
+    let listed = place.run(&["nbd", "list"]).out;
+    assert!(listed.contains("luks:secret"), "{listed}");
+    let refused = luks(&place, &["close", "secret"], b"");
+    assert_eq!(refused.code, BUSY, "{refused:?}");
+    assert!(
+        refused.err.contains("nbd unexport secret"),
+        "{}",
+        refused.err
+    );
+
+    // The key is gone with the daemon.
+    assert!(place.terminate());
+    place.start();
+    assert_eq!(luks(&place, &["status"], b"").out, "");
+    assert_eq!(
+        luks(&place, &["open", &image, "secret"], PASSPHRASE).code,
+        0
+    );
+    assert_eq!(luks(&place, &["close", "secret"], b"").code, BUSY);
+    assert_eq!(place.run(&["nbd", "unexport", "secret"]).code, 0);
+    assert_eq!(luks(&place, &["close", "secret"], b"").code, 0);
+
+    let read_only = ["open", "--readonly", &image, "secret"];
+    assert_eq!(luks(&place, &read_only, PASSPHRASE).code, 0);
+    assert_eq!(place.run(&["nbd", "export", "luks:secret"]).code, USAGE);
+    assert_eq!(
+        place
+            .run(&["nbd", "export", "--read-only", "luks:secret"])
+            .code,
+        0
+    );
+}
+
+#[test]
+fn a_header_may_be_elsewhere_and_mappings_without_one() {
+    let place = Place::new();
+    let header = place.arg("header");
+    let image = format(&place, &["--header", &header]);
+    assert_eq!(luks(&place, &["is-luks", &image], b"").code, NOT_FOUND);
+    let without = luks(&place, &["open", &image, "x"], PASSPHRASE);
+    assert_eq!(without.code, NOT_FOUND, "{without:?}");
+    let open = ["open", "--header", &header, &image, "x"];
+    assert_eq!(luks(&place, &open, PASSPHRASE).code, 0);
+    assert!(
+        luks(&place, &["status", "x"], b"")
+            .out
+            .contains("size:    36864 sectors")
+    );
+    assert_eq!(luks(&place, &["close", "x"], b"").code, 0);
+    let alone = luks(&place, &["open", &header, "x"], PASSPHRASE);
+    assert_eq!(alone.code, USAGE, "{alone:?}");
+
+    let plain = [
+        "open", "--type", "plain", "--skip", "8", "--size", "16", &image, "p",
+    ];
+    assert_eq!(luks(&place, &plain, PASSPHRASE).code, 0);
+    let status = luks(&place, &["status", "p"], b"").out;
+    assert!(
+        status.contains("type:    PLAIN") && status.contains("size:    16 sectors"),
+        "{status}"
+    );
+}

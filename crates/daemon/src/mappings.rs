@@ -1,0 +1,365 @@
+//! Open LUKS containers and plain mappings: devices in this process, by name.
+//!
+//! A mapping has its devices (the data, and a header that is elsewhere) for itself until it is closed, so
+//! that no container is open twice. It is not remembered: at the next start its key is gone.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use cipher::SystemRandom;
+use keys::Secret;
+use luks::{Container, Flags, Mapping, MappingMeter, Plain, Unlocked};
+use meter::Operation;
+use parking_lot::Mutex;
+
+use crate::api::{
+    Ask, AskFormat, Failure, FailureKind, MappingChange, MappingRow, MappingTimes, OpenMapping,
+    PlainMapping,
+};
+use crate::exports::Exportable;
+use crate::failure::Result;
+use crate::keyholder::Asker;
+use crate::state::Daemon;
+
+/// No key file is longer, in bytes: as cryptsetup has it.
+const KEY_FILE_MAX: usize = 8 << 20;
+
+/// What is open.
+#[derive(Default)]
+pub(crate) struct Mappings(Mutex<BTreeMap<String, Entry>>);
+
+enum Entry {
+    /// Its key is being found.
+    Opening,
+    Open(Box<Open>),
+}
+
+struct Open {
+    mapping: Arc<Mapping>,
+    kind: &'static str,
+    device: String,
+    header: Option<String>,
+    uuid: Option<String>,
+    slot: Option<u32>,
+    key_bits: usize,
+    /// Keeps the header from others.
+    _header: Option<Arc<dyn BlockDevice>>,
+}
+
+impl Daemon {
+    /// Opens a container or a plain mapping.
+    pub(crate) fn open_mapping(&self, new: &OpenMapping, asker: &mut dyn Asker) -> Result<()> {
+        check_name(&new.name)?;
+        {
+            let mut all = self.mappings.0.lock();
+            if all.contains_key(&new.name) {
+                return Err(Failure::new(
+                    FailureKind::Exists,
+                    format!(
+                        "there is a mapping '{}' already; 'strongroom luks status' shows it",
+                        new.name
+                    ),
+                ));
+            }
+            all.insert(new.name.clone(), Entry::Opening);
+        }
+        // The key takes its time, or a person does: nobody else waits for that.
+        let opened = match &new.plain {
+            Some(plain) => open_plain(new, plain, asker),
+            None => open_luks(new, asker),
+        };
+        let failed = {
+            let mut all = self.mappings.0.lock();
+            match opened {
+                Ok(open) => {
+                    all.insert(new.name.clone(), Entry::Open(Box::new(open)));
+                    None
+                }
+                Err(failure) => {
+                    all.remove(&new.name);
+                    Some(failure)
+                }
+            }
+        };
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        // It may have been exported before, and waited for since.
+        self.open_exports();
+        Ok(())
+    }
+
+    /// Closes a mapping: what was written is durable, and its key is gone.
+    pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
+        self.keep_exported(|device| *device == Exportable::Luks(name.into()))?;
+        let mut all = self.mappings.0.lock();
+        let Some(Entry::Open(open)) = all.get(name) else {
+            return Err(no_such_mapping(name));
+        };
+        if Arc::strong_count(&open.mapping) > 1 {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the mapping '{name}' is in use; close what uses it first"),
+            ));
+        }
+        if !open.mapping.flags().read_only {
+            open.mapping.flush()?;
+        }
+        all.remove(name);
+        Ok(())
+    }
+
+    /// The device of an open mapping.
+    pub(crate) fn mapping(&self, name: &str) -> Result<Arc<Mapping>> {
+        match self.mappings.0.lock().get(name) {
+            Some(Entry::Open(open)) => Ok(Arc::clone(&open.mapping)),
+            _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// Changes how a mapping is served, while it is in use.
+    pub(crate) fn change_mapping(&self, name: &str, change: &MappingChange) -> Result<()> {
+        let mapping = self.mapping(name)?;
+        let mut flags = mapping.flags();
+        let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
+        set(&mut flags.read_workqueue, change.read_workqueue);
+        set(&mut flags.write_workqueue, change.write_workqueue);
+        set(&mut flags.allow_discards, change.allow_discards);
+        mapping.set_flags(flags);
+        Ok(())
+    }
+
+    /// Makes a mapping as large as this, or as its device is now.
+    pub(crate) fn resize_mapping(&self, name: &str, size: Option<u64>) -> Result<()> {
+        self.mapping(name)?.resize(size)?;
+        Ok(())
+    }
+
+    /// These mappings, or all.
+    pub(crate) fn mapping_rows(&self, names: &[String]) -> Result<Vec<MappingRow>> {
+        let all = self.mappings.0.lock();
+        if let Some(missing) = names
+            .iter()
+            .find(|name| !matches!(all.get(*name), Some(Entry::Open(_))))
+        {
+            return Err(no_such_mapping(missing));
+        }
+        let wanted = |name: &&String| names.is_empty() || names.contains(name);
+        let rows = all
+            .iter()
+            .filter(|(name, _)| wanted(name))
+            .filter_map(|(name, entry)| match entry {
+                Entry::Open(open) => Some(row(name, open)),
+                Entry::Opening => None,
+            });
+        Ok(rows.collect())
+    }
+
+    /// What was done to each, for metrics.
+    pub(crate) fn mapping_meters(&self) -> Vec<(String, Arc<MappingMeter>)> {
+        let all = self.mappings.0.lock();
+        let open = all.iter().filter_map(|(name, entry)| match entry {
+            Entry::Open(open) => Some((name.clone(), Arc::clone(open.mapping.meter()))),
+            Entry::Opening => None,
+        });
+        open.collect()
+    }
+
+    /// Makes what was written to any mapping durable: the daemon is ending.
+    pub(crate) fn flush_mappings(&self) {
+        for (name, entry) in self.mappings.0.lock().iter() {
+            if let Entry::Open(open) = entry
+                && !open.mapping.flags().read_only
+                && let Err(error) = open.mapping.flush()
+            {
+                tracing::error!(mapping = name, %error, "what was written may not be durable");
+            }
+        }
+    }
+}
+
+fn row(name: &str, open: &Open) -> MappingRow {
+    let (mapping, flags) = (&open.mapping, open.mapping.flags());
+    let meter = mapping.meter();
+    MappingRow {
+        name: name.into(),
+        kind: open.kind.into(),
+        device: open.device.clone(),
+        header: open.header.clone(),
+        uuid: open.uuid.clone(),
+        slot: open.slot,
+        cipher: mapping.cipher(),
+        key_bits: open.key_bits,
+        sector_size: mapping.sector_sizes().logical,
+        offset: mapping.offset(),
+        size: mapping.size(),
+        read_only: flags.read_only,
+        allow_discards: flags.allow_discards,
+        read_workqueue: flags.read_workqueue,
+        write_workqueue: flags.write_workqueue,
+        users: Arc::strong_count(mapping) - 1,
+        read_inline: times(&meter.read_inline),
+        read_queued: times(&meter.read_queued),
+        write_inline: times(&meter.write_inline),
+        write_queued: times(&meter.write_queued),
+    }
+}
+
+fn times(operation: &Operation) -> MappingTimes {
+    let totals = operation.totals();
+    let nanos = |share| {
+        totals
+            .times
+            .percentile(share)
+            .map(|time| time.as_nanos() as u64)
+    };
+    MappingTimes {
+        count: totals.times.count(),
+        bytes: totals.bytes,
+        errors: totals.errors,
+        p50_ns: nanos(0.5),
+        p99_ns: nanos(0.99),
+        p999_ns: nanos(0.999),
+    }
+}
+
+fn open_luks(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Open> {
+    let data = device(&new.device, new.read_only)?;
+    let header = new
+        .header
+        .as_ref()
+        .map(|path| device(path, new.read_only))
+        .transpose()?;
+    let on = header.as_ref().unwrap_or(&data);
+    let container = match new.read_only {
+        true => Container::look(Arc::clone(on))?,
+        false => Container::open(Arc::clone(on), &SystemRandom)?,
+    };
+    if container.segment()?.offset == 0 && header.is_none() {
+        return Err(Failure::usage(format!(
+            "the header on {} is for data on another device: name that, and this with --header",
+            new.device.display()
+        )));
+    }
+    let passphrase = passphrase(new, asker)?;
+    let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
+    let mapping = Mapping::open(&container, data, &key, flags(new))?;
+    Ok(Open {
+        mapping: Arc::new(mapping),
+        kind: match container.version() {
+            luks::Version::V1 => "LUKS1",
+            luks::Version::V2 => "LUKS2",
+        },
+        device: new.device.display().to_string(),
+        header: new.header.as_ref().map(|path| path.display().to_string()),
+        uuid: Some(container.uuid().into()),
+        slot: Some(slot),
+        key_bits: key.len() * 8,
+        _header: header,
+    })
+}
+
+fn open_plain(new: &OpenMapping, plain: &PlainMapping, asker: &mut dyn Asker) -> Result<Open> {
+    let data = device(&new.device, new.read_only)?;
+    let given = passphrase(new, asker)?;
+    let key = match &new.key_file {
+        Some(path) if given.len() < plain.key_len => {
+            return Err(Failure::new(
+                FailureKind::NoKey,
+                format!(
+                    "{} is shorter than a key of {} bits",
+                    path.display(),
+                    plain.key_len * 8
+                ),
+            ));
+        }
+        Some(_) => Secret::from_slice(&given.expose()[..plain.key_len])?,
+        None => luks::plain_key(&given, &plain.hash, plain.key_len)?,
+    };
+    let settings = Plain {
+        cipher: plain.cipher.clone(),
+        offset: plain.offset,
+        len: plain.len,
+        skip: plain.skip,
+        sector_size: plain.sector_size,
+    };
+    let mapping = Mapping::plain(&settings, data, &key, flags(new))?;
+    Ok(Open {
+        mapping: Arc::new(mapping),
+        kind: "PLAIN",
+        device: new.device.display().to_string(),
+        header: None,
+        uuid: None,
+        slot: None,
+        key_bits: key.len() * 8,
+        _header: None,
+    })
+}
+
+fn flags(new: &OpenMapping) -> Flags {
+    Flags {
+        read_only: new.read_only,
+        allow_discards: new.allow_discards,
+        read_workqueue: new.read_workqueue,
+        write_workqueue: new.write_workqueue,
+    }
+}
+
+fn device(path: &Path, read_only: bool) -> Result<Arc<dyn BlockDevice>> {
+    let access = match read_only {
+        true => Access::ReadOnly,
+        false => Access::Exclusive,
+    };
+    Ok(Arc::new(FileDevice::open(path, access)?))
+}
+
+/// What is in the key file, all of it, or what a person types.
+fn passphrase(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Secret> {
+    let Some(path) = &new.key_file else {
+        let ask = Ask {
+            dataset: new.device.display().to_string(),
+            format: AskFormat::Passphrase,
+            twice: false,
+        };
+        return asker.ask(ask)?.ok_or_else(|| {
+            let name = new.device.display();
+            Failure::new(
+                FailureKind::NoKey,
+                format!("the passphrase of {name} was not given"),
+            )
+        });
+    };
+    let unreadable = |reason: String| {
+        Failure::new(
+            FailureKind::NoKey,
+            format!("the key file {}: {reason}", path.display()),
+        )
+    };
+    let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let key = Secret::from_reader(&mut file, KEY_FILE_MAX + 1)?;
+    match key.len() {
+        0 => Err(unreadable("it is empty".into())),
+        len if len > KEY_FILE_MAX => Err(unreadable("it is too long to be a key".into())),
+        _ => Ok(key),
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    match name.len() {
+        1..=127 if name.chars().all(plain) && name != "." && name != ".." => Ok(()),
+        _ => Err(Failure::usage(format!(
+            "'{name}' is no name for a mapping: letters, digits and -_.+ make one"
+        ))),
+    }
+}
+
+fn no_such_mapping(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!("there is no mapping '{name}'; 'strongroom luks status' shows those that are open"),
+    )
+}
