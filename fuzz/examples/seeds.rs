@@ -219,13 +219,13 @@ fn frames() {
     };
     let create = Command::PoolCreate {
         pool: "tank".into(),
-        devices: PoolDevices {
+        devices: Box::new(PoolDevices {
             groups: vec![DeviceGroup {
                 devices: vec!["/dev/a".into()],
                 parity: 0,
             }],
-            spares: Vec::new(),
-        },
+            ..PoolDevices::default()
+        }),
         size: Some(1),
         force: false,
         props: vec![("compression".into(), "lz4".into())],
@@ -320,7 +320,16 @@ fn nbd_clients() {
         }
         bytes
     };
-    let kinds = [(0, 0), (1, 1), (3, 0), (4, 1), (5, 0), (6, 16), (6, 2), (7, 8)];
+    let kinds = [
+        (0, 0),
+        (1, 1),
+        (3, 0),
+        (4, 1),
+        (5, 0),
+        (6, 16),
+        (6, 2),
+        (7, 8),
+    ];
     let requests: Vec<u8> = kinds
         .iter()
         .flat_map(|(kind, flags)| request(*kind, *flags, 512))
@@ -351,6 +360,10 @@ fn nbd_clients() {
         all.extend(option(number, data));
     }
     put("nbd_negotiation", "all", &[&all, &requests]);
-    put("nbd_negotiation", "old", &[&hello, &option(1, b"a"), &requests]);
+    put(
+        "nbd_negotiation",
+        "old",
+        &[&hello, &option(1, b"a"), &requests],
+    );
     put("nbd_negotiation", "abort", &[&hello, &option(2, b"")]);
 }
