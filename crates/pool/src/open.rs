@@ -404,10 +404,11 @@ impl OpenDataset {
     /// Finds a place for a record of `data` whose nonce is a hash of what is in it: where another one
     /// like it is already, or like [`OpenDataset::place`], and those to come may share it.
     pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
-        if let Some(placed) = self.find_shared(&identity, bytes) {
+        let sum = checksum(bytes);
+        if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
             return Ok(placed);
         }
-        let mut placed = self.place(ArrayKind::Data, identity, bytes)?;
+        let mut placed = self.place_summed(ArrayKind::Data, identity, bytes, sum)?;
         if let [extent] = placed.allotted.extents()[..] {
             let dedup = &self.shared.dedup;
             placed.share = dedup.adopt(&identity, placed.checksum, &extent);
@@ -416,15 +417,14 @@ impl OpenDataset {
     }
 
     /// Whatever is not found, and whatever cannot be read, is only not shared.
-    fn find_shared(&self, identity: &Identity, bytes: &[u8]) -> Option<Placed> {
+    fn find_shared(&self, identity: &Identity, len: usize, sum: [u8; 16]) -> Option<Placed> {
         let ticket = self.shared.placing.ticket();
         if self.shared.is_resilvering() {
             // It may have passed the place of this pointer, and not have come to the record yet.
             return None;
         }
-        let sum = checksum(bytes);
         let disk = &self.shared.disk;
-        let found = self.shared.dedup.find(disk, identity, &sum, bytes.len());
+        let found = self.shared.dedup.find(disk, identity, &sum, len);
         let share = found.ok().flatten()?;
         Some(Placed {
             _ticket: ticket,

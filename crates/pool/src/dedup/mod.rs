@@ -293,7 +293,12 @@ impl Change<'_> {
     }
 
     fn count_pointers(&mut self, inner: &mut Inner, all: &mut Vec<Shared>, share: &Share, by: i64) {
-        let listed = all.iter().position(|shared| shared.share() == *share);
+        // Most are new, and to look for each of them among all takes long where there are few buckets yet.
+        let is_new = inner.live.get(share).is_some_and(|live| !live.is_stored);
+        let listed = match is_new {
+            true => None,
+            false => all.iter().position(|shared| shared.share() == *share),
+        };
         let bytes = u64::from(share.addr.size());
         let at = match (listed, inner.live.get_mut(share)) {
             (Some(at), _) => at,
