@@ -1,4 +1,4 @@
-//! An open dataset of files: what its parts share, and how they change it.
+//! An open dataset, of files or a volume: what its parts share, and how they change it.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use keys::DataKeys;
 use parking_lot::{Mutex, RwLock};
 use pool::{
     ArrayKind, Entry, Hold, OpenDataset, Participant, Pool, RecordPtr, Reservation, ReserveFor,
-    SealInput, SecondaryCache,
+    SealInput, SecondaryCache, VolumeShape,
 };
 use vfs::{Caller, Ino, Time};
 
@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::header::{HEADER_SIZE, Header};
 use crate::io::buffer::Buffer;
+use crate::io::extents;
 use crate::io::inode::Inodes;
 use crate::io::sync::FrozenFiles;
 use crate::io::workers::Pending;
@@ -107,7 +108,8 @@ impl Settings {
     }
 }
 
-/// A dataset of files, or a snapshot of one, open with its keys.
+/// A dataset of files, or a snapshot of one, open with its keys. Also what is below a
+/// [`Volume`](crate::Volume): then there is no tree, and one inode, whose records are the blocks.
 pub struct Files {
     this: Weak<Files>,
     name: String,
@@ -116,6 +118,8 @@ pub struct Files {
     pub(crate) open: Arc<OpenDataset>,
     pub(crate) sealer: Sealer,
     pub(crate) tree: Tree,
+    /// How large it was when it was opened, if it is a volume.
+    pub(crate) volume: Option<VolumeShape>,
     pub(crate) inodes: Inodes,
     /// Room in the pool for the pages that are dirty.
     pub(crate) page_room: Mutex<Vec<Reservation>>,
@@ -149,6 +153,41 @@ impl Files {
         owner: &Caller,
     ) -> Result<Arc<Files>> {
         let entry = &pool.entry(id)?;
+        if entry.volume().is_some() {
+            return Err(pool::Error::Refused {
+                name: pool.name_of(id)?,
+                reason: "it is a volume, and has no files".into(),
+            }
+            .into());
+        }
+        let (files, is_new) = Files::assemble(engine, pool, entry, keys, settings)?;
+        if files.tree.header().counts_owners {
+            // It may have come with a stream.
+            pool.note_owners();
+        }
+        files.replay_log()?;
+        if is_new {
+            files.make_root(owner)?;
+        }
+        if files.open.is_writable() {
+            // What cannot be removed now is still on the list the next time.
+            if let Err(error) = files.reap_orphans() {
+                let dataset = files.name();
+                tracing::warn!(%error, dataset, "unlinked files could not be removed yet");
+            }
+        }
+        Ok(files)
+    }
+
+    /// Opens a dataset of any kind as its last commit left it, and has it take part in the commits to come.
+    /// Also says whether it has no tree yet.
+    pub(crate) fn assemble(
+        engine: &Arc<Engine>,
+        pool: &Pool,
+        entry: &Entry,
+        keys: Option<Vec<DataKeys>>,
+        settings: Settings,
+    ) -> Result<(Arc<Files>, bool)> {
         let name = pool.name_of(entry.id)?;
         let sealer = Sealer::of(entry.family, keys)?;
         if sealer.is_encrypted() != (entry.suite != 0) {
@@ -160,7 +199,11 @@ impl Files {
         check_seal(pool, entry, &sealer, &name)?;
         let open = pool.open_dataset(entry.id)?;
         settings.follow_caching(&open);
-        let header = read_header(&open, &sealer, &name)?;
+        let header = match entry.volume() {
+            None => read_header(&open, &sealer, &name)?,
+            // Nothing is ever in this tree.
+            Some(_) => Some(Header::new([0; 32])),
+        };
         let is_new = header.is_none();
         let tree = match header {
             Some(header) => Tree::open(header, engine.tree_pages),
@@ -181,6 +224,7 @@ impl Files {
             open,
             sealer,
             tree,
+            volume: entry.volume(),
             inodes: Inodes::new(),
             page_room: Mutex::default(),
             frozen: Mutex::default(),
@@ -198,22 +242,7 @@ impl Files {
             let participant: Weak<Files> = Arc::downgrade(&files);
             files.open.attach(participant as Weak<dyn Participant>);
         }
-        if files.tree.header().counts_owners {
-            // It may have come with a stream.
-            pool.note_owners();
-        }
-        files.replay_log()?;
-        if is_new {
-            files.make_root(owner)?;
-        }
-        if files.open.is_writable() {
-            // What cannot be removed now is still on the list the next time.
-            if let Err(error) = files.reap_orphans() {
-                let dataset = files.name();
-                tracing::warn!(%error, dataset, "unlinked files could not be removed yet");
-            }
-        }
-        Ok(files)
+        Ok((files, is_new))
     }
 
     pub(crate) fn this(&self) -> Arc<Files> {
@@ -228,6 +257,11 @@ impl Files {
     /// Its id in the pool.
     pub fn id(&self) -> u64 {
         self.open.id()
+    }
+
+    /// Whether it can be changed: it is no snapshot, and its pool is not read-only.
+    pub fn is_writable(&self) -> bool {
+        self.open.is_writable()
     }
 
     /// What it follows now.
@@ -433,6 +467,15 @@ impl Files {
         Ok(())
     }
 
+    /// The slot of `data` that a record is in, if it has one.
+    pub(crate) fn slot_of(&self, ino: Ino, record: u64) -> Result<Option<u64>> {
+        if self.volume.is_some() {
+            return Ok(Some(record));
+        }
+        let extent = self.read_tree(|r| extents::find(r, ino, record))?;
+        Ok(extent.map(|extent| extent.slot_of(record)))
+    }
+
     /// The attributes of an inode.
     pub(crate) fn attr(&self, ino: Ino) -> Result<AttrValue> {
         self.read_tree(|r| attr_of(r, ino))
@@ -493,28 +536,28 @@ pub(crate) fn read_record(
     array: ArrayKind,
     slot: u64,
 ) -> Result<Option<(RecordPtr, Buffer)>> {
-    SEALED.with_borrow_mut(|sealed| {
-        let mut opened = None;
-        let mut failure = None;
-        let result = open.read(array, slot, sealed, &mut |ptr, bytes| {
-            match sealer.open(array, ptr, bytes) {
-                Ok(buffer) => opened = Some(buffer),
-                Err(error) => {
-                    let generation = ptr.identity.generation();
-                    failure = Some(((error, generation), open.is_undamaged(ptr, bytes)));
-                }
+    // Not borrowed: the device below may be a volume, and come here too.
+    let mut sealed = SEALED.take();
+    let (mut opened, mut failure) = (None, None);
+    let result = open.read(array, slot, &mut sealed, &mut |ptr, bytes| {
+        match sealer.open(array, ptr, bytes) {
+            Ok(buffer) => opened = Some(buffer),
+            Err(error) => {
+                let generation = ptr.identity.generation();
+                failure = Some(((error, generation), open.is_undamaged(ptr, bytes)));
             }
-            opened.is_some()
-        });
-        match (result, failure) {
-            (Ok(ptr), _) => Ok(ptr.zip(opened)),
-            (Err(_), Some((error, true))) => Err(Error::Damaged {
-                dataset: name.into(),
-                what: what_it_is(error),
-            }),
-            (Err(error), _) => Err(error.into()),
         }
-    })
+        opened.is_some()
+    });
+    SEALED.set(sealed);
+    match (result, failure) {
+        (Ok(ptr), _) => Ok(ptr.zip(opened)),
+        (Err(_), Some((error, true))) => Err(Error::Damaged {
+            dataset: name.into(),
+            what: what_it_is(error),
+        }),
+        (Err(error), _) => Err(error.into()),
+    }
 }
 
 /// What a record is that could not be opened, though the medium has it as it was written.

@@ -1,4 +1,4 @@
-//! The plaintext side of a pool: files and directories on two arrays of sealed records.
+//! The plaintext side of a pool: files and directories on two arrays of sealed records, and volumes on one.
 
 mod diff;
 mod engine;
@@ -19,6 +19,7 @@ mod reencrypt;
 mod seal;
 mod transfer;
 mod tree;
+mod volume;
 
 pub use diff::{Change, Difference, diff};
 pub use engine::{Clock, Engine, EngineOptions};
@@ -33,3 +34,4 @@ pub use owners::{Account, Owner, Usage};
 pub use reencrypt::Reencrypted;
 pub use seal::{Compression, NewGeneration, Resealer};
 pub use transfer::{RecordOpener, RecordSealer};
+pub use volume::Volume;

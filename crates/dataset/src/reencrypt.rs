@@ -133,39 +133,40 @@ impl Files {
 
     /// False if the record cannot be opened.
     fn reencrypt(&self, array: ArrayKind, slot: u64) -> Result<bool> {
-        SEALED.with_borrow_mut(|buf| {
-            let mut anew: Option<Sealed> = None;
-            let read = self.open.read(array, slot, buf, &mut |ptr, bytes| {
-                anew = self
-                    .sealer
-                    .reseal(array, ptr, bytes, self.nonces(array))
-                    .ok();
-                anew.is_some()
-            });
-            let (ptr, sealed) = match (read, anew) {
-                (Ok(Some(ptr)), Some(sealed)) => (ptr, sealed),
-                // It went meanwhile.
-                (Ok(_), _) => return Ok(true),
-                (Err(error), _) => {
-                    let dataset = self.name();
-                    tracing::warn!(%error, dataset, "a record could not be sealed anew");
-                    return Ok(false);
-                }
-            };
-            let bytes = self.open.record_room(array, sealed.bytes.len());
-            let room = self
-                .pool
-                .reserve(bytes + self.table_room(), ReserveFor::Writing)?;
-            let placed = self.place(array, &sealed)?;
-            self.reencryption.waiting.lock().push(Rewritten {
-                array,
-                slot,
-                was: ptr,
-                placed,
-                _room: room,
-            });
-            Ok(true)
-        })
+        // Not borrowed: the device below may be a volume, which has its own to do.
+        let mut buf = SEALED.take();
+        let mut anew: Option<Sealed> = None;
+        let read = self.open.read(array, slot, &mut buf, &mut |ptr, bytes| {
+            anew = self
+                .sealer
+                .reseal(array, ptr, bytes, self.nonces(array))
+                .ok();
+            anew.is_some()
+        });
+        SEALED.set(buf);
+        let (ptr, sealed) = match (read, anew) {
+            (Ok(Some(ptr)), Some(sealed)) => (ptr, sealed),
+            // It went meanwhile.
+            (Ok(_), _) => return Ok(true),
+            (Err(error), _) => {
+                let dataset = self.name();
+                tracing::warn!(%error, dataset, "a record could not be sealed anew");
+                return Ok(false);
+            }
+        };
+        let bytes = self.open.record_room(array, sealed.bytes.len());
+        let room = self
+            .pool
+            .reserve(bytes + self.table_room(), ReserveFor::Writing)?;
+        let placed = self.place(array, &sealed)?;
+        self.reencryption.waiting.lock().push(Rewritten {
+            array,
+            slot,
+            was: ptr,
+            placed,
+            _room: room,
+        });
+        Ok(true)
     }
 
     /// Puts what was sealed anew into the slots that have not changed since. Comes after what the

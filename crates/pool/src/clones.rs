@@ -111,6 +111,7 @@ fn clone(
         return Err(refused("there is no key above it to inherit"));
     }
     let kind = state.entry(from.parent)?.kind;
+    new.props.extend(from.volume().map(|shape| shape.mark()));
     let dataset = NewDataset {
         kind,
         guid: new.guid,
@@ -218,15 +219,14 @@ fn promote(
 }
 
 /// Gives an entry a seal over another dataset's guid. What was never written has none.
-fn seal_anew(
+pub(crate) fn seal_anew(
     entry: &mut Entry,
     before: &Entry,
     guid: u64,
     reseal: &mut Option<Reseal>,
 ) -> Result<()> {
-    let was_written = entry.sequence != 0 || entry.roots.iter().any(|root| !root.is_empty());
     entry.seal = match reseal {
-        Some(reseal) if was_written => {
+        Some(reseal) if entry.was_written() => {
             let input = SealInput::of(entry, guid);
             reseal(before, &input).map_err(|detail| Error::inconsistent("seal", detail))?
         }

@@ -191,6 +191,12 @@ impl Entry {
             keyring: decode_keyring(&mut r)?,
             props: decode_props(&mut r)?,
         })
+        .filter(Entry::volume_fits)
+    }
+
+    /// Whether anything was ever committed to it.
+    pub(crate) fn was_written(&self) -> bool {
+        self.sequence != 0 || self.roots.iter().any(|root| !root.is_empty())
     }
 
     /// Whether it is a snapshot.

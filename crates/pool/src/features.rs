@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::root::{
     FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_LOG_PLACES,
     FEATURE_OWNERS, FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT,
-    FEATURE_REMOVED, FEATURE_ROTATED, FEATURE_SCATTERED,
+    FEATURE_REMOVED, FEATURE_ROTATED, FEATURE_SCATTERED, FEATURE_VOLUMES,
 };
 
 /// Something that a program has to know to import a pool which has it.
@@ -116,6 +116,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "entries of logs that point to records where they stay",
         begins: "the same as logs",
+    },
+    Feature {
+        name: "volumes",
+        bit: FEATURE_VOLUMES,
+        since: "0.1.0",
+        what: "datasets that are block devices",
+        begins: "create -V",
     },
 ];
 

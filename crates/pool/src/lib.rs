@@ -62,6 +62,7 @@ mod state;
 mod stream;
 mod suspects;
 mod variants;
+mod volume;
 mod wire;
 
 pub use check::{CheckReport, Finding};
@@ -98,3 +99,4 @@ pub use second::{CacheInfo, CacheState, SecondaryCache};
 pub use send::{OpenRecords, SendOf, Sending};
 pub use space::{Class, Reservation, ReserveFor};
 pub use stream::{Begin, Lineage, Position, ResumeToken, Sender};
+pub use volume::VolumeShape;

@@ -13,7 +13,7 @@ use crate::marks::PARTIAL;
 use crate::names::{DatasetName, NAME_MAX, check_pool_name};
 use crate::open::OpenDataset;
 use crate::pool::Pool;
-use crate::root::FEATURE_ROTATED;
+use crate::root::{FEATURE_ROTATED, FEATURE_VOLUMES};
 use crate::snapshot;
 use crate::state::State;
 
@@ -65,6 +65,9 @@ pub(crate) fn insert(
         }
         None => None,
     };
+    if new.kind == DatasetKind::Volume {
+        state.root.features_required |= FEATURE_VOLUMES;
+    }
     state.insert(Entry {
         id,
         guid: new.guid,
@@ -166,6 +169,12 @@ fn create_one(
     }
     let id = insert(commit, state, new, (parent, &last), commit.txg)?;
     let entry = Arc::clone(state.entry(id)?);
+    if !entry.volume_fits() {
+        return Err(Error::refused(
+            name,
+            "a volume, and nothing else, says how large it is",
+        ));
+    }
     log_internal(commit, state, origin, "create", &entry);
     if entry.keyring.is_some() {
         log_internal(commit, state, origin, "keyring created", &entry);
@@ -276,12 +285,7 @@ impl Pool {
             for name in names {
                 let id = state.find(name)?.id;
                 let entry = state.edit(id)?;
-                for (key, value) in changes {
-                    match value {
-                        Some(value) => entry.props.insert(key.clone(), value.clone()),
-                        None => entry.props.remove(key),
-                    };
-                }
+                change_props(entry, changes);
                 check_props(name, &entry.props)?;
                 texts += text_bytes(&entry.props);
             }
@@ -301,12 +305,7 @@ impl Pool {
                 let new = keyarea::write(commit, state, guid, &change.keyring)?;
                 let entry = state.edit(change.id)?;
                 entry.key_root = change.key_root;
-                for (key, value) in &change.props {
-                    match value {
-                        Some(value) => entry.props.insert(key.clone(), value.clone()),
-                        None => entry.props.remove(key),
-                    };
-                }
+                change_props(entry, &change.props);
                 let old = entry.keyring.replace(new);
                 keyarea::discard(state, old);
                 let entry = Arc::clone(state.entry(change.id)?);
@@ -387,6 +386,16 @@ pub struct NewKeyring {
     pub props: Vec<(String, Option<String>)>,
     /// What is done by this, for the history.
     pub done: String,
+}
+
+/// Sets and, where the value is `None`, unsets properties of an entry.
+pub(crate) fn change_props(entry: &mut Entry, changes: &[(String, Option<String>)]) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => entry.props.insert(key.clone(), value.clone()),
+            None => entry.props.remove(key),
+        };
+    }
 }
 
 pub(crate) fn text_bytes(props: &BTreeMap<String, String>) -> usize {

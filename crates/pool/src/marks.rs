@@ -5,6 +5,7 @@ use zerocopy::IntoBytes;
 
 use crate::entry::Entry;
 use crate::stream::Lineage;
+use crate::volume::VOLUME;
 
 /// The dataset that the seal of this state is over, where it is another one.
 const SEALED: &str = "@sealed";
@@ -109,7 +110,7 @@ impl Entry {
 
     /// Takes over from `other` what these marks say.
     pub(crate) fn copy_marks(&mut self, other: &Entry) {
-        for key in [SEALED, KEYS_TXG] {
+        for key in [SEALED, KEYS_TXG, VOLUME] {
             match other.props.get(key) {
                 Some(value) => self.props.insert(key.into(), value.clone()),
                 None => self.props.remove(key),

@@ -19,6 +19,7 @@ use crate::room::{self, NODE_BYTES};
 use crate::scatter::Allotted;
 use crate::second::SecondaryCache;
 use crate::space::{Class, Reservation};
+use crate::volume::VolumeShape;
 
 /// The two arrays of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct SealInput {
     /// Where its log begins: chain, sequence and base of [`LogHead`](crate::LogHead); zeros if it has
     /// none.
     pub log: [u64; 3],
+    /// The size of a volume and of its blocks, in bytes; zeros of files.
+    pub volume: [u64; 2],
 }
 
 impl SealInput {
@@ -73,6 +76,7 @@ impl SealInput {
             sequence: entry.sequence,
             roots: entry.roots.map(|root| root.identity),
             log: [entry.log.chain, entry.log.sequence, entry.log.base],
+            volume: VolumeShape::numbers(entry.volume()),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::space::{Reservation, ReserveFor};
 use crate::state::State;
 
 const RESERVATION: &str = "reservation";
-const REFRESERVATION: &str = "refreservation";
+pub(crate) const REFRESERVATION: &str = "refreservation";
 
 /// What the reservations of a pool still keep.
 #[derive(Clone, Debug, Default)]

@@ -52,6 +52,9 @@ pub(crate) const FEATURE_REMOVED: u64 = 2048;
 /// Datasets may count what users and groups have in them, and whoever changes files there has to as well.
 pub(crate) const FEATURE_OWNERS: u64 = 8192;
 
+/// Datasets may be volumes. Set with the first, and never taken back.
+pub(crate) const FEATURE_VOLUMES: u64 = 1 << 16;
+
 /// There may be cache devices. A program that does not know of them does without: this is a bit of the
 /// optional ones.
 pub(crate) const FEATURE_CACHES: u64 = 1;

@@ -87,6 +87,7 @@ impl Pool {
             family: to.family,
             suite: to.suite,
             plain: None,
+            volume: to.volume(),
             created: to.created,
             keys_txg: to.keys_txg(),
             sealed_guid: seal.guid,

@@ -316,6 +316,7 @@ pub(crate) fn roll_back(
     head.sequence = target.sequence;
     head.seal = target.seal;
     head.set_sealed_guid(target.sealed_mark());
+    head.set_volume(target.volume());
     // What was logged came after the snapshot.
     commit.free_extents(old.log.extents());
     head.log = target.log.clone();

@@ -130,12 +130,22 @@ impl State {
                 let what = format!("snapshot {} is in no line", entry.id);
                 return Err(inconsistent(what));
             }
+            if entry.volume().is_some() != self.is_of_volume(entry) {
+                let what = format!("entry {} is not what its dataset is", entry.id);
+                return Err(inconsistent(what));
+            }
             if before == 0 && !self.origin_fits(entry) {
                 let what = format!("entry {} is no clone of its origin", entry.id);
                 return Err(inconsistent(what));
             }
         }
         Ok(())
+    }
+
+    /// Whether an entry is a volume or a snapshot of one.
+    fn is_of_volume(&self, entry: &Entry) -> bool {
+        let head = self.get(head_id(entry));
+        head.is_some_and(|head| head.kind == DatasetKind::Volume)
     }
 
     /// Whether a snapshot is the one before its successor. If it were not, destroying it would put the

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::{SeededRandom, Suite, SystemRandom};
-use dataset::{Clock, Engine, EngineOptions, Files, Settings};
+use dataset::{Clock, Engine, EngineOptions, Files, Settings, Volume};
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
-use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
+use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use store::{CreateOptions, DeviceStore, NewMember};
 use vfs::{Caller, Time};
 
@@ -56,8 +56,7 @@ impl BenchPool {
 
     /// Opens the dataset.
     pub(crate) fn open(&self, settings: Settings) -> Arc<Files> {
-        let (random, clock) = (Arc::new(SystemRandom), Arc::new(Now));
-        let engine = Engine::new(self.options, random, clock, || {});
+        let engine = self.engine();
         let id = self.pool.top().expect("a dataset").id;
         let keys = Some(vec![keys()]);
         Files::open(&engine, &self.pool, id, keys, settings, &OWNER).expect("the dataset")
@@ -80,6 +79,35 @@ impl BenchPool {
 
     pub(crate) fn drain_caches(&self) {
         self.pool.drain_caches();
+    }
+
+    /// Makes a volume beside it, and opens that.
+    pub(crate) fn volume(&self, shape: VolumeShape, settings: Settings) -> Volume {
+        let new = NewDataset {
+            kind: DatasetKind::Volume,
+            guid: 3,
+            suite: SUITE.id(),
+            keyring: None,
+            is_key_root: true,
+            props: [shape.mark()].into(),
+        };
+        let origin = Origin {
+            who: "bench".into(),
+            text: "create".into(),
+        };
+        let made = self.pool.create_dataset("bench/volume", new, &origin);
+        let id = made.expect("a volume").id;
+        let keys = Some(vec![keys()]);
+        Volume::open(&self.engine(), &self.pool, id, keys, settings).expect("the volume")
+    }
+
+    pub(crate) fn commit(&self) {
+        self.pool.commit().expect("a commit");
+    }
+
+    fn engine(&self) -> Arc<Engine> {
+        let (random, clock) = (Arc::new(SystemRandom), Arc::new(Now));
+        Engine::new(self.options, random, clock, || {})
     }
 
     /// Bytes that are taken.

@@ -92,6 +92,9 @@ impl Files {
     }
 
     fn next_of(&self, kind: KeyKind, from: Vec<u8>) -> Result<ListEntry> {
+        if self.volume.is_some() {
+            return Ok(None);
+        }
         self.read_tree(|r| {
             let mut found = None;
             r.scan(&from, &mut |key, value| {
@@ -173,7 +176,11 @@ impl Files {
 impl Files {
     /// Sets room aside for the nodes above slots that are to be emptied. Where there is not enough,
     /// fewer slots are emptied at once, and `next` comes before the others.
-    fn room_to_empty(&self, slots: &mut Vec<u64>, next: &mut u64) -> Result<Reservation> {
+    pub(crate) fn room_to_empty(
+        &self,
+        slots: &mut Vec<u64>,
+        next: &mut u64,
+    ) -> Result<Reservation> {
         loop {
             let bytes = self.open.punch_room(ArrayKind::Data, slots);
             match self.pool.reserve(bytes, ReserveFor::Freeing) {

@@ -56,6 +56,8 @@ pub(crate) enum Stage {
 pub(crate) struct SealJob {
     /// Whether a commit waits for it.
     pub(crate) frozen: AtomicBool,
+    /// Whether somebody has begun with it: a worker, or the commit that would wait for one.
+    begun: AtomicBool,
     /// Until the record is in the open transaction group, or was handed to the commit that waits.
     pub(crate) under_way: Pending,
     outcome: Mutex<Option<Result<Placed>>>,
@@ -67,6 +69,12 @@ impl SealJob {
     pub(crate) fn deliver(&self, outcome: Result<Placed>) {
         *self.outcome.lock() = Some(outcome);
         self.done.notify_all();
+    }
+
+    /// True once: whoever is told so does it. A commit does not wait for a worker to come free: workers may
+    /// all be waiting for it, when they write to a pool that lies on a volume of this one.
+    pub(crate) fn begin(&self) -> bool {
+        !self.begun.swap(true, Ordering::AcqRel)
     }
 
     /// Waits for the outcome.

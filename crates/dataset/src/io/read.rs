@@ -64,9 +64,8 @@ impl Files {
         {
             return Ok(Some(Arc::clone(&dirty.buffer)));
         }
-        let extent = self.read_tree(|r| extents::find(r, ino, record))?;
-        match extent {
-            Some(extent) => self.stored_record(extent.slot_of(record), keep),
+        match self.slot_of(ino, record)? {
+            Some(slot) => self.stored_record(slot, keep),
             None => Ok(None),
         }
     }

@@ -68,8 +68,10 @@ impl Files {
         let under_way = job.under_way.clone();
         let pending = (self.pending.begin(), under_way.begin());
         self.engine.workers.run(move || {
-            let outcome = files.seal_record(&buffer);
-            files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+            if job.begin() {
+                let outcome = files.seal_record(&buffer);
+                files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+            }
             // Whoever waits for the job may want the dataset closed.
             drop(files);
             drop(pending);
@@ -179,8 +181,8 @@ impl Files {
         let work = || -> Result<()> {
             while let Some(frozen) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let placed = match &frozen.job {
-                    Some(job) => job.wait(),
-                    None => self.seal_record(&frozen.buffer),
+                    Some(job) if !job.begin() => job.wait(),
+                    Some(_) | None => self.seal_record(&frozen.buffer),
                 }?;
                 *frozen.ptr.lock() =
                     commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use pool::{ArrayKind, DEDUP_ROOM, Hold, RecordPtr, Reservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
@@ -26,19 +27,29 @@ pub(crate) const UNIT: u64 = 4096;
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 
 /// What is to become of one record.
-struct Part<'a> {
-    record: u64,
+pub(super) struct Part<'a> {
+    pub(super) record: u64,
     /// Where in the record.
     start: usize,
     data: &'a [u8],
     /// How long the record will be.
-    len: usize,
+    pub(super) len: usize,
     /// How long it is now; 0 for a hole.
     old_len: usize,
     base: Base,
 }
 
 impl Part<'_> {
+    /// Whether the record has left memory since it was to be changed there.
+    fn has_vanished(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
+        matches!(self.base, Base::InMemory) && !records.contains_key(&self.record)
+    }
+
+    /// Whether the record is written up to its end.
+    pub(super) fn is_to_the_end(&self, record_size: usize) -> bool {
+        self.start + self.data.len() == record_size
+    }
+
     /// What of the record the log has to say.
     fn range(&self, txg: u64) -> Range {
         Range {
@@ -127,7 +138,7 @@ impl Files {
             if self.put_parts(inode, write, &mut parts, &mut room)? {
                 let complete: Vec<u64> = parts
                     .iter()
-                    .filter(|part| part.start + part.data.len() == write.record_size)
+                    .filter(|part| part.is_to_the_end(write.record_size))
                     .map(|part| part.record)
                     .collect();
                 drop(parts);
@@ -158,7 +169,7 @@ impl Files {
                 data: &[],
                 filled: size as usize,
             };
-            let part = self.plan_record(inode, attr, piece)?;
+            let part = self.plan_record(inode, piece, true)?;
             // A small file may be all hole.
             if part.len > 0 {
                 parts.push(part);
@@ -173,26 +184,24 @@ impl Files {
             let data = &data[done..done + n];
             // How far the record has contents now.
             let filled = size.saturating_sub(record * record_size).min(record_size) as usize;
-            parts.push(self.plan_record(
-                inode,
-                attr,
-                Piece {
-                    record,
-                    start,
-                    data,
-                    filled,
-                },
-            )?);
+            let piece = Piece {
+                record,
+                start,
+                data,
+                filled,
+            };
+            parts.push(self.plan_record(inode, piece, attr.has(FLAG_INLINE))?);
             done += n;
         }
         Ok(parts)
     }
 
-    fn plan_record<'a>(
+    /// `is_inline`: the contents of the file are in the tree up to now.
+    pub(super) fn plan_record<'a>(
         &self,
         inode: &Inode,
-        attr: &AttrValue,
         piece: Piece<'a>,
+        is_inline: bool,
     ) -> Result<Part<'a>> {
         let Piece {
             record,
@@ -215,7 +224,7 @@ impl Files {
         let (old_len, stored) = self.stored(inode.ino, record)?;
         let covers_all = start == 0 && data.len() >= filled;
         let mut buffer = Buffer::default();
-        if record == 0 && attr.has(FLAG_INLINE) {
+        if record == 0 && is_inline {
             let inline =
                 self.read_tree(|r| Ok(r.get(&inline_key(inode.ino))?.map(<[u8]>::to_vec)))?;
             let inline = inline.unwrap_or_default();
@@ -239,11 +248,9 @@ impl Files {
 
     /// How long a record in the pool is, 0 for a hole, and if it is none its slot and pointer.
     fn stored(&self, ino: Ino, record: u64) -> Result<(usize, Option<(u64, RecordPtr)>)> {
-        let extent = self.read_tree(|r| extents::find(r, ino, record))?;
-        let Some(extent) = extent else {
+        let Some(slot) = self.slot_of(ino, record)? else {
             return Ok((0, None));
         };
-        let slot = extent.slot_of(record);
         let ptr = self.open.get(ArrayKind::Data, slot)?;
         // One that is replaced as a whole is never read, so that nothing else notices.
         if ptr.identity.logical_size() > pool::RECORD_MAX {
@@ -290,13 +297,10 @@ impl Files {
             map_records(w, write.ino, parts.iter().map(|part| part.record))
         };
         let _use = self.tree.begin_use();
-        let (hold, mut records, slots, dirtied) = loop {
+        let (hold, records, slots, dirtied) = loop {
             let hold = self.pool.enter()?;
             let records = inode.records.lock();
-            let vanished = |part: &&Part<'_>| {
-                matches!(part.base, Base::InMemory) && !records.contains_key(&part.record)
-            };
-            if parts.iter().any(|part| vanished(&part)) {
+            if parts.iter().any(|part| part.has_vanished(&records)) {
                 return Ok(false);
             }
             let scope = Scope::Contents(write.ino);
@@ -308,18 +312,57 @@ impl Files {
                 }
             }
         };
-        for ((part, slot), room) in parts.iter_mut().zip(slots).zip(room.drain(..)) {
-            self.journal.note_range(inode.ino, part.range(hold.txg()));
-            self.put_part(&mut records, part, slot, room, write.record_size);
+        let rooms = room.drain(..);
+        let placed = parts.iter_mut().zip(slots).zip(rooms);
+        self.put_all(inode, records, hold.txg(), write.record_size, placed);
+        self.keep_room(tree_room, dirtied);
+        drop(hold);
+        Ok(true)
+    }
+
+    /// Puts blocks of a volume into memory, in one transaction group. False if one that was in memory has
+    /// left it meanwhile.
+    pub(super) fn put_blocks(
+        &self,
+        inode: &Arc<Inode>,
+        block_size: usize,
+        parts: &mut [Part<'_>],
+        room: &mut Vec<Reservation>,
+    ) -> Result<bool> {
+        let hold = self.pool.enter()?;
+        let records = inode.records.lock();
+        if parts.iter().any(|part| part.has_vanished(&records)) {
+            return Ok(false);
+        }
+        self.mark_changed(&hold);
+        let placed = parts.iter_mut().map(|part| {
+            let slot = part.record;
+            (part, slot)
+        });
+        let placed = placed.zip(room.drain(..));
+        self.put_all(inode, records, hold.txg(), block_size, placed);
+        drop(hold);
+        Ok(true)
+    }
+
+    /// Puts parts into memory, with their slots and the room that is set aside for them. Under a hold.
+    fn put_all<'p, 'd: 'p>(
+        &self,
+        inode: &Arc<Inode>,
+        mut records: MutexGuard<'_, BTreeMap<u64, DirtyRecord>>,
+        txg: u64,
+        record_size: usize,
+        parts: impl Iterator<Item = ((&'p mut Part<'d>, u64), Reservation)>,
+    ) {
+        for ((part, slot), room) in parts {
+            self.journal.note_range(inode.ino, part.range(txg));
+            self.put_part(&mut records, part, slot, room, record_size);
         }
         drop(records);
         self.inodes
             .dirty
             .lock()
             .insert(inode.ino, Arc::clone(inode));
-        self.keep_room(tree_room, dirtied);
-        drop(hold);
-        Ok(true)
     }
 
     fn put_part(
@@ -431,11 +474,13 @@ impl Files {
     }
 }
 
-struct Piece<'a> {
-    record: u64,
-    start: usize,
-    data: &'a [u8],
-    filled: usize,
+/// A part of a write: what it puts where into one record.
+pub(super) struct Piece<'a> {
+    pub(super) record: u64,
+    pub(super) start: usize,
+    pub(super) data: &'a [u8],
+    /// How far the record may have contents now.
+    pub(super) filled: usize,
 }
 
 /// What a write does to the attributes.

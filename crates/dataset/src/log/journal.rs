@@ -88,6 +88,12 @@ impl Journal {
         pending.keep_within_bounds();
     }
 
+    /// Notes that something changed which the log is not to express.
+    pub(crate) fn note_unlogged(&self, txg: u64) {
+        let mut pending = self.pending.lock();
+        pending.barrier = pending.barrier.max(txg);
+    }
+
     /// The ranges of a file that are not logged; none if only a commit can help, given the last
     /// transaction group that is committed.
     pub(crate) fn ranges(&self, ino: Ino, committed: u64) -> Option<Vec<Range>> {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, LogEnd, LogHead, ReserveFor};
+use pool::{ArrayKind, LogEnd, LogHead, ReserveFor, VolumeShape};
 use vfs::Ino;
 
 use super::Scope;
 use super::steps::{Contents, Counters, Logged, Step, steps_of};
 use crate::error::Result;
 use crate::files::Files;
+use crate::io::blocks::VOLUME_INO;
 use crate::io::buffer::Buffer;
-use crate::io::extents;
 use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
 use crate::tree::View;
 
@@ -83,6 +83,9 @@ impl Files {
             if txg <= head.base {
                 continue;
             }
+            if self.volume.is_some_and(|shape| !is_of_volume(&step, shape)) {
+                return Ok(false);
+            }
             match step {
                 Step::Edits(counters, edits) => self.replay_edits(counters, &edits)?,
                 Step::Contents(contents) => self.replay_contents(&contents)?,
@@ -91,6 +94,12 @@ impl Files {
                         return Ok(false);
                     }
                 }
+                Step::Empty { record, .. } if self.volume.is_some() => {
+                    self.throttle()?;
+                    let inode = self.inodes.get(VOLUME_INO);
+                    self.empty_blocks(&inode, record, record + 1)?;
+                }
+                Step::Empty { .. } => return Ok(false),
             }
             *applied += 1;
         }
@@ -162,12 +171,10 @@ impl Files {
         self.throttle()?;
         let inode = self.inodes.get(ino);
         let _io = inode.io.write();
-        let extent = self.read_tree(|r| extents::find(r, ino, record))?;
-        let Some(extent) = extent else {
+        let Some(slot) = self.slot_of(ino, record)? else {
             // A replay that was cut short went on to a step that takes the record away.
             return Ok(());
         };
-        let slot = extent.slot_of(record);
         let buffer = make()?;
         let room = self.record_room(buffer.len(), ReserveFor::Freeing)?;
         let hold = self.pool.enter()?;
@@ -189,6 +196,24 @@ impl Files {
         buffer[contents.start..end].copy_from_slice(contents.bytes);
         Ok(buffer)
     }
+}
+
+/// Whether a step can be one of a volume's: blocks in its only inode.
+fn is_of_volume(step: &Step<'_>, shape: VolumeShape) -> bool {
+    let block_size = shape.block_size();
+    let (ino, record, len) = match step {
+        Step::Edits(..) => return false,
+        Step::Contents(contents) => {
+            let len = contents.start + contents.bytes.len();
+            (contents.ino, contents.record, len as u32)
+        }
+        Step::Record(logged) => {
+            let len = logged.ptr.identity.logical_size();
+            (logged.ino, logged.record, len)
+        }
+        Step::Empty { ino, record } => (*ino, *record, 0),
+    };
+    ino == VOLUME_INO && record < pool::SLOT_LIMIT && len <= block_size
 }
 
 /// Whether edits may change which slots the records of files are in.

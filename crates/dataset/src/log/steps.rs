@@ -15,6 +15,7 @@ pub(crate) const PREAMBLE: usize = 24;
 const EDITS: u8 = 1;
 const CONTENTS: u8 = 2;
 const RECORD: u8 = 3;
+const EMPTY: u8 = 4;
 /// A value length that says that the key is deleted.
 const DELETED: u32 = u32::MAX;
 /// A file's records are no longer than this.
@@ -41,6 +42,13 @@ pub(crate) enum Step<'a> {
     Contents(Contents<'a>),
     /// A whole record of a file.
     Record(Logged),
+    /// A block of a volume, which holds nothing any more.
+    Empty {
+        /// The volume's.
+        ino: Ino,
+        /// Its number.
+        record: u64,
+    },
 }
 
 /// A record of a file that is in its place already.
@@ -103,6 +111,14 @@ pub(crate) fn put_record(out: &mut Vec<u8>, txg: u64, logged: &Logged) {
     out.extend(logged.ptr.as_bytes());
 }
 
+/// Appends that a block of a volume is empty.
+pub(crate) fn put_empty(out: &mut Vec<u8>, txg: u64, ino: Ino, record: u64) {
+    out.push(EMPTY);
+    out.extend(txg.to_le_bytes());
+    out.extend(ino.to_le_bytes());
+    out.extend(record.to_le_bytes());
+}
+
 /// What comes before the steps of an entry.
 pub(crate) fn preamble(chain: u64, sequence: u64, len: usize) -> [u8; PREAMBLE] {
     let mut bytes = [0; PREAMBLE];
@@ -143,6 +159,10 @@ impl<'a> Steps<'a> {
             EDITS => self.edits()?,
             CONTENTS => self.contents()?,
             RECORD => self.record()?,
+            EMPTY => Step::Empty {
+                ino: self.u64()?,
+                record: self.u64()?,
+            },
             _ => return None,
         };
         Some((txg, step))

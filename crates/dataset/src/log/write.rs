@@ -9,10 +9,9 @@ use vfs::Ino;
 
 use super::SyncMode;
 use super::journal::Range;
-use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_record};
+use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty, put_record};
 use crate::error::Result;
 use crate::files::Files;
-use crate::io::extents;
 use crate::io::inode::Inode;
 use crate::io::workers::Pending;
 
@@ -179,9 +178,16 @@ impl Files {
         let inode = self.inodes.get(ino);
         self.place_ahead(&inode);
         // Nobody may write between reading what there is to say and taking it.
-        let ticket = {
-            let _io = inode.io.read();
-            self.log_steps(&inode)
+        let ticket = match self.volume {
+            None => {
+                let _io = inode.io.read();
+                self.log_steps(&inode)
+            }
+            // Several write to it at once.
+            Some(_) => {
+                let _io = inode.io.write();
+                self.log_steps(&inode)
+            }
         };
         drop(inode);
         self.inodes.release(ino);
@@ -262,10 +268,10 @@ impl Files {
         if inode.records.lock().contains_key(&record) {
             return Ok(None);
         }
-        let Some(extent) = self.read_tree(|r| extents::find(r, inode.ino, record))? else {
+        let Some(slot) = self.slot_of(inode.ino, record)? else {
             return Ok(None);
         };
-        let ptr = self.open.get(ArrayKind::Data, extent.slot_of(record))?;
+        let ptr = self.open.get(ArrayKind::Data, slot)?;
         Ok(self.open.can_point_to(&ptr, committed).then_some(Logged {
             ino: inode.ino,
             record,
@@ -276,6 +282,10 @@ impl Files {
     /// What a range holds now, if it still exists.
     fn put_range(&self, steps: &mut Vec<u8>, ino: Ino, range: &Range) -> Result<()> {
         let Some(buffer) = self.record(ino, range.record, false)? else {
+            // Of a file the tree says so.
+            if range.is_whole && self.volume.is_some() {
+                put_empty(steps, range.txg, ino, range.record);
+            }
             return Ok(());
         };
         let (start, end) = if range.is_whole {

@@ -401,6 +401,11 @@ fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
     if input.log != [0; 3] {
         mac.update(&input.log.map(u64::to_le_bytes).concat());
     }
+    // Of another length than what is before it, so that neither is taken for the other.
+    if input.volume != [0; 2] {
+        mac.update(b"volume")
+            .update(&input.volume.map(u64::to_le_bytes).concat());
+    }
     mac.finish()
 }
 

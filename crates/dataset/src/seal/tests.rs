@@ -219,6 +219,7 @@ fn the_dataset_seal_binds_all_its_input() {
             RecordPtr::EMPTY.identity,
         ],
         log: [0; 3],
+        volume: [0; 2],
     };
     let seal = sealer.dataset_seal(&input);
     assert_eq!(seal, sealer.dataset_seal(&input));
@@ -234,6 +235,11 @@ fn the_dataset_seal_binds_all_its_input() {
     for n in 0..3 {
         other = input;
         other.log[n] = 4;
+        assert_ne!(seal, sealer.dataset_seal(&other));
+    }
+    for n in 0..2 {
+        other = input;
+        other.volume[n] = 4096;
         assert_ne!(seal, sealer.dataset_seal(&other));
     }
 }

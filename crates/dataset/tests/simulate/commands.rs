@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use dataset::{Atime, Compression, Files, Mounted, Owner, PrimaryCache, Settings, SyncMode};
+use dataset::{
+    Atime, Compression, Files, Mounted, Owner, PrimaryCache, Settings, SyncMode, Volume,
+};
 
 use pool::SecondaryCache;
 
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
+use crate::volumes::{InUse, make_volume};
 use crate::world::Dataset;
 
 /// Properties that the simulation sets, and their values.
@@ -82,12 +85,19 @@ impl Sim {
             return;
         };
         let settings = settings(&dataset);
-        let files = Files::open(self.engine(), &pool, entry.id, keys, settings, &ROOT_USER);
-        let Some(files) = self.survive_dataset(files) else {
+        let engine = self.engine();
+        let opened = match dataset.block_size {
+            None => Files::open(engine, &pool, entry.id, keys, settings, &ROOT_USER).map(|files| {
+                let mounted = Mounted::new(files, self.open_snapshot(&dataset), false);
+                InUse::Files(Arc::new(mounted))
+            }),
+            Some(_) => Volume::open(engine, &pool, entry.id, keys, settings)
+                .map(|volume| InUse::Volume(Arc::new(volume))),
+        };
+        let Some(in_use) = self.survive_dataset(opened) else {
             return;
         };
-        let mounted = Mounted::new(files, self.open_snapshot(&dataset), false);
-        self.mounted.insert(dataset.guid, Arc::new(mounted));
+        self.mounted.insert(dataset.guid, in_use);
         if !dataset.history.is_settled() {
             self.settle(dataset.guid);
         } else if self.dice.below(3) == 0 {
@@ -98,7 +108,8 @@ impl Sim {
 
     /// Sometimes begins to count what users have, and says how much that may be.
     fn limit_users(&mut self, guid: u64) {
-        if self.is_over || self.dice.below(3) > 0 {
+        let is_volume = matches!(self.mounted.get(&guid), Some(InUse::Volume(_)));
+        if self.is_over || is_volume || self.dice.below(3) > 0 {
             return;
         }
         let quota = [0, 50_000, 1_000_000][self.dice.below(3) as usize];
@@ -115,9 +126,10 @@ impl Sim {
             return;
         }
         self.say(format!("close {guid}"));
-        let mounted = Arc::clone(&self.mounted[&guid]);
-        vfs::FileSystem::forget_all(mounted.as_ref());
-        let closed = mounted.head().close();
+        if let InUse::Files(mounted) = &self.mounted[&guid] {
+            vfs::FileSystem::forget_all(mounted.as_ref());
+        }
+        let closed = self.files(guid).close();
         if self.survive_dataset(closed).is_some() {
             self.committed();
             self.mounted.remove(&guid);
@@ -158,6 +170,7 @@ impl Sim {
             15 | 16 => self.rename(&name),
             17..=20 => self.set_property(&name),
             21 | 22 => self.change_key(&name),
+            23 if self.world.0[&name].block_size.is_some() => self.resize(&name),
             _ => {
                 self.say("history");
                 let recorded = self.pool().record(&origin());
@@ -168,7 +181,8 @@ impl Sim {
     }
 
     fn create_dataset(&mut self, above: &str) {
-        if self.world.0.len() > 8 || above.len() > 60 {
+        let is_volume = self.world.0[above].block_size.is_some();
+        if self.world.0.len() > 8 || above.len() > 60 || is_volume {
             return;
         }
         let name = format!("{above}/d{}", self.number());
@@ -176,7 +190,10 @@ impl Sim {
             return;
         }
         let parent = self.world.0[above].clone();
-        let (new, dataset) = self.new_dataset(Some(&parent));
+        let (mut new, mut dataset) = self.new_dataset(Some(&parent));
+        if self.dice.below(3) == 0 {
+            make_volume(&mut self.dice, &mut new, &mut dataset);
+        }
         self.say(format!("create {name} ({})", dataset.guid));
         let made = self.pool().create_dataset(&name, new, &origin());
         let mut after = self.world.clone();
@@ -257,6 +274,7 @@ impl Sim {
         dataset.snapshots.truncate(index + 1);
         let history = dataset.snapshots[index].1.clone();
         dataset.history = history.clone();
+        dataset.follow_size();
         if !self.command(after, done) && self.is_over {
             // Whether it has happened cannot be seen from outside.
             self.dataset_mut(guid).history.or(&history);
@@ -282,7 +300,8 @@ impl Sim {
         let above = self.pick_dataset();
         let (dataset, parent) = (&self.world.0[name], &self.world.0[&above]);
         let inherits = dataset.key_root != 0 && dataset.key_root != dataset.guid;
-        let is_possible = !above.starts_with(name) && above.len() < 60;
+        let is_possible =
+            !above.starts_with(name) && above.len() < 60 && parent.block_size.is_none();
         if name == "tank" || !is_possible || inherits && parent.key_root != dataset.key_root {
             return;
         }

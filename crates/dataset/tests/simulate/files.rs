@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dataset::Mounted;
 use vfs::{Error, FileSystem, Kind, ROOT};
 
 use crate::common::Dice;
@@ -10,6 +11,7 @@ use crate::common::history::{Synced, is_between};
 use crate::common::look::{look, read_all, resolve};
 use crate::common::model::{Model, assert_same};
 use crate::sim::Sim;
+use crate::volumes::InUse;
 
 /// So many states are remembered before a commit makes one of them.
 const MOMENTS_MAX: usize = 60;
@@ -42,17 +44,28 @@ impl Sim {
             if self.is_over {
                 return;
             }
-            self.operate(guid);
+            match &self.mounted[&guid] {
+                InUse::Files(mounted) => {
+                    let fs = Arc::clone(mounted);
+                    self.operate(guid, &fs);
+                }
+                InUse::Volume(volume) => {
+                    let volume = Arc::clone(volume);
+                    self.request(guid, &volume);
+                }
+            }
+            if !self.is_over && self.dataset_mut(guid).history.len() > MOMENTS_MAX {
+                self.commit();
+            }
         }
     }
 
-    fn operate(&mut self, guid: u64) {
-        let fs = Arc::clone(&self.mounted[&guid]);
+    fn operate(&mut self, guid: u64, fs: &Mounted) {
         let before = self.dataset_mut(guid).history.now().clone();
         let dice = Dice(self.dice.below(u64::MAX));
         let mut driver = Driver::on(before.clone(), dice);
         driver.size_max = 200_000;
-        let result = driver.step(fs.as_ref());
+        let result = driver.step(fs);
         let what = format!("{guid}: {}", driver.log());
         self.say(what);
         let took_steps = driver.in_steps.is_some();
@@ -61,7 +74,7 @@ impl Sim {
                 .dataset_mut(guid)
                 .history
                 .push(driver.model, took_steps),
-            Err(Error::NoSpace | Error::Quota) => self.refused(guid, before, driver),
+            Err(Error::NoSpace | Error::Quota) => self.refused(guid, fs, before, driver),
             Err(error) => {
                 assert!(self.may_fail(), "{error}");
                 self.say(format!("   {error}"));
@@ -75,19 +88,15 @@ impl Sim {
         if fs.head().settings().sync == dataset::SyncMode::Always {
             self.dataset_mut(guid).history.mark(Synced::All);
         }
-        if self.dataset_mut(guid).history.len() > MOMENTS_MAX {
-            self.commit();
-        }
     }
 
     /// There was no room: nothing has happened, or a part of what takes several steps.
-    fn refused(&mut self, guid: u64, before: Model, driver: Driver) {
+    fn refused(&mut self, guid: u64, fs: &Mounted, before: Model, driver: Driver) {
         self.say("   no room");
-        let fs = Arc::clone(&self.mounted[&guid]);
         let mut model = before.clone();
         if let Some((id, path)) = driver.in_steps {
-            let ino = resolve(fs.as_ref(), &path);
-            let Ok(found) = ino.and_then(|ino| read_all(fs.as_ref(), ino, 0, u64::MAX)) else {
+            let ino = resolve(fs, &path);
+            let Ok(found) = ino.and_then(|ino| read_all(fs, ino, 0, u64::MAX)) else {
                 assert!(self.may_fail());
                 self.is_over = true;
                 return;
@@ -96,7 +105,7 @@ impl Sim {
             let is_part = is_between(&states, &found) || has_begun(states, &found);
             assert!(is_part, "a part of it that cannot be");
             model.node_mut(id).contents = found;
-        } else if let Ok(found) = look(fs.as_ref()) {
+        } else if let Ok(found) = look(fs) {
             assert_same(&found, &before.picture(), "there was no room for it");
         }
         self.dataset_mut(guid).history.push(model, true);
@@ -129,7 +138,13 @@ impl Sim {
     }
 
     fn fsync(&mut self, guid: u64) {
-        let fs = Arc::clone(&self.mounted[&guid]);
+        let fs = match &self.mounted[&guid] {
+            InUse::Files(mounted) => Arc::clone(mounted),
+            InUse::Volume(volume) => {
+                let volume = Arc::clone(volume);
+                return self.flush(guid, &volume);
+            }
+        };
         let dice = Dice(self.dice.below(u64::MAX));
         let model = self.dataset_mut(guid).history.now().clone();
         let picked = Driver::on(model, dice).pick(Some(Kind::File));

@@ -17,6 +17,7 @@ mod runner;
 mod secrets;
 mod shapes;
 mod sim;
+mod volumes;
 mod world;
 
 use std::collections::BTreeSet;

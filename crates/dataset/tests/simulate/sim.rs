@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use block::BlockDevice;
 use block::fault::Survival;
 use cipher::SeededRandom;
-use dataset::{Engine, EngineOptions, Files, Mounted};
+use dataset::{Engine, EngineOptions, Files};
 use keys::WrappingKey;
 use pool::{DeviceState, Pool, Purpose};
 use store::{CreateOptions, DeviceStore, NewGroup, Store};
 
 use crate::common::history::History;
-use crate::common::look::{look, look_from, resolve};
 use crate::common::model::{Picture, assert_same};
 use crate::common::*;
 use crate::device::{Power, SimDevice};
 use crate::shapes::{SHAPES, Shape};
+use crate::volumes::{AllInUse, InUse};
 use crate::world::{World, shape_of};
 
 /// Keys that are loaded, by the guid of their key root.
@@ -35,7 +35,7 @@ pub struct Sim {
     pub pool: Option<Pool>,
     engine: Arc<Engine>,
     /// Datasets in use, by guid.
-    pub mounted: BTreeMap<u64, Arc<Mounted>>,
+    pub mounted: AllInUse,
     pub keys: Keys,
     pub world: World,
     /// What may be instead, if the last command was cut short.
@@ -65,7 +65,7 @@ impl Sim {
             rotten: BTreeSet::new(),
             pool: None,
             engine: new_engine(seed, &mut dice),
-            mounted: BTreeMap::new(),
+            mounted: AllInUse::new(),
             keys: Keys::default(),
             world: World(BTreeMap::new()),
             maybe: None,
@@ -370,8 +370,8 @@ impl Sim {
 
     /// Compares everything in a dataset that is in use with what it should hold.
     pub fn verify(&mut self, guid: u64) {
-        let mounted = Arc::clone(&self.mounted[&guid]);
-        if let Some(found) = self.look(look(mounted.as_ref())) {
+        let found = self.mounted[&guid].look();
+        if let Some(found) = self.look(found) {
             let (name, dataset) = self.world.by_guid(guid).unwrap();
             assert_same(&found, &dataset.history.now().picture(), name);
         }
@@ -380,7 +380,7 @@ impl Sim {
 
     /// What users and groups have in a dataset, if that is counted, is what counting anew finds.
     fn verify_accounts(&mut self, guid: u64) {
-        if self.is_over {
+        if self.is_over || matches!(self.mounted[&guid], InUse::Volume(_)) {
             return;
         }
         let checked = self.files(guid).check_owners();
@@ -391,8 +391,8 @@ impl Sim {
 
     /// Finds out what a dataset holds that has come into use again, and whether that can be.
     pub fn settle(&mut self, guid: u64) {
-        let mounted = Arc::clone(&self.mounted[&guid]);
-        let Some(found) = self.look(look(mounted.as_ref())) else {
+        let found = self.mounted[&guid].look();
+        let Some(found) = self.look(found) else {
             return;
         };
         let (name, dataset) = self.world.by_guid(guid).unwrap();
@@ -411,12 +411,11 @@ impl Sim {
 
     /// Compares a snapshot with what it should hold.
     pub fn verify_snapshot(&mut self, guid: u64, index: usize) {
-        let mounted = Arc::clone(&self.mounted[&guid]);
         let (name, history) = self.world.by_guid(guid).unwrap().1.snapshots[index].clone();
         self.say(format!("look at @{name}"));
-        let path = format!(".snapshot/{name}");
-        let found = resolve(mounted.as_ref(), path.as_bytes())
-            .and_then(|dir| look_from(mounted.as_ref(), dir));
+        let Some(found) = self.look_at(guid, &name) else {
+            return;
+        };
         if let Some(found) = self.look(found) {
             let model = history.settle(&found);
             let model = model.unwrap_or_else(|| {

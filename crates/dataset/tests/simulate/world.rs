@@ -18,6 +18,8 @@ pub struct Dataset {
     /// Of a key root: the secret that opens it, or those that may.
     pub secrets: Vec<u64>,
     pub props: BTreeMap<String, String>,
+    /// Bytes of a block, if it is a volume.
+    pub block_size: Option<u64>,
     pub history: History,
     /// The oldest first.
     pub snapshots: Vec<(String, History)>,
@@ -31,6 +33,7 @@ impl Dataset {
             key_root,
             secrets: secret.into_iter().collect(),
             props: BTreeMap::new(),
+            block_size: None,
             history: History::new(Model::new()),
             snapshots: Vec::new(),
         }

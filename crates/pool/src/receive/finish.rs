@@ -108,6 +108,7 @@ impl Plan {
         entry.suite = suite;
         entry.key_root = key_root;
         entry.props = props;
+        entry.set_volume(begin.volume);
         Ok(id)
     }
 
@@ -151,6 +152,7 @@ fn enter_seal(state: &mut State, head: u64, begin: &Begin) -> Result<()> {
     entry.sequence = begin.sequence;
     entry.seal = begin.seal;
     entry.log = begin.log_head();
+    entry.set_volume(begin.volume);
     if begin.suite != 0 {
         entry.set_sealed_guid(Some(begin.sealed_guid));
         let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
@@ -170,6 +172,7 @@ fn make_seal(state: &mut State, head: u64, begin: &Begin, sealing: &Sealing) -> 
     entry.sequence_past = past;
     entry.sequence = past + 1;
     entry.set_sealed_guid(None);
+    entry.set_volume(begin.volume);
     entry.seal = sealing
         .records
         .dataset_seal(&SealInput::of(entry, entry.guid));

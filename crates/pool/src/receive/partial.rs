@@ -189,13 +189,20 @@ impl Plan {
         };
         let mark = Entry::receiving_mark(&receiving);
         let _room = commit.room_for_entries(1, mark.1.len())?;
+        let kind = match begin.volume {
+            None => DatasetKind::FileSystem,
+            Some(_) => DatasetKind::Volume,
+        };
         let new = NewDataset {
-            kind: DatasetKind::FileSystem,
+            kind,
             guid: commit.shared.env.guid(),
             suite: 0,
             keyring: None,
             is_key_root: false,
-            props: [mark].into(),
+            props: [mark]
+                .into_iter()
+                .chain(begin.volume.map(|shape| shape.mark()))
+                .collect(),
         };
         let name = format!("{PARTIAL}{}", self.last);
         let id = lifecycle::insert(commit, state, new, (self.parent, &name), commit.txg)?;

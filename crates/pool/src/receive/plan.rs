@@ -14,6 +14,7 @@ use crate::names::DatasetName;
 use crate::pool::Pool;
 use crate::state::State;
 use crate::stream::Begin;
+use crate::volume::VolumeShape;
 
 /// What a stream becomes.
 pub(super) struct Plan {
@@ -109,6 +110,14 @@ impl Plan {
         };
         let base = Arc::clone(&later[at]);
         later.truncate(at);
+        let blocks = |shape: Option<VolumeShape>| shape.map(|shape| shape.block_size());
+        if blocks(base.volume()) != blocks(begin.volume) {
+            return refused(format!(
+                "its snapshot @{} and the stream are not both of files, or of blocks of one size; receive a \
+                 full stream under another name",
+                base.name
+            ));
+        }
         let roots = base.roots.map(|root| root.identity);
         if let Some([from, _]) = &begin.plain {
             if base.lineage() != *from {

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Identity, LEVEL_MAX, RecordPtr};
 use crate::log::LogHead;
 use crate::names::DatasetName;
+use crate::volume::VolumeShape;
 use crate::wire::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"SRSTREAM";
@@ -14,6 +15,8 @@ const MAGIC: [u8; 8] = *b"SRSTREAM";
 const VERSION_SEALED: u16 = 1;
 /// Of streams in the clear.
 const VERSION_PLAIN: u16 = 2;
+/// The same of volumes: by so much more.
+const OF_VOLUMES: u16 = 2;
 
 /// The longest that it can be: a keyring of all blocks that one can have, properties, and numbers.
 pub(crate) const BEGIN_MAX: u32 = 8 << 20;
@@ -56,6 +59,8 @@ pub struct Begin {
     /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
     /// seal and no identities, since whoever receives it seals what comes anew.
     pub plain: Option<[Lineage; 2]>,
+    /// How large it is, if it is a volume.
+    pub volume: Option<VolumeShape>,
     /// When the snapshot was made.
     pub created: u64,
     /// The transaction group up to which it needs generations of the keyring.
@@ -122,6 +127,7 @@ impl Begin {
             None => VERSION_SEALED,
             Some(_) => VERSION_PLAIN,
         };
+        let version = version + if self.volume.is_some() { OF_VOLUMES } else { 0 };
         w.value(&MAGIC).u16(version).u8(self.suite);
         w.u8(self.start.array).u64(self.start.slot);
         let numbers = [
@@ -145,6 +151,9 @@ impl Begin {
                 .value(&self.from_roots)
                 .value(&self.roots),
         };
+        if let Some(shape) = &self.volume {
+            shape.encode(&mut w);
+        }
         w.text(&self.sender.name).u16(self.props.len() as u16);
         for (key, value) in &self.props {
             w.text(key).text(value);
@@ -157,21 +166,23 @@ impl Begin {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Begin> {
         let mut r = Reader::new(bytes);
         let head = r.value::<[u8; 8]>().zip(r.u16());
-        let is_plain = match head {
-            Some((MAGIC, VERSION_SEALED)) => false,
-            Some((MAGIC, VERSION_PLAIN)) => true,
-            Some((MAGIC, version)) if version > VERSION_PLAIN => {
+        const NEWEST: u16 = VERSION_PLAIN + OF_VOLUMES;
+        let version = match head {
+            Some((MAGIC, version @ VERSION_SEALED..=NEWEST)) => version,
+            Some((MAGIC, version)) if version > NEWEST => {
                 return Err(Error::stream(
                     "is of a later version of the format; update Strongroom to receive it",
                 ));
             }
             _ => return Err(Error::stream("is damaged")),
         };
-        let begin = Begin::parts(&mut r, is_plain).filter(Begin::is_possible);
+        let is_volume = version > OF_VOLUMES;
+        let is_plain = [VERSION_PLAIN, NEWEST].contains(&version);
+        let begin = Begin::parts(&mut r, is_plain, is_volume).filter(Begin::is_possible);
         begin.ok_or_else(|| Error::stream("says what cannot be"))
     }
 
-    fn parts(r: &mut Reader<'_>, is_plain: bool) -> Option<Begin> {
+    fn parts(r: &mut Reader<'_>, is_plain: bool, is_volume: bool) -> Option<Begin> {
         let suite = r.u8()?;
         let start = Position::checked(r.u8()?, r.u64()?)?;
         let (to_guid, from_guid, pool_guid) = (r.u64()?, r.u64()?, r.u64()?);
@@ -182,6 +193,10 @@ impl Begin {
         let (plain, seal, from_roots, roots) = match is_plain {
             true => (Some(r.value()?), [0; 32], none, none),
             false => (None, r.value()?, r.value()?, r.value()?),
+        };
+        let volume = match is_volume {
+            true => Some(VolumeShape::decode(r)?),
+            false => None,
         };
         let name = r.text()?;
         let count = r.u16()?;
@@ -200,6 +215,7 @@ impl Begin {
             family,
             suite,
             plain,
+            volume,
             created,
             keys_txg,
             sealed_guid,

@@ -341,7 +341,7 @@ pub(crate) mod fuzzing {
     }
 
     /// Streams with a frame of each kind.
-    pub(crate) fn samples() -> [Vec<u8>; 2] {
+    pub(crate) fn samples() -> [Vec<u8>; 4] {
         let sealed = Begin {
             sender: crate::stream::Sender {
                 pool_guid: 1,
@@ -355,6 +355,7 @@ pub(crate) mod fuzzing {
             family: 3,
             suite: 1,
             plain: None,
+            volume: None,
             created: 4,
             keys_txg: 5,
             sealed_guid: 6,
@@ -370,7 +371,13 @@ pub(crate) mod fuzzing {
             keyring: Vec::new(),
             ..sealed.clone()
         };
-        [sealed, plain].map(|begin| sample(&begin))
+        let volume = |begin: &Begin| Begin {
+            volume: crate::VolumeShape::new(8192, 4096),
+            ..begin.clone()
+        };
+        let volumes = [volume(&sealed), volume(&plain)];
+        let mut all = [sealed, plain].into_iter().chain(volumes);
+        std::array::from_fn(|_| sample(&all.next().expect("as many")))
     }
 
     fn sample(begin: &Begin) -> Vec<u8> {

@@ -1,0 +1,392 @@
+//! Volumes: datasets that are block devices. A volume has no files and no metadata of its own: each block is
+//! a record of the array `data`, in the slot of its number, and what was never written or was discarded is
+//! in no slot.
+//!
+//! Blocks go the way of the records of files: what is changed in part is changed in memory, and sealed once
+//! for each commit; what is read stays in the record cache; a flush goes through the intent log. Several
+//! threads write at once, to different blocks: each holds those that it changes, so that what it read of
+//! them is what it changes.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::{BlockDevice, SectorSizes, Status};
+use keys::DataKeys;
+use parking_lot::{Mutex, MutexGuard};
+use pool::{Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::files::{Files, Settings};
+use crate::fs::to_errno;
+use crate::io::blocks::{VOLUME_INO, in_blocks};
+use crate::io::inode::Inode;
+use crate::log::SyncMode;
+
+/// Longer writes are several.
+const WRITE_MAX: usize = 1 << 20;
+/// So much may wait to be written whatever others have written, in bytes.
+const DIRTY_LITTLE: u64 = 4 << 20;
+/// So many blocks that hold something are counted at once.
+const STATUS_BLOCKS_MAX: u64 = 4096;
+
+/// A volume, or a snapshot of one, open with its keys.
+pub struct Volume {
+    files: Arc<Files>,
+    inode: Arc<Inode>,
+    shape: VolumeShape,
+    /// In bytes. It changes while nobody writes.
+    size: AtomicU64,
+    writers: BlockLocks,
+}
+
+impl Volume {
+    /// Opens a volume or snapshot with the keys of its keyring, or without if it is clear.
+    ///
+    /// # Errors
+    /// As [`Files::open`]; [`pool::Error::Refused`] if it is no volume.
+    pub fn open(
+        engine: &Arc<Engine>,
+        pool: &Pool,
+        id: u64,
+        keys: Option<Vec<DataKeys>>,
+        settings: Settings,
+    ) -> Result<Volume> {
+        let entry = pool.entry(id)?;
+        let shape = entry.volume().ok_or_else(|| pool::Error::Refused {
+            name: pool.name_of(id).unwrap_or_default(),
+            reason: "it is not a volume".into(),
+        })?;
+        let (files, _) = Files::assemble(engine, pool, &entry, keys, settings)?;
+        let inode = files.inodes.get(VOLUME_INO);
+        files.replay_log()?;
+        let volume = Volume {
+            files,
+            inode,
+            shape,
+            size: AtomicU64::new(shape.size()),
+            writers: BlockLocks::default(),
+        };
+        if volume.files.open.is_writable() {
+            volume.cut_tail()?;
+        }
+        Ok(volume)
+    }
+
+    /// The open dataset, for what is done to datasets of any kind: its settings and keys.
+    pub fn dataset(&self) -> &Arc<Files> {
+        &self.files
+    }
+
+    /// Bytes of a block.
+    pub fn block_size(&self) -> u32 {
+        self.shape.block_size()
+    }
+
+    /// Makes everything durable and waits until nothing works on the volume any more. When the last
+    /// reference to it is dropped after that, it is closed.
+    pub fn close(&self) -> Result<()> {
+        self.files.close()
+    }
+
+    /// Gives the volume another size, in whole blocks. What lies behind a new end is gone; programs find no
+    /// such bytes from when this begins.
+    ///
+    /// # Errors
+    /// The volume is read-only, or no volume has this size, or the pool refused or failed: then it keeps
+    /// the size that it has.
+    pub fn resize(&self, size: u64, origin: &Origin) -> Result<()> {
+        self.files.check_writable()?;
+        let old = {
+            let _io = self.inode.io.write();
+            self.size.fetch_min(size, Ordering::AcqRel)
+        };
+        let files = Arc::clone(&self.files);
+        let reseal: Reseal = Box::new(move |_, input| Ok(files.sealer.dataset_seal(input)));
+        let name = self.files.pool.name_of(self.files.id())?;
+        let resized = self
+            .files
+            .pool
+            .resize_volume(&name, size, Some(reseal), origin);
+        self.size.store(
+            resized.as_ref().map_or(old, VolumeShape::size),
+            Ordering::Release,
+        );
+        resized?;
+        self.cut_tail()
+    }
+
+    /// Empties what lies behind the end: after a crash, what it was cut off from may still be there.
+    fn cut_tail(&self) -> Result<()> {
+        let end = self.size() / u64::from(self.block_size());
+        let tail = self.files.next_full(&self.inode, end, SLOT_LIMIT)?;
+        match tail {
+            Some(first) => self.files.empty_blocks(&self.inode, first, SLOT_LIMIT),
+            None => Ok(()),
+        }
+    }
+
+    fn in_block(&self) -> usize {
+        self.block_size() as usize
+    }
+
+    /// Makes writers wait for a commit when too much waits to be written, and some of it here: of what
+    /// others have written, as a pool on this volume that commits, a commit here makes nothing less.
+    fn throttle(&self) -> Result<()> {
+        let own = self.inode.records.lock().len() as u64 * u64::from(self.block_size());
+        match own > DIRTY_LITTLE {
+            true => self.files.throttle(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a piece that is not long.
+    fn write_piece(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.files.check_writable()?;
+        self.throttle()?;
+        let _io = self.inode.io.read();
+        if offset + data.len() as u64 > self.size() {
+            // It became smaller just now.
+            return Err(vfs::Error::NoSpace.into());
+        }
+        let block_size = self.in_block();
+        let _mine = self.writers.lock(offset, data.len(), block_size);
+        self.files
+            .write_blocks(&self.inode, block_size, offset, data)
+    }
+
+    fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let mut offset = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            // Up to where a long one would end that begins at a multiple of the length.
+            let room = WRITE_MAX - (offset % WRITE_MAX as u64) as usize;
+            let (piece, more) = rest.split_at(room.min(rest.len()));
+            self.write_piece(offset, piece)?;
+            offset += piece.len() as u64;
+            rest = more;
+        }
+        Ok(())
+    }
+
+    /// Has a range read as zeros: whole blocks hold nothing any more, and zeros are written to others.
+    fn empty(&self, offset: u64, len: u64) -> Result<()> {
+        self.files.check_writable()?;
+        self.throttle()?;
+        let block_size = u64::from(self.block_size());
+        let end = offset + len;
+        let (first, last) = (offset.div_ceil(block_size), end / block_size);
+        if first >= last {
+            return self.write_zeros(offset, end);
+        }
+        self.write_zeros(offset, first * block_size)?;
+        self.files.empty_blocks(&self.inode, first, last)?;
+        self.write_zeros(last * block_size, end)
+    }
+
+    /// Writes zeros to less than two blocks, where they hold something.
+    fn write_zeros(&self, offset: u64, end: u64) -> Result<()> {
+        let len = (end - offset) as usize;
+        let zeros = vec![0; len.min(self.in_block())];
+        for part in in_blocks(offset, len, self.in_block()) {
+            let next = part.block + 1;
+            let full = self.files.next_full(&self.inode, part.block, next)?;
+            if full.is_some() {
+                self.write_piece(offset + part.at as u64, &zeros[..part.len])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known from `offset` on, at most up to `end`.
+    fn status(&self, offset: u64, end: u64) -> Result<Status> {
+        let block_size = u64::from(self.block_size());
+        let (first, last) = (offset / block_size, end.div_ceil(block_size));
+        let full = |block| self.files.next_full(&self.inode, block, last);
+        let next = full(first)?;
+        let is_hole = next != Some(first);
+        let mut until = next.unwrap_or(last);
+        if !is_hole {
+            // One after the other, for as long as it does not take long.
+            let most = last.min(first + STATUS_BLOCKS_MAX);
+            while until < most && full(until)? == Some(until) {
+                until += 1;
+            }
+        }
+        Ok(Status {
+            len: (until * block_size).min(end) - offset,
+            is_hole,
+            is_zero: is_hole,
+        })
+    }
+
+    fn check(&self, offset: u64, len: u64) -> block::Result<()> {
+        let size = self.size();
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(block::Error::OutOfRange {
+                device: self.name(),
+                offset,
+                len,
+                size,
+            }),
+        }
+    }
+
+    /// The outcome of a change, once it is as durable as the dataset wants it.
+    fn changed(&self, what: Asked, result: Result<()>) -> block::Result<()> {
+        let result = result.and_then(|()| match self.files.settings().sync {
+            SyncMode::Always => self.files.sync_file(VOLUME_INO),
+            SyncMode::Standard | SyncMode::Disabled => Ok(()),
+        });
+        self.told(what, result)
+    }
+
+    /// The outcome of a request, in words of devices.
+    fn told<T>(&self, what: Asked, result: Result<T>) -> block::Result<T> {
+        let Asked {
+            operation,
+            offset,
+            len,
+        } = what;
+        result.map_err(|error| {
+            if let Error::Fs(vfs::Error::ReadOnly) | Error::Pool(pool::Error::ReadOnly) = error {
+                return block::Error::ReadOnly {
+                    device: self.name(),
+                };
+            }
+            let source = io::Error::from_raw_os_error(to_errno(error).errno());
+            block::Error::Io {
+                device: self.name(),
+                operation,
+                offset,
+                len,
+                source,
+            }
+        })
+    }
+}
+
+/// What was asked of a volume.
+#[derive(Clone, Copy)]
+struct Asked {
+    operation: &'static str,
+    offset: u64,
+    len: u64,
+}
+
+impl BlockDevice for Volume {
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        SectorSizes {
+            logical: 512,
+            physical: self.block_size(),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("volume {}", self.files.name())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let len = buf.len() as u64;
+        self.check(offset, len)?;
+        let read = self.files.read_blocks(self.in_block(), offset, buf);
+        let operation = "read";
+        self.told(
+            Asked {
+                operation,
+                offset,
+                len,
+            },
+            read,
+        )
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let joined;
+        let data = match pieces {
+            [one] => &one[..],
+            several => {
+                let pieces: Vec<&[u8]> = several.iter().map(|piece| &**piece).collect();
+                joined = pieces.concat();
+                &joined
+            }
+        };
+        let what = Asked {
+            operation: "write",
+            offset,
+            len: data.len() as u64,
+        };
+        self.check(offset, what.len)?;
+        self.changed(what, self.write_all(offset, data))
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        let what = Asked {
+            operation: "flush",
+            offset: 0,
+            len: self.size(),
+        };
+        if !self.files.open.is_writable() {
+            return Ok(());
+        }
+        self.told(what, self.files.sync_file(VOLUME_INO))
+    }
+
+    /// What is discarded reads as zeros.
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.zero(offset, len)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> block::Result<()> {
+        let what = Asked {
+            operation: "zero",
+            offset,
+            len,
+        };
+        self.check(offset, len)?;
+        self.changed(what, self.empty(offset, len))
+    }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> block::Result<bool> {
+        self.zero(offset, len).map(|()| true)
+    }
+
+    fn status_at(&self, offset: u64, len: u64) -> block::Result<Status> {
+        let what = Asked {
+            operation: "look at",
+            offset,
+            len,
+        };
+        self.check(offset, len)?;
+        self.told(what, self.status(offset, offset + len))
+    }
+}
+
+/// Keeps those who change a block in part from each other, by the numbers of blocks.
+struct BlockLocks(Vec<Mutex<()>>);
+
+impl Default for BlockLocks {
+    fn default() -> BlockLocks {
+        BlockLocks((0..BlockLocks::COUNT).map(|_| Mutex::new(())).collect())
+    }
+}
+
+impl BlockLocks {
+    const COUNT: u64 = 128;
+
+    /// Holds the blocks of a range.
+    fn lock(&self, offset: u64, len: usize, block_size: usize) -> Vec<MutexGuard<'_, ()>> {
+        let numbers = in_blocks(offset, len, block_size).map(|part| part.block % Self::COUNT);
+        let mut wanted: Vec<u64> = numbers.take(Self::COUNT as usize).collect();
+        // Everyone takes them in the same order.
+        wanted.sort_unstable();
+        let locks = wanted.into_iter().map(|number| &self.0[number as usize]);
+        locks.map(Mutex::lock).collect()
+    }
+}
