@@ -99,6 +99,17 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
+/// As [`absolute`], of a device; a volume of a pool is no path.
+pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
+    let is_volume = name
+        .to_str()
+        .is_some_and(|name| name.starts_with("volume:"));
+    match is_volume {
+        true => Ok(name.to_owned()),
+        false => absolute(name),
+    }
+}
+
 /// What was typed, quoted as a shell would need it.
 fn typed(args: impl Iterator<Item = OsString>) -> String {
     let words = args.map(|arg| quoted(&arg.to_string_lossy()));

@@ -137,6 +137,11 @@ fn session_slots() {
 }
 
 #[test]
+fn session_volumes() {
+    session("volumes");
+}
+
+#[test]
 fn session_clones() {
     session("clones");
 }

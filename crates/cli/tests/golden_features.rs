@@ -235,3 +235,49 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         assert_sound(&place);
     }
 }
+
+/// What a volume held is what the pool on it holds, and what its snapshot has is older.
+#[test]
+fn a_volume_opens_and_holds_what_it_held() {
+    if !can_mount() {
+        return;
+    }
+    let golden = Golden {
+        name: "volume",
+        devices: &["a"],
+        features: &["logs", "quick-logs", "log-pointers", "volumes"],
+        datasets: &[("fs", &[("first", 20_000), ("second", 20_000)])],
+    };
+    let place = Place::new();
+    fs::write(place.path("raw"), "0123456789abcdef0123456789abcdef").unwrap();
+    let devices = golden.unpack(&place);
+    place.ok(&format!(
+        "pool import -f -N -d {} golden",
+        devices.display()
+    ));
+    golden.assert_features(&place);
+    let key = place.arg("raw");
+    place.ok(&format!("key load -L file://{key} golden/vol"));
+    assert_eq!(
+        place.ok("get -p -H -o value volsize,volblocksize golden/vol"),
+        "10485760\n16384\n"
+    );
+    let mount = |place: &Place| {
+        let dir = place.arg("mnt/fs");
+        place.ok("pool import -f -N -d volume:golden/vol inner");
+        place.ok(&format!("mount inner/fs {dir}"));
+    };
+    mount(&place);
+    golden.assert_all_there(&place);
+    fs::write(place.path("mnt/fs/new"), contents("new", 50_000)).unwrap();
+    place.ok("unmount inner/fs");
+    place.ok("pool export inner");
+    place.ok("rollback golden/vol@one");
+    mount(&place);
+    let dir = place.path("mnt/fs");
+    assert!(fs::read(dir.join("first")).unwrap() == contents("first", 20_000));
+    assert!(!dir.join("second").exists());
+    place.ok("unmount inner/fs");
+    place.ok("pool export inner");
+    assert_sound(&place);
+}

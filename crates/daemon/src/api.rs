@@ -48,6 +48,15 @@ pub struct Request {
 /// Properties to set, as `name=value`.
 pub type Props = Vec<(String, String)>;
 
+/// A volume to make.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Reserve no room for it.
+    pub sparse: bool,
+}
+
 /// What is wanted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -156,6 +165,9 @@ pub enum Command {
         parents: bool,
         /// Leave it unmounted.
         no_mount: bool,
+        /// Make it a volume.
+        #[serde(default)]
+        volume: Option<NewVolume>,
     },
     /// Destroy datasets or snapshots.
     Destroy {
@@ -286,6 +298,9 @@ pub enum Command {
         names: Vec<String>,
         /// Which, and to what.
         props: Props,
+        /// Also a smaller size of a volume.
+        #[serde(default)]
+        force: bool,
     },
     /// What users or groups have in a dataset and may have.
     Userspace {

@@ -48,8 +48,18 @@ impl Check<'_> {
                 name,
                 props,
                 parents,
+                volume,
                 ..
-            } => self.make(name, props, *parents),
+            } => {
+                self.make(name, props, *parents)?;
+                match (volume, name.rsplit_once('/')) {
+                    // Room is reserved for it.
+                    (Some(volume), Some((above, _))) if !volume.sparse => {
+                        self.need(above, &["refreservation"])
+                    }
+                    _ => Ok(()),
+                }
+            }
             Command::Destroy {
                 name,
                 recursive,
@@ -91,7 +101,7 @@ impl Check<'_> {
                     }
                 }
             }
-            Command::Set { names, props } => {
+            Command::Set { names, props, .. } => {
                 let mut names = names.iter();
                 names.try_for_each(|name| self.properties(name, props))
             }

@@ -10,34 +10,35 @@ use crate::api::{DeviceChange, DeviceRow, Failure};
 use crate::devices::is_named;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::metrics::devices;
 use crate::server::Context;
+use crate::state::Daemon;
 
 impl Imported {
     /// Uses the cache devices that are where they were last. The pool needs none of them.
-    pub(crate) fn open_caches(&self, context: &mut Context<'_>) {
+    pub(crate) fn open_caches(&self, daemon: &Daemon, context: &mut Context<'_>) {
         if self.pool.is_read_only() {
             return;
         }
         for cache in self.pool.caches() {
-            if let Err(failure) = self.online_cache(&cache) {
+            if let Err(failure) = self.online_cache(daemon, &cache) {
                 let notice = format!("a cache device is not used: {}", failure.message);
                 context.asker.notice(notice);
             }
         }
     }
 
-    fn online_cache(&self, cache: &CacheInfo) -> Result<()> {
+    fn online_cache(&self, daemon: &Daemon, cache: &CacheInfo) -> Result<()> {
         // Or it would be locked by ourselves.
         self.pool.offline_cache(cache.guid);
         let opened: Arc<dyn BlockDevice> =
-            devices::open(Path::new(&cache.path), Access::Exclusive)?;
+            daemon.open_device(Path::new(&cache.path), Access::Exclusive)?;
         Ok(self.pool.online_cache(cache.guid, &opened)?)
     }
 
     /// Carries out a command on a cache device; `None` if what it names is none.
     pub(crate) fn change_cache(
         &self,
+        daemon: &Daemon,
         change: &DeviceChange,
         context: &mut Context<'_>,
     ) -> Option<Result<()>> {
@@ -55,13 +56,15 @@ impl Imported {
         };
         let cache = find(&self.pool, device)?;
         Some(match change {
-            DeviceChange::Remove { .. } => self.remove_cache(&cache, context),
+            DeviceChange::Remove { .. } => self.remove_cache(daemon, &cache, context),
             DeviceChange::Offline { .. } => {
                 self.pool.offline_cache(cache.guid);
                 Ok(())
             }
             DeviceChange::Online { .. } if cache.state == CacheState::Online => Ok(()),
-            DeviceChange::Online { .. } | DeviceChange::Clear { .. } => self.online_cache(&cache),
+            DeviceChange::Online { .. } | DeviceChange::Clear { .. } => {
+                self.online_cache(daemon, &cache)
+            }
             _ => Err(Failure::usage(format!(
                 "{} is a cache device, which holds copies only; remove it, and add another",
                 cache.path
@@ -70,18 +73,23 @@ impl Imported {
     }
 
     /// Its label goes if it can be reached, so that it can be used for something else.
-    fn remove_cache(&self, cache: &CacheInfo, context: &mut Context<'_>) -> Result<()> {
+    fn remove_cache(
+        &self,
+        daemon: &Daemon,
+        cache: &CacheInfo,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         if cache.state != CacheState::Online {
-            let _ = self.online_cache(cache);
+            let _ = self.online_cache(daemon, cache);
         }
         Ok(self.pool.remove_cache(cache.guid, &context.origin())?)
     }
 
     /// Gives those that failed another chance.
-    pub(crate) fn clear_caches(&self) -> Vec<Failure> {
+    pub(crate) fn clear_caches(&self, daemon: &Daemon) -> Vec<Failure> {
         let mut caches = self.pool.caches();
         caches.retain(|cache| cache.state == CacheState::Faulted);
-        let again = caches.iter().map(|cache| self.online_cache(cache));
+        let again = caches.iter().map(|cache| self.online_cache(daemon, cache));
         again.filter_map(Result::err).collect()
     }
 }

@@ -10,8 +10,8 @@ use store::{DeviceStore, Store};
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
-use crate::metrics::devices;
 use crate::state::{Daemon, System};
+use crate::volumes;
 
 /// The devices that say they belong to one pool.
 pub(crate) struct Candidate {
@@ -37,10 +37,7 @@ impl Daemon {
         let mut failures = Vec::new();
         let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
         for (path, is_named) in self.places(search, &mut failures) {
-            let found = FileDevice::open(&path, Access::ReadOnly)
-                .map_err(Failure::from)
-                .and_then(|device| Ok(store::probe(&device)?));
-            match found {
+            match self.probe(&path) {
                 Ok(found) => by_pool.entry(found.pool_guid).or_default().push(path),
                 // What was named in person is not passed over in silence.
                 Err(failure) if is_named => failures.push(failure),
@@ -50,10 +47,18 @@ impl Daemon {
         let pools = by_pool.into_iter();
         Candidates {
             pools: pools
-                .map(|(guid, paths)| read_candidate(guid, paths))
+                .map(|(guid, paths)| self.read_candidate(guid, paths))
                 .collect(),
             failures,
         }
+    }
+
+    /// Which pool a device says it belongs to.
+    fn probe(&self, path: &Path) -> Result<store::Found> {
+        Ok(match self.volume_at(path)? {
+            Some(volume) => store::probe(&volume)?,
+            None => store::probe(&FileDevice::open(path, Access::ReadOnly)?)?,
+        })
     }
 
     /// The files and disks to look at, and whether each was named in person.
@@ -66,6 +71,10 @@ impl Daemon {
             usual.extend(disks());
         }
         for place in search {
+            if volumes::name_at(place).is_some() {
+                places.insert(place.clone(), true);
+                continue;
+            }
             let failed = |error| {
                 Failure::from(block::Error::Open {
                     path: place.display().to_string(),
@@ -92,62 +101,64 @@ impl Daemon {
     }
 }
 
-/// What is on the devices of a pool, as far as it can be opened.
-fn read_candidate(guid: u64, paths: Vec<PathBuf>) -> Candidate {
-    let read = || {
-        let store = Arc::new(open_store(&paths, Access::ReadOnly)?);
-        let superblocks = store.superblocks()?;
-        let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
-        let superblock = Superblock::decode(*txg, payload)?;
-        // Only the pool knows which devices there should be.
-        match Pool::open(store, Arc::new(System), true) {
-            Err(
-                error @ (pool::Error::Store(store::Error::MissingDevices { .. })
-                | pool::Error::OtherHistory { .. }),
-            ) => Err(name_found(error.into(), &paths)),
-            Err(_) => Ok((superblock, Vec::new())),
-            Ok(pool) => Ok((superblock, pool.devices())),
-        }
-    };
-    let (superblock, devices) = match read() {
-        Ok((superblock, devices)) => (Ok(superblock), devices),
-        Err(failure) => (Err(failure), Vec::new()),
-    };
-    let missing = devices
-        .iter()
-        .filter(|device| device.state == DeviceState::Missing);
-    Candidate {
-        guid,
-        superblock,
-        missing: missing.map(|device| device.path.clone()).collect(),
-        is_degraded: devices
+impl Daemon {
+    /// What is on the devices of a pool, as far as it can be opened.
+    fn read_candidate(&self, guid: u64, paths: Vec<PathBuf>) -> Candidate {
+        let read = || {
+            let store = Arc::new(self.open_store(&paths, Access::ReadOnly)?);
+            let superblocks = store.superblocks()?;
+            let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
+            let superblock = Superblock::decode(*txg, payload)?;
+            // Only the pool knows which devices there should be.
+            match Pool::open(store, Arc::new(System), true) {
+                Err(
+                    error @ (pool::Error::Store(store::Error::MissingDevices { .. })
+                    | pool::Error::OtherHistory { .. }),
+                ) => Err(name_found(error.into(), &paths)),
+                Err(_) => Ok((superblock, Vec::new())),
+                Ok(pool) => Ok((superblock, pool.devices())),
+            }
+        };
+        let (superblock, devices) = match read() {
+            Ok((superblock, devices)) => (Ok(superblock), devices),
+            Err(failure) => (Err(failure), Vec::new()),
+        };
+        let missing = devices
             .iter()
-            .any(|device| device.group.is_some() && device.state != DeviceState::Online),
-        paths,
-    }
-}
-
-/// A store on devices by their paths. One that cannot be opened is passed over as long as another can
-/// be, but not one that is in use: someone else has the pool.
-pub(crate) fn open_store(paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
-    let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
-    let mut failures = Vec::new();
-    for path in paths {
-        match devices::open(path, access).map_err(Failure::from) {
-            Ok(device) => opened.push(device),
-            Err(failure) if failure.kind == FailureKind::Busy => return Err(failure),
-            Err(failure) => failures.push(failure),
+            .filter(|device| device.state == DeviceState::Missing);
+        Candidate {
+            guid,
+            superblock,
+            missing: missing.map(|device| device.path.clone()).collect(),
+            is_degraded: devices
+                .iter()
+                .any(|device| device.group.is_some() && device.state != DeviceState::Online),
+            paths,
         }
     }
-    if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
-        return Err(failure.clone());
+
+    /// A store on devices by their paths. One that cannot be opened is passed over as long as another can
+    /// be, but not one that is in use: someone else has the pool.
+    pub(crate) fn open_store(&self, paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
+        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
+        let mut failures = Vec::new();
+        for path in paths {
+            match self.open_device(path, access) {
+                Ok(device) => opened.push(device),
+                Err(failure) if failure.kind == FailureKind::Busy => return Err(failure),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
+            return Err(failure.clone());
+        }
+        let store = DeviceStore::open(opened)?;
+        let reasons = failures.iter().map(|failure| &failure.message);
+        for reason in reasons.chain(store.passed_over()) {
+            tracing::warn!(reason, "a device of a pool is passed over");
+        }
+        Ok(store)
     }
-    let store = DeviceStore::open(opened)?;
-    let reasons = failures.iter().map(|failure| &failure.message);
-    for reason in reasons.chain(store.passed_over()) {
-        tracing::warn!(reason, "a device of a pool is passed over");
-    }
-    Ok(store)
 }
 
 /// Which devices of a pool are there, where others are missing: of those nothing is known.

@@ -8,6 +8,7 @@ use keys::{KeySource, Keyring, Wrapping, WrappingKey};
 use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
 
 use crate::api::{Failure, FailureKind, Props};
+use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{OwnKey, material, new_wrapping, now_secs};
@@ -56,7 +57,13 @@ impl Daemon {
             .rsplit_once('/')
             .ok_or_else(|| Failure::usage("a clone is below a dataset: POOL/NAME"))?;
         if clone.parents {
-            self.create(above, &Props::new(), true, clone.no_mount, context)?;
+            let above = NewDatasets {
+                name: above,
+                parents: true,
+                no_mount: clone.no_mount,
+                volume: None,
+            };
+            self.create(&above, &Props::new(), context)?;
         }
         let mut props = checked(clone.props)?;
         if props.contains_key("encryption") {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pool::{Entry, Reach};
 
-use crate::api::{Failure, FailureKind, HoldRow, Props};
+use crate::api::{Failure, FailureKind, HoldRow, NewVolume, Props};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::mounts::Unmounted;
@@ -14,19 +14,33 @@ use crate::plan::Plan;
 use crate::properties::{self, Mountpoint, Settable};
 use crate::server::{Context, first_of};
 use crate::state::Daemon;
+use crate::volumes;
 
 /// What a command works on: pools, and of each the entries that it names.
 type Selection = Vec<(Arc<Imported>, Vec<Arc<Entry>>)>;
 
+/// A dataset to make.
+pub(crate) struct NewDatasets<'a> {
+    pub(crate) name: &'a str,
+    /// Make the datasets above it too.
+    pub(crate) parents: bool,
+    pub(crate) no_mount: bool,
+    pub(crate) volume: Option<NewVolume>,
+}
+
 impl Daemon {
     pub(crate) fn create(
         self: &Arc<Self>,
-        name: &str,
+        new: &NewDatasets<'_>,
         props: &Props,
-        parents: bool,
-        no_mount: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        let NewDatasets {
+            name,
+            parents,
+            no_mount,
+            volume,
+        } = *new;
         let imported = self.pool_of(name)?;
         if name.contains('@') {
             return Err(Failure::usage(format!(
@@ -42,7 +56,12 @@ impl Daemon {
             return Ok(());
         }
         missing_above(&imported, name, parents)?;
-        let plan = Plan::new(suite_above(&imported, name)?, name, props, context.asker)?;
+        let mut props = props.clone();
+        let shape = volume
+            .map(|new| volumes::shape(&new, &mut props))
+            .transpose()?;
+        let plan = Plan::new(suite_above(&imported, name)?, name, &props, context.asker)?;
+        let plan = plan.of_volume(shape);
         let _admin = imported.lock()?;
         if is_there()? {
             return Ok(());
@@ -145,9 +164,12 @@ impl Daemon {
         self: &Arc<Self>,
         names: &[String],
         props: &Props,
+        force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.set_account_quotas(names, props, context)? {
+        if self.set_account_quotas(names, props, context)?
+            || self.set_volsize(names, props, force, context)?
+        {
             return Ok(());
         }
         for (key, value) in props {
@@ -231,6 +253,15 @@ impl Daemon {
                     "'{}' is a snapshot; only user properties can be set",
                     names[at]
                 )));
+            }
+            let is_set = |(_, value): &&(String, Option<String>)| value.is_some();
+            for (entry, name) in entries.iter().zip(&names) {
+                let mut set = changes.iter().filter(is_set);
+                if let Some((key, _)) = set.find(|(key, _)| !volumes::applies(entry, key)) {
+                    return Err(Failure::usage(format!(
+                        "the property '{key}' is for file systems, and '{name}' is a volume"
+                    )));
+                }
             }
             if changes.iter().any(|(key, _)| key == "mountpoint") {
                 self.move_mountpoints(&imported, &entries, &names, changes, context)?;

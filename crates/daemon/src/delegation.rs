@@ -48,6 +48,8 @@ pub(crate) const PERMISSIONS: &[&str] = &[
     "userprop",
     "userquota",
     "userused",
+    "volblocksize",
+    "volsize",
 ];
 
 /// Whom something is allowed to.

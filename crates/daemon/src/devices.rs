@@ -11,7 +11,6 @@ use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::now_secs;
-use crate::metrics::devices;
 use crate::server::Context;
 use crate::state::{Daemon, new_guid};
 
@@ -28,7 +27,7 @@ impl Daemon {
         let imported = self.pool(pool)?;
         {
             let _admin = imported.lock()?;
-            let done = imported.change_devices(change, context);
+            let done = imported.change_devices(self, change, context);
             imported.wake();
             // Where the devices are is wanted at the next start.
             self.remember_pools();
@@ -52,35 +51,40 @@ pub(crate) fn keeps_keys(device: &DeviceInfo) -> String {
 }
 
 impl Imported {
-    fn change_devices(&self, change: &DeviceChange, context: &mut Context<'_>) -> Result<()> {
+    fn change_devices(
+        &self,
+        daemon: &Daemon,
+        change: &DeviceChange,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let pool = &self.pool;
         let origin = context.origin();
-        if let Some(done) = self.change_cache(change, context) {
+        if let Some(done) = self.change_cache(daemon, change, context) {
             return done;
         }
         match change {
-            DeviceChange::Add { devices, force } => self.add(devices, *force, context),
+            DeviceChange::Add { devices, force } => self.add(daemon, devices, *force, context),
             DeviceChange::Attach { device, new, force } => {
                 let beside = find(pool, device)?;
-                let new = new_member(new, *force)?;
+                let new = new_member(daemon, new, *force)?;
                 Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
             }
             DeviceChange::Replace { device, new, force } => {
                 let old = find(pool, device)?;
                 let new = match new {
-                    Some(new) => new_member(new, *force)?,
+                    Some(new) => new_member(daemon, new, *force)?,
                     // Another device where the old one was.
                     None => {
                         refuse_working(&old)?;
                         pool.release_device(old.guid)?;
-                        new_member(Path::new(&old.path), *force)?
+                        new_member(daemon, Path::new(&old.path), *force)?
                     }
                 };
                 Ok(pool.attach_device(old.guid, &new, true, &origin)?)
             }
             DeviceChange::Detach { device } => {
                 let device = find(pool, device)?;
-                let is_reached = self.reach(&device, context);
+                let is_reached = self.reach(daemon, &device, context);
                 pool.detach_device(device.guid, &origin)?;
                 if !is_reached {
                     context.asker.notice(keeps_keys(&device));
@@ -102,11 +106,11 @@ impl Imported {
                 match device.state {
                     DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
                     DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
-                        self.online(&device, &origin)
+                        self.online(daemon, &device, &origin)
                     }
                 }
             }
-            DeviceChange::Clear { device } => self.clear(device.as_deref(), context),
+            DeviceChange::Clear { device } => self.clear(daemon, device.as_deref(), context),
         }
     }
 
@@ -127,14 +131,23 @@ impl Imported {
         }
     }
 
-    fn add(&self, new: &PoolDevices, force: bool, context: &mut Context<'_>) -> Result<()> {
+    fn add(
+        &self,
+        daemon: &Daemon,
+        new: &PoolDevices,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         if !force {
             let known = redundancies(&self.pool);
             refuse_mixed(known.into_iter().chain(new.groups.iter().map(redundancy)))?;
         }
         // All are opened before anything is changed.
         let open = |paths: &[PathBuf]| -> Result<Vec<NewMember>> {
-            paths.iter().map(|path| new_member(path, force)).collect()
+            paths
+                .iter()
+                .map(|path| new_member(daemon, path, force))
+                .collect()
         };
         let groups = new.groups.iter();
         let groups = groups.map(|group| Ok((open(&group.devices)?, group.parity)));
@@ -161,25 +174,35 @@ impl Imported {
 
     /// Has the pool use a device that it does without, if it can be opened, so that it is overwritten
     /// when it leaves. False if that cannot be.
-    pub(crate) fn reach(&self, device: &DeviceInfo, context: &mut Context<'_>) -> bool {
+    pub(crate) fn reach(
+        &self,
+        daemon: &Daemon,
+        device: &DeviceInfo,
+        context: &mut Context<'_>,
+    ) -> bool {
         match device.state {
             DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => true,
             DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
                 let mut origin = context.origin();
                 origin.text = format!("pool online {}, to be overwritten", device.path);
-                self.online(device, &origin).is_ok()
+                self.online(daemon, device, &origin).is_ok()
             }
         }
     }
 
-    fn online(&self, device: &DeviceInfo, origin: &Origin) -> Result<()> {
+    fn online(&self, daemon: &Daemon, device: &DeviceInfo, origin: &Origin) -> Result<()> {
         self.pool.release_device(device.guid)?;
-        let opened = devices::open(Path::new(&device.path), Access::Exclusive)?;
+        let opened = daemon.open_device(Path::new(&device.path), Access::Exclusive)?;
         Ok(self.pool.online_device(device.guid, opened, origin)?)
     }
 
     /// Forgets failures; what was faulted gets another chance.
-    fn clear(&self, device: Option<&str>, context: &mut Context<'_>) -> Result<()> {
+    fn clear(
+        &self,
+        daemon: &Daemon,
+        device: Option<&str>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let wanted = match device {
             Some(device) => vec![find(&self.pool, device)?],
             None => self.pool.devices(),
@@ -187,12 +210,12 @@ impl Imported {
         let guid = device.and(wanted.first()).map(|device| device.guid);
         self.pool.clear_device_errors(guid, &context.origin())?;
         let mut failures = match device {
-            None => self.clear_caches(),
+            None => self.clear_caches(daemon),
             Some(_) => Vec::new(),
         };
         for device in wanted {
             if device.state == DeviceState::Faulted {
-                failures.extend(self.online(&device, &context.origin()).err());
+                failures.extend(self.online(daemon, &device, &context.origin()).err());
             }
         }
         crate::server::first_of(failures, context)
@@ -275,8 +298,8 @@ fn refuse_working(device: &DeviceInfo) -> Result<()> {
 }
 
 /// A device that is to join.
-fn new_member(path: &Path, force: bool) -> Result<NewMember> {
-    let device: Arc<dyn BlockDevice> = devices::open(path, Access::Exclusive)?;
+fn new_member(daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
+    let device: Arc<dyn BlockDevice> = daemon.open_device(path, Access::Exclusive)?;
     Ok(NewMember {
         device,
         guid: new_guid(),

@@ -13,6 +13,7 @@ use crate::api::{DiffReport, DiffRow, Failure};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::state::Daemon;
+use crate::volumes::refuse_volume;
 
 /// A dataset that is in use may let go of what is being compared; then it is looked at anew, so often.
 const TRIES: usize = 10;
@@ -32,6 +33,7 @@ impl Daemon {
             Some(to) => to.to_owned(),
         };
         let newer = imported.pool.find(&to)?;
+        refuse_volume(&older, from, "compared file by file")?;
         if !imported.pool.is_earlier(&older, &newer) {
             return Err(Failure::usage(format!(
                 "'{from}' is no earlier snapshot of '{to}'"

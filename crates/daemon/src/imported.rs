@@ -16,6 +16,7 @@ use pool::Pool;
 use crate::api::{Allowed, Failure, FailureKind};
 use crate::failure::Result;
 use crate::metrics::files::FilesMeter;
+use crate::volumes::VolumeState;
 
 /// A transaction group stays open no longer than this.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -33,6 +34,8 @@ pub(crate) struct Imported {
     pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
     /// What is mounted, by the id of the dataset or snapshot.
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
+    /// Volumes in use, by id.
+    pub(crate) volumes: Mutex<BTreeMap<u64, VolumeState>>,
     alarm: Arc<Alarm>,
     leaving: AtomicBool,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -138,6 +141,7 @@ impl Imported {
             admin: Mutex::default(),
             keys: Mutex::default(),
             mounts: Mutex::default(),
+            volumes: Mutex::default(),
             alarm: Arc::clone(alarm),
             leaving: AtomicBool::new(false),
             keeper: Mutex::default(),
@@ -208,13 +212,14 @@ impl Imported {
         self.alarm.ring();
     }
 
-    /// The files that are open for changes: in others nothing can be given back.
+    /// What is open for changes: in the rest nothing can be given back.
     fn open_files(&self) -> Vec<Arc<Files>> {
-        self.mounts
-            .lock()
-            .values()
-            .filter(|state| state.mounted.is_some() && !state.files.settings().read_only)
-            .map(|state| Arc::clone(&state.files))
+        let files = self
+            .used_ids()
+            .into_iter()
+            .filter_map(|id| self.files_of(id));
+        files
+            .filter(|files| files.is_writable() && !files.settings().read_only)
             .collect()
     }
 

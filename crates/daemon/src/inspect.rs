@@ -1,20 +1,18 @@
 //! The structures of a pool, as far as they can be seen without keys.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::Access;
 use cipher::Suite;
 use keys::Keyring;
 use pool::{ArrayKind, Entry, Finding, LogEnd, Pool, RecordPtr, Superblock};
-use store::Store;
+use store::{DeviceStore, Store};
 
 use crate::api::{
     CheckRow, ChunkRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, LogEntryRow,
     LogRow, PointerRow, SuperblockRow,
 };
-use crate::candidates::open_store;
 use crate::digits::hex;
 use crate::failure::Result;
 use crate::state::{Daemon, System};
@@ -35,13 +33,15 @@ impl Daemon {
                 let current = imported.pool.superblock();
                 inspect(&imported.pool, vec![current], detail, check)
             }
-            InspectTarget::Devices(paths) => inspect_devices(paths, detail, check),
+            InspectTarget::Devices(paths) => {
+                let store = self.open_store(paths, Access::ReadOnly)?;
+                inspect_devices(Arc::new(store), detail, check)
+            }
         }
     }
 }
 
-fn inspect_devices(paths: &[PathBuf], detail: u8, check: bool) -> Result<Inspection> {
-    let store = Arc::new(open_store(paths, Access::ReadOnly)?);
+fn inspect_devices(store: Arc<DeviceStore>, detail: u8, check: bool) -> Result<Inspection> {
     let superblocks = store
         .superblocks()?
         .iter()
@@ -102,6 +102,9 @@ fn dataset(pool: &Pool, name: String, entry: &Entry, detail: u8) -> Result<Inspe
         suite: Suite::from_id(entry.suite)
             .map_or("off", |suite| suite.name())
             .into(),
+        volume: entry
+            .volume()
+            .map(|shape| (shape.size(), shape.block_size())),
         referenced: entry.referenced,
         dead: entry.dead_bytes,
         sequence: entry.sequence,

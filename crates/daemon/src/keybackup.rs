@@ -67,11 +67,11 @@ impl Imported {
         let now = self.again(entry, &name)?;
         let changes = self.copies_for(&now, &backup, key.as_ref())?;
         let ids: Vec<u64> = changes.iter().map(|change| change.id).collect();
-        if let Some(id) = ids.iter().find(|id| self.mounts.lock().contains_key(id)) {
+        if let Some(id) = ids.iter().find(|id| self.files_of(**id).is_some()) {
             let mounted = self.pool.name_of(*id)?;
             return Err(Failure::new(
                 FailureKind::Busy,
-                format!("'{mounted}' is mounted; unmount it first"),
+                format!("'{mounted}' is in use; unmount it first"),
             ));
         }
         self.replace_keyrings(&changes, origin)?;

@@ -185,9 +185,8 @@ impl Imported {
             Ok(keyring.encode())
         });
         self.pool.rotate_keyring(now.id, make, origin)?;
-        let mounts = self.mounts.lock();
-        if let (Some(state), Ok(new)) = (mounts.get(&now.id), made.recv()) {
-            state.files.use_generation(new);
+        if let (Some(files), Ok(new)) = (self.files_of(now.id), made.recv()) {
+            files.use_generation(new);
         }
         Ok(())
     }

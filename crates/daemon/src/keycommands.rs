@@ -171,6 +171,10 @@ impl Daemon {
                 failures.extend(load_one().err());
             }
         }
+        if !dry_run {
+            // Exports of volumes that waited for a key.
+            self.open_exports();
+        }
         first_of(failures, context)
     }
 
@@ -214,19 +218,21 @@ impl Daemon {
             ));
         }
         let mut users = Vec::new();
-        for id in imported.mounted_ids() {
+        for id in imported.used_ids() {
             if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
                 users.push(id);
             }
         }
         if let Some(user) = users.first().filter(|_| !force) {
             let pool = &imported.pool;
+            let what = match imported.mounts.lock().contains_key(user) {
+                true => "is mounted; unmount it",
+                false => "is a volume in use; end that",
+            };
             let (root, user) = (pool.name_of(root.id)?, pool.name_of(*user)?);
             return Err(Failure::new(
                 FailureKind::Busy,
-                format!(
-                    "the key of '{root}' is in use: '{user}' is mounted; unmount it, or use -f"
-                ),
+                format!("the key of '{root}' is in use: '{user}' {what}, or use -f"),
             ));
         }
         self.unmount_all(imported, &users, force)?;

@@ -50,6 +50,7 @@ mod tests;
 mod transfer;
 mod users;
 mod userspace;
+mod volumes;
 pub mod wire;
 mod zones;
 

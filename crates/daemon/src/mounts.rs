@@ -14,6 +14,7 @@ use crate::imported::{Imported, MountState};
 use crate::metrics::files::{FilesMeter, MeteredFiles};
 use crate::properties::{self, Mountpoint};
 use crate::state::Daemon;
+use crate::volumes::refuse_volume;
 
 /// How to mount.
 #[derive(Clone)]
@@ -65,6 +66,7 @@ impl Daemon {
         how: &HowToMount,
     ) -> Result<()> {
         let name = imported.pool.name_of(entry.id)?;
+        refuse_volume(entry, &name, "mounted")?;
         imported.clean_up(entry.id);
         if let Some(state) = imported.mounts.lock().get(&entry.id) {
             return Err(Failure::new(
@@ -240,7 +242,9 @@ impl Imported {
     /// Unmounts a dataset or snapshot, if it is mounted; with `force` also if it is in use.
     pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
         let state = self.mounts.lock().remove(&id);
-        let Some(state) = state else { return Ok(()) };
+        let Some(state) = state else {
+            return self.close_volume(id, force);
+        };
         let unmounted = match state.mount.unmount(false) {
             Err(_) if force => state.mount.unmount(true),
             result => result,
@@ -277,6 +281,21 @@ impl Imported {
     /// Every dataset and snapshot that is mounted.
     pub(crate) fn mounted_ids(&self) -> Vec<u64> {
         self.mounts.lock().keys().copied().collect()
+    }
+
+    /// Every dataset and snapshot that is mounted, or a volume in use.
+    pub(crate) fn used_ids(&self) -> Vec<u64> {
+        [self.mounted_ids(), self.volumes_in_use()].concat()
+    }
+
+    /// What a dataset has open that is mounted, or a volume in use.
+    pub(crate) fn files_of(&self, id: u64) -> Option<Arc<Files>> {
+        if let Some(state) = self.mounts.lock().get(&id) {
+            return Some(Arc::clone(&state.files));
+        }
+        let volumes = self.volumes.lock();
+        let volume = volumes.get(&id)?.device.volume();
+        volume.as_ref().map(|volume| Arc::clone(volume.dataset()))
     }
 
     /// Closes snapshots that someone may be looking into, so that they can be destroyed.
@@ -334,6 +353,13 @@ impl Imported {
 
     /// Has open datasets follow their properties as they are now.
     pub(crate) fn apply_settings(&self) -> Result<()> {
+        for (id, state) in self.volumes.lock().iter() {
+            let entry = self.pool.entry(*id)?;
+            if let Some(volume) = state.device.volume().as_ref() {
+                let settings = properties::settings(&self.pool, &entry)?;
+                volume.dataset().set_settings(settings);
+            }
+        }
         for (id, state) in self.mounts.lock().iter() {
             let entry = self.pool.entry(*id)?;
             let mut settings = properties::settings(&self.pool, &entry)?;
@@ -352,6 +378,11 @@ impl Imported {
 
 /// Datasets of a pool.
 pub(crate) type InPool<'a> = (&'a Arc<Imported>, Vec<u64>);
+
+/// Each dataset with its pool.
+fn each<'a>((imported, ids): &'a InPool<'a>) -> impl Iterator<Item = (&'a Arc<Imported>, &'a u64)> {
+    ids.iter().map(move |id| (*imported, id))
+}
 
 /// Those of these datasets that are mounted, parents first.
 fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
@@ -406,6 +437,9 @@ impl Daemon {
         wanted: &[InPool<'_>],
         force: bool,
     ) -> Result<Vec<Unmounted>> {
+        for (imported, id) in wanted.iter().flat_map(each) {
+            imported.close_volume(*id, force)?;
+        }
         let mut mounted = all_mounted(wanted);
         let mut done = Vec::new();
         while let Some(next) = mounted.pop() {
@@ -422,12 +456,13 @@ impl Daemon {
 
     /// Unmounts what can be, the deepest first, and says what cannot.
     pub(crate) fn unmount_what_can(&self, wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
+        let volumes = wanted.iter().flat_map(each);
+        let in_use = volumes.filter_map(|(imported, id)| imported.close_volume(*id, force).err());
+        let mut failures: Vec<Failure> = in_use.collect();
         let mounted = all_mounted(wanted);
-        mounted
-            .iter()
-            .rev()
-            .filter_map(|next| next.imported.unmount(next.id, force).err())
-            .collect()
+        let mounted = mounted.iter().rev();
+        failures.extend(mounted.filter_map(|next| next.imported.unmount(next.id, force).err()));
+        failures
     }
 
     /// Mounts again what was unmounted for something else to be done, parents first, as it was.
@@ -461,7 +496,8 @@ impl Daemon {
     ) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut wanted: Vec<(PathBuf, &Arc<Entry>)> = Vec::new();
-        for entry in entries.iter().filter(|entry| !entry.is_snapshot()) {
+        let may_mount = |entry: &&Arc<Entry>| !entry.is_snapshot() && entry.volume().is_none();
+        for entry in entries.iter().filter(may_mount) {
             let canmount = entry.props.get("canmount").map_or("on", String::as_str);
             let is_mounted = imported.mounts.lock().contains_key(&entry.id);
             let has_key = entry.suite == 0 || imported.keys.lock().contains_key(&entry.key_root);

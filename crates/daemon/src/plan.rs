@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cipher::Suite;
 use keys::{KeySource, WrappingKey};
-use pool::{DatasetKind, Entry, MakeKeyring, NewDataset};
+use pool::{DatasetKind, Entry, MakeKeyring, NewDataset, VolumeShape};
 
 use crate::api::{Failure, FailureKind, Props};
 use crate::failure::Result;
@@ -21,6 +21,7 @@ pub(crate) struct Plan {
     own: Option<OwnKey>,
     /// The suite of the dataset above, which the rest was decided by.
     suite_above: u8,
+    volume: Option<VolumeShape>,
 }
 
 impl Plan {
@@ -66,7 +67,13 @@ impl Plan {
             suite,
             own,
             suite_above,
+            volume: None,
         })
+    }
+
+    /// The same of a volume, if it is to be one.
+    pub(crate) fn of_volume(self, volume: Option<VolumeShape>) -> Plan {
+        Plan { volume, ..self }
     }
 
     /// Makes its keys. `above`: its pool and its parent, if it is not a pool's root.
@@ -76,9 +83,15 @@ impl Plan {
         name: &str,
     ) -> Result<(NewDataset, Option<WrappingKey>)> {
         let guid = new_guid();
-        let (keys, props) = self.keys(above, name, guid)?;
+        let volume = self.volume;
+        let (keys, mut props) = self.keys(above, name, guid)?;
+        let kind = match volume {
+            None => DatasetKind::FileSystem,
+            Some(_) => DatasetKind::Volume,
+        };
+        props.extend(volume.map(|shape| shape.mark()));
         let mut new = NewDataset {
-            kind: DatasetKind::FileSystem,
+            kind,
             guid,
             suite: 0,
             keyring: None,

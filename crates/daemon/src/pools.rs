@@ -9,7 +9,7 @@ use store::{CreateOptions, DeviceStore, NewGroup, Store};
 use vfs::Caller;
 
 use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
-use crate::candidates::{Candidate, Candidates, choose, open_store};
+use crate::candidates::{Candidate, Candidates, choose};
 use crate::devices::keeps_keys;
 use crate::devices::{redundancy, refuse_mixed};
 use crate::failure::Result;
@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::server::{Context, first_of};
 use crate::state::{Daemon, System, already_imported, new_guid};
 use crate::users::host_name;
+use crate::volumes::name_at;
 
 /// A pool to make.
 pub(crate) struct NewPool {
@@ -79,8 +80,8 @@ impl Daemon {
         }
         let (top, key) = plan.carry_out(None, &new.name)?;
         let made = MadeFiles::default();
-        let groups = open_groups(&new, &made)?;
-        let spares = open_devices(&new.devices.spares, &new, &made)?;
+        let groups = self.open_groups(&new, &made)?;
+        let spares = self.open_devices(&new.devices.spares, &new, &made)?;
         let members = groups.iter().flat_map(|group| &group.devices);
         let count = members.chain(&spares).count();
         let options = CreateOptions {
@@ -219,7 +220,7 @@ impl Daemon {
         } else {
             Access::Exclusive
         };
-        let store = Arc::new(open_store(&candidate.paths, access)?);
+        let store = Arc::new(self.open_store(&candidate.paths, access)?);
         let pool = match import.without_logs {
             true => open_without_logs(store, import, context)?,
             false => Pool::open(store, Arc::new(System), import.read_only)?,
@@ -234,7 +235,7 @@ impl Daemon {
         }
         let imported = Imported::new(pool, &self.alarm);
         self.take_in(&imported)?;
-        imported.open_caches(context);
+        imported.open_caches(self, context);
         let entries = imported.all_heads()?;
         if import.load_keys {
             let mut nobody = Unattended::default();
@@ -271,7 +272,10 @@ impl Daemon {
     /// Imports again what was imported when the daemon last ran.
     pub(crate) fn import_remembered(self: &Arc<Self>) {
         let remembered = self.recall();
-        for (name, search) in remembered.pools {
+        let mut pools: Vec<_> = remembered.pools.into_iter().collect();
+        // Those on volumes of others come after these.
+        pools.sort_by_key(|(_, search)| search.iter().any(|path| name_at(path).is_some()));
+        for (name, search) in pools {
             let import = ImportPool {
                 search,
                 pool: Some(name.clone()),
@@ -311,7 +315,7 @@ impl Daemon {
             Err(failure) => return Err(failure),
         };
         let mut admin = imported.lock()?;
-        let unmounted = self.unmount_all(&imported, &imported.mounted_ids(), force)?;
+        let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
         let is_writable = !imported.pool.is_read_only() && imported.pool.suspended().is_none();
         let recorded = match is_writable {
             true => imported.pool.record(&context.origin()),
@@ -339,10 +343,10 @@ impl Daemon {
     ) -> Result<()> {
         let imported = self.pool(name)?;
         let mut admin = imported.lock()?;
-        let unmounted = self.unmount_all(&imported, &imported.mounted_ids(), force)?;
+        let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
         imported.dismiss_keeper();
         let mut left = imported.pool.devices();
-        left.retain(|device| !imported.reach(device, context));
+        left.retain(|device| !imported.reach(self, device, context));
         let destroyed = imported.pool.destroy();
         if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
             imported.hire_keeper();
@@ -439,54 +443,61 @@ impl Drop for MadeFiles {
     }
 }
 
-fn open_groups(new: &NewPool, made: &MadeFiles) -> Result<Vec<NewGroup>> {
-    let groups = new.devices.groups.iter();
-    groups
-        .map(|group| {
-            Ok(NewGroup {
-                devices: open_devices(&group.devices, new, made)?,
-                parity: group.parity,
+impl Daemon {
+    fn open_groups(&self, new: &NewPool, made: &MadeFiles) -> Result<Vec<NewGroup>> {
+        let groups = new.devices.groups.iter();
+        groups
+            .map(|group| {
+                Ok(NewGroup {
+                    devices: self.open_devices(&group.devices, new, made)?,
+                    parity: group.parity,
+                })
             })
-        })
-        .collect()
-}
-
-fn open_devices(
-    paths: &[PathBuf],
-    new: &NewPool,
-    made: &MadeFiles,
-) -> Result<Vec<Arc<dyn BlockDevice>>> {
-    let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
-    for path in paths {
-        let device = match new.size {
-            Some(size) => {
-                let device = FileDevice::create(path, size).map_err(Failure::from);
-                let device = device.map_err(|mut failure| {
-                    if failure.kind == FailureKind::Exists {
-                        failure.message += "; to use the file that is there, leave -s away";
-                    }
-                    failure
-                })?;
-                made.0.lock().push(path.clone());
-                device
-            }
-            None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
-                let missing = matches!(&error, block::Error::Open { source, .. }
-                    if source.kind() == std::io::ErrorKind::NotFound);
-                let failure = Failure::from(error);
-                match missing {
-                    true => Failure::new(
-                        failure.kind,
-                        format!(
-                            "{}; to make the file, say how large: -s SIZE",
-                            failure.message
-                        ),
-                    ),
-                    false => failure,
-                }
-            })?,
-        };
-        opened.push(devices::metered(device));
+            .collect()
     }
-    Ok(opened)
+
+    fn open_devices(
+        &self,
+        paths: &[PathBuf],
+        new: &NewPool,
+        made: &MadeFiles,
+    ) -> Result<Vec<Arc<dyn BlockDevice>>> {
+        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
+        for path in paths {
+            if let Some(volume) = self.volume_at(path)? {
+                opened.push(devices::metered(volume));
+                continue;
+            }
+            let device = match new.size {
+                Some(size) => {
+                    let device = FileDevice::create(path, size).map_err(Failure::from);
+                    let device = device.map_err(|mut failure| {
+                        if failure.kind == FailureKind::Exists {
+                            failure.message += "; to use the file that is there, leave -s away";
+                        }
+                        failure
+                    })?;
+                    made.0.lock().push(path.clone());
+                    device
+                }
+                None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
+                    let missing = matches!(&error, block::Error::Open { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound);
+                    let failure = Failure::from(error);
+                    match missing {
+                        true => Failure::new(
+                            failure.kind,
+                            format!(
+                                "{}; to make the file, say how large: -s SIZE",
+                                failure.message
+                            ),
+                        ),
+                        false => failure,
+                    }
+                })?,
+            };
+            opened.push(devices::metered(device));
+        }
+        Ok(opened)
+    }
 }

@@ -10,6 +10,7 @@ use pool::{Entry, Pool, SecondaryCache};
 use crate::api::{Failure, FailureKind, Source};
 use crate::failure::Result;
 use crate::userspace::AccountProperty;
+use crate::volumes::OF_VOLUMES;
 
 /// Whether a property can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +149,8 @@ pub(crate) const COMPUTED: &[&str] = &[
     "usedbysnapshots",
     "usedbychildren",
     "usedbyrefreservation",
+    "volsize",
+    "volblocksize",
     "logicalreferenced",
     "guid",
     "createtxg",
@@ -169,6 +172,7 @@ const SHORT: &[(&str, &str)] = &[
     ("reserv", "reservation"),
     ("refreserv", "refreservation"),
     ("lrefer", "logicalreferenced"),
+    ("volblock", "volblocksize"),
 ];
 
 fn is_on_off(value: &str) -> bool {
@@ -179,7 +183,7 @@ fn is_mountpoint(value: &str) -> bool {
     matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
 }
 
-fn record_size(value: &str) -> Option<u32> {
+pub(crate) fn record_size(value: &str) -> Option<u32> {
     let (digits, unit) = match value.as_bytes().last()? {
         b'k' | b'K' => (&value[..value.len() - 1], 1 << 10),
         b'm' | b'M' => (&value[..value.len() - 1], 1 << 20),
@@ -299,6 +303,12 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
         return Ok(());
     }
     let Some(definition) = definition(name) else {
+        if OF_VOLUMES.contains(&name) {
+            return Err(Failure::usage(format!(
+                "the property '{name}' is for volumes: 'create -V SIZE -o volblocksize=16K', and 'set volsize=SIZE' \
+                 later"
+            )));
+        }
         if COMPUTED.contains(&name) {
             return Err(Failure::usage(format!(
                 "the property '{name}' cannot be set"

@@ -16,6 +16,7 @@ use crate::imported::Imported;
 use crate::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
 use crate::state::Daemon;
 use crate::userspace::AccountProperty;
+use crate::volumes;
 
 /// What `get` and `list` ask for.
 pub(crate) struct Get {
@@ -109,6 +110,7 @@ impl Daemon {
                 .copied()
                 .chain(settable)
                 .chain(back.iter().copied());
+            let all = all.filter(|name| volumes::applies(&listed.entry, name));
             names = all.map(str::to_owned).chain(user.cloned()).collect();
         }
         let props = names
@@ -208,6 +210,7 @@ fn property_row(imported: &Imported, listed: &Listed, property: String) -> Resul
         "name" => (Value::Text(listed.name.clone()), Source::None),
         "encryption" => encryption(imported, listed)?,
         "keysource" if listed.entry.suite == 0 => (Value::Text("none".into()), Source::Default),
+        name if !volumes::applies(&listed.entry, name) => (Value::None, Source::None),
         "mountpoint" => mountpoint(imported, listed)?,
         name if let Some(property) = AccountProperty::parse(name) => {
             property.value(imported, &listed.entry)?
@@ -320,6 +323,13 @@ fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
         "usedbysnapshots" => heads(listed.used_by_snapshots),
         "usedbychildren" => heads(listed.used_by_children),
         "usedbyrefreservation" => heads(listed.used_by_refreservation),
+        "volsize" => entry
+            .volume()
+            .map_or(Value::None, |shape| Value::Bytes(shape.size())),
+        "volblocksize" => match entry.volume() {
+            Some(shape) => Value::Bytes(shape.block_size().into()),
+            None => Value::None,
+        },
         "logicalreferenced" => Value::Bytes(entry.logical),
         "guid" => Value::Number(entry.guid),
         "createtxg" => Value::Number(entry.created_txg),

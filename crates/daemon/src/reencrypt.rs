@@ -92,8 +92,7 @@ impl Imported {
     pub(crate) fn reencryption(&self, entry: &Entry) -> Option<String> {
         let state = State::of(entry)?;
         let done = || {
-            let mounts = self.mounts.lock();
-            let files = &mounts.get(&entry.id)?.files;
+            let files = self.files_of(entry.id)?;
             let seen = files.reencrypted().seen;
             Some(100 * seen.min(entry.referenced) / entry.referenced.max(1))
         };
@@ -156,10 +155,8 @@ impl Imported {
         let name = self.pool.name_of(entry.id)?;
         let now = self.again(entry, &name)?;
         let is_open = self
-            .mounts
-            .lock()
-            .get(&now.id)
-            .is_some_and(|state| Arc::ptr_eq(&state.files, files));
+            .files_of(now.id)
+            .is_some_and(|open| Arc::ptr_eq(&open, files));
         let snapshots = self.pool.snapshots(now.id)?;
         let is_new = |snapshot: &Arc<Entry>| !uses.contains_key(&snapshot.id);
         if !is_open || snapshots.iter().any(is_new) {

@@ -13,6 +13,7 @@ use crate::api::{
     API_VERSION, Answer, Ask, Command, DaemonReport, Failure, FailureKind, Reply, Request,
 };
 use crate::clones::CloneOf;
+use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keycommands::unloaded_roots;
@@ -315,9 +316,16 @@ impl Daemon {
                 props,
                 parents,
                 no_mount,
-            } => self
-                .create(&name, &props, parents, no_mount, context)
-                .map(done),
+                volume,
+            } => {
+                let new = NewDatasets {
+                    name: &name,
+                    parents,
+                    no_mount,
+                    volume,
+                };
+                self.create(&new, &props, context).map(done)
+            }
             Command::Destroy {
                 name,
                 recursive,
@@ -351,7 +359,11 @@ impl Daemon {
                     props,
                 })
                 .map(Reply::Datasets),
-            Command::Set { names, props } => self.set(&names, &props, context).map(done),
+            Command::Set {
+                names,
+                props,
+                force,
+            } => self.set(&names, &props, force, context).map(done),
             Command::Userspace { name, kind, check } => self
                 .userspace(&name, kind, check, context)
                 .map(Reply::Accounts),

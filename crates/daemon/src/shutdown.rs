@@ -7,6 +7,7 @@ use crate::failure::Result;
 use crate::imported::{Admin, Imported};
 use crate::mounts::{InPool, Unmounted};
 use crate::state::Daemon;
+use crate::volumes;
 
 impl Daemon {
     /// Unmounts everything, closes what is offered to others and exports all pools, to be imported again at the next start. If
@@ -41,8 +42,27 @@ impl Daemon {
         }
     }
 
+    /// Lets all pools go, those on volumes of others before these.
     fn leave_all(self: &Arc<Self>, force: bool) -> Result<()> {
-        let pools = self.pools();
+        let mut result = Ok(());
+        let mut layers = volumes::layers(self.pools());
+        while let Some(layer) = layers.pop() {
+            let departures: Vec<_> = layer.iter().map(|imported| imported.departure()).collect();
+            let left = self.leave(layer, force);
+            let is_left = left.is_ok();
+            result = result.and(left);
+            if !is_left && !force {
+                break;
+            }
+            // What they lie on is in use until they are closed.
+            for departure in departures.iter().filter(|_| is_left && !layers.is_empty()) {
+                departure.wait();
+            }
+        }
+        result
+    }
+
+    fn leave(self: &Arc<Self>, pools: Vec<Arc<Imported>>, force: bool) -> Result<()> {
         // One that was exported meanwhile has left already.
         let mut held: Vec<(&Arc<Imported>, Admin<'_>)> = pools
             .iter()
@@ -50,7 +70,7 @@ impl Daemon {
             .collect();
         let wanted: Vec<InPool<'_>> = held
             .iter()
-            .map(|(imported, _)| (*imported, imported.mounted_ids()))
+            .map(|(imported, _)| (*imported, imported.used_ids()))
             .collect();
         let unmounted = match force {
             false => self.unmount_from(&wanted, false)?,

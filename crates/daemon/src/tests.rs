@@ -10,6 +10,7 @@ use keys::Secret;
 use pool::{PoolState, Reach};
 
 use crate::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
+use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keychange::KeyChange;
@@ -74,8 +75,18 @@ pub(crate) fn key_file(dir: &Path, name: &str) -> String {
     format!("raw,file://{}", path.display())
 }
 
+/// A dataset to make that is not mounted.
+fn unmounted(name: &str) -> NewDatasets<'_> {
+    NewDatasets {
+        name,
+        parents: false,
+        no_mount: true,
+        volume: None,
+    }
+}
+
 pub(crate) fn create(daemon: &Arc<Daemon>, name: &str, props: &Props) {
-    command(|context| daemon.create(name, props, false, true, context)).unwrap();
+    command(|context| daemon.create(&unmounted(name), props, context)).unwrap();
 }
 
 /// Someone who has been asked, and has not answered yet.
@@ -169,13 +180,13 @@ fn a_question_without_an_answer_blocks_nobody() {
     let imported = create_pool(&daemon, dir.path(), "tank");
     let prompt = encrypted("hex,prompt");
     let made = while_asked(
-        |context| daemon.create("tank/asked", &prompt, false, true, context),
+        |context| daemon.create(&unmounted("tank/asked"), &prompt, context),
         || create(&daemon, "tank/other", &Vec::new()),
     );
     made.unwrap();
     // What was assumed is looked at again.
     let made = while_asked(
-        |context| daemon.create("tank/twice", &prompt, false, true, context),
+        |context| daemon.create(&unmounted("tank/twice"), &prompt, context),
         || create(&daemon, "tank/twice", &Vec::new()),
     );
     assert_eq!(made.unwrap_err().kind, FailureKind::Exists);

@@ -11,6 +11,12 @@ use super::values;
 /// its data keys are its own. Encryption is chosen now and cannot be changed later. With
 /// `keysource=passphrase,prompt`, which is the default, the passphrase is asked for twice; if the
 /// standard input is no terminal, it is read from there, one line.
+///
+/// With -V it is a volume: a block device of this size, without files. Its blocks have 16K, or what
+/// `volblocksize` says, a power of two from 4K to 1M; smaller requests cost as much as a whole block, and
+/// blocks of 4K cannot be compressed. Room for all of it is reserved, with what it takes to keep it
+/// (refreservation), so that it can always be written; with -s nothing is, and it can be larger than the
+/// pool. A volume is encrypted, compressed, cloned and sent as other datasets are, and is not mounted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -24,9 +30,13 @@ EXAMPLES
     strongroom keygen --format hex /etc/keys/mail
     strongroom create -o encryption=aes-128-ccm -o keysource=hex,file:///etc/keys/mail tank/mail
 
+  A volume, and one that takes only the room of what is written to it:
+    strongroom create -V 10G tank/disk
+    strongroom create -s -V 1T -o volblocksize=64K tank/thin
+
 EXIT CODES
   2 for a property that is not known or a value that is not allowed; 3 if there is nothing above
-  it; 4 if the name is taken; 8 if the key cannot be read.")]
+  it; 4 if the name is taken; 8 if the key cannot be read; 11 if there is no room to reserve.")]
 pub(crate) struct Create {
     /// Make the datasets above it too, and do not mind if it exists
     #[arg(short)]
@@ -34,6 +44,12 @@ pub(crate) struct Create {
     /// Do not mount it
     #[arg(short = 'u')]
     pub(crate) no_mount: bool,
+    /// Make a volume of this size
+    #[arg(short = 'V', value_name = "SIZE", value_parser = values::size)]
+    pub(crate) volume: Option<u64>,
+    /// Reserve no room for the volume
+    #[arg(short = 's', requires = "volume")]
+    pub(crate) sparse: bool,
     /// Set a property
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]
     pub(crate) props: Vec<(String, String)>,
@@ -140,6 +156,8 @@ pub(crate) struct Rename {
 pub(crate) enum Type {
     #[value(alias = "fs")]
     Filesystem,
+    #[value(alias = "vol")]
+    Volume,
     #[value(alias = "snap")]
     Snapshot,
     All,
@@ -158,6 +176,9 @@ EXAMPLES
 
   The snapshots of a dataset, the largest last:
     strongroom list -t snapshot -s used tank/home
+
+  The volumes:
+    strongroom list -t volume -o name,volsize,used,refer
 
   Where the space is:
     strongroom list -o space
@@ -185,7 +206,7 @@ pub(crate) struct List {
     /// With what is at most so many levels below
     #[arg(short, value_name = "DEPTH")]
     pub(crate) depth: Option<u32>,
-    /// Of these types; file systems if not given, and snapshots that are named
+    /// Of these types; file systems and volumes if not given, and snapshots that are named
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
     pub(crate) types: Vec<Type>,
     /// No header, and a tab between columns
@@ -318,12 +339,20 @@ EXAMPLES
     strongroom set reservation=20G tank/db
     strongroom set refreservation=15G tank/db
 
+  A volume becomes larger, also while it is in use; smaller only with -f, as what lies behind its
+  new end is lost:
+    strongroom set volsize=20G tank/disk
+    strongroom set -f volsize=5G tank/disk
+
 EXIT CODES
   2 for a property that is not known or cannot be set, or a value that is not allowed; 3 if there
   is no such dataset; 11 for a quota that is less than what is taken or reserved, and for a
   reservation that is more than is left."
 )]
 pub(crate) struct Set {
+    /// Let a volume become smaller
+    #[arg(short)]
+    pub(crate) force: bool,
     /// Properties with their values, then datasets
     #[arg(value_name = "PROPERTY=VALUE|DATASET", num_args = 2.., required = true)]
     pub(crate) words: Vec<String>,

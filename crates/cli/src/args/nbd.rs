@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Offer files and disks to other programs as network block devices
+/// Offer volumes, files and disks to other programs as network block devices
 ///
 /// The daemon serves them by the NBD protocol, which the Linux kernel (nbd-client), qemu and libnbd's programs
 /// speak. Unless you say otherwise it listens at a unix socket beside its own, for root and its own user
@@ -14,6 +14,10 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
+  A volume, and a snapshot of it, which nobody can change:
+    strongroom nbd export tank/disk
+    strongroom nbd export --name old tank/disk@monday
+
   A disk image, copied, looked at, and used by the kernel:
     strongroom nbd export /srv/disk.img --name disk
     strongroom nbd list
@@ -34,6 +38,9 @@ pub(crate) enum Nbd {
 ///
 /// The file or disk belongs to the daemon while it is exported: no pool and no other program that asks can
 /// have it. With --read-only it is left to whoever else has it, who should not change it.
+///
+/// A volume has its key loaded, and is not rolled back, renamed or destroyed meanwhile. After the daemon has
+/// started again it is exported as soon as its key is loaded. It can become larger. Snapshots are read-only.
 ///
 /// What clients have written is durable when they flush, as they do when a file system on the device syncs.
 /// A file that grows is larger for clients that connect from then on. Its size is a multiple of 512 bytes.
@@ -79,7 +86,7 @@ pub(crate) struct NbdExport {
     /// A directory with certificates, for HOST:PORT
     #[arg(long, value_name = "DIR")]
     pub(crate) tls_certificates: Option<PathBuf>,
-    /// The path of a file or disk, which begins with / or .; or luks:NAME, an open LUKS mapping
+    /// A volume, the path of a file or disk, which begins with / or ., or luks:NAME, an open LUKS mapping
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
 }

@@ -1,6 +1,6 @@
 //! Making, destroying, renaming datasets and snapshots, and setting properties.
 
-use daemon::api::{Command, Props};
+use daemon::api::{Command, NewVolume, Props};
 
 use super::{Outcome, Result, call_names, call_quiet, shred};
 use crate::args::{Create, Destroy, Inherit, Rename, Rollback, Set, Snapshot, property};
@@ -15,6 +15,10 @@ pub(super) fn create(args: Create, session: &mut Session) -> Result {
         props: args.props,
         parents: args.parents,
         no_mount: args.no_mount,
+        volume: args.volume.map(|size| NewVolume {
+            size,
+            sparse: args.sparse,
+        }),
     };
     call_quiet(session, command)
 }
@@ -87,7 +91,12 @@ fn renamed(from: &str, to: String) -> String {
 
 pub(super) fn set(args: Set, session: &mut Session) -> Result {
     let (props, names) = split(&args.words)?;
-    call_quiet(session, Command::Set { names, props })
+    let command = Command::Set {
+        names,
+        props,
+        force: args.force,
+    };
+    call_quiet(session, command)
 }
 
 /// Properties first, then datasets, whose names cannot have a `=` in them.

@@ -101,6 +101,10 @@ fn dataset(row: &InspectedDataset, detail: u8) -> String {
         row.suite,
         size::human(row.referenced)
     );
+    if let Some((bytes, block)) = row.volume {
+        let (bytes, block) = (size::human(bytes), size::human(block.into()));
+        let _ = writeln!(out, "    volume : {bytes}, in blocks of {block}");
+    }
     if detail >= 2 {
         let _ = writeln!(out, "    deadlist : {}", size::human(row.dead));
         let _ = writeln!(out, "    sequence : {}", row.sequence);
@@ -253,6 +257,7 @@ mod tests {
             family: 4,
             created_txg: 5,
             suite: "xaes-256-gcm".into(),
+            volume: None,
             referenced: 98_304,
             dead: 0,
             sequence: 1,

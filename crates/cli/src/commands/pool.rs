@@ -9,7 +9,7 @@ use super::{Outcome, Result, call_quiet, devices, iostat, repeat, scrub, status,
 use crate::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
 };
-use crate::session::{Session, absolute, answer, other, usage};
+use crate::session::{Session, answer, device_path, other, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, text, time};
 use crate::terminal;
@@ -61,12 +61,12 @@ pub(super) fn device(given: &Path) -> Result<PathBuf> {
     let is_name = given.components().count() == 1 && !given.exists();
     match is_name && in_dev.exists() {
         true => Ok(in_dev),
-        false => absolute(given),
+        false => device_path(given),
     }
 }
 
 fn import(args: PoolImport, session: &mut Session) -> Result {
-    let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| absolute(path)).collect();
+    let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| device_path(path)).collect();
     let search = search?;
     if args.pool.is_none() && !args.all {
         let command = Command::PoolImportable { search };

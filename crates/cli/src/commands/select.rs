@@ -17,6 +17,7 @@ pub(super) struct Selection {
     /// How many levels below the names; `None` is all.
     depth: Option<u32>,
     filesystems: bool,
+    volumes: bool,
     snapshots: bool,
     /// Whether types were chosen, so that they hold for what is named too.
     typed: bool,
@@ -39,16 +40,18 @@ impl Selection {
             }
         };
         let (filesystems, snapshots) = (has(Type::Filesystem), has(Type::Snapshot));
+        let volumes = has(Type::Volume) || types.is_empty() && filesystems;
         let depth = match depth {
             Some(depth) => Some(depth),
             None if recursive || names.is_empty() => None,
-            None if snapshots && !filesystems => Some(1),
+            None if snapshots && !filesystems && !volumes => Some(1),
             None => Some(0),
         };
         Selection {
             names,
             depth,
             filesystems,
+            volumes,
             snapshots,
             typed: !types.is_empty(),
         }
@@ -77,6 +80,7 @@ impl Selection {
         let is_named = self.names.contains(&row.name);
         let of_type = match row.kind.as_str() {
             "snapshot" => self.snapshots,
+            "volume" => self.volumes,
             _ => self.filesystems,
         };
         if is_named && !self.typed {
@@ -106,13 +110,14 @@ impl Selection {
 mod tests {
     use super::*;
 
-    const ALL: [&str; 6] = [
+    const ALL: [&str; 7] = [
         "tank",
         "tank@a",
         "tank/home",
         "tank/home@a",
         "tank/home/ann",
         "tank/homes",
+        "tank/vol",
     ];
 
     fn selected(
@@ -125,10 +130,10 @@ mod tests {
         let selection = Selection::new(names, recursive, depth, types, Type::Filesystem);
         let row = |name: &str| DatasetRow {
             name: name.into(),
-            kind: if name.contains('@') {
-                "snapshot"
-            } else {
-                "filesystem"
+            kind: match name {
+                name if name.contains('@') => "snapshot",
+                "tank/vol" => "volume",
+                _ => "filesystem",
             }
             .into(),
             props: Vec::new(),
@@ -140,12 +145,24 @@ mod tests {
 
     #[test]
     fn names_depth_and_types() {
-        use Type::{All, Filesystem, Snapshot};
-        let filesystems = ["tank", "tank/home", "tank/home/ann", "tank/homes"];
-        assert_eq!(selected(&[], false, None, &[]), filesystems);
+        use Type::{All, Filesystem, Snapshot, Volume};
+        let all = [
+            "tank",
+            "tank/home",
+            "tank/home/ann",
+            "tank/homes",
+            "tank/vol",
+        ];
+        assert_eq!(selected(&[], false, None, &[]), all);
+        assert_eq!(selected(&[], false, None, &[Filesystem]), all[..4]);
+        assert_eq!(selected(&[], false, None, &[Volume]), all[4..]);
+        assert_eq!(
+            selected(&[], false, None, &[Snapshot, Volume]),
+            ["tank@a", "tank/home@a", "tank/vol"]
+        );
         assert_eq!(
             selected(&[], false, Some(1), &[]),
-            ["tank", "tank/home", "tank/homes"]
+            ["tank", "tank/home", "tank/homes", "tank/vol"]
         );
         assert_eq!(selected(&["tank/home"], false, None, &[]), ["tank/home"]);
         assert_eq!(

@@ -38,6 +38,7 @@ const TABLE: &[Row] = &[
         true,
     ),
     ("usedbysnapshots", "usedsnap", "USEDSNAP", true),
+    ("volblocksize", "volblock", "VOLBLOCK", true),
     ("volsize", "", "VOLSIZE", true),
     ("written", "", "WRITTEN", true),
 ];

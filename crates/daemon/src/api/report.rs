@@ -478,6 +478,9 @@ pub struct InspectedDataset {
     pub created_txg: u64,
     /// The suite of its records.
     pub suite: String,
+    /// The size of a volume and of its blocks, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<(u64, u32)>,
     /// Bytes that it reaches.
     pub referenced: u64,
     /// Bytes in its deadlist.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::Failure;
 use crate::failure::Result;
 use crate::state::Daemon;
+use crate::volumes;
 
 /// What stands before the name of a mapping.
 const LUKS: &str = "luks:";
@@ -22,6 +23,8 @@ pub(crate) enum Exportable {
     File(PathBuf),
     /// An open LUKS mapping, by its name.
     Luks(String),
+    /// A volume, or a snapshot of one, by its name.
+    Volume(String),
 }
 
 impl Exportable {
@@ -30,11 +33,14 @@ impl Exportable {
         if let Some(name) = text.strip_prefix(LUKS) {
             return Ok(Exportable::Luks(name.into()));
         }
-        match text.starts_with('/') {
-            true => Ok(Exportable::File(text.into())),
+        if text.starts_with('/') {
+            return Ok(Exportable::File(text.into()));
+        }
+        match volumes::is_name(text) {
+            true => Ok(Exportable::Volume(text.into())),
             false => Err(Failure::usage(format!(
-                "'{text}' cannot be exported: name a file or a disk by its path, as in /dev/sdb or ./{text}, \
-                 or a mapping as luks:NAME"
+                "'{text}' cannot be exported: name a volume, as in tank/disk, a file or a disk by its path, as in \
+                 /dev/sdb or ./{text}, or a mapping as luks:NAME"
             ))),
         }
     }
@@ -44,6 +50,7 @@ impl Exportable {
         match self {
             Exportable::File(path) => path.display().to_string(),
             Exportable::Luks(name) => format!("{LUKS}{name}"),
+            Exportable::Volume(name) => name.clone(),
         }
     }
 
@@ -52,6 +59,7 @@ impl Exportable {
         match self {
             Exportable::File(path) => paths.contains(path),
             Exportable::Luks(_) => false,
+            Exportable::Volume(_) => false,
         }
     }
 
@@ -63,6 +71,7 @@ impl Exportable {
                 name.to_string_lossy().into_owned()
             }
             Exportable::Luks(name) => name.clone(),
+            Exportable::Volume(name) => name.clone(),
         }
     }
 }
@@ -91,6 +100,7 @@ impl Daemon {
                     false => Ok(mapping),
                 }
             }
+            Exportable::Volume(name) => Ok(Arc::new(self.lend_volume(name, "an export")?)),
         }
     }
 }

@@ -82,6 +82,7 @@ impl Daemon {
     /// Exports a device.
     pub(crate) fn export_device(&self, new: &NewExport) -> Result<()> {
         let device = Exportable::parse(&new.device)?;
+        let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
         let name = new.name.clone().unwrap_or_else(|| device.default_name());
         let listen = match &new.listen {
             Some(text) => Place::parse(text)?,
@@ -90,7 +91,7 @@ impl Daemon {
         let is = Definition {
             device,
             description: new.description.clone().unwrap_or_default(),
-            read_only: new.read_only,
+            read_only: new.read_only || is_snapshot,
             listen,
             certificates: new.tls_certificates.clone(),
         };

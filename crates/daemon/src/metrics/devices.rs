@@ -27,13 +27,18 @@ pub(crate) struct OpenDevice {
 /// Every device of this process that is metered, by its name.
 static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(BTreeMap::new());
 
-/// Opens a device that is to belong to an imported pool.
-pub(crate) fn open(path: &Path, access: Access) -> block::Result<Arc<dyn BlockDevice>> {
-    Ok(metered(FileDevice::open(path, access)?))
+impl Daemon {
+    /// Opens a device that is to belong to an imported pool: a file, a disk, or a volume of another pool.
+    pub(crate) fn open_device(&self, path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>> {
+        Ok(match self.volume_at(path)? {
+            Some(volume) => metered(volume),
+            None => metered(FileDevice::open(path, access)?),
+        })
+    }
 }
 
 /// Counts what is done to a device.
-pub(crate) fn metered(device: FileDevice) -> Arc<dyn BlockDevice> {
+pub(crate) fn metered(device: impl BlockDevice + 'static) -> Arc<dyn BlockDevice> {
     let meter = Arc::new(DeviceMeter::default());
     let mut open = OPEN.lock();
     open.retain(|_, (meter, _)| meter.strong_count() > 0);

@@ -66,8 +66,16 @@ impl Daemon {
     /// What a tenant's command means to the daemon, if he may have it done.
     pub(crate) fn admit(&self, view: &View, mut command: Command) -> Result<Command> {
         match &mut command {
-            Command::Create { name, props, .. } => {
+            Command::Create {
+                name,
+                props,
+                volume,
+                ..
+            } => {
                 view.new_name(name)?;
+                if volume.is_some_and(|volume| !volume.sparse) {
+                    return Err(denied("room is reserved by the global zone; use -s"));
+                }
                 view.new_props(name, props)?;
             }
             Command::Destroy {
@@ -96,7 +104,7 @@ impl Daemon {
             }
             Command::Promote { name } => view.promote(name)?,
             Command::Rename { from, to } => view.rename(from, to)?,
-            Command::Set { names, props } => {
+            Command::Set { names, props, .. } => {
                 for name in names {
                     view.change(name)?;
                     view.props(name, props)?;
@@ -311,7 +319,7 @@ impl View {
     /// Properties of a new dataset. The root of an immutable zone is read-only, and what is below it would
     /// inherit that.
     fn new_props(&self, name: &str, props: &mut Props) -> Result<()> {
-        let fixed = ["encryption", "keysource"];
+        let fixed = ["encryption", "keysource", "volblocksize"];
         let (at_creation, others): (Vec<_>, Vec<_>) = props
             .iter()
             .cloned()

@@ -428,8 +428,12 @@ fn what_is_above_is_the_global_zones() {
     let site = Site::new();
     command(|context| {
         let names = ["tank".to_owned()];
-        site.daemon
-            .set(&names, &vec![("compression".into(), "off".into())], context)
+        site.daemon.set(
+            &names,
+            &vec![("compression".into(), "off".into())],
+            false,
+            context,
+        )
     })
     .unwrap();
     site.zone(false);
