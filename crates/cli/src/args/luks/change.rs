@@ -248,7 +248,7 @@ pub(crate) struct LuksTokenImport {
 
 /// Print a token
 ///
-/// As JSON, as it stands in the header.
+/// As JSON, as it stands in the header, for a program or for 'luks token import'.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

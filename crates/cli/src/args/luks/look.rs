@@ -35,7 +35,7 @@ pub(crate) struct LuksDump {
 EXAMPLES
   Look; change:
     strongroom luks uuid secret.img
-    strongroom luks uuid --label 'my disk' secret.img
+    strongroom luks uuid --label archive secret.img
 
 EXIT CODES
   2 if what is given does not fit; 3 if there is no header; 5 if the container is open.")]
