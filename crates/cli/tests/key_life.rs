@@ -137,7 +137,7 @@ fn lost_keyrings_come_back_from_a_copy() {
     assert_eq!(mode.mode() & 0o777, 0o600);
     let restore = format!("key restore -f tank/a {}", place.arg("a.keys"));
     let said = place.fails(&restore, BUSY);
-    assert!(said.contains("is mounted"), "{said}");
+    assert!(said.contains("is in use"), "{said}");
 
     place.ok("unmount -a");
     place.ok("pool export tank");
@@ -432,13 +432,16 @@ fn what_is_stored_is_reencrypted_in_the_background() {
     place.fails("key rotate --pause tank/a", OTHER);
 
     place.ok("key rotate --reencrypt tank/a");
-    place.ok("key rotate --pause tank/a");
-    let paused = place.ok("get -H -o value reencryption tank/a");
-    assert!(
-        paused == "paused\n" || paused == "pinned by @old\n",
-        "{paused}"
-    );
-    place.ok("key rotate --resume tank/a");
+    // It may be done already, but for what the snapshot has.
+    let pause = place.run(&["key", "rotate", "--pause", "tank/a"]);
+    match (
+        pause.code,
+        &*place.ok("get -H -o value reencryption tank/a"),
+    ) {
+        (0, "paused\n") => drop(place.ok("key rotate --resume tank/a")),
+        (0 | OTHER, "pinned by @old\n") => {}
+        (code, state) => panic!("{code}: {state}"),
+    }
     // It is not forgotten, whatever happens to the daemon.
     let mnt = place.path("mnt/a");
     place.kill();
