@@ -106,8 +106,8 @@ fn what_cannot_be_exported_is_refused() {
     let place = Place::new();
     place.fails("nbd export ./none", NOT_FOUND);
     place.fails("nbd export /dev/null", USAGE);
-    let named = place.fails("nbd export tank/vol", USAGE);
-    assert!(named.contains("./tank/vol"), "{named}");
+    let named = place.fails("nbd export tank/vol", NOT_FOUND);
+    assert!(named.contains("pool 'tank'"), "{named}");
     let odd = place.path("odd");
     File::create(&odd).unwrap().set_len(1000).unwrap();
     let unaligned = place.fails("nbd export ./odd", USAGE);
