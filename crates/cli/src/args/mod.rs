@@ -256,7 +256,7 @@ mod tests {
                 let Some(line) = line.strip_prefix("    strongroom ") else {
                     continue;
                 };
-                let words = line.split(['>', '<', '|']).next().unwrap_or_default();
+                let words = line.split(['>', '<', '|', '&']).next().unwrap_or_default();
                 let words = words.split_whitespace().map(|word| word.trim_matches('\''));
                 let parsed = Cli::try_parse_from(std::iter::once("strongroom").chain(words));
                 if let Err(error) = parsed {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Offer volumes, files and disks to other programs as network block devices
+/// Offer volumes, files and disks as network block devices
 ///
 /// The daemon serves them by the NBD protocol, which the Linux kernel (nbd-client), qemu and libnbd's programs
 /// speak. Unless you say otherwise it listens at a unix socket beside its own, for root and its own user
