@@ -74,7 +74,15 @@ impl Sim {
                 .dataset_mut(guid)
                 .history
                 .push(driver.model, took_steps),
-            Err(Error::NoSpace | Error::Quota) => self.refused(guid, fs, before, driver),
+            Err(Error::NoSpace | Error::Quota) => {
+                let is_synced = fs.head().settings().sync == dataset::SyncMode::Always;
+                self.refused(guid, fs, before, driver);
+                // Nobody is promised that what a call leaves that fails is durable.
+                if is_synced && !self.is_over {
+                    self.commit();
+                }
+                return;
+            }
             Err(error) => {
                 assert!(self.may_fail(), "{error}");
                 self.say(format!("   {error}"));
