@@ -295,6 +295,30 @@ fn a_log_that_cannot_be_read_waits_or_is_given_up() {
     assert_eq!(waiting(&pool), [0, 1, 2, 3, 4]);
 }
 
+/// The same where the header of an entry can be read and the rest of it cannot, which import does not notice.
+#[test]
+fn an_entry_that_cannot_be_read_whole_can_be_given_up() {
+    let devices = fault_devices(2, &FaultClock::new());
+    let (pool, dataset) = pool_with_logs(&devices);
+    append(&dataset, vec![9; 3 * 4096 - LOG_HEADER]).unwrap();
+    drop((dataset, pool));
+    let image = devices[1].to_bytes();
+    let long = image.windows(64).position(|bytes| bytes == [9; 64]);
+    devices[1].inject(Fault::BadBytes {
+        offset: long.unwrap() as u64 + 6000,
+        len: 512,
+    });
+    let pool = open_on(&devices).unwrap();
+    let dataset = open_top(&pool);
+    let (found, end) = entries(&dataset, &dataset.waiting_log().unwrap());
+    assert_eq!((found.len(), end), (5, LogEnd::Unreadable { entries: 5 }));
+    drop((dataset, pool));
+    let store = store::DeviceStore::open(dynamic(&devices)).unwrap();
+    let (pool, given_up) = Pool::open_without_logs(Arc::new(store), TestEnv::new(3)).unwrap();
+    assert_eq!(given_up.len(), 1);
+    assert_eq!(waiting(&pool), [0, 1, 2, 3, 4]);
+}
+
 #[test]
 fn a_lost_log_device_is_no_matter_while_nothing_waits_there() {
     let devices = fault_devices(3, &FaultClock::new());

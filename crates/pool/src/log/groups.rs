@@ -106,7 +106,7 @@ impl Pool {
             let disk = &commit.shared.disk;
             let is_unreadable = |entry: &&Entry| {
                 let mut log = LogReader::new(disk, &entry.log, entry.guid);
-                log.claims();
+                log.raw().for_each(drop);
                 log.unreadable().is_some()
             };
             let all = state.all().map(AsRef::as_ref);
