@@ -223,28 +223,47 @@ impl Imported {
             .collect()
     }
 
-    /// Does what has to be done from time to time. True if there is more to do at once.
-    fn tend(&self) -> pool::Result<bool> {
-        self.pool.commit()?;
+    /// Does what has to be done from time to time: whether there is more to do at once, and what could not be
+    /// done. One thing that cannot be done holds up no other.
+    fn tend(&self) -> (bool, pool::Result<()>) {
+        let pool = &self.pool;
+        if let Err(error) = pool.commit() {
+            return (false, Err(error));
+        }
+        let mut more = self.give_space_back();
+        more |= self.tend_reencryption(&self.open_files());
+        more |= pool.space().freeing > 0;
+        let jobs = [
+            pool.use_spares().map(|_| false),
+            pool.heal().map(|_| false),
+            pool.resilver_step(SCRUB_STEP),
+            pool.removal_step(SCRUB_STEP),
+            pool.scrub_step(SCRUB_STEP),
+        ];
+        let mut outcome = Ok(());
+        for job in jobs {
+            match job {
+                Ok(has_more) => more |= has_more,
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        (more, outcome)
+    }
+
+    /// Empties what nothing refers to any more. True if more of that waits for the next commit.
+    fn give_space_back(&self) -> bool {
         let mut more = false;
         for files in self.open_files() {
             if files.has_dead() {
-                if let Err(error) = files.reap_dead() {
+                let emptied = files.reap_dead();
+                if let Err(error) = emptied.and_then(|()| Ok(self.pool.commit()?)) {
                     tracing::warn!(%error, dataset = files.name(), "space could not be given back yet");
                 }
-                self.pool.commit()?;
             }
             // What was added to the list since waits for the next commit.
             more |= files.has_dead();
         }
-        more |= self.tend_reencryption(&self.open_files());
-        more |= self.pool.space().freeing > 0;
-        self.pool.use_spares()?;
-        self.pool.heal()?;
-        more |= self.pool.resilver_step(SCRUB_STEP)?;
-        more |= self.pool.removal_step(SCRUB_STEP)?;
-        more |= self.pool.scrub_step(SCRUB_STEP)?;
-        Ok(more)
+        more
     }
 
     /// Whether the pool's thread runs.
@@ -283,21 +302,19 @@ fn keep(imported: &Weak<Imported>, alarm: &Alarm) {
         let more = match imported.upgrade() {
             None => return,
             Some(imported) if imported.leaving.load(Ordering::Acquire) => return,
-            Some(imported) => match imported.tend() {
-                Ok(more) => {
-                    trouble = None;
-                    more
+            Some(imported) => {
+                let (more, outcome) = imported.tend();
+                let error = outcome.err().map(|error| error.to_string());
+                // It comes again every few seconds; it is said once.
+                if let Some(error) = error
+                    .as_ref()
+                    .filter(|error| trouble.as_ref() != Some(*error))
+                {
+                    tracing::error!(error, "the pool needs attention: strongroom pool status");
                 }
-                Err(error) => {
-                    let error = error.to_string();
-                    // It comes again every few seconds; it is said once.
-                    if trouble.as_ref() != Some(&error) {
-                        tracing::error!(error, "the pool needs attention: strongroom pool status");
-                    }
-                    trouble = Some(error);
-                    false
-                }
-            },
+                trouble = error;
+                more
+            }
         };
         if !more {
             rung = alarm.wait(rung, COMMIT_INTERVAL);

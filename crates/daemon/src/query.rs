@@ -399,6 +399,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         None => health::advice(&pool.name(), &devices),
     };
     let shared = pool.dedup_info();
+    let resilver = pool.resilver_status();
     let mut rows = health::rows(&devices, suspended.is_some());
     rows.extend(caches::rows(pool));
     Ok(PoolReport {
@@ -420,14 +421,14 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         read_only: pool.is_read_only(),
         txg: pool.committed_txg(),
         devices: rows,
-        scrub: scan_row(&scrub),
-        resilver: scan_row(&pool.resilver_status().progress),
+        scrub: scan_row(&scrub, None),
+        resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
         damage,
     })
 }
 
-fn scan_row(scan: &ScrubStatus) -> ScrubRow {
+fn scan_row(scan: &ScrubStatus, waits: Option<String>) -> ScrubRow {
     ScrubRow {
         state: match scan.phase {
             ScrubPhase::None => "none",
@@ -442,6 +443,7 @@ fn scan_row(scan: &ScrubStatus) -> ScrubRow {
         total: scan.total,
         repaired: scan.repaired,
         errors: scan.errors,
+        waits,
     }
 }
 

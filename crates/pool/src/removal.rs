@@ -30,7 +30,7 @@ const PAGES: usize = 512;
 const NO_ROOM: &str = "the rest of the pool has no room for what is left";
 
 /// What could not be done is tried again after so many seconds.
-const RETRY_SECS: u64 = 60;
+pub(crate) const RETRY_SECS: u64 = 60;
 
 /// A removal under way, as far as it is not in the configuration.
 pub(crate) struct Removal {

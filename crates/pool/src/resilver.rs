@@ -13,8 +13,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::config::DeviceState;
 use crate::entry::Entry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pool::Pool;
+use crate::removal::RETRY_SECS;
 use crate::scrub::{ScrubPhase, ScrubRecord, ScrubStatus, Step, Task};
 use crate::state::State;
 
@@ -24,6 +25,10 @@ pub struct ResilverStatus {
     /// Times, bytes and errors. `repaired` counts bytes of records that were copied; with parity the
     /// members got less than that.
     pub progress: ScrubStatus,
+    /// Why it does not go on at the moment.
+    pub waits: Option<String>,
+    /// When it is tried again, in seconds since 1970.
+    waits_till: u64,
     position: Position,
 }
 
@@ -97,6 +102,8 @@ impl ResilverStatus {
         let [stage, head, done_txg, entry, array, slot] = record.position.map(U64::get);
         Some(ResilverStatus {
             progress: ScrubStatus::from_record(&record.progress)?,
+            waits: None,
+            waits_till: 0,
             position: Position {
                 stage: match stage {
                     0 => Stage::Headers,
@@ -119,10 +126,12 @@ impl Pool {
         self.shared.state.read().config.resilver.clone()
     }
 
-    /// Copies about `budget` bytes more. False once nothing is left to do.
+    /// Copies about `budget` bytes more. False once nothing is left to do now. Where a log cannot be read it
+    /// waits, and whatever else there is to do goes on.
     pub fn resilver_step(&self, budget: u64) -> Result<bool> {
         let shared = &self.shared;
-        if shared.read_only || !self.resilver_status().is_running() {
+        let status = self.resilver_status();
+        if shared.read_only || !status.is_running() || shared.env.now() < status.waits_till {
             return Ok(false);
         }
         if !self.is_ready_to_resilver()? {
@@ -144,17 +153,26 @@ impl Pool {
             left: budget,
             status: &mut status.progress,
         };
-        let done = step.resilver(&mut position, &members)?;
+        let outcome = step.resilver(&mut position, &members);
         status.position = position;
-        if done {
-            return self.finish_resilver(status, round);
+        status.waits = None;
+        match &outcome {
+            Ok(true) => return self.finish_resilver(status, round),
+            Ok(false) => {}
+            Err(why @ Error::LogsLost { .. }) => {
+                tracing::warn!("the resilver waits: {why}");
+                status.waits = Some(why.to_string());
+                status.waits_till = shared.env.now() + RETRY_SECS;
+            }
+            Err(_) => return outcome,
         }
+        let waits = status.waits.is_some();
         let mut state = shared.state.write();
         if shared.placing.round() == round && state.config.resilver.is_running() {
             state.config.resilver = status;
             state.config_dirty = true;
         }
-        Ok(true)
+        Ok(!waits)
     }
 
     /// Everything that was written before the devices changed last is to be in a tree.

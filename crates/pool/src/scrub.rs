@@ -197,8 +197,10 @@ impl Pool {
     /// Reads about `budget` bytes more. False once nothing is left to do.
     pub fn scrub_step(&self, budget: u64) -> Result<bool> {
         let mut status = self.scrub_status();
-        // It waits for a resilver, which matters more.
-        if status.phase != ScrubPhase::Running || self.resilver_status().is_running() {
+        // It waits for a resilver, which matters more, unless that waits itself.
+        let resilver = self.resilver_status();
+        let has_to_wait = resilver.is_running() && resilver.waits.is_none();
+        if status.phase != ScrubPhase::Running || has_to_wait {
             return Ok(false);
         }
         let mut step = Step {

@@ -9,6 +9,7 @@ use block::fault::{Fault, FaultClock, FaultDevice, Survival};
 use common::*;
 use pool::{
     ArrayKind, DeviceState, Error, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool, Purpose,
+    ScrubPhase,
 };
 
 /// An append that returned, and where the log was then.
@@ -293,6 +294,40 @@ fn a_log_that_cannot_be_read_waits_or_is_given_up() {
     pool.remove_logs(1, &origin()).unwrap();
     assert_clean(&pool);
     assert_eq!(waiting(&pool), [0, 1, 2, 3, 4]);
+}
+
+/// A resilver that may not believe the end of a log waits for it, and holds up no scrub.
+#[test]
+fn a_resilver_waits_for_a_log_and_a_scrub_does_not() {
+    let devices = fault_devices(3, &FaultClock::new());
+    let (pool, _dataset) = pool_with_logs(&devices[..2]);
+    let fourth = devices[1]
+        .to_bytes()
+        .windows(64)
+        .position(|bytes| bytes == [3; 64]);
+    devices[1].inject(Fault::BadBytes {
+        offset: fourth.unwrap() as u64,
+        len: 512,
+    });
+    let first = pool.devices()[0].guid;
+    pool.attach_device(first, &new_member(&devices[2], 70), false, &origin())
+        .unwrap();
+    pool.scrub_start().unwrap();
+    assert!(!pool.scrub_step(u64::MAX).unwrap());
+    assert_eq!(pool.scrub_status().phase, ScrubPhase::Running);
+    resilver(&pool);
+    let status = pool.resilver_status();
+    let why = status.waits.as_ref().expect("it waits");
+    assert!(status.is_running() && why.contains("tank"), "{status:?}");
+    while pool.scrub_step(u64::MAX).unwrap() {}
+    assert_eq!(pool.scrub_status().phase, ScrubPhase::Finished);
+    devices[1].heal();
+    // It is tried again from time to time.
+    while pool.resilver_status().is_running() {
+        pool.resilver_step(u64::MAX).unwrap();
+    }
+    assert_eq!(pool.resilver_status().waits, None);
+    assert_eq!(states(&pool), [DeviceState::Online; 3]);
 }
 
 /// The same where the header of an entry can be read and the rest of it cannot, which import does not notice.

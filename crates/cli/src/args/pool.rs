@@ -293,7 +293,7 @@ JSON
     \"dedupratio\", \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\",
     \"state\", \"group\", \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
-    \"resilver\": as scrub,
+    \"resilver\": as scrub, and \"waits\": null or why it does not go on,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
     \"damage\": [...]}, ...]
 

@@ -85,7 +85,13 @@ fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
     let (scrub, resilver) = (&pool.scrub, &pool.resilver);
     let is_newer = resilver.ended > scrub.ended && scrub.state != "running";
     match resilver.state.as_str() {
-        "running" => resilvering(resilver, now),
+        "running" => {
+            let mut lines = resilvering(resilver, now);
+            if resilver.waits.is_some() && scrub.state == "running" {
+                lines.extend(scan(scrub, now));
+            }
+            lines
+        }
         "finished" if is_newer => vec![format!(
             "resilvered {} in {} with {} errors on {}",
             size::human(resilver.repaired),
@@ -102,7 +108,7 @@ fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
         return vec!["resilver is about to begin".into()];
     }
     let elapsed = now.saturating_sub(resilver.started);
-    vec![
+    let mut lines = vec![
         format!(
             "resilver in progress since {}",
             time::second(resilver.started)
@@ -114,7 +120,10 @@ fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
             resilver.errors,
             percent(resilver.examined, resilver.total)
         ),
-    ]
+    ];
+    let waits = resilver.waits.as_ref();
+    lines.extend(waits.map(|why| format!("it waits: {why}")));
+    lines
 }
 
 /// The removal of a group, in one or more lines.
@@ -384,6 +393,7 @@ mod tests {
             total: 0,
             repaired: 0,
             errors: 0,
+            waits: None,
         }
     }
 

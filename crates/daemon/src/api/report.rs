@@ -209,6 +209,8 @@ pub struct ScrubRow {
     pub repaired: u64,
     /// Records and nodes that could not be.
     pub errors: u64,
+    /// Why it does not go on at the moment.
+    pub waits: Option<String>,
 }
 
 /// How far the removal of a group of devices is, or how the last one ended.

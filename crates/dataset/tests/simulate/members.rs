@@ -438,9 +438,15 @@ impl Sim {
         }
         self.say("resilver and scrub everything");
         let pool = self.pool();
-        let whole = || -> pool::Result<u64> {
-            while pool.resilver_step(1 << 20)? {}
+        let whole = || -> pool::Result<Option<u64>> {
+            // One that waits for a log tries again after a while.
+            for _ in 0..100 {
+                while pool.resilver_step(1 << 20)? {}
+            }
             pool.commit()?;
+            if pool.resilver_status().waits.is_some() {
+                return Ok(None);
+            }
             // One that was under way has passed what went bad since.
             pool.scrub_start()?;
             while pool.scrub_step(u64::MAX)? {}
@@ -448,9 +454,9 @@ impl Sim {
             while pool.scrub_step(u64::MAX)? {}
             pool.commit()?;
             pool.commit()?;
-            Ok(pool.scrub_status().errors)
+            Ok(Some(pool.scrub_status().errors))
         };
-        let Some(errors) = self.survive(whole()) else {
+        let Some(errors) = self.survive(whole()).flatten() else {
             return;
         };
         assert_eq!(errors, 0, "{:?}", self.pool().scrub_status());
