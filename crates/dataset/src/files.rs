@@ -24,15 +24,14 @@ use crate::layout::{AttrValue, attr_key};
 use crate::log::journal::Journal;
 use crate::log::write::LogWriter;
 use crate::log::{Scope, SyncMode};
-use crate::quota::{KnownLimits, OPERATION_CHARGE};
+use crate::quota::KnownLimits;
 use crate::reencrypt::Reencryption;
+use crate::room::Unlinked;
 use crate::seal::{Compression, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 
 /// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
 pub(crate) const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
-/// One operation changes about this many pages.
-const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 
 /// When reading a file changes its access time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,6 +120,7 @@ pub struct Files {
     /// How large it was when it was opened, if it is a volume.
     pub(crate) volume: Option<VolumeShape>,
     pub(crate) inodes: Inodes,
+    pub(crate) unlinked: Unlinked,
     /// Room in the pool for the pages that are dirty.
     pub(crate) page_room: Mutex<Vec<Reservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
@@ -226,6 +226,7 @@ impl Files {
             tree,
             volume: entry.volume(),
             inodes: Inodes::new(),
+            unlinked: Unlinked::default(),
             page_room: Mutex::default(),
             frozen: Mutex::default(),
             pending: Pending::default(),
@@ -412,51 +413,6 @@ impl Files {
     pub(crate) fn mark_changed(&self, hold: &Hold<'_>) {
         hold.mark_dirty();
         self.last_change.fetch_max(hold.txg(), Ordering::AcqRel);
-    }
-
-    /// Keeps as much of an operation's room as the pages need that it made dirty.
-    pub(crate) fn keep_room(&self, mut room: Reservation, dirtied: usize) {
-        room.shrink(dirtied as u64 * PAGE_ROOM);
-        if dirtied > 0 {
-            self.page_room.lock().push(room);
-        }
-    }
-
-    /// Sets room aside for an operation on the tree.
-    pub(crate) fn reserve_operation(&self, why: ReserveFor) -> Result<Reservation> {
-        if why == ReserveFor::Writing {
-            self.charge(OPERATION_CHARGE)?;
-        }
-        // What users and groups have is on a page of its own, if it is counted.
-        let accounts = u64::from(self.tree.header().counts_owners) * PAGE_ROOM;
-        self.find_room(OPERATION_ROOM + accounts, why)
-    }
-
-    /// Sets room aside for contents, if quotas allow it.
-    pub(crate) fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        if why == ReserveFor::Writing {
-            self.charge(bytes)?;
-        }
-        self.find_room(bytes, why)
-    }
-
-    /// Sets room aside. Where there is none, what waits to be freed is freed first.
-    fn find_room(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        if let Ok(room) = self.room_of_pool(bytes, why) {
-            return Ok(room);
-        }
-        // Files come before the log, which can do without room.
-        self.pool.give_up_logs()?;
-        self.pool.commit()?;
-        // What frees something must not wait for itself.
-        if why == ReserveFor::Writing {
-            self.reap_dead()?;
-            self.pool.commit()?;
-        }
-        while self.pool.space().freeing > 0 {
-            self.pool.commit()?;
-        }
-        self.room_of_pool(bytes, why)
     }
 
     /// Makes writers wait for a commit when too much waits to be written.

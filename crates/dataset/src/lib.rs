@@ -16,6 +16,7 @@ mod mounted;
 mod owners;
 mod quota;
 mod reencrypt;
+mod room;
 mod seal;
 mod transfer;
 mod tree;

@@ -72,20 +72,18 @@ impl Files {
         if !self.settings().limited || self.try_charge(bytes)? {
             return Ok(());
         }
-        // What was removed is given back by a commit after the one that removed it.
-        self.pool.commit()?;
-        self.reap_dead()?;
-        let before = self.pool.committed_txg();
-        self.pool.commit()?;
-        while self.pool.space().freeing > 0 {
+        let free = || {
+            // What was removed is given back by a commit after the one that removed it.
             self.pool.commit()?;
-        }
-        let quotas = self.pool.limits(self.id())?.quotas;
-        self.engine.ledger.settle(self.pool.guid(), &quotas, before);
-        match self.try_charge(bytes)? {
-            true => Ok(()),
-            false => Err(vfs::Error::Quota.into()),
-        }
+            self.reap_dead()?;
+            let before = self.pool.committed_txg();
+            self.free_to_the_end()?;
+            let quotas = self.pool.limits(self.id())?.quotas;
+            self.engine.ledger.settle(self.pool.guid(), &quotas, before);
+            Ok(())
+        };
+        let charged = self.after_freeing(free, || Ok(self.try_charge(bytes)?.then_some(())))?;
+        Ok(charged.ok_or(vfs::Error::Quota)?)
     }
 
     fn try_charge(&self, bytes: u64) -> Result<bool> {

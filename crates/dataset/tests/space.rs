@@ -103,6 +103,32 @@ fn a_full_pool_says_so_and_deleting_makes_room() {
     assert_clean(&pool);
 }
 
+/// A kernel lets go of what was unlinked some time after it was, and writers do not know that.
+#[test]
+fn what_was_just_unlinked_is_room_as_soon_as_it_is_let_go_of() {
+    let (_device, pool, files) = new_pool(48 << 20);
+    let mut dice = Dice(3);
+    let count = fill(&files, &mut dice, "a", 1 << 20);
+    let ino = files.lookup(ROOT, b"a0").unwrap().ino;
+    files.unlink(ROOT, b"a0").unwrap();
+    let before = pool.committed_txg();
+    let other = Arc::clone(&files);
+    let forgetful = std::thread::spawn(move || {
+        while pool.committed_txg() == before {
+            std::thread::yield_now();
+        }
+        other.forget(ino, 1);
+    });
+    // One that is in use all the time is not waited for again and again, and there is no room after all.
+    files.lookup(ROOT, b"a1").unwrap();
+    files.unlink(ROOT, b"a1").unwrap();
+    let again = fill(&files, &mut dice, "b", 1 << 20);
+    assert_eq!((again, count > 2), (1, true));
+    assert_eq!(fill(&files, &mut dice, "c", 1 << 20), 0);
+    forgetful.join().unwrap();
+    files.close().unwrap();
+}
+
 #[test]
 fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
     let (device, pool, files) = new_pool(48 << 20);

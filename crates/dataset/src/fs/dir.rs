@@ -299,6 +299,7 @@ impl Files {
 
     /// What an inode that nobody looks at had in memory goes with it.
     fn after_unlink(&self, _hold: &Hold<'_>, ino: Ino) {
+        self.unlinked.add();
         if let Some(inode) = self.inodes.find(ino)
             && !self.inodes.is_looked_up(ino)
             && let Ok(false) = self.tree_has(ino)

@@ -70,7 +70,13 @@ impl Files {
         drop(_io);
         drop(inode);
         self.inodes.release(ino);
+        self.unlinked.remove();
         Ok(())
+    }
+
+    /// Whether an unlinked inode waits until nobody looks at it.
+    pub(crate) fn has_orphans(&self) -> Result<bool> {
+        Ok(self.next_of(KeyKind::Orphan, orphan_key(0))?.is_some())
     }
 
     /// Removes the inodes that were unlinked and still open when the dataset was last in use.
