@@ -176,7 +176,7 @@ impl Daemon {
     fn handle(self: &Arc<Self>, stream: &mut UnixStream) -> Result<Outcome> {
         let peer = Peer::of(stream)?;
         let request = match peer.is_master {
-            true => understood(wire::receive(stream))?,
+            true => understood(wire::receive_request(stream, wire::JSON_MAX))?,
             false => {
                 self.check_known(&peer)?;
                 receive_briefly(stream)?
@@ -204,13 +204,6 @@ impl Daemon {
         view: Option<&View>,
         stream: &mut UnixStream,
     ) -> Result<Outcome> {
-        if request.version != API_VERSION {
-            return Err(Failure::other(format!(
-                "the daemon speaks version {API_VERSION} and this command version {}; \
-                 restart the daemon: strongroom daemon stop",
-                request.version
-            )));
-        }
         tracing::info!(who = peer.who, command = request.typed, "command");
         let command = self.authorize(&peer, view, request.command)?;
         let lost = |error| Failure::other(format!("the caller went away: {error}"));
@@ -569,14 +562,21 @@ fn receive_briefly(stream: &mut UnixStream) -> Result<Request> {
     stream
         .set_read_timeout(Some(DELEGATE_TIME))
         .map_err(unheard)?;
-    let request = understood(wire::receive_up_to(stream, DELEGATE_REQUEST_MAX))?;
+    let request = understood(wire::receive_request(stream, DELEGATE_REQUEST_MAX))?;
     // He may be asked for a passphrase, and think.
     stream.set_read_timeout(None).map_err(unheard)?;
     Ok(request)
 }
 
-fn understood(request: std::io::Result<Request>) -> Result<Request> {
-    request.map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))
+fn understood(request: std::io::Result<std::result::Result<Request, u32>>) -> Result<Request> {
+    let request = request
+        .map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))?;
+    request.map_err(|version| {
+        Failure::other(format!(
+            "the daemon speaks version {API_VERSION} and this command version {version}; restart the daemon: \
+             strongroom daemon stop"
+        ))
+    })
 }
 
 /// What is destroyed besides what is named.

@@ -6,8 +6,10 @@
 use std::io::{self, Read, Write};
 
 use keys::Secret;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{API_VERSION, Command, Request};
 
 /// The longest frame of JSON.
 pub const JSON_MAX: u32 = 64 << 20;
@@ -45,6 +47,17 @@ pub fn send_secret(stream: &mut impl Write, secret: &Secret) -> io::Result<()> {
 /// Says that there will be no secret.
 pub fn send_cancel(stream: &mut impl Write) -> io::Result<()> {
     send_frame(stream, CANCEL, &[])
+}
+
+/// Sends a piece of data.
+pub fn send_piece(stream: &mut impl Write, piece: &[u8]) -> io::Result<()> {
+    send_frame(stream, DATA, piece)
+}
+
+/// Receives a piece of data.
+pub fn receive_piece(stream: &mut impl Read, piece: &mut Vec<u8>) -> io::Result<()> {
+    let (kind, len) = receive_head(stream)?;
+    receive_data(stream, kind, len, piece)
 }
 
 /// What is written to it goes as data; whoever ends it says so with [`DataWriter::end`].
@@ -184,6 +197,35 @@ fn receive_message<T: DeserializeOwned>(
     len: u32,
     max: u32,
 ) -> io::Result<T> {
+    understood(&receive_text(stream, kind, len, max)?)
+}
+
+fn understood<T: DeserializeOwned>(text: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(text)
+        .map_err(|error| bad(&format!("a frame cannot be understood: {error}")))
+}
+
+/// Receives a request of no more than so many bytes; of one of another version, which. A daemon of any
+/// version can be told to end.
+pub fn receive_request(stream: &mut impl Read, max: u32) -> io::Result<Result<Request, u32>> {
+    /// What every version begins with.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let (kind, len) = receive_head(stream)?;
+    let text = receive_text(stream, kind, len, max)?;
+    let request = understood::<Request>(&text);
+    let ends = |request: &Request| matches!(request.command, Command::DaemonStop);
+    match understood::<Version>(&text) {
+        Ok(Version { version }) if version != API_VERSION && !request.as_ref().is_ok_and(ends) => {
+            Ok(Err(version))
+        }
+        _ => request.map(Ok),
+    }
+}
+
+fn receive_text(stream: &mut impl Read, kind: u8, len: u32, max: u32) -> io::Result<Vec<u8>> {
     if kind != JSON || len > max {
         return Err(bad("a frame of JSON was expected"));
     }
@@ -192,8 +234,7 @@ fn receive_message<T: DeserializeOwned>(
     if text.len() < len as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    serde_json::from_slice(&text)
-        .map_err(|error| bad(&format!("a frame cannot be understood: {error}")))
+    Ok(text)
 }
 
 /// Receives a secret; `None` if there is to be none.
@@ -213,7 +254,7 @@ pub fn receive_secret(stream: &mut impl Read) -> io::Result<Option<Secret>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Answer, Command, Reply, Request};
+    use crate::api::{Answer, Reply};
 
     #[test]
     fn frames_round_trip() {
@@ -240,6 +281,26 @@ mod tests {
             receive(&mut stream).unwrap(),
             Answer::Done(Reply::Nothing)
         ));
+    }
+
+    #[test]
+    fn a_request_of_another_version_is_known_for_that() {
+        let heard = |text: &str| {
+            let mut wire = Vec::new();
+            send_frame(&mut wire, JSON, text.as_bytes()).unwrap();
+            receive_request(&mut &wire[..], 1000)
+        };
+        let now = format!(r#"{{"version":{API_VERSION},"typed":"","command":"mounts"}}"#);
+        assert!(matches!(heard(&now), Ok(Ok(_))));
+        let later = r#"{"version":999,"typed":"","command":{"what-comes":{"later":1}}}"#;
+        assert!(matches!(heard(later), Ok(Err(999))));
+        let other = r#"{"version":999,"typed":"","command":"mounts"}"#;
+        assert!(matches!(heard(other), Ok(Err(999))));
+        let end = r#"{"version":999,"typed":"","command":"daemon-stop"}"#;
+        assert!(matches!(heard(end), Ok(Ok(_))), "any can be told to end");
+        let nonsense = now.replace("mounts", "no-such-thing");
+        assert!(heard(&nonsense).is_err());
+        assert!(heard("{}").is_err() && heard("").is_err());
     }
 
     #[test]

@@ -1,0 +1,483 @@
+//! Everything that can be asked for.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Allowed, Anchor, DeviceChange, InspectTarget, MappingChange, NewExport, NewVolume, NewZone,
+    OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation, SendWhat,
+};
+
+/// What is wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Make a pool with a root dataset.
+    PoolCreate {
+        /// Its name.
+        pool: String,
+        /// Files and disks, absolute.
+        devices: Box<PoolDevices>,
+        /// Make the files first, of this many bytes.
+        size: Option<u64>,
+        /// Overwrite what the devices hold.
+        force: bool,
+        /// Properties of the root dataset.
+        props: Props,
+        /// Leave the root dataset unmounted.
+        no_mount: bool,
+    },
+    /// Say which pools could be imported.
+    PoolImportable {
+        /// Files, disks, or directories of such; the usual places if empty.
+        search: Vec<PathBuf>,
+    },
+    /// Import a pool, or all.
+    PoolImport {
+        /// As above.
+        search: Vec<PathBuf>,
+        /// Name or guid; all pools if absent.
+        pool: Option<String>,
+        /// Another name for it.
+        new_name: Option<String>,
+        /// Change nothing on the devices.
+        read_only: bool,
+        /// Even if another host has it.
+        force: bool,
+        /// Leave its datasets unmounted.
+        no_mount: bool,
+        /// Load the keys that need nobody to type.
+        load_keys: bool,
+        /// Give up what waits in logs on devices that are not there.
+        without_logs: bool,
+    },
+    /// Let go of a pool.
+    PoolExport {
+        /// Its name.
+        pool: String,
+        /// Unmount what is in use.
+        force: bool,
+    },
+    /// Destroy a pool.
+    PoolDestroy {
+        /// Its name.
+        pool: String,
+        /// Unmount what is in use.
+        force: bool,
+    },
+    /// The state of pools; of all if none is named.
+    PoolStatus {
+        /// Their names.
+        pools: Vec<String>,
+    },
+    /// What the devices of pools did; of all pools if none is named.
+    PoolIo {
+        /// Their names.
+        pools: Vec<String>,
+    },
+    /// Change which devices a pool is made of.
+    PoolDevices {
+        /// The pool.
+        pool: String,
+        /// How.
+        change: DeviceChange,
+    },
+    /// Make everything durable that was written to pools; to all if none is named.
+    PoolSync {
+        /// Their names.
+        pools: Vec<String>,
+    },
+    /// Begin, or stop, reading everything.
+    PoolScrub {
+        /// The pool.
+        pool: String,
+        /// Stop it instead.
+        stop: bool,
+    },
+    /// What pools have that not every program knows; of all if none is named.
+    PoolFeatures {
+        /// Their names.
+        pools: Vec<String>,
+    },
+    /// What was done to a pool.
+    PoolHistory {
+        /// The pool.
+        pool: String,
+        /// Also what the pool did by itself.
+        internal: bool,
+    },
+    /// Make a dataset.
+    Create {
+        /// Its name.
+        name: String,
+        /// Its properties.
+        props: Props,
+        /// Make the datasets above it too.
+        parents: bool,
+        /// Leave it unmounted.
+        no_mount: bool,
+        /// Make it a volume.
+        #[serde(default)]
+        volume: Option<NewVolume>,
+    },
+    /// Destroy datasets or snapshots.
+    Destroy {
+        /// Its name.
+        name: String,
+        /// With everything below it.
+        recursive: bool,
+        /// With everything below it and all clones.
+        clones: bool,
+        /// Unmount what is in use.
+        force: bool,
+        /// Only say what would go.
+        dry_run: bool,
+    },
+    /// Destroy datasets together with their keys, and prove it.
+    Shred {
+        /// The dataset.
+        name: String,
+        /// With everything below it.
+        recursive: bool,
+        /// With everything below it and all clones.
+        clones: bool,
+        /// Unmount what is in use.
+        force: bool,
+        /// Only say what would go, and what would stay readable.
+        dry_run: bool,
+    },
+    /// Make a dataset that begins as a snapshot.
+    Clone {
+        /// The snapshot.
+        snapshot: String,
+        /// The name of the clone.
+        name: String,
+        /// Its properties.
+        props: Props,
+        /// With data keys of its own for what is written to it.
+        rekey: bool,
+        /// Make the datasets above it too.
+        parents: bool,
+        /// Leave it unmounted.
+        no_mount: bool,
+    },
+    /// Have a clone own what it shares with its origin.
+    Promote {
+        /// The clone.
+        name: String,
+    },
+    /// Put a tag on snapshots, which keeps them from being destroyed.
+    Hold {
+        /// The snapshots.
+        names: Vec<String>,
+        /// The tag.
+        tag: String,
+        /// Of the same names below, too.
+        recursive: bool,
+    },
+    /// Take a tag away.
+    Release {
+        /// The snapshots.
+        names: Vec<String>,
+        /// The tag.
+        tag: String,
+        /// Of the same names below, too.
+        recursive: bool,
+    },
+    /// Which tags snapshots have.
+    Holds {
+        /// The snapshots.
+        names: Vec<String>,
+        /// Of the same names below, too.
+        recursive: bool,
+    },
+    /// Send a snapshot: data follows.
+    Send {
+        /// What.
+        what: SendWhat,
+        /// As it is stored.
+        raw: bool,
+        /// With the properties of the dataset.
+        props: bool,
+    },
+    /// Receive what is sent: data follows once the daemon is ready.
+    Receive {
+        /// A dataset, or a snapshot of one by its whole name.
+        target: String,
+        /// Take it back to where the stream goes on.
+        force: bool,
+        /// Keep what came if it is interrupted.
+        resumable: bool,
+        /// Properties for it, in the place of those that came.
+        props: Props,
+        /// Properties that are left out.
+        exclude: Vec<String>,
+    },
+    /// Tell what differs between a snapshot and a later one.
+    Diff {
+        /// The snapshot.
+        from: String,
+        /// A later one, `@name` for one of the same dataset, or a dataset; its own if it is left out.
+        to: Option<String>,
+    },
+    /// Throw away what an interrupted receive left.
+    ReceiveAbandon {
+        /// The dataset.
+        target: String,
+    },
+    /// Give a dataset or snapshot another name.
+    Rename {
+        /// The old name.
+        from: String,
+        /// The new name.
+        to: String,
+    },
+    /// Look at properties.
+    Get {
+        /// Datasets and snapshots; all if none is named.
+        names: Vec<String>,
+        /// How many levels below them too; `None` is all.
+        depth: Option<u32>,
+        /// Also show snapshots of what is listed, where they were not named.
+        snapshots: bool,
+        /// Which properties; all if empty.
+        props: Vec<String>,
+    },
+    /// Set properties.
+    Set {
+        /// Datasets.
+        names: Vec<String>,
+        /// Which, and to what.
+        props: Props,
+        /// Also a smaller size of a volume.
+        #[serde(default)]
+        force: bool,
+    },
+    /// What users or groups have in a dataset and may have.
+    Userspace {
+        /// The dataset.
+        name: String,
+        /// Which of the two.
+        kind: OwnerKind,
+        /// Count anew first, and fail if something else was counted.
+        check: bool,
+    },
+    /// Unset a property, so that it is inherited.
+    Inherit {
+        /// Datasets.
+        names: Vec<String>,
+        /// Which.
+        prop: String,
+        /// Below them too.
+        recursive: bool,
+    },
+    /// Mount a dataset or snapshot, or all.
+    Mount {
+        /// What; everything that mounts by itself if absent.
+        name: Option<String>,
+        /// Where, instead of where the property says.
+        dir: Option<PathBuf>,
+        /// Load the key first.
+        load_keys: bool,
+        /// Refuse changes.
+        read_only: bool,
+        /// Over a directory that is not empty.
+        overlay: bool,
+        /// What else it allows, where that is not as the properties say.
+        #[serde(default)]
+        allowed: Allowed,
+    },
+    /// What is mounted where.
+    Mounts,
+    /// Unmount a dataset by its name or its directory, or all.
+    Unmount {
+        /// What; everything if absent.
+        target: Option<String>,
+        /// Even if it is in use.
+        force: bool,
+    },
+    /// Make snapshots of one moment.
+    Snapshot {
+        /// `dataset@snapshot`
+        names: Vec<String>,
+        /// Below them too.
+        recursive: bool,
+    },
+    /// Take a dataset back to a snapshot.
+    Rollback {
+        /// `dataset@snapshot`
+        name: String,
+        /// Destroy later snapshots.
+        recursive: bool,
+        /// Unmount what is in use.
+        force: bool,
+    },
+    /// Load keys.
+    KeyLoad {
+        /// Datasets; all if none is named.
+        names: Vec<String>,
+        /// Below them too.
+        recursive: bool,
+        /// Where the key is, instead of where the property says.
+        location: Option<String>,
+        /// The same with its format: `FORMAT,LOCATION`.
+        keysource: Option<String>,
+        /// Only try whether the key is the right one.
+        dry_run: bool,
+    },
+    /// Unload keys.
+    KeyUnload {
+        /// Datasets; all if none is named.
+        names: Vec<String>,
+        /// Below them too.
+        recursive: bool,
+        /// Unmount what is in use.
+        force: bool,
+    },
+    /// Put another key in the place of a dataset's.
+    KeyChange {
+        /// The dataset.
+        name: String,
+        /// Where the new key comes from; as before if absent.
+        keysource: Option<String>,
+        /// Put it into this slot only.
+        slot: Option<u32>,
+        /// In the place of all slots.
+        only: bool,
+        /// Use the key of the dataset above instead.
+        inherit: bool,
+    },
+    /// Give a dataset new data keys.
+    KeyRotate {
+        /// The dataset.
+        name: String,
+        /// How.
+        how: Rotation,
+    },
+    /// Which data keys there are, and what needs them.
+    KeyGenerations {
+        /// The dataset.
+        name: String,
+    },
+    /// Add a slot to a dataset's key.
+    KeyAdd {
+        /// The dataset.
+        name: String,
+        /// Where the new key comes from.
+        keysource: Option<String>,
+        /// Slots with a higher one are tried first.
+        priority: u8,
+    },
+    /// Remove a slot.
+    KeyRemove {
+        /// The dataset.
+        name: String,
+        /// Its number.
+        slot: u32,
+        /// Where the key comes from then.
+        keysource: Option<String>,
+        /// Even if that opens nothing.
+        force: bool,
+    },
+    /// Which slots there are.
+    KeySlots {
+        /// The dataset.
+        name: String,
+    },
+    /// Copy keyrings.
+    KeyBackup {
+        /// The dataset; with it those that have their key from it.
+        name: String,
+    },
+    /// Put keyrings back.
+    KeyRestore {
+        /// The dataset.
+        name: String,
+        /// The backup, in hexadecimal digits.
+        backup: String,
+        /// Where the key that opens it comes from; from where it did if absent.
+        keysource: Option<String>,
+    },
+    /// Whether keys are loaded.
+    KeyStatus {
+        /// Datasets; all if none is named.
+        names: Vec<String>,
+    },
+    /// Look at the structures of a pool.
+    Inspect {
+        /// An imported pool's name, or the devices of one that is not.
+        target: InspectTarget,
+        /// How much to show.
+        detail: u8,
+        /// Check that every unit belongs to exactly one thing.
+        check: bool,
+    },
+    /// What to keep elsewhere of the state of datasets.
+    Anchor {
+        /// With everything below them; all if none is named.
+        names: Vec<String>,
+    },
+    /// Compare datasets with what was kept.
+    AnchorVerify {
+        /// What was kept.
+        anchors: Vec<Anchor>,
+    },
+    /// Who may do what to a dataset.
+    Permissions {
+        /// The dataset.
+        name: String,
+    },
+    /// Allow something, or allow it no longer.
+    ChangePermissions(PermissionChange),
+    /// Give a tenant a socket of its own that reaches one dataset and what is below it.
+    ZoneCreate(NewZone),
+    /// Take the socket away.
+    ZoneDestroy {
+        /// The zone.
+        name: String,
+    },
+    /// Which zones there are.
+    Zones,
+    /// Offer a device to others.
+    NbdExport(Box<NewExport>),
+    /// Take an export back.
+    NbdUnexport {
+        /// The export.
+        name: String,
+        /// Also from those who use it.
+        force: bool,
+    },
+    /// Which exports there are.
+    NbdExports,
+    /// Open a container.
+    LuksOpen(Box<OpenMapping>),
+    /// Close a mapping.
+    LuksClose {
+        /// The mapping.
+        name: String,
+    },
+    /// Which mappings are open, and how they do.
+    LuksStatus {
+        /// These; all if there are none.
+        names: Vec<String>,
+    },
+    /// Change how a mapping is served.
+    LuksRefresh {
+        /// The mapping.
+        name: String,
+        /// What changes.
+        change: MappingChange,
+    },
+    /// Make a mapping larger or smaller.
+    LuksResize {
+        /// The mapping.
+        name: String,
+        /// So many bytes; as many as the device has if absent.
+        size: Option<u64>,
+    },
+    /// Whether the daemon runs, and with what.
+    DaemonStatus,
+    /// Unmount everything and end.
+    DaemonStop,
+}

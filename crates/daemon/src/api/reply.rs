@@ -1,0 +1,67 @@
+//! Everything that can be returned.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, ExportRow, GenerationRow,
+    HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow, PermissionRow,
+    PoolFeatures, PoolIo, PoolReport, ShredReport, SlotRow, ZoneRow,
+};
+
+/// What a command returns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// Nothing but that it is done.
+    Nothing,
+    /// Names of what was made or went.
+    Names(Vec<String>),
+    /// What was destroyed with its keys.
+    Shredded(ShredReport),
+    /// Datasets with properties.
+    Datasets(Vec<DatasetRow>),
+    /// Pools.
+    Pools(Vec<PoolReport>),
+    /// What devices did.
+    Io(Vec<PoolIo>),
+    /// Pools that could be imported.
+    Importable(Vec<ImportablePool>),
+    /// What is mounted.
+    Mounts(Vec<MountRow>),
+    /// What pools have that not every program knows.
+    Features(Vec<PoolFeatures>),
+    /// The history.
+    History(Vec<HistoryRow>),
+    /// What differs.
+    Diff(DiffReport),
+    /// Tags on snapshots.
+    Holds(Vec<HoldRow>),
+    /// What users or groups have.
+    Accounts(Vec<AccountRow>),
+    /// Keys.
+    Keys(Vec<KeyRow>),
+    /// Generations of data keys.
+    Generations(Vec<GenerationRow>),
+    /// Slots.
+    Slots(Vec<SlotRow>),
+    /// The number of a slot.
+    Slot(u32),
+    /// A backup of keyrings, in hexadecimal digits.
+    Backup(String),
+    /// Anchors.
+    Anchors(Vec<Anchor>),
+    /// Anchors beside the present.
+    AnchorRows(Vec<AnchorRow>),
+    /// An inspection.
+    Inspection(Box<Inspection>),
+    /// Who may do what.
+    Permissions(Vec<PermissionRow>),
+    /// Zones.
+    Zones(Vec<ZoneRow>),
+    /// Exports.
+    Exports(Vec<ExportRow>),
+    /// Mappings.
+    Mappings(Vec<MappingRow>),
+    /// The daemon.
+    Daemon(DaemonReport),
+}

@@ -1,0 +1,162 @@
+//! Block devices that the daemon serves: exports and LUKS mappings.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// An export to make.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewExport {
+    /// The device, as `Exportable` in the daemon has it: an absolute path.
+    pub device: String,
+    /// What clients call it; the last part of the path if absent.
+    pub name: Option<String>,
+    /// What it is, for people.
+    pub description: Option<String>,
+    /// Whether clients cannot change it.
+    pub read_only: bool,
+    /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
+    pub listen: Option<String>,
+    /// A directory with certificates, for TCP.
+    pub tls_certificates: Option<PathBuf>,
+}
+
+/// An export.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExportRow {
+    /// What clients call it.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// What it is, for people; empty if nobody said.
+    pub description: String,
+    /// How large it is, in bytes; absent if it is not open.
+    pub size: Option<u64>,
+    /// Whether clients cannot change it.
+    pub read_only: bool,
+    /// Where it is offered: `unix:PATH` or `HOST:PORT`.
+    pub listen: String,
+    /// The same with its name, as clients write it.
+    pub uri: String,
+    /// How many use it.
+    pub connections: usize,
+    /// Why it is not open.
+    pub failure: Option<String>,
+}
+
+/// A container to open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenMapping {
+    /// The file or disk.
+    pub device: PathBuf,
+    /// Where the header is, if elsewhere.
+    pub header: Option<PathBuf>,
+    /// What the mapping is called.
+    pub name: String,
+    /// A file that is the passphrase; somebody is asked if absent.
+    pub key_file: Option<PathBuf>,
+    /// Only this key slot.
+    pub key_slot: Option<u32>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether discards are passed on.
+    pub allow_discards: bool,
+    /// Whether reads are queued.
+    pub read_workqueue: bool,
+    /// Whether writes are queued.
+    pub write_workqueue: bool,
+    /// What a header would say, if there is none.
+    pub plain: Option<PlainMapping>,
+}
+
+/// A mapping without a header.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlainMapping {
+    /// As `aes-xts-plain64`.
+    pub cipher: String,
+    /// The length of the key, in bytes.
+    pub key_len: usize,
+    /// What makes it of a passphrase.
+    pub hash: String,
+    /// Where data begins, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes; to the end of the device if absent.
+    pub len: Option<u64>,
+    /// The number of the first sector.
+    pub skip: u64,
+    /// What is encrypted as one, in bytes.
+    pub sector_size: u32,
+}
+
+/// How a mapping is to be served; what is absent stays.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct MappingChange {
+    /// Whether reads are queued.
+    pub read_workqueue: Option<bool>,
+    /// Whether writes are queued.
+    pub write_workqueue: Option<bool>,
+    /// Whether discards are passed on.
+    pub allow_discards: Option<bool>,
+}
+
+/// An open mapping.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MappingRow {
+    /// Its name.
+    pub name: String,
+    /// `LUKS1`, `LUKS2` or `PLAIN`.
+    pub kind: String,
+    /// The file or disk.
+    pub device: String,
+    /// Where the header is, if elsewhere.
+    pub header: Option<String>,
+    /// The UUID of the container.
+    pub uuid: Option<String>,
+    /// The key slot that opened it.
+    pub slot: Option<u32>,
+    /// As `aes-xts-plain64`.
+    pub cipher: String,
+    /// The length of its key.
+    pub key_bits: usize,
+    /// What is encrypted as one, in bytes.
+    pub sector_size: u32,
+    /// Where data begins on the device, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub size: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether discards are passed on.
+    pub allow_discards: bool,
+    /// Whether reads are queued.
+    pub read_workqueue: bool,
+    /// Whether writes are queued.
+    pub write_workqueue: bool,
+    /// How many use it.
+    pub users: usize,
+    /// Reads on the thread that asked.
+    pub read_inline: MappingTimes,
+    /// Reads by the pool of threads.
+    pub read_queued: MappingTimes,
+    /// Writes on the thread that asked.
+    pub write_inline: MappingTimes,
+    /// Writes by the pool of threads.
+    pub write_queued: MappingTimes,
+}
+
+/// What a mapping served in one form.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MappingTimes {
+    /// Requests.
+    pub count: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// How many failed.
+    pub errors: u64,
+    /// What half of them took at most, in nanoseconds.
+    pub p50_ns: Option<u64>,
+    /// What 99 of 100 took at most.
+    pub p99_ns: Option<u64>,
+    /// What 999 of 1000 took at most.
+    pub p999_ns: Option<u64>,
+}

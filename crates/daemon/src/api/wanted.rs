@@ -1,0 +1,204 @@
+//! What commands are told besides names.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A volume to make.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Reserve no room for it.
+    pub sparse: bool,
+}
+
+/// Devices that form a pool, or more of one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PoolDevices {
+    /// The groups.
+    pub groups: Vec<DeviceGroup>,
+    /// Those that are there for logs only.
+    pub logs: Vec<DeviceGroup>,
+    /// Those of the second-level cache.
+    #[serde(default)]
+    pub caches: Vec<PathBuf>,
+    /// Those that wait.
+    pub spares: Vec<PathBuf>,
+}
+
+/// Devices that hold data together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceGroup {
+    /// Which.
+    pub devices: Vec<PathBuf>,
+    /// How many of them may be lost in a group with parity; 0: all hold the same.
+    pub parity: usize,
+}
+
+/// A change to the devices of a pool. Devices of the pool are named by path or guid.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceChange {
+    /// More groups or spares.
+    Add {
+        /// Which.
+        devices: Box<PoolDevices>,
+        /// Overwrite what they hold, and accept different redundancy.
+        force: bool,
+    },
+    /// One more member beside another.
+    Attach {
+        /// Beside which.
+        device: String,
+        /// The new one.
+        new: PathBuf,
+        /// Overwrite what it holds.
+        force: bool,
+    },
+    /// One member less.
+    Detach {
+        /// Which.
+        device: String,
+    },
+    /// One device in the place of another.
+    Replace {
+        /// The old one.
+        device: String,
+        /// The new one; if absent, what is now where the old one was.
+        new: Option<PathBuf>,
+        /// Overwrite what it holds.
+        force: bool,
+    },
+    /// One spare less, or one group of devices.
+    Remove {
+        /// Which.
+        device: String,
+        /// Not to return before a group that holds data is gone.
+        wait: bool,
+    },
+    /// Leave the group in use that is being removed.
+    StopRemove,
+    /// Leave a member alone.
+    Offline {
+        /// Which.
+        device: String,
+        /// Until the next import only.
+        temporary: bool,
+    },
+    /// Take a member back.
+    Online {
+        /// Which.
+        device: String,
+    },
+    /// Forget failures, and try again what failed.
+    Clear {
+        /// Of which device; of all if absent.
+        device: Option<String>,
+    },
+}
+
+/// What a mount allows; what the properties say where that is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    /// Programs can be run.
+    pub exec: Option<bool>,
+    /// Set-user-ID and set-group-ID bits have effect.
+    pub setuid: Option<bool>,
+    /// Device nodes can be opened.
+    pub devices: Option<bool>,
+}
+
+/// What to send.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendWhat {
+    /// A snapshot.
+    Snapshot {
+        /// Its name.
+        name: String,
+        /// What is new since this one, an earlier snapshot; `@name` is one of the same dataset.
+        from: Option<String>,
+        /// The snapshots between them too.
+        all: bool,
+    },
+    /// What a receive that was interrupted lacks.
+    Rest {
+        /// Its token.
+        token: String,
+    },
+}
+
+/// What to do about the data keys of a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rotation {
+    /// New ones for what is written from now on.
+    New,
+    /// The same, and bring what is stored to them.
+    Reencrypt,
+    /// Stop bringing it.
+    Pause,
+    /// Go on.
+    Resume,
+}
+
+/// What is to be allowed, to whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PermissionChange {
+    /// The dataset.
+    pub name: String,
+    /// Whether it is to be allowed no longer.
+    pub remove: bool,
+    /// Names or numbers; one, which does not matter, for everyone.
+    pub who: Vec<String>,
+    /// What they are names of; of users or else of groups if absent.
+    pub kind: Option<WhoKind>,
+    /// Which permissions; with `remove` all if there are none.
+    pub permissions: Vec<String>,
+    /// On the dataset itself.
+    pub local: bool,
+    /// On what is below it.
+    pub below: bool,
+}
+
+/// Whom something is allowed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhoKind {
+    /// A user.
+    User,
+    /// The members of a group.
+    Group,
+    /// Everybody on the machine.
+    Everyone,
+    /// Whoever makes a dataset below, on that dataset.
+    Creator,
+    /// Nobody: permissions that have a name, beginning with `@`.
+    Set,
+}
+
+/// A zone to make.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewZone {
+    /// Its name.
+    pub name: String,
+    /// The dataset that is its root.
+    pub dataset: String,
+    /// What the root is called in the zone; the last part of its name if absent.
+    pub alias: Option<String>,
+    /// Whether the tenant cannot change the root itself.
+    pub immutable: bool,
+    /// Who besides root may use it: a user, or after a colon a group.
+    pub owner: Option<String>,
+}
+
+/// What to inspect.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InspectTarget {
+    /// An imported pool.
+    Pool(String),
+    /// The devices of a pool that is not imported.
+    Devices(Vec<PathBuf>),
+}
