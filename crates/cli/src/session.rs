@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use daemon::api::{Command, Failure, FailureKind, Reply};
-use daemon::client::{Client, Data, default_socket};
+use daemon::api::{Borrowing, Command, Failure, FailureKind, Reply};
+use daemon::client::{Borrowed, Client, Data, default_socket};
 
 use crate::terminal::Prompter;
 
@@ -42,6 +42,21 @@ impl Session {
     ) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
         client.call_with_data(command, &self.typed, &mut self.prompter, data)
+    }
+
+    /// Borrows a device of a daemon, which is started if none runs.
+    pub(crate) fn borrow(&self, device: &Path, how: Borrowing) -> Result<Borrowed, Failure> {
+        let client = Client::connect_or_start(&self.socket)?;
+        client.borrow(device, how, &self.typed)
+    }
+
+    /// Borrows a device of a daemon that runs.
+    pub(crate) fn borrow_running(
+        &self,
+        device: &Path,
+        how: Borrowing,
+    ) -> Result<Borrowed, Failure> {
+        Client::connect(&self.socket)?.borrow(device, how, &self.typed)
     }
 
     /// Has a command done by a daemon that runs.
@@ -101,13 +116,16 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 /// As [`absolute`], of a device; a volume of a pool is no path.
 pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
-    let is_volume = name
-        .to_str()
-        .is_some_and(|name| name.starts_with("volume:"));
-    match is_volume {
+    match is_volume(name) {
         true => Ok(name.to_owned()),
         false => absolute(name),
     }
+}
+
+/// Whether this is the name of a volume.
+pub(crate) fn is_volume(name: &Path) -> bool {
+    name.to_str()
+        .is_some_and(|name| name.starts_with("volume:"))
 }
 
 /// What was typed, quoted as a shell would need it.

@@ -213,12 +213,6 @@ fn a_container_is_opened_once_and_served_as_it_is_told() {
         luks(&place, &["open", &image, "other"], PASSPHRASE).code,
         BUSY
     );
-    let add = [&["add-key"][..], &CHEAP[..4], &[&image]].concat();
-    assert_eq!(
-        luks(&place, &add, PASSPHRASE).code,
-        BUSY,
-        "its header is the daemon's"
-    );
     assert_eq!(
         luks(&place, &["dump", &image], b"").code,
         0,
@@ -253,7 +247,102 @@ fn a_container_is_opened_once_and_served_as_it_is_told() {
     );
     assert_eq!(luks(&place, &["close", "secret"], b"").code, 0);
     assert_eq!(luks(&place, &["close", "secret"], b"").code, NOT_FOUND);
-    assert_eq!(luks(&place, &add, b"correct horse\nanother one\n").code, 0);
+}
+
+/// Who can open a container changes while it is open, also by another name of its file; what would make it
+/// another container waits.
+#[test]
+fn keys_are_changed_while_it_is_open() {
+    let place = Place::new();
+    let image = format(&place, &[]);
+    let alias = place.arg("alias");
+    std::os::unix::fs::symlink(&image, place.path("alias")).unwrap();
+    let status = |code: i32, args: &[&str], input: &[u8]| {
+        let done = luks(&place, args, input);
+        assert_eq!(done.code, code, "{args:?}: {done:?}");
+        done
+    };
+    status(0, &["open", &image, "secret"], PASSPHRASE);
+    let cost = &CHEAP[..4];
+    let add = [&["add-key"][..], cost, &[&alias]].concat();
+    status(0, &add, b"correct horse\nanother one\n");
+    let change = [&["change-key"][..], cost, &[&image]].concat();
+    status(0, &change, b"another one\na third one\n");
+    status(0, &["set-priority", &image, "1", "prefer"], b"");
+    let token = ["token", "add", "--key-description", "my:disk", &image];
+    status(0, &token, b"");
+    status(0, &["token", "export", "--token-id", "0", &image], b"");
+    let uuid = "0123abcd-0000-4000-8000-0123456789ab";
+    status(0, &["uuid", "--uuid", uuid, &image], b"");
+    let shown = status(0, &["status", "secret"], b"").out;
+    assert!(shown.contains(uuid), "{shown}");
+    let backup = place.arg("backup");
+    let save = ["header-backup", "--header-backup-file", &backup, &image];
+    status(0, &save, b"");
+    status(0, &["kill-slot", &image, "0"], b"");
+    status(WRONG_KEY, &["remove-key", &image], PASSPHRASE);
+
+    let restore = ["header-restore", "-q", "--header-backup-file", &backup];
+    let format = [&["format"][..], &CHEAP].concat();
+    for command in [
+        &["erase", "-q"][..],
+        &restore,
+        &["convert", "--type", "luks1"],
+        &["repair"],
+        &format,
+    ] {
+        let refused = status(BUSY, &[command, &[&alias]].concat(), PASSPHRASE);
+        assert!(refused.err.contains("luks close secret"), "{refused:?}");
+    }
+    status(0, &["close", "secret"], b"");
+    status(WRONG_KEY, &["open", &image, "secret"], PASSPHRASE);
+    status(0, &["open", &image, "secret"], b"a third one\n");
+}
+
+/// A volume is named where a file or a disk could be, whether it is open or not.
+#[test]
+fn a_container_on_a_volume() {
+    let place = Place::new();
+    let pool = place.arg("tank.pool");
+    place.ok(&format!("pool create -s 128M -m none tank {pool}"));
+    place.ok("create -V 24M tank/disk");
+    let on = "volume:tank/disk";
+    let status = |code: i32, args: &[&str], input: &[u8]| {
+        let done = luks(&place, args, input);
+        assert_eq!(done.code, code, "{args:?}: {done:?}");
+        done
+    };
+    status(NOT_FOUND, &["dump", on], b"");
+    let format = [&["format"][..], &CHEAP, &["--label", "on it", on]].concat();
+    status(0, &format, PASSPHRASE);
+    status(0, &["is-luks", on], b"");
+    assert!(status(0, &["dump", on], b"").out.contains("on it"));
+    let add = [&["add-key"][..], &CHEAP[..4], &[on]].concat();
+    status(0, &add, b"correct horse\nanother one\n");
+    status(0, &["open", on, "secret"], b"another one\n");
+    status(0, &["kill-slot", on, "0"], b"");
+    assert!(status(0, &["dump", on], b"").out.contains("on it"));
+    let refused = status(BUSY, &["erase", "-q", on], b"");
+    assert!(refused.err.contains("luks close secret"), "{refused:?}");
+    let backup = place.arg("backup");
+    let save = ["header-backup", "--header-backup-file", &backup, on];
+    status(0, &save, b"");
+    let stop = place.run(&["daemon", "stop"]);
+    assert_eq!(stop.code, BUSY, "{stop:?}");
+    assert!(stop.err.contains("the mapping 'secret'"), "{stop:?}");
+    status(0, &["close", "secret"], b"");
+
+    // Used by something else, it is looked at and not changed.
+    place.ok("nbd export volume:tank/disk");
+    status(0, &["dump", on], b"");
+    status(BUSY, &["kill-slot", "-q", on, "1"], b"");
+    place.ok("nbd unexport tank/disk");
+    status(0, &["erase", "-q", on], b"");
+    status(WRONG_KEY, &["open", on, "secret"], b"another one\n");
+    let restore = ["header-restore", "-q", "--header-backup-file", &backup, on];
+    status(0, &restore, b"");
+    status(0, &["open", on, "secret"], b"another one\n");
+    status(NOT_FOUND, &["dump", "volume:tank/none"], b"");
 }
 
 /// A mapping is exported by its name, stays as long as it is, and comes back when it is opened again.

@@ -267,6 +267,8 @@ fn a_volume_is_exported() {
     place.fails("rename tank/vol tank/other", BUSY);
     place.fails("key unload tank/vol", BUSY);
     place.fails("nbd export tank", 2);
+    let missing = place.fails("nbd export some/file", 3);
+    assert!(missing.contains("./some/file"), "{missing}");
     place.ok("snapshot tank/vol@1");
     place.ok("nbd export tank/vol@1");
     place.ok("set volsize=20M tank/vol");

@@ -11,7 +11,11 @@ use std::time::{Duration, Instant};
 use keys::Secret;
 use rustix::process::Uid;
 
-use crate::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
+pub use crate::borrowed::Borrowed;
+
+use crate::api::{
+    API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request,
+};
 use crate::wire;
 
 /// How long to wait for a daemon that another command is starting.
@@ -113,6 +117,25 @@ impl Client {
         self.call_with_data(command, typed, terminal, &mut NoData)
     }
 
+    /// Borrows a device of the daemon's.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`] if the daemon has no such device; [`FailureKind::Busy`].
+    pub fn borrow(
+        mut self,
+        device: &Path,
+        how: Borrowing,
+        typed: &str,
+    ) -> Result<Borrowed, Failure> {
+        let device = device.to_owned();
+        self.request(Command::LuksBorrow { device, how }, typed)?;
+        match wire::receive(&mut self.stream).map_err(lost)? {
+            Answer::Lent(is) => Ok(Borrowed::new(self.stream, is)),
+            Answer::Failed(failure) => Err(failure),
+            _ => Err(not_understood()),
+        }
+    }
+
     /// Has a command done that sends or receives data.
     pub fn call_with_data(
         mut self,
@@ -121,19 +144,7 @@ impl Client {
         terminal: &mut dyn Terminal,
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
-        let request = Request {
-            version: API_VERSION,
-            typed: typed.into(),
-            command,
-        };
-        let lost = |error| no_daemon(format!("the daemon went away: {error}"));
-        if let Err(error) = wire::send(&mut self.stream, &request) {
-            // Whoever may not be heard is told so before he is.
-            return match wire::receive(&mut self.stream) {
-                Ok(Answer::Failed(failure)) => Err(failure),
-                _ => Err(lost(error)),
-            };
-        }
+        self.request(command, typed)?;
         let mut piece = Vec::new();
         loop {
             let answer = match wire::receive_any(&mut self.stream, &mut piece).map_err(lost)? {
@@ -145,6 +156,7 @@ impl Client {
             };
             match answer {
                 Answer::Ready => self.send_data(data)?,
+                Answer::Lent(_) => return Err(not_understood()),
                 Answer::Done(reply) => return Ok(reply),
                 Answer::Failed(failure) => return Err(failure),
                 Answer::Notice(text) => terminal.notice(&text),
@@ -163,6 +175,22 @@ impl Client {
 }
 
 impl Client {
+    fn request(&mut self, command: Command, typed: &str) -> Result<(), Failure> {
+        let request = Request {
+            version: API_VERSION,
+            typed: typed.into(),
+            command,
+        };
+        let Err(error) = wire::send(&mut self.stream, &request) else {
+            return Ok(());
+        };
+        // Whoever may not be heard is told so before he is.
+        match wire::receive(&mut self.stream) {
+            Ok(Answer::Failed(failure)) => Err(failure),
+            _ => Err(lost(error)),
+        }
+    }
+
     /// Sends data to its end, or for as long as the daemon takes it: if it does not, it says why.
     fn send_data(&mut self, data: &mut dyn Data) -> Result<(), Failure> {
         let mut piece = vec![0; wire::DATA_MAX];
@@ -242,6 +270,14 @@ pub fn start_daemon(socket: &Path, args: &[OsString]) -> Result<(), Failure> {
 /// Whether a daemon of `server` may see the secrets of `own`.
 fn is_trusted(server: Uid, own: Uid) -> bool {
     server.is_root() || server == own
+}
+
+fn lost(error: std::io::Error) -> Failure {
+    no_daemon(format!("the daemon went away: {error}"))
+}
+
+fn not_understood() -> Failure {
+    Failure::new(FailureKind::Other, "the daemon's answer is not understood")
 }
 
 fn no_daemon(message: String) -> Failure {

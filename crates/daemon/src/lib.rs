@@ -6,6 +6,7 @@
 mod anchor;
 pub mod api;
 mod authorize;
+mod borrowed;
 mod caches;
 mod candidates;
 pub mod client;
@@ -30,6 +31,7 @@ mod keycommands;
 mod keyholder;
 mod keyslots;
 mod listen;
+mod loans;
 mod mappings;
 mod metrics;
 mod mounts;

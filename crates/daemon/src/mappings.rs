@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,13 +17,14 @@ use meter::Operation;
 use parking_lot::Mutex;
 
 use crate::api::{
-    Ask, AskFormat, Failure, FailureKind, MappingChange, MappingRow, MappingTimes, OpenMapping,
-    PlainMapping,
+    Ask, AskFormat, Borrowing, Failure, FailureKind, MappingChange, MappingRow, MappingTimes,
+    OpenMapping, PlainMapping,
 };
 use crate::exports::Exportable;
 use crate::failure::Result;
 use crate::keyholder::Asker;
 use crate::state::Daemon;
+use crate::volumes;
 
 /// No key file is longer, in bytes: as cryptsetup has it.
 const KEY_FILE_MAX: usize = 8 << 20;
@@ -45,8 +47,30 @@ struct Open {
     uuid: Option<String>,
     slot: Option<u32>,
     key_bits: usize,
-    /// Keeps the header from others.
-    _header: Option<Arc<dyn BlockDevice>>,
+    /// Where it is, and how long, if there is one. It is kept from others.
+    on: Option<(Arc<dyn BlockDevice>, u64)>,
+    /// Whoever changes it has this too.
+    changing: Arc<()>,
+}
+
+/// The header of a container that is open, which somebody has borrowed. The container is not closed meanwhile.
+pub(crate) struct HeaderLoan {
+    device: Arc<dyn BlockDevice>,
+    len: u64,
+    _mapping: Arc<Mapping>,
+    _changing: Option<Arc<()>>,
+}
+
+impl HeaderLoan {
+    /// What it is on.
+    pub(crate) fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.device
+    }
+
+    /// How long it is with all key material, in bytes. It begins where the device does.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
 }
 
 impl Daemon {
@@ -68,8 +92,8 @@ impl Daemon {
         }
         // The key takes its time, or a person does: nobody else waits for that.
         let opened = match &new.plain {
-            Some(plain) => open_plain(new, plain, asker),
-            None => open_luks(new, asker),
+            Some(plain) => open_plain(self, new, plain, asker),
+            None => open_luks(self, new, asker),
         };
         let failed = {
             let mut all = self.mappings.0.lock();
@@ -117,6 +141,55 @@ impl Daemon {
         match self.mappings.0.lock().get(name) {
             Some(Entry::Open(open)) => Ok(Arc::clone(&open.mapping)),
             _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// Lends the header of the container that is open on this device; nothing if none is.
+    ///
+    /// # Errors
+    /// Somebody changes it, or it is to be had alone.
+    pub(crate) fn header_loan(&self, device: &Path, how: Borrowing) -> Result<Option<HeaderLoan>> {
+        let all = self.mappings.0.lock();
+        let open = all.iter().filter_map(|(name, entry)| match entry {
+            Entry::Open(open) => Some((name, open)),
+            Entry::Opening => None,
+        });
+        let mut of_device = open.filter(|(_, open)| open.is_on(device));
+        let Some((name, open)) = of_device.next() else {
+            return Ok(None);
+        };
+        let device = device.display();
+        let busy = |text: String| Failure::new(FailureKind::Busy, text);
+        let (Some((on, len)), false) = (&open.on, how == Borrowing::Own) else {
+            return Err(busy(format!(
+                "{device} is open as the mapping '{name}'; close that first: strongroom luks close {name}"
+            )));
+        };
+        let changes = how != Borrowing::Look;
+        if changes && Arc::strong_count(&open.changing) > 1 {
+            return Err(busy(format!(
+                "another command changes the header on {device}; wait for it"
+            )));
+        }
+        Ok(Some(HeaderLoan {
+            device: Arc::clone(on),
+            len: *len,
+            _mapping: Arc::clone(&open.mapping),
+            _changing: changes.then(|| Arc::clone(&open.changing)),
+        }))
+    }
+
+    /// What the status of a mapping repeats of its header may have been changed.
+    pub(crate) fn read_header_again(&self, device: &Path) {
+        let mut all = self.mappings.0.lock();
+        for entry in all.values_mut() {
+            if let Entry::Open(open) = entry
+                && open.is_on(device)
+                && let Some((on, _)) = &open.on
+                && let Ok(container) = Container::look(Arc::clone(on))
+            {
+                open.uuid = Some(container.uuid().into());
+            }
         }
     }
 
@@ -181,6 +254,30 @@ impl Daemon {
     }
 }
 
+impl Open {
+    /// Whether its header or its data is on this device.
+    fn is_on(&self, device: &Path) -> bool {
+        let places = std::iter::once(&self.device).chain(&self.header);
+        let mut places = places.map(Path::new);
+        match volumes::name_at(device) {
+            Some(_) => places.any(|place| place == device),
+            None => places.any(|place| is_same(place, device)),
+        }
+    }
+}
+
+/// Whether both paths lead to the same file or disk.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some(match found.file_type().is_block_device() {
+            true => (found.rdev(), None),
+            false => (found.dev(), Some(found.ino())),
+        })
+    };
+    one == other || identity(one).is_some_and(|is| Some(is) == identity(other))
+}
+
 fn row(name: &str, open: &Open) -> MappingRow {
     let (mapping, flags) = (&open.mapping, open.mapping.flags());
     let meter = mapping.meter();
@@ -226,13 +323,10 @@ fn times(operation: &Operation) -> MappingTimes {
     }
 }
 
-fn open_luks(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Open> {
-    let data = device(&new.device, new.read_only)?;
-    let header = new
-        .header
-        .as_ref()
-        .map(|path| device(path, new.read_only))
-        .transpose()?;
+fn open_luks(daemon: &Daemon, new: &OpenMapping, asker: &mut dyn Asker) -> Result<Open> {
+    let data = daemon.device(&new.device, new)?;
+    let header = new.header.as_deref();
+    let header = header.map(|path| daemon.device(path, new)).transpose()?;
     let on = header.as_ref().unwrap_or(&data);
     let container = match new.read_only {
         true => Container::look(Arc::clone(on))?,
@@ -258,12 +352,18 @@ fn open_luks(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Open> {
         uuid: Some(container.uuid().into()),
         slot: Some(slot),
         key_bits: key.len() * 8,
-        _header: header,
+        on: Some((Arc::clone(container.device()), container.header_len())),
+        changing: Arc::default(),
     })
 }
 
-fn open_plain(new: &OpenMapping, plain: &PlainMapping, asker: &mut dyn Asker) -> Result<Open> {
-    let data = device(&new.device, new.read_only)?;
+fn open_plain(
+    daemon: &Daemon,
+    new: &OpenMapping,
+    plain: &PlainMapping,
+    asker: &mut dyn Asker,
+) -> Result<Open> {
+    let data = daemon.device(&new.device, new)?;
     let given = passphrase(new, asker)?;
     let key = match &new.key_file {
         Some(path) if given.len() < plain.key_len => {
@@ -295,7 +395,8 @@ fn open_plain(new: &OpenMapping, plain: &PlainMapping, asker: &mut dyn Asker) ->
         uuid: None,
         slot: None,
         key_bits: key.len() * 8,
-        _header: None,
+        on: None,
+        changing: Arc::default(),
     })
 }
 
@@ -308,12 +409,19 @@ fn flags(new: &OpenMapping) -> Flags {
     }
 }
 
-fn device(path: &Path, read_only: bool) -> Result<Arc<dyn BlockDevice>> {
-    let access = match read_only {
-        true => Access::ReadOnly,
-        false => Access::Exclusive,
-    };
-    Ok(Arc::new(FileDevice::open(path, access)?))
+impl Daemon {
+    /// A file, a disk or a volume, for a new mapping.
+    fn device(&self, path: &Path, new: &OpenMapping) -> Result<Arc<dyn BlockDevice>> {
+        if let Some(volume) = volumes::name_at(path) {
+            let user = format!("the mapping '{}'", new.name);
+            return Ok(Arc::new(self.lend_volume(volume, &user)?));
+        }
+        let access = match new.read_only {
+            true => Access::ReadOnly,
+            false => Access::Exclusive,
+        };
+        Ok(Arc::new(FileDevice::open(path, access)?))
+    }
 }
 
 /// What is in the key file, all of it, or what a person types.

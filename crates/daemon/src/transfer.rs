@@ -21,7 +21,7 @@ use crate::wire::{self, DataReader, DataWriter};
 use crate::zones::View;
 
 impl Daemon {
-    /// Carries out a command that sends or receives data; gives back any other.
+    /// Carries out a command with which data travels; gives back any other.
     pub(crate) fn run_transfer(
         self: &Arc<Self>,
         command: Command,
@@ -47,6 +47,9 @@ impl Daemon {
                 };
                 let received = self.receive(&into, &props, exclude, &data, context);
                 Ok(received.map(Reply::Names))
+            }
+            Command::LuksBorrow { device, how } => {
+                Ok(self.lend(&device, how, &data).map(|()| Reply::Nothing))
             }
             other => Err(other),
         }

@@ -101,8 +101,8 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
     }
 }
 
-/// What names of devices begin with that are volumes of other pools.
-const PREFIX: &str = "volume:";
+/// What names of devices begin with that are volumes of pools.
+pub(crate) const PREFIX: &str = "volume:";
 
 /// The volume that a name of a device means, if it is one.
 pub(crate) fn name_at(path: &Path) -> Option<&str> {
@@ -304,6 +304,15 @@ impl Daemon {
     /// # Errors
     /// Something else uses it, or its key is not loaded.
     pub(crate) fn lend_volume(&self, name: &str, user: &str) -> Result<LentVolume> {
+        self.lend_volume_to(name, user, true)
+    }
+
+    /// The same to somebody who only looks, beside whoever uses it.
+    pub(crate) fn look_at_volume(&self, name: &str, user: &str) -> Result<LentVolume> {
+        self.lend_volume_to(name, user, false)
+    }
+
+    fn lend_volume_to(&self, name: &str, user: &str, alone: bool) -> Result<LentVolume> {
         let (imported, entry) = self.find(name)?;
         let mut volumes = imported.volumes.lock();
         let state = match volumes.entry(entry.id) {
@@ -316,7 +325,7 @@ impl Daemon {
                 })
             }
         };
-        if let (Some(other), false) = (state.users.first(), entry.is_snapshot()) {
+        if let (Some(other), true) = (state.users.first(), alone && !entry.is_snapshot()) {
             return Err(in_use(name, other));
         }
         state.users.push(user.into());

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Allowed, Anchor, DeviceChange, InspectTarget, MappingChange, NewExport, NewVolume, NewZone,
-    OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation, SendWhat,
+    Allowed, Anchor, Borrowing, DeviceChange, InspectTarget, MappingChange, NewExport, NewVolume,
+    NewZone, OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation, SendWhat,
 };
 
 /// What is wanted.
@@ -475,6 +475,13 @@ pub enum Command {
         name: String,
         /// So many bytes; as many as the device has if absent.
         size: Option<u64>,
+    },
+    /// Lend the caller a volume, or the header of a container that is open.
+    LuksBorrow {
+        /// The volume, or the path of the device that the header is on.
+        device: PathBuf,
+        /// What it does with it.
+        how: Borrowing,
     },
     /// Whether the daemon runs, and with what.
     DaemonStatus,

@@ -31,7 +31,8 @@ pub use report::{
     ZoneRow,
 };
 pub use serving::{
-    ExportRow, MappingChange, MappingRow, MappingTimes, NewExport, OpenMapping, PlainMapping,
+    BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange, MappingRow,
+    MappingTimes, NewExport, OpenMapping, PlainMapping,
 };
 pub use wanted::{
     Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, NewZone, PermissionChange,
@@ -78,6 +79,8 @@ pub enum Answer {
     Notice(String),
     /// Send the data now.
     Ready,
+    /// Here is the device: what follows are [`DeviceRequest`]s.
+    Lent(BorrowedDevice),
     /// Done.
     Done(Reply),
     /// Refused or failed.

@@ -160,3 +160,65 @@ pub struct MappingTimes {
     /// What 999 of 1000 took at most.
     pub p999_ns: Option<u64>,
 }
+
+/// What somebody does with a device that he borrows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Borrowing {
+    /// He looks at its header, whoever else uses it.
+    Look,
+    /// He changes its header in ways that leave an open container as it is.
+    ChangeHeader,
+    /// He has it for himself.
+    Own,
+}
+
+/// A device that is lent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BorrowedDevice {
+    /// What it is called in messages.
+    pub name: String,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Its logical sectors, in bytes.
+    pub logical: u32,
+    /// Its physical ones.
+    pub physical: u32,
+}
+
+/// What a device is asked for, by whoever borrows it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceRequest {
+    /// Read: if that is done, data follows the answer.
+    Read {
+        /// From where, in bytes.
+        offset: u64,
+        /// How much, in bytes; no more than a piece of data.
+        len: u32,
+    },
+    /// Write the data that follows.
+    Write {
+        /// Where to, in bytes.
+        offset: u64,
+    },
+    /// Make what was written durable.
+    Flush,
+    /// Take the device back.
+    End,
+}
+
+/// What came of a request to a device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceAnswer {
+    /// It is done.
+    Done,
+    /// It is not.
+    Failed {
+        /// What happened.
+        message: String,
+        /// Whether there was no room.
+        is_no_space: bool,
+    },
+}

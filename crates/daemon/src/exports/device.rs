@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::{Access, BlockDevice, FileDevice};
 use serde::{Deserialize, Serialize};
 
-use crate::api::Failure;
+use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::state::Daemon;
 use crate::volumes;
@@ -36,6 +36,7 @@ impl Exportable {
         if text.starts_with('/') {
             return Ok(Exportable::File(text.into()));
         }
+        let text = text.strip_prefix(volumes::PREFIX).unwrap_or(text);
         match volumes::is_name(text) {
             true => Ok(Exportable::Volume(text.into())),
             false => Err(Failure::usage(format!(
@@ -100,7 +101,13 @@ impl Daemon {
                     false => Ok(mapping),
                 }
             }
-            Exportable::Volume(name) => Ok(Arc::new(self.lend_volume(name, "an export")?)),
+            Exportable::Volume(name) => match self.lend_volume(name, "an export") {
+                Err(failure) if failure.kind == FailureKind::NotFound => Err(Failure::new(
+                    FailureKind::NotFound,
+                    format!("{}; if a file is meant, say ./{name}", failure.message),
+                )),
+                lent => Ok(Arc::new(lent?)),
+            },
         }
     }
 }

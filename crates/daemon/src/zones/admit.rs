@@ -194,6 +194,7 @@ impl Daemon {
             | Command::LuksStatus { .. }
             | Command::LuksRefresh { .. }
             | Command::LuksResize { .. }
+            | Command::LuksBorrow { .. }
             | Command::DaemonStatus
             | Command::DaemonStop => return Err(refused()),
         }

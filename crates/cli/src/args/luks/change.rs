@@ -42,8 +42,8 @@ EXAMPLES
     strongroom luks add-key secret.img --new-keyfile /etc/keys/disk
 
 EXIT CODES
-  4 if the slot is in use; 5 if the container is open; 7 if the passphrase is wrong; 11 if there is no
-  room for another slot.")]
+  4 if the slot is in use; 5 if something else has the container; 7 if the passphrase is
+  wrong; 11 if there is no room for another slot.")]
 pub(crate) struct LuksAddKey {
     /// The number of the new slot
     #[arg(short = 'S', long, value_name = "SLOT")]
@@ -73,7 +73,7 @@ EXAMPLES
     strongroom luks change-key --pbkdf pbkdf2 secret.img
 
 EXIT CODES
-  5 if the container is open; 7 if the passphrase is wrong; 11 if no slot is free.")]
+  5 if something else has the container; 7 if the passphrase is wrong; 11 if no slot is free.")]
 pub(crate) struct LuksChangeKey {
     /// Only of this slot
     #[arg(short = 'S', long, value_name = "SLOT")]
@@ -100,7 +100,7 @@ EXAMPLES
     strongroom luks remove-key secret.img
 
 EXIT CODES
-  5 if the container is open, or this is the last one; 7 if the passphrase is wrong.")]
+  5 if something else has the container, or this is the last one; 7 if the passphrase is wrong.")]
 pub(crate) struct LuksRemoveKey {
     /// Also the last one
     #[arg(short = 'q', long)]
@@ -121,7 +121,7 @@ EXAMPLES
     strongroom luks kill-slot secret.img 2
 
 EXIT CODES
-  3 if there is no such slot; 5 if the container is open, or this is the last one.")]
+  3 if there is no such slot; 5 if something else has the container, or this is the last one.")]
 pub(crate) struct LuksKillSlot {
     /// Also the last one
     #[arg(short = 'q', long)]
@@ -151,7 +151,7 @@ EXAMPLES
     strongroom luks set-priority secret.img 3 ignore
 
 EXIT CODES
-  3 if there is no such slot; 5 if the container is open.")]
+  3 if there is no such slot; 5 if something else has the container.")]
 pub(crate) struct LuksSetPriority {
     #[command(flatten)]
     pub(crate) slot: LuksSlot,
@@ -190,7 +190,7 @@ EXAMPLES
     strongroom luks token add --key-description my:disk --key-slot 1 secret.img
 
 EXIT CODES
-  2 if there is no such slot; 5 if the container is open; 11 if there is no room.")]
+  2 if there is no such slot; 5 if something else has the container; 11 if there is no room.")]
 pub(crate) struct LuksTokenAdd {
     /// The description of the key
     #[arg(long, value_name = "TEXT")]
@@ -215,7 +215,7 @@ EXAMPLES
     strongroom luks token remove --token-id 0 secret.img
 
 EXIT CODES
-  3 if there is no such token; 5 if the container is open.")]
+  3 if there is no such token; 5 if something else has the container.")]
 pub(crate) struct LuksTokenRemove {
     /// The token
     #[arg(long, value_name = "TOKEN")]
@@ -234,7 +234,7 @@ EXAMPLES
     strongroom luks token import --json-file token.json secret.img
 
 EXIT CODES
-  2 if it is no token; 5 if the container is open; 11 if there is no room.")]
+  2 if it is no token; 5 if something else has the container; 11 if there is no room.")]
 pub(crate) struct LuksTokenImport {
     /// The file; the standard input if not given
     #[arg(long, value_name = "FILE")]

@@ -74,7 +74,7 @@ pub(crate) struct LuksFormat {
     pub(crate) key: LuksKey,
     #[command(flatten)]
     pub(crate) kdf: LuksKdf,
-    /// A file or a disk
+    /// A file, a disk or a volume, as volume:tank/disk
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
 }

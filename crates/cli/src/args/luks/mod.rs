@@ -30,6 +30,11 @@ pub(crate) use open::{
 /// `resize` are about mappings: what is in an open container, as a device that the daemon has. A mapping
 /// can be offered to other programs and to the kernel with `strongroom nbd export`.
 ///
+/// Keys, tokens and names of a container can be changed while it is open. What would make it another one
+/// (`format`, `erase`, `header-restore`, `convert`, `repair`) waits until it is closed.
+///
+/// Wherever a file or a disk is named, a volume of a pool can be, as volume:tank/disk.
+///
 /// A container protects less than a dataset: what is in it is not authenticated, so that changes by
 /// somebody who can write to the device are not noticed.
 #[derive(Debug, Subcommand)]
@@ -43,6 +48,11 @@ EXAMPLES
     strongroom luks open secret.img secret
     strongroom luks status secret
     strongroom luks close secret
+
+  On a volume of a pool:
+    strongroom create -V 10G tank/disk
+    strongroom luks format volume:tank/disk
+    strongroom luks open volume:tank/disk disk
 
   A second passphrase, and a copy of the header for the day on which the device loses it:
     strongroom luks add-key secret.img
@@ -81,10 +91,10 @@ pub(crate) enum Luks {
 /// A container, whose header may be elsewhere.
 #[derive(Args, Debug)]
 pub(crate) struct LuksContainer {
-    /// The header is in this file instead
+    /// The header is in this file, disk or volume instead
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// The container: a file or a disk
+    /// The container: a file, a disk or a volume, as volume:tank/disk
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
 }

@@ -16,7 +16,8 @@ pub(crate) enum LuksOpenType {
 ///
 /// The daemon asks for the passphrase, tries the key slots in the order of their priorities, and keeps the
 /// container for itself until `luks close` or its own end. The mapping is not a file: other programs
-/// reach it by `strongroom nbd export luks:NAME`.
+/// reach it by `strongroom nbd export luks:NAME`. While a container on a volume is open, that volume is in use:
+/// its pool is not exported, nor the daemon stopped, before it is closed.
 ///
 /// A request is served on the thread that asks (inline), which is fastest for small requests, or by a pool of
 /// threads (a workqueue, as the kernel has it), which uses several processors for a large one.

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use block::Access;
 use cipher::SystemRandom;
+use daemon::api::Borrowing::{ChangeHeader, Own};
 use luks::Priority;
 
 use super::{Outcome, Result, ask, be_sure, key_file, look, open, passphrase, slot_choice};
@@ -12,7 +12,7 @@ use crate::args::{
     LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
-use crate::session::{other, usage};
+use crate::session::{Session, other, usage};
 use crate::show::json;
 
 /// No header has room for a larger token, in bytes.
@@ -23,8 +23,8 @@ fn number(id: u32) -> Outcome {
     Outcome::text(format!("{id}\n"))
 }
 
-pub(super) fn add_key(args: &LuksAddKey) -> Result {
-    let mut container = open(&args.container)?;
+pub(super) fn add_key(args: &LuksAddKey, session: &Session) -> Result {
+    let mut container = open(&args.container, ChangeHeader, session)?;
     let old = passphrase(&args.key, &args.container)?;
     let unlocked = container.unlock(&old, None)?;
     let new = match &args.new_keyfile {
@@ -36,8 +36,8 @@ pub(super) fn add_key(args: &LuksAddKey) -> Result {
     Ok(number(slot))
 }
 
-pub(super) fn change_key(args: &LuksChangeKey) -> Result {
-    let mut container = open(&args.container)?;
+pub(super) fn change_key(args: &LuksChangeKey, session: &Session) -> Result {
+    let mut container = open(&args.container, ChangeHeader, session)?;
     let old = passphrase(&args.key, &args.container)?;
     let unlocked = container.unlock(&old, args.key_slot)?;
     let new = match &args.new_keyfile {
@@ -49,42 +49,42 @@ pub(super) fn change_key(args: &LuksChangeKey) -> Result {
     Ok(number(slot))
 }
 
-pub(super) fn remove_key(args: &LuksRemoveKey) -> Result {
-    let mut container = open(&args.container)?;
+pub(super) fn remove_key(args: &LuksRemoveKey, session: &Session) -> Result {
+    let mut container = open(&args.container, ChangeHeader, session)?;
     let given = passphrase(&args.key, &args.container)?;
     let slot = container.unlock(&given, None)?.slot;
     container.remove_slot(slot, args.batch_mode, &SystemRandom)?;
     Ok(Outcome::done())
 }
 
-pub(super) fn kill_slot(args: &LuksKillSlot) -> Result {
-    let mut container = open(&args.slot.container)?;
+pub(super) fn kill_slot(args: &LuksKillSlot, session: &Session) -> Result {
+    let mut container = open(&args.slot.container, ChangeHeader, session)?;
     container.remove_slot(args.slot.slot, args.batch_mode, &SystemRandom)?;
     Ok(Outcome::done())
 }
 
-pub(super) fn set_priority(args: &LuksSetPriority) -> Result {
+pub(super) fn set_priority(args: &LuksSetPriority, session: &Session) -> Result {
     let priority = match args.priority {
         LuksPriority::Ignore => Priority::Ignore,
         LuksPriority::Normal => Priority::Normal,
         LuksPriority::Prefer => Priority::Prefer,
     };
-    let mut container = open(&args.slot.container)?;
+    let mut container = open(&args.slot.container, ChangeHeader, session)?;
     container.set_priority(args.slot.slot, priority, &SystemRandom)?;
     Ok(Outcome::done())
 }
 
-pub(super) fn token(args: &LuksToken) -> Result {
+pub(super) fn token(args: &LuksToken, session: &Session) -> Result {
     match args {
-        LuksToken::Add(args) => token_add(args),
-        LuksToken::Remove(args) => token_remove(args),
-        LuksToken::Import(args) => token_import(args),
-        LuksToken::Export(args) => token_export(args),
+        LuksToken::Add(args) => token_add(args, session),
+        LuksToken::Remove(args) => token_remove(args, session),
+        LuksToken::Import(args) => token_import(args, session),
+        LuksToken::Export(args) => token_export(args, session),
     }
 }
 
-fn token_add(args: &LuksTokenAdd) -> Result {
-    let mut container = open(&args.container)?;
+fn token_add(args: &LuksTokenAdd, session: &Session) -> Result {
+    let mut container = open(&args.container, ChangeHeader, session)?;
     let token = container.keyring_token(&args.key_description, args.key_slot);
     Ok(number(container.add_token(
         token,
@@ -93,12 +93,12 @@ fn token_add(args: &LuksTokenAdd) -> Result {
     )?))
 }
 
-fn token_remove(args: &LuksTokenRemove) -> Result {
-    open(&args.container)?.remove_token(args.token_id, &SystemRandom)?;
+fn token_remove(args: &LuksTokenRemove, session: &Session) -> Result {
+    open(&args.container, ChangeHeader, session)?.remove_token(args.token_id, &SystemRandom)?;
     Ok(Outcome::done())
 }
 
-fn token_import(args: &LuksTokenImport) -> Result {
+fn token_import(args: &LuksTokenImport, session: &Session) -> Result {
     let mut text = String::new();
     let read = match &args.json_file {
         Some(path) => {
@@ -109,7 +109,7 @@ fn token_import(args: &LuksTokenImport) -> Result {
     read.map_err(|error| other(format!("the token cannot be read: {error}")))?;
     let token: serde_json::Map<_, _> =
         serde_json::from_str(&text).map_err(|error| usage(format!("it is no token: {error}")))?;
-    let mut container = open(&args.container)?;
+    let mut container = open(&args.container, ChangeHeader, session)?;
     Ok(number(container.add_token(
         token,
         args.token_id,
@@ -117,19 +117,19 @@ fn token_import(args: &LuksTokenImport) -> Result {
     )?))
 }
 
-fn token_export(args: &LuksTokenExport) -> Result {
-    let container = look(&args.container)?;
+fn token_export(args: &LuksTokenExport, session: &Session) -> Result {
+    let container = look(&args.container, session)?;
     let token = container.token(args.token_id)?;
     Ok(Outcome::text(json::show(token)))
 }
 
-pub(super) fn header_backup(args: &LuksHeaderBackup) -> Result {
-    let bytes = look(&args.container)?.backup()?;
+pub(super) fn header_backup(args: &LuksHeaderBackup, session: &Session) -> Result {
+    let bytes = look(&args.container, session)?.backup()?;
     keys::write_private_file(&args.header_backup_file, &bytes)?;
     Ok(Outcome::done())
 }
 
-pub(super) fn header_restore(args: &LuksHeaderRestore) -> Result {
+pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Result {
     let file = args.header_backup_file.display();
     let cannot = |error: std::io::Error| other(format!("{file} cannot be read: {error}"));
     let backup = std::fs::File::open(&args.header_backup_file).map_err(cannot)?;
@@ -141,7 +141,7 @@ pub(super) fn header_restore(args: &LuksHeaderRestore) -> Result {
     let backup = luks::read_backup(bytes).map_err(|error| {
         daemon::api::Failure::from(error).context(format_args!("the backup {file}"))
     })?;
-    let device = super::device(args.container.header_device(), Access::Exclusive)?;
+    let device = super::device(args.container.header_device(), Own, session)?;
     let there = luks::Header::read(&*device);
     let name = device.name();
     let what = match there {
@@ -153,8 +153,8 @@ pub(super) fn header_restore(args: &LuksHeaderRestore) -> Result {
     Ok(Outcome::done())
 }
 
-pub(super) fn erase(args: &LuksErase) -> Result {
-    let mut container = open(&args.container)?;
+pub(super) fn erase(args: &LuksErase, session: &Session) -> Result {
+    let mut container = open(&args.container, Own, session)?;
     let name = container.device().name();
     be_sure(
         args.batch_mode,
@@ -164,13 +164,13 @@ pub(super) fn erase(args: &LuksErase) -> Result {
     Ok(Outcome::done())
 }
 
-pub(super) fn convert(args: &LuksConvert) -> Result {
-    open(&args.container)?.convert(args.version.version(), &SystemRandom)?;
+pub(super) fn convert(args: &LuksConvert, session: &Session) -> Result {
+    open(&args.container, Own, session)?.convert(args.version.version(), &SystemRandom)?;
     Ok(Outcome::done())
 }
 
-pub(super) fn repair(args: &LuksRepair) -> Result {
-    let device = super::device(args.container.header_device(), Access::Exclusive)?;
+pub(super) fn repair(args: &LuksRepair, session: &Session) -> Result {
+    let device = super::device(args.container.header_device(), Own, session)?;
     luks::repair(&*device, &SystemRandom)?;
     Ok(Outcome::done())
 }

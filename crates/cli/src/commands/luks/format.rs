@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
-use daemon::api::Failure;
+use daemon::api::{Borrowing, Failure};
 use luks::{Format, SECTOR};
 
 use super::{Outcome, Result, be_sure, key_file};
 use crate::args::LuksFormat;
-use crate::session::{other, usage};
+use crate::session::{Session, is_volume, other, usage};
 
-pub(super) fn run(args: &LuksFormat) -> Result {
+pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
-    let data = super::device(&args.device, Access::Exclusive)?;
+    let data = super::device(&args.device, Borrowing::Own, session)?;
     let format = Format {
         cipher: args.cipher.clone(),
         key_len: key_len(args.key_size)?,
@@ -37,7 +37,7 @@ pub(super) fn run(args: &LuksFormat) -> Result {
         None => super::ask(&args.device, true)?,
     };
     let (header, made) = match &args.header {
-        Some(path) => header_file(path, &format)?,
+        Some(path) => header_file(path, &format, session)?,
         None => (data, None),
     };
     if let Err(error) = luks::format(header, &format, &passphrase, &SystemRandom) {
@@ -83,9 +83,10 @@ fn data_offset(args: &LuksFormat) -> Result<Option<u64>> {
 fn header_file<'a>(
     path: &'a Path,
     format: &Format,
+    session: &Session,
 ) -> Result<(Arc<dyn BlockDevice>, Option<&'a Path>)> {
-    if path.exists() {
-        return Ok((super::device(path, Access::Exclusive)?, None));
+    if is_volume(path) || path.exists() {
+        return Ok((super::device(path, Borrowing::Own, session)?, None));
     }
     let len = match format.version {
         luks::Version::V1 => 2 << 20,

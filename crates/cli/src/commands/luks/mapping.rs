@@ -10,7 +10,7 @@ use crate::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
 };
 use crate::commands::call_quiet;
-use crate::session::{Session, absolute, answer, usage};
+use crate::session::{Session, absolute, answer, device_path, usage};
 use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
@@ -18,12 +18,13 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         LuksOpenType::Luks => None,
         LuksOpenType::Plain => Some(plain(&args.plain)?),
     };
-    let path = |path: &Option<std::path::PathBuf>| path.as_deref().map(absolute).transpose();
+    let header = args.container.header.as_deref();
+    let key_file = args.key.key_file.as_deref();
     let new = OpenMapping {
-        device: absolute(&args.container.device)?,
-        header: path(&args.container.header)?,
+        device: device_path(&args.container.device)?,
+        header: header.map(device_path).transpose()?,
         name: args.name,
-        key_file: path(&args.key.key_file)?,
+        key_file: key_file.map(absolute).transpose()?,
         key_slot: args.key_slot,
         read_only: args.readonly,
         allow_discards: args.allow_discards,

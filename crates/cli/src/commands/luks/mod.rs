@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use daemon::api::{Ask, AskFormat, Failure, FailureKind};
+use daemon::api::{Ask, AskFormat, Borrowing, Failure, FailureKind};
 use daemon::client::Terminal;
 use keys::Secret;
 use luks::{Container, Header};
 
 use super::{Outcome, Result};
 use crate::args::{Luks, LuksContainer, LuksDump, LuksIsLuks, LuksKdf, LuksKey, LuksUuid};
-use crate::session::{Session, other, usage};
+use crate::session::{Session, absolute, is_volume, other, usage};
 use crate::show::json;
 use crate::terminal::{Prompter, confirm, is_interactive};
 
@@ -27,53 +27,53 @@ const KEY_FILE_MAX: usize = 8 << 20;
 
 pub(super) fn run(args: Luks, session: &mut Session) -> Result {
     match args {
-        Luks::Format(args) => format::run(&args),
+        Luks::Format(args) => format::run(&args, session),
         Luks::Open(args) => mapping::open(args, session),
         Luks::Close(args) => mapping::close(args, session),
         Luks::Status(args) => mapping::status(args, session),
         Luks::Refresh(args) => mapping::refresh(args, session),
         Luks::Resize(args) => mapping::resize(args, session),
-        Luks::Dump(args) => dump(&args, session.json),
-        Luks::AddKey(args) => change::add_key(&args),
-        Luks::ChangeKey(args) => change::change_key(&args),
-        Luks::RemoveKey(args) => change::remove_key(&args),
-        Luks::KillSlot(args) => change::kill_slot(&args),
-        Luks::SetPriority(args) => change::set_priority(&args),
-        Luks::Token(args) => change::token(&args),
-        Luks::HeaderBackup(args) => change::header_backup(&args),
-        Luks::HeaderRestore(args) => change::header_restore(&args),
-        Luks::Erase(args) => change::erase(&args),
-        Luks::Uuid(args) => uuid(&args),
-        Luks::Is(args) => is_luks(&args),
-        Luks::Convert(args) => change::convert(&args),
-        Luks::Repair(args) => change::repair(&args),
+        Luks::Dump(args) => dump(&args, session),
+        Luks::AddKey(args) => change::add_key(&args, session),
+        Luks::ChangeKey(args) => change::change_key(&args, session),
+        Luks::RemoveKey(args) => change::remove_key(&args, session),
+        Luks::KillSlot(args) => change::kill_slot(&args, session),
+        Luks::SetPriority(args) => change::set_priority(&args, session),
+        Luks::Token(args) => change::token(&args, session),
+        Luks::HeaderBackup(args) => change::header_backup(&args, session),
+        Luks::HeaderRestore(args) => change::header_restore(&args, session),
+        Luks::Erase(args) => change::erase(&args, session),
+        Luks::Uuid(args) => uuid(&args, session),
+        Luks::Is(args) => is_luks(&args, session),
+        Luks::Convert(args) => change::convert(&args, session),
+        Luks::Repair(args) => change::repair(&args, session),
         Luks::Benchmark(args) => benchmark::run(&args, session.json),
     }
 }
 
-fn dump(args: &LuksDump, as_json: bool) -> Result {
-    let container = look(&args.container)?;
-    Ok(Outcome::text(match as_json {
+fn dump(args: &LuksDump, session: &Session) -> Result {
+    let container = look(&args.container, session)?;
+    Ok(Outcome::text(match session.json {
         true => json::show(&container.dump_json()),
         false => container.dump(),
     }))
 }
 
-fn uuid(args: &LuksUuid) -> Result {
+fn uuid(args: &LuksUuid, session: &Session) -> Result {
     let changes = [&args.uuid, &args.label, &args.subsystem];
     if changes.iter().all(|change| change.is_none()) {
-        let container = look(&args.container)?;
+        let container = look(&args.container, session)?;
         return Ok(Outcome::text(format!("{}\n", container.uuid())));
     }
     let uuid = args.uuid.as_deref().map(format::parse_uuid).transpose()?;
     let (label, subsystem) = (args.label.as_deref(), args.subsystem.as_deref());
-    let mut container = open(&args.container)?;
+    let mut container = open(&args.container, Borrowing::ChangeHeader, session)?;
     container.rename(uuid.as_deref(), label, subsystem, &SystemRandom)?;
     Ok(Outcome::done())
 }
 
-fn is_luks(args: &LuksIsLuks) -> Result {
-    let device = device(args.container.header_device(), Access::ReadOnly)?;
+fn is_luks(args: &LuksIsLuks, session: &Session) -> Result {
+    let device = device(args.container.header_device(), Borrowing::Look, session)?;
     let version = match Header::read(&*device) {
         Ok(Header::V1(_)) => Some(luks::Version::V1),
         Ok(Header::V2(_)) => Some(luks::Version::V2),
@@ -89,21 +89,37 @@ fn is_luks(args: &LuksIsLuks) -> Result {
     }
 }
 
-fn device(path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>> {
-    Ok(Arc::new(FileDevice::open(path, access)?))
+/// A device with a header, or for one. A volume is borrowed from the daemon, and so is what the daemon has
+/// open, if that can be.
+fn device(path: &Path, how: Borrowing, session: &Session) -> Result<Arc<dyn BlockDevice>> {
+    if is_volume(path) {
+        return Ok(Arc::new(session.borrow(path, how)?));
+    }
+    let access = match how {
+        Borrowing::Look => Access::ReadOnly,
+        Borrowing::ChangeHeader | Borrowing::Own => Access::Exclusive,
+    };
+    let busy = match FileDevice::open(path, access) {
+        Err(error @ block::Error::Busy { .. }) => error,
+        opened => return Ok(Arc::new(opened?)),
+    };
+    match session.borrow_running(&absolute(path)?, how) {
+        Ok(borrowed) => Ok(Arc::new(borrowed)),
+        Err(failure) if failure.kind == FailureKind::Busy => Err(failure),
+        // It is not the daemon that has it.
+        Err(_) => Err(busy.into()),
+    }
 }
 
 /// The header, to look at.
-fn look(container: &LuksContainer) -> Result<Container> {
-    Ok(Container::look(device(
-        container.header_device(),
-        Access::ReadOnly,
-    )?)?)
+fn look(container: &LuksContainer, session: &Session) -> Result<Container> {
+    let header = device(container.header_device(), Borrowing::Look, session)?;
+    Ok(Container::look(header)?)
 }
 
-/// The header, to change, of a container that is not open.
-fn open(container: &LuksContainer) -> Result<Container> {
-    let header = device(container.header_device(), Access::Exclusive)?;
+/// The header, to change.
+fn open(container: &LuksContainer, how: Borrowing, session: &Session) -> Result<Container> {
+    let header = device(container.header_device(), how, session)?;
     Ok(Container::open(header, &SystemRandom)?)
 }
 
