@@ -1,0 +1,123 @@
+use store::SegmentId;
+
+use super::*;
+
+const ALL: MayUse<'_> = &|_| true;
+
+fn ring(sizes: &[u32]) -> Ring {
+    let mut ring = Ring::new(&LogHead::default());
+    let chunk = |(n, size): (usize, &u32)| Chunk {
+        addr: Addr::new(SegmentId::new(n as u16 % 2, n as u32), 0, *size),
+        shape: Shape::WHOLE,
+        is_shut: false,
+    };
+    ring.chunks = sizes.iter().enumerate().map(chunk).collect();
+    ring
+}
+
+#[test]
+fn entries_fill_chunk_after_chunk() {
+    let mut ring = ring(&[65536, 65536]);
+    for (n, segment) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        let reserved = ring.reserve(24576, ALL).unwrap();
+        assert_eq!(reserved.sequence, 1 + n);
+        assert_eq!(reserved.place.segment().index(), segment);
+        assert_eq!(reserved.flushed, n);
+        ring.written();
+    }
+    assert!(ring.reserve(24576, ALL).is_none());
+    assert_eq!(ring.room(), (16384, 131_072));
+}
+
+#[test]
+fn an_abandoned_entry_leaves_no_gap() {
+    let mut ring = ring(&[65536]);
+    let first = ring.reserve(8192, ALL).unwrap();
+    ring.abandon();
+    let second = ring.reserve(4096, ALL).unwrap();
+    assert_eq!((first.sequence, first.place.offset()), (1, 0));
+    assert_eq!((second.sequence, second.place.offset()), (1, 0));
+}
+
+/// Where the ring would begin.
+fn frozen(ring: &mut Ring, may_use: MayUse<'_>) -> (u64, usize, u32) {
+    ring.stage = Stage::On;
+    ring.freeze(may_use);
+    match ring.frozen.take() {
+        Some(Frozen::From(sequence, chunk, offset)) => (sequence, chunk, offset),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_group_that_fails_is_passed_over_at_once() {
+    let mut ring = ring(&[65536, 65536, 65536, 65536]);
+    ring.reserve(4096, ALL).unwrap();
+    ring.written();
+    let second_only = |group| group == 1;
+    let next = ring.reserve(4096, &second_only).unwrap();
+    ring.written();
+    assert_eq!(
+        (next.sequence, next.at),
+        (
+            2,
+            Position {
+                chunk: 1,
+                offset: 0
+            }
+        )
+    );
+    // A reader looks no further than one chunk ahead.
+    let third = ring.reserve(4096, &|group| group == 0).unwrap();
+    assert_eq!(
+        third.at,
+        Position {
+            chunk: 2,
+            offset: 0
+        }
+    );
+    ring.abandon();
+    assert_eq!(
+        ring.at,
+        Position {
+            chunk: 1,
+            offset: 4096
+        }
+    );
+    assert!(ring.reserve(65536 - 4096, &second_only).is_some());
+    ring.written();
+    assert!(ring.reserve(4096, &second_only).is_none());
+}
+
+#[test]
+fn what_is_shut_stays_shut_until_a_commit_has_left_it() {
+    let mut ring = ring(&[65536, 65536, 65536]);
+    ring.reserve(4096, ALL).unwrap();
+    ring.written();
+    assert_eq!(frozen(&mut ring, ALL), (2, 0, 4096));
+    assert_eq!(frozen(&mut ring, &|group| group == 1), (2, 1, 0));
+    // The group works again; what was frozen says where the reader looks.
+    assert_eq!(ring.reserve(4096, ALL).unwrap().at.chunk, 1);
+    ring.written();
+    assert_eq!(frozen(&mut ring, &|_| false), (3, 3, 0));
+    assert!(ring.reserve(4096, ALL).is_none());
+}
+
+#[test]
+fn nothing_is_written_behind_a_torn_entry() {
+    let mut ring = ring(&[65536, 65536]);
+    ring.reserve(4096, ALL).unwrap();
+    ring.written();
+    ring.reserve(4096, ALL).unwrap();
+    ring.tear();
+    assert!(ring.reserve(4096, ALL).is_none());
+    assert_eq!(frozen(&mut ring, ALL), (3, 2, 0));
+    assert!(ring.wants_commit());
+}
+
+#[test]
+fn no_entry_is_written_that_could_not_be_read() {
+    let mut ring = ring(&[8 << 20]);
+    assert!(ring.reserve(ENTRY_MAX as u32 + 4096, ALL).is_none());
+    assert!(ring.reserve(ENTRY_MAX as u32, ALL).is_some());
+}
