@@ -121,3 +121,13 @@ pub(crate) fn xor(block: &mut Block, other: &Block) {
     let sum = u128::from_ne_bytes(*block) ^ u128::from_ne_bytes(*other);
     *block = sum.to_ne_bytes();
 }
+
+/// Adds each of `others` to the block in its place. (Over all the bytes, which the compiler puts into the
+/// registers that there are.)
+#[inline]
+pub(crate) fn xor_all(blocks: &mut [Block], others: &[Block]) {
+    let others = others.as_flattened();
+    for (byte, other) in blocks.as_flattened_mut().iter_mut().zip(others) {
+        *byte ^= other;
+    }
+}

@@ -5,12 +5,11 @@
 
 use super::{Engine, Ivs, SectorMode};
 use crate::Result;
-use crate::blocks::{Block, Blocks, xor};
+use crate::blocks::{Block, Blocks, xor, xor_all};
 use crate::ffi::Direction;
 
-/// How many blocks go to the cipher in one call: enough for its widest registers, and few enough for
-/// the stack.
-const BATCH: usize = 32;
+/// How many blocks go to the cipher in one call: twice what its widest registers hold, and few enough for the stack.
+const BATCH: usize = 128;
 
 /// `mode` with `key`; `expand` makes a block cipher of a key.
 pub(super) fn engine(
@@ -46,12 +45,18 @@ impl Engine for Xts {
         sector_size: usize,
         data: &mut [u8],
     ) -> Result<()> {
-        for sector in data.chunks_exact_mut(sector_size) {
-            let mut first = ivs.next()?;
-            self.tweak.encrypt(std::slice::from_mut(&mut first))?;
-            let mut tweak = u128::from_le_bytes(first);
-            for blocks in sector.as_chunks_mut().0.chunks_mut(BATCH) {
-                tweak = self.batch(direction, tweak, blocks)?;
+        // As many sectors at a time as fill a batch: short ones alone would leave the cipher's registers
+        // empty. A long one takes several batches.
+        let sectors_in_batch = (16 * BATCH / sector_size).max(1);
+        for sectors in data.chunks_mut(sectors_in_batch * sector_size) {
+            let mut first = [[0; 16]; BATCH];
+            let first = &mut first[..sectors.len() / sector_size];
+            for iv in first.iter_mut() {
+                *iv = ivs.next()?;
+            }
+            self.tweak.encrypt(first)?;
+            for blocks in sectors.as_chunks_mut().0.chunks_mut(BATCH) {
+                self.batch(direction, first, sector_size / 16, blocks)?;
             }
         }
         Ok(())
@@ -59,24 +64,43 @@ impl Engine for Xts {
 }
 
 impl Xts {
-    /// Runs over some blocks, of which the first has the tweak given, and returns that of the next.
-    fn batch(&self, direction: Direction, tweak: u128, blocks: &mut [Block]) -> Result<u128> {
-        let mut tweaks = [0; BATCH];
-        let mut next = tweak;
-        for (tweak, block) in tweaks.iter_mut().zip(blocks.iter_mut()) {
-            *tweak = next;
-            next = double(next);
-            xor(block, &tweak.to_le_bytes());
+    /// Runs over whole sectors, or over a part of one. `next` has the tweak of the first block of each, and
+    /// then of the block after the last.
+    fn batch(
+        &self,
+        direction: Direction,
+        next: &mut [Block],
+        blocks_in_sector: usize,
+        blocks: &mut [Block],
+    ) -> Result<()> {
+        let mut tweaks = [[0; 16]; BATCH];
+        let tweaks = &mut tweaks[..blocks.len()];
+        let sectors = blocks.chunks_mut(blocks_in_sector);
+        for (next, (blocks, tweaks)) in next
+            .iter_mut()
+            .zip(sectors.zip(tweaks.chunks_mut(blocks_in_sector)))
+        {
+            *next = add_tweaks(*next, blocks, tweaks);
         }
         match direction {
             Direction::Encrypt => self.data.encrypt(blocks)?,
             Direction::Decrypt => self.data.decrypt(blocks)?,
         }
-        for (tweak, block) in tweaks.iter().zip(blocks) {
-            xor(block, &tweak.to_le_bytes());
-        }
-        Ok(next)
+        xor_all(blocks, tweaks);
+        Ok(())
     }
+}
+
+/// Adds the tweaks of consecutive blocks to them, from that of the first, keeps them in `tweaks`, and
+/// returns the one of the block after them.
+fn add_tweaks(first: Block, blocks: &mut [Block], tweaks: &mut [Block]) -> Block {
+    let mut next = u128::from_le_bytes(first);
+    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+        *tweak = next.to_le_bytes();
+        xor(block, tweak);
+        next = double(next);
+    }
+    next.to_le_bytes()
 }
 
 /// Multiplies by x in GF(2^128) of IEEE 1619, in constant time.
@@ -131,10 +155,11 @@ impl Chained {
             let sealed = &mut sealed[..blocks.len()];
             sealed.copy_from_slice(blocks);
             self.cipher.decrypt(blocks)?;
-            for (block, sealed) in blocks.iter_mut().zip(sealed) {
-                xor(block, &before);
-                before = *sealed;
-            }
+            let (first, rest) = blocks.split_at_mut(1);
+            let (last, most) = sealed.split_last().expect("no chunk is empty");
+            xor_all(first, &[before]);
+            xor_all(rest, most);
+            before = *last;
         }
         Ok(())
     }
@@ -149,9 +174,7 @@ impl Chained {
                 counter = counter.wrapping_add(1);
             }
             self.cipher.encrypt(stream)?;
-            for (block, stream) in blocks.iter_mut().zip(stream) {
-                xor(block, stream);
-            }
+            xor_all(blocks, stream);
         }
         Ok(())
     }
