@@ -20,6 +20,9 @@
 //! - [`selftest()`] runs a known-answer test of what pools need, [`test_mechanisms`] of everything; [`hardware()`] says which processor
 //!   features are in use.
 //!
+//! What is sealed and opened may lie in several places (`*_pieces`): slices of any length and alignment,
+//! in place of one. Hashes and MACs take parts.
+//!
 //! Failures of authentication carry no detail ([`Error::Unauthentic`]). All the sizes are bytes.
 
 mod aead;
@@ -37,6 +40,7 @@ mod mechanism;
 mod names;
 mod openssl;
 mod password;
+mod pieces;
 mod policy;
 mod provider;
 mod random;

@@ -12,7 +12,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::ffi::{Aead, Buffers, Ccm};
 use crate::kdf::RecordKdf;
-use crate::{Error, Result, Suite};
+use crate::{Error, Result, Suite, pieces};
 
 /// The length of a nonce: 192 bits, enough to draw at random for ever.
 pub const NONCE_LEN: usize = 24;
@@ -188,6 +188,32 @@ impl RecordCipher {
         tag: &[u8; TAG_LEN],
     ) -> Result<()> {
         self.open_buffers(nonce, aad, tag, Buffers::InPlace(data))
+    }
+
+    /// As [`RecordCipher::seal_in_place`], of a record that lies in several places, of any length and
+    /// alignment. More than one that is not empty are copied together, and back.
+    ///
+    /// # Errors
+    /// As for [`RecordCipher::seal`].
+    pub fn seal_pieces(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        aad: &[u8],
+        pieces: &mut [&mut [u8]],
+    ) -> Result<[u8; TAG_LEN]> {
+        pieces::whole(pieces, |data| self.seal_in_place(nonce, aad, data))
+    }
+
+    /// Opens what lies in several places, as [`RecordCipher::seal_pieces`] seals it; all are zeroed on
+    /// failure. Errors as for [`RecordCipher::open`].
+    pub fn open_pieces(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        aad: &[u8],
+        pieces: &mut [&mut [u8]],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<()> {
+        pieces::whole(pieces, |data| self.open_in_place(nonce, aad, data, tag))
     }
 
     fn seal_buffers(

@@ -12,7 +12,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
-use crate::{Error, Mechanism, Provider, Result, TAG_LEN, policy};
+use crate::{Error, Mechanism, Provider, Result, TAG_LEN, pieces, policy};
 
 /// An AEAD with a tag of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -215,11 +215,8 @@ impl AeadCipher {
         pieces: &mut [&mut [u8]],
     ) -> Result<[u8; TAG_LEN]> {
         self.check(nonce)?;
-        if let [piece] = pieces {
-            return self.seal(nonce, aad, piece);
-        }
-        if !self.has_pieces() {
-            return gathered(pieces, |data| self.seal(nonce, aad, data));
+        if !self.has_pieces() || pieces::alone(pieces).is_some() {
+            return pieces::whole(pieces, |data| self.seal(nonce, aad, data));
         }
         let mut stream = GcmStream::new(&self.key, nonce, aad, Direction::Encrypt)?;
         pieces
@@ -240,11 +237,8 @@ impl AeadCipher {
         tag: &[u8; TAG_LEN],
     ) -> Result<()> {
         self.check(nonce)?;
-        if let [piece] = pieces {
-            return self.open(nonce, aad, piece, tag);
-        }
-        if !self.has_pieces() {
-            return gathered(pieces, |data| self.open(nonce, aad, data, tag));
+        if !self.has_pieces() || pieces::alone(pieces).is_some() {
+            return pieces::whole(pieces, |data| self.open(nonce, aad, data, tag));
         }
         let opened =
             GcmStream::new(&self.key, nonce, aad, Direction::Decrypt).and_then(|mut stream| {
@@ -271,19 +265,6 @@ impl AeadCipher {
             Err(Error::AeadKey { algorithm })
         }
     }
-}
-
-/// Runs over the pieces in one place, and brings what is there afterwards back.
-fn gathered<T>(pieces: &mut [&mut [u8]], run: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
-    let mut data = Zeroizing::new(pieces.concat());
-    let done = run(&mut data);
-    let mut rest = &data[..];
-    for piece in pieces {
-        let (from, after) = rest.split_at(piece.len());
-        piece.copy_from_slice(from);
-        rest = after;
-    }
-    done
 }
 
 impl fmt::Debug for AeadCipher {

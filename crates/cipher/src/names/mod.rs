@@ -11,7 +11,7 @@ mod hctr2;
 use std::fmt;
 
 use crate::ffi::Direction;
-use crate::{Error, Mechanism, Provider, Result, policy};
+use crate::{Error, Mechanism, Provider, Result, pieces, policy};
 
 /// A length-preserving cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,6 +129,19 @@ impl NameCipher {
     /// Decrypts `data` where it is. Errors as for [`NameCipher::encrypt`].
     pub fn decrypt(&self, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         self.run(Direction::Decrypt, tweak, data)
+    }
+
+    /// As [`NameCipher::encrypt`], of data that lies in several places, of any length and alignment.
+    ///
+    /// # Errors
+    /// As for [`NameCipher::encrypt`], by the length of all the pieces.
+    pub fn encrypt_pieces(&self, tweak: &[u8], pieces: &mut [&mut [u8]]) -> Result<()> {
+        pieces::whole(pieces, |data| self.run(Direction::Encrypt, tweak, data))
+    }
+
+    /// Decrypts what lies in several places. Errors as for [`NameCipher::encrypt_pieces`].
+    pub fn decrypt_pieces(&self, tweak: &[u8], pieces: &mut [&mut [u8]]) -> Result<()> {
+        pieces::whole(pieces, |data| self.run(Direction::Decrypt, tweak, data))
     }
 
     fn run(&self, direction: Direction, tweak: &[u8], data: &mut [u8]) -> Result<()> {

@@ -18,7 +18,7 @@ use std::fmt;
 pub use spec::{BlockCipher, IvMode, SectorMode, SectorSpec};
 
 use crate::ffi::Direction;
-use crate::{Error, Mechanism, Provider, Result, blocks, policy};
+use crate::{Error, Mechanism, Provider, Result, blocks, pieces, policy};
 use iv::IvGenerator;
 
 /// A key, ready to seal and open the sectors of a device.
@@ -168,12 +168,58 @@ impl SectorCipher {
         self.run_with(Direction::Encrypt, iv, data)
     }
 
+    /// As [`SectorCipher::encrypt_with`], of data that lies in several places.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt`].
+    pub fn encrypt_pieces_with(&self, iv: &[u8; 16], pieces: &mut [&mut [u8]]) -> Result<()> {
+        pieces::whole(pieces, |data| self.run_with(Direction::Encrypt, iv, data))
+    }
+
+    /// As [`SectorCipher::decrypt_with`], of data that lies in several places.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt`].
+    pub fn decrypt_pieces_with(&self, iv: &[u8; 16], pieces: &mut [&mut [u8]]) -> Result<()> {
+        pieces::whole(pieces, |data| self.run_with(Direction::Decrypt, iv, data))
+    }
+
     /// Opens what [`SectorCipher::encrypt_with`] sealed.
     ///
     /// # Errors
     /// As for [`SectorCipher::encrypt`].
     pub fn decrypt_with(&self, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {
         self.run_with(Direction::Decrypt, iv, data)
+    }
+
+    /// As [`SectorCipher::encrypt`], of data that lies in several places, of any length and alignment: a
+    /// sector may lie in many. Those that lie in one are sealed where they are, as many in one call as lie
+    /// together; the others are copied together, and back.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt`], by the length of all the pieces.
+    pub fn encrypt_pieces(
+        &self,
+        first_iv: u64,
+        iv_step: u64,
+        sector_size: usize,
+        pieces: &mut [&mut [u8]],
+    ) -> Result<()> {
+        self.run_pieces(Direction::Encrypt, first_iv, iv_step, sector_size, pieces)
+    }
+
+    /// Opens what lies in several places, as [`SectorCipher::encrypt_pieces`] seals it.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt_pieces`].
+    pub fn decrypt_pieces(
+        &self,
+        first_iv: u64,
+        iv_step: u64,
+        sector_size: usize,
+        pieces: &mut [&mut [u8]],
+    ) -> Result<()> {
+        self.run_pieces(Direction::Decrypt, first_iv, iv_step, sector_size, pieces)
     }
 
     fn run(
@@ -191,6 +237,21 @@ impl SectorCipher {
             step,
         };
         self.engine.run(direction, ivs, sector_size, data)
+    }
+
+    fn run_pieces(
+        &self,
+        direction: Direction,
+        first_iv: u64,
+        step: u64,
+        sector_size: usize,
+        pieces: &mut [&mut [u8]],
+    ) -> Result<()> {
+        check_sizes(sector_size, pieces.iter().map(|piece| piece.len()).sum())?;
+        pieces::sectors(pieces, sector_size, |number, data| {
+            let next = first_iv.wrapping_add(step.wrapping_mul(number));
+            self.run(direction, next, step, sector_size, data)
+        })
     }
 
     fn run_with(&self, direction: Direction, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {

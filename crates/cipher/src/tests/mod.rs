@@ -6,6 +6,7 @@ mod judges;
 mod keys;
 mod messages;
 mod names;
+mod pieces;
 mod primitives;
 mod sectors;
 mod sizes;
@@ -31,6 +32,26 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
         .fill(&mut bytes)
         .expect("never fails");
     bytes
+}
+
+/// Cuts `data` at odd places: into pieces of no byte, of some, of blocks, of some sectors.
+fn cut(data: &mut [u8], seed: u64) -> Vec<&mut [u8]> {
+    let mut pieces = Vec::new();
+    let mut rest = data;
+    for random in bytes(seed, 4096).as_chunks::<2>().0 {
+        let len = match random[0] % 5 {
+            0 => 0,
+            1 => random[1] as usize % 16,
+            2 => random[1] as usize % 4 * 16,
+            3 => random[1] as usize,
+            _ => random[1] as usize * 41,
+        };
+        let (piece, after) = rest.split_at_mut(len.min(rest.len()));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
 }
 
 /// The lines of a file of vectors that begin with `kind`, without it, as fields between spaces; `-` is
