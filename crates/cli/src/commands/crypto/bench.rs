@@ -6,7 +6,8 @@ use cipher::Provider;
 use serde::{Deserialize, Serialize};
 
 use super::measure::{Speed, Task, gigahertz, tasks};
-use super::{Outcome, Result, chart, openssl};
+use super::openssl::OpenSsl;
+use super::{Outcome, Result, chart};
 use crate::args::CryptoBench;
 use crate::session::other;
 use crate::show::json;
@@ -52,9 +53,9 @@ pub(super) fn run(args: &CryptoBench, json: bool) -> Result {
 }
 
 fn measure(args: &CryptoBench) -> Result<Report> {
-    let version = match args.alone {
+    let openssl = match args.alone {
         true => None,
-        false => openssl::version(),
+        false => OpenSsl::find(),
     };
     let generic = match args.alone {
         true => None,
@@ -63,7 +64,7 @@ fn measure(args: &CryptoBench) -> Result<Report> {
     let ghz = gigahertz();
     let mut rows = Vec::new();
     for task in tasks() {
-        let mut row = measure_task(&task, args.runs, ghz, version.is_some())?;
+        let mut row = measure_task(&task, args.runs, ghz, openssl.as_ref())?;
         let is_this = |other: &&Row| {
             (&other.table, &other.name, other.size) == (&row.table, &row.name, row.size)
         };
@@ -76,19 +77,19 @@ fn measure(args: &CryptoBench) -> Result<Report> {
     Ok(Report {
         hardware: cipher::hardware().to_string(),
         ghz,
-        openssl: version,
+        openssl: openssl.map(|openssl| openssl.version),
         rows,
     })
 }
 
 /// The providers take turns, so that a change of the clock hits all alike.
-fn measure_task(task: &Task, runs: u32, ghz: f64, has_openssl: bool) -> Result<Row> {
+fn measure_task(task: &Task, runs: u32, ghz: f64, openssl: Option<&OpenSsl>) -> Result<Row> {
     let (mut fast, mut portable, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         fast.extend(task.run(Provider::AwsLc)?);
         portable.extend(task.run(Provider::Portable)?);
-        if let (true, Some(name)) = (has_openssl, task.openssl) {
-            theirs.extend(openssl::speed(name, task.size));
+        if let (Some(openssl), Some(name)) = (openssl, task.openssl) {
+            theirs.extend(openssl.speed(name, task.size));
         }
     }
     Ok(Row {
