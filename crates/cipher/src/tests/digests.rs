@@ -64,7 +64,27 @@ fn sha3_of_nist() {
     }
 }
 
-/// Whatever has no vectors of its own (SHA-224, SHA-384) has two implementations.
+/// The examples "abc" of FIPS 180-4; cryptsetup has those of the other hashes.
+#[test]
+fn sha2_of_nist() {
+    for (name, abc) in [
+        (
+            "sha224",
+            "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
+        ),
+        (
+            "sha384",
+            "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
+        ),
+    ] {
+        let digest = digest(name);
+        assert_eq!(digest.hash(&[b"abc"])[..], hex(abc), "{name}");
+        let portable = digest.hash_by(Provider::Portable, &[b"abc"]);
+        assert_eq!(portable.expect("portable")[..], hex(abc), "{name}");
+    }
+}
+
+/// Over the lengths at which padding takes another block.
 #[test]
 fn providers_agree() {
     for digest in Digest::ALL {

@@ -1,5 +1,23 @@
 //! Tests of what leaves this crate, and of the primitives below it, against published vectors and
 //! other implementations.
+//!
+//! Published are vectors of AES (FIPS 197) in ECB, CBC and CTR (NIST SP 800-38A) and XTS (IEEE 1619), of
+//! Camellia (RFC 5528 for CTR), Serpent and Twofish (cryptsetup's), GCM, CCM and the ChaCha family (their
+//! standards), XAES-256-GCM (C2SP), CTS (RFC 3962), HCTR2 and Adiantum (their authors'), of the hashes, HMAC,
+//! HKDF, PBKDF2, Argon2 (RFCs and FIPS), and of what Linux wrote with fscrypt. Where Project Wycheproof has a
+//! set, it is run. The response files of NIST's CAVP are not here: they have more of the same.
+//!
+//! Nothing is published of these, which another implementation judges:
+//! - the record suites but XAES and XChaCha20, whose key derivation is this project's: composed of RustCrypto's
+//!   crates in `judges`;
+//! - CTR with Serpent and Twofish: composed of their ECB in `sectors`;
+//! - AES-192-XTS, which NIST does not have, and keys of 24 bytes of HCTR2 and CTS: AWS-LC and RustCrypto,
+//!   each the other's judge;
+//! - IVs of sectors but with CBC, for which cryptsetup has them: the same two;
+//! - HMAC with hashes that only RustCrypto has (RIPEMD-160, Whirlpool): the hashes are judged, and HMAC with
+//!   others is. With BLAKE2, OpenSSL if it is built in;
+//! - the anti-forensic splitter: a second reading of its article in `digests`, and containers of cryptsetup's
+//!   in the crate `luks`.
 
 mod digests;
 mod judges;

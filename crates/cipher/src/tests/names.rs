@@ -1,7 +1,7 @@
 //! Length-preserving ciphers against published vectors, with the AES of each provider.
 
 use super::{bytes, hex, vectors};
-use crate::{Error, NameCipher, NameMode, Provider};
+use crate::{Digest, Error, NameCipher, NameMode, Provider};
 
 /// Who has AES for them.
 const PROVIDERS: [Provider; 2] = [Provider::AwsLc, Provider::Portable];
@@ -41,6 +41,35 @@ fn adiantum_of_google() {
 #[test]
 fn cts_of_rfc_3962() {
     assert_eq!(published("cts", NameMode::CbcCts), 6);
+}
+
+/// What the kernel wrote to a disk, with keys of 16 and 32 bytes.
+#[test]
+fn names_of_linux() {
+    assert_eq!(published("linux-cts", NameMode::CbcCts), 8);
+    assert_eq!(published("linux-hctr2", NameMode::Hctr2), 5);
+    assert_eq!(published("linux-adiantum12", NameMode::Adiantum), 5);
+}
+
+/// Blocks of files, which are longer than what Adiantum hashes at once.
+#[test]
+fn contents_of_linux() {
+    let mut count = 0;
+    for fields in vectors(VECTORS, "linux-contents") {
+        let [key, tweak, plain, sha256] = fields[..] else {
+            panic!("{fields:?}");
+        };
+        for provider in PROVIDERS {
+            let cipher = NameCipher::with_provider(provider, NameMode::Adiantum, &hex(key));
+            let mut data = hex(plain);
+            data.resize(4096, 0);
+            let done = cipher.expect("key").encrypt(&hex(tweak), &mut data);
+            done.expect("encrypt");
+            assert_eq!(Digest::Sha256.hash(&[&data])[..], hex(sha256), "{provider}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 4);
 }
 
 #[test]

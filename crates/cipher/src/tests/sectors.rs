@@ -7,6 +7,9 @@ use crate::{
     BlockCipher, Digest, Error, Mechanism, Provider, SectorCipher, SectorMode, SectorSpec,
 };
 
+/// Vectors of the standards, which the file names.
+const MODES: &str = include_str!("vectors/modes.txt");
+
 fn cipher(provider: Provider, name: &str, key: &[u8]) -> SectorCipher {
     let spec = SectorSpec::parse(name).expect(name);
     SectorCipher::with_provider(provider, spec, key).expect(name)
@@ -25,10 +28,11 @@ fn lacks(provider: Provider, spec: SectorSpec, key: &[u8]) -> bool {
     provider == Provider::OpenSsl && spec.mode() == SectorMode::Xts && key.len() == 48
 }
 
+/// Of NIST, of RFC 5528, and cryptsetup's.
 #[test]
-fn single_sectors_of_cryptsetup() {
+fn single_sectors() {
     let mut count = 0;
-    for fields in vectors(CRYPTSETUP, "block") {
+    for fields in vectors(CRYPTSETUP, "block").chain(vectors(MODES, "block")) {
         let [block, mode, key, iv, plain, sealed] = fields[..] else {
             panic!("{fields:?}");
         };
@@ -49,7 +53,34 @@ fn single_sectors_of_cryptsetup() {
         }
         count += 1;
     }
-    assert_eq!(count, 24);
+    assert_eq!(count, 24 + 12);
+}
+
+/// CTR of Serpent and Twofish has no published vectors: it is what ECB, which has, makes of the counters.
+#[test]
+fn ctr_adds_sealed_counters() {
+    for cipher_of in BlockCipher::ALL {
+        let name = |mode: &str| format!("{}-{mode}", cipher_of.name());
+        for provider in providers(&name("ctr-plain64")) {
+            for (seed, key_len) in [(1, 16), (2, 24), (3, 32)] {
+                let (key, plain) = (bytes(seed, key_len), bytes(seed + 10, 16 * 300));
+                // The counter overflows on its way.
+                let first = u128::MAX - u128::from(seed) * 70;
+                let mut expected: Vec<u8> = (0..300)
+                    .flat_map(|i| first.wrapping_add(i).to_be_bytes())
+                    .collect();
+                let ecb = cipher(Provider::Portable, &name("ecb"), &key);
+                ecb.encrypt_with(&[0; 16], &mut expected).expect("encrypt");
+                for (sealed, plain) in expected.iter_mut().zip(&plain) {
+                    *sealed ^= plain;
+                }
+                let mut data = plain;
+                let ctr = cipher(provider, &name("ctr-plain64"), &key);
+                let done = ctr.encrypt_with(&first.to_be_bytes(), &mut data);
+                assert!(done.is_ok() && data == expected, "{ctr:?} {provider}");
+            }
+        }
+    }
 }
 
 /// Every IV generator, around the number where 32 bits end, with the IVs of small and large sectors.
@@ -81,6 +112,28 @@ fn numbered_sectors_of_cryptsetup() {
         count += 1;
     }
     assert_eq!(count, 42);
+}
+
+/// What the kernel wrote to a disk.
+#[test]
+fn blocks_of_linux() {
+    let mut count = 0;
+    for fields in vectors(MODES, "linux") {
+        let &[name, key, number, plain, sha256] = &fields[..] else {
+            panic!("{fields:?}");
+        };
+        for provider in providers(name) {
+            let mut data = hex(plain);
+            data.resize(4096, 0);
+            let number = number.parse().expect("number");
+            let cipher = cipher(provider, name, &hex(key));
+            cipher.encrypt(number, 1, 4096, &mut data).expect("encrypt");
+            let hash = Digest::Sha256.hash(&[&data]);
+            assert_eq!(hash[..], hex(sha256), "{name} {provider}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 8);
 }
 
 /// IEEE 1619-2007, annex B: vectors 1, 2 and 3.
