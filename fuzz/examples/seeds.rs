@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use cipher::{SeededRandom, Suite};
+use cipher::{Padding, SeededRandom, Suite};
 use daemon::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
 use daemon::wire;
 use keys::{
@@ -56,9 +56,51 @@ fn main() {
     frames();
     daemon_texts();
     requests();
+    ciphers();
     luks_headers();
     nbd_clients();
     images();
+}
+
+fn ciphers() {
+    for (i, (name, key, size)) in [
+        ("aes-xts-plain64", 64, 2),
+        ("aes-xts-benbi", 32, 32),
+        ("aes-cbc-essiv:sha256", 16, 32),
+        ("serpent-xts-plain64be", 64, 3),
+        ("camellia-ctr-plain", 24, 5),
+        ("twofish-cbc-null", 32, 1),
+        ("aes-ecb", 24, 4),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let head = [b'\n', key, size, 37];
+        let sectors = vec![i as u8; 3 * 16 * usize::from(size)];
+        let file = format!("spec-{i}");
+        put("cipher_spec", &file, &[name.as_bytes(), &head, &sectors]);
+    }
+    let text = b"# a comment\nenable fips-140\ndisable aws-lc/aes-xts\ndisable openssl\n";
+    put("cipher_policy", "file", &[text]);
+    put("cipher_policy", "target", &[b"portable/camellia-xts"]);
+    put("cipher_policy", "hwcap", &[b"-aes,-pclmul,-avx512"]);
+    for (mode, tweak, len) in [(0, 16, 40), (1, 5, 33), (2, 32, 16), (3, 32, 100)] {
+        let bytes = vec![mode; usize::from(tweak) + len];
+        put(
+            "cipher_names",
+            &format!("mode-{mode}"),
+            &[&[mode, 32, tweak, 7], &bytes],
+        );
+    }
+    for what in 0..8 {
+        let name = format!("message-{what}");
+        put("cipher_sealed", &name, &[&[what, what % 2, 9], &[what; 70]]);
+    }
+    for (name, padding, len) in [("kw", Padding::None, 32), ("kwp", Padding::Zeros, 21)] {
+        let wrapped = cipher::wrap_key(&[16; 16], padding, &vec![5; len]).unwrap();
+        put("cipher_sealed", name, &[&[8, 0, 16], &wrapped]);
+    }
+    put("cipher_sealed", "stripes", &[&[9, 0, 32], &[5; 96]]);
 }
 
 fn luks_headers() {
