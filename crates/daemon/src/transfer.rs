@@ -20,6 +20,9 @@ use crate::state::Daemon;
 use crate::wire::{self, DataReader, DataWriter};
 use crate::zones::View;
 
+/// Records are read ahead by so many threads.
+const READERS: usize = 4;
+
 impl Daemon {
     /// Carries out a command with which data travels; gives back any other.
     pub(crate) fn run_transfer(
@@ -254,6 +257,7 @@ impl Imported {
                 true => None,
                 false => Some(Box::new(self.opener(&to, piece.from)?)),
             },
+            readers: READERS,
         })
     }
 

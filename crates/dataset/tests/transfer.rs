@@ -63,6 +63,7 @@ impl Copy<'_> {
             keyring: if is_sealed { vec![7; 100] } else { Vec::new() },
             props: BTreeMap::new(),
             open,
+            readers: 2,
         };
         let mut bytes = Vec::new();
         self.pool.send(what).unwrap().write(&mut bytes).unwrap();
@@ -322,6 +323,7 @@ fn what_is_not_the_key_holders_is_not_sent() {
         keyring: Vec::new(),
         props: BTreeMap::new(),
         open: Some(Box::new(opener)),
+        readers: 2,
     };
     let mut bytes = Vec::new();
     pool.send(what).unwrap().write(&mut bytes).unwrap_err();

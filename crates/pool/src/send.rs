@@ -1,7 +1,7 @@
 //! Sending a snapshot: what is new in it as a stream, as it is stored and without any key, or in the clear.
 //!
 //! The trees say what is new: what two snapshots have in common is not descended into. Records are read
-//! and verified by several threads ahead of the one that writes them in their order.
+//! and verified by several threads ahead of the one that writes them in their order, or by that one.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,9 +18,7 @@ use crate::open::{ArrayKind, OpenDataset, SealInput};
 use crate::pool::{Pool, Shared};
 use crate::stream::{Begin, FrameWriter, Position, ResumeToken, Sender};
 
-/// Records are read ahead by so many threads,
-const READERS: usize = 4;
-/// and so many of them at most.
+/// So many records are read ahead at most.
 const AHEAD: usize = 32;
 
 /// What to send.
@@ -37,6 +35,9 @@ pub struct SendOf {
     pub props: BTreeMap<String, String>,
     /// Send what is in the records, opened by this.
     pub open: Option<Box<dyn OpenRecords>>,
+    /// Threads that read records ahead of the caller, who writes. With 0 he reads each himself when it is its
+    /// turn: a device is asked in one order then, and nothing runs besides him.
+    pub readers: usize,
 }
 
 /// Opens the records of a snapshot, for a stream in the clear.
@@ -52,6 +53,7 @@ pub struct Sending {
     older: [RecordPtr; 2],
     newer: [RecordPtr; 2],
     opener: Option<Box<dyn OpenRecords>>,
+    readers: usize,
     _open: Vec<Arc<OpenDataset>>,
 }
 
@@ -111,6 +113,7 @@ impl Pool {
             older,
             newer: to.roots,
             opener: what.open,
+            readers: what.readers,
             _open: open,
         })
     }
@@ -161,7 +164,7 @@ impl Pool {
 
 /// What a thread that walks the trees tells the one that writes, in order.
 enum Item {
-    Record(ArrayKind, u64, RecordPtr, Receiver<Result<Read>>),
+    Record(Job, Receiver<Result<Read>>),
     Empty(ArrayKind, u64, u64),
     Failed(Error),
 }
@@ -173,12 +176,15 @@ struct Read {
 }
 
 /// A record to be read.
+#[derive(Clone, Copy)]
 struct Job {
     array: ArrayKind,
     slot: u64,
     ptr: RecordPtr,
-    done: SyncSender<Result<Read>>,
 }
+
+/// Who reads, and where what he read goes.
+type Asked = (Job, SyncSender<Result<Read>>);
 
 impl Sending {
     /// What the stream begins with.
@@ -189,81 +195,106 @@ impl Sending {
     /// Writes the stream.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         let mut frames = FrameWriter::begin(out, &self.begin)?;
+        match self.readers {
+            0 => self.walk(&mut |array, change| match change {
+                Change::Empty(slot, count) => frames.empty(array, slot, count),
+                Change::Record(slot, ptr) => {
+                    let ptr = *ptr;
+                    let job = Job { array, slot, ptr };
+                    self.write_record(&mut frames, &job, &self.read(&job)?)
+                }
+            })?,
+            _ => self.write_ahead(&mut frames)?,
+        }
+        frames.end()
+    }
+
+    fn write_record(&self, frames: &mut FrameWriter<'_>, job: &Job, read: &Read) -> Result<()> {
+        let Job { array, slot, ptr } = *job;
+        let Read { bytes, hash } = read;
+        match &self.opener {
+            None => frames.record(array, slot, ptr.identity, bytes, *hash),
+            Some(_) => frames.plain(array, slot, bytes, *hash),
+        }
+    }
+
+    /// Writes what other threads find and read.
+    fn write_ahead(&self, frames: &mut FrameWriter<'_>) -> Result<()> {
         let (item_sender, items) = sync_channel(AHEAD);
         let (job_sender, jobs) = sync_channel(AHEAD);
         let jobs = Mutex::new(jobs);
         std::thread::scope(|scope| {
-            scope.spawn(move || self.walk(&item_sender, &job_sender));
-            for _ in 0..READERS {
+            scope.spawn(move || self.find(&item_sender, &job_sender));
+            for _ in 0..self.readers {
                 scope.spawn(|| self.read_all(&jobs));
             }
             for item in items {
                 match item {
                     Item::Failed(error) => return Err(error),
                     Item::Empty(array, slot, count) => frames.empty(array, slot, count)?,
-                    Item::Record(array, slot, ptr, read) => {
+                    Item::Record(job, read) => {
                         let gone =
                             |_| Error::stream("could not be made: a thread that reads is gone");
                         let read = read.recv().map_err(gone)??;
-                        let Read { bytes, hash } = &read;
-                        match &self.opener {
-                            None => frames.record(array, slot, ptr.identity, bytes, *hash)?,
-                            Some(_) => frames.plain(array, slot, bytes, *hash)?,
-                        }
+                        self.write_record(frames, &job, &read)?;
                     }
                 }
             }
-            frames.end()
+            Ok(())
         })
     }
 
-    /// Finds what is new, until nobody wants it any more.
-    fn walk(&self, items: &SyncSender<Item>, jobs: &SyncSender<Job>) {
+    /// Shows what is new, in its order.
+    fn walk(&self, each: &mut dyn FnMut(ArrayKind, Change<'_>) -> Result<()>) -> Result<()> {
         for array in ArrayKind::ALL {
             let Some(from) = self.begin.start.slot_in(array) else {
                 continue;
             };
             let (older, newer) = (&self.older[array as usize], &self.newer[array as usize]);
-            let found = diff(&self.shared.disk, older, newer, from, &mut |change| {
-                let item = match change {
-                    Change::Empty(slot, count) => Item::Empty(array, slot, count),
-                    Change::Record(slot, ptr) => {
-                        let (done, read) = sync_channel(1);
-                        let ptr = *ptr;
-                        let job = Job {
-                            array,
-                            slot,
-                            ptr,
-                            done,
-                        };
-                        jobs.send(job).map_err(|_| unwanted())?;
-                        Item::Record(array, slot, ptr, read)
-                    }
-                };
-                items.send(item).map_err(|_| unwanted())
-            });
-            if let Err(error) = found {
-                // Where nobody listens, nobody wants to know.
-                let _ = items.send(Item::Failed(error));
-                return;
-            }
+            let disk = &self.shared.disk;
+            diff(disk, older, newer, from, &mut |change| each(array, change))?;
+        }
+        Ok(())
+    }
+
+    /// Finds what is new, until nobody wants it any more.
+    fn find(&self, items: &SyncSender<Item>, jobs: &SyncSender<Asked>) {
+        let found = self.walk(&mut |array, change| {
+            let item = match change {
+                Change::Empty(slot, count) => Item::Empty(array, slot, count),
+                Change::Record(slot, ptr) => {
+                    let (done, read) = sync_channel(1);
+                    let ptr = *ptr;
+                    let job = Job { array, slot, ptr };
+                    jobs.send((job, done)).map_err(|_| unwanted())?;
+                    Item::Record(job, read)
+                }
+            };
+            items.send(item).map_err(|_| unwanted())
+        });
+        if let Err(error) = found {
+            // Where nobody listens, nobody wants to know.
+            let _ = items.send(Item::Failed(error));
         }
     }
 
-    fn read_all(&self, jobs: &Mutex<Receiver<Job>>) {
+    fn read_all(&self, jobs: &Mutex<Receiver<Asked>>) {
         loop {
-            let job = jobs.lock().recv();
-            let Ok(job) = job else { return };
-            let read = match &self.opener {
-                None => self.read(&job),
-                Some(opener) => self.read_open(&job, opener.as_ref()),
-            };
-            let _ = job.done.send(read);
+            let asked = jobs.lock().recv();
+            let Ok((job, done)) = asked else { return };
+            let _ = done.send(self.read(&job));
+        }
+    }
+
+    fn read(&self, job: &Job) -> Result<Read> {
+        match &self.opener {
+            None => self.read_sealed(job),
+            Some(opener) => self.read_open(job, opener.as_ref()),
         }
     }
 
     /// Reads a record, from whichever copy is whole.
-    fn read(&self, Job { slot, ptr, .. }: &Job) -> Result<Read> {
+    fn read_sealed(&self, Job { slot, ptr, .. }: &Job) -> Result<Read> {
         let (mut bytes, mut hash) = (Vec::new(), [0; 32]);
         let disk = &self.shared.disk;
         disk.record(ptr, Some(*slot), &mut bytes, &mut |bytes| {
@@ -274,13 +305,7 @@ impl Sending {
     }
 
     /// Reads what is in a record, from whichever copy opens.
-    fn read_open(
-        &self,
-        Job {
-            array, slot, ptr, ..
-        }: &Job,
-        opener: &dyn OpenRecords,
-    ) -> Result<Read> {
+    fn read_open(&self, Job { array, slot, ptr }: &Job, opener: &dyn OpenRecords) -> Result<Read> {
         let (mut sealed, mut plain) = (Vec::new(), None);
         let disk = &self.shared.disk;
         disk.record(ptr, Some(*slot), &mut sealed, &mut |sealed| {

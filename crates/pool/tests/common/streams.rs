@@ -7,6 +7,8 @@ use pool::{
     SealRecords, SealedRecord, Sealing, SendOf,
 };
 
+use ArrayKind::{Data, Pages};
+
 use super::*;
 
 /// Takes what comes as it is.
@@ -93,6 +95,7 @@ pub fn stream_as(how: How, pool: &Pool, to: &str, from: Option<&str>) -> Vec<u8>
         keyring: Vec::new(),
         props: BTreeMap::new(),
         open: Some(Box::new(Numbered)),
+        readers: 0,
     });
     let mut bytes = Vec::new();
     sending.unwrap().write(&mut bytes).unwrap();
@@ -113,6 +116,7 @@ pub fn stream_from(pool: &Pool, to: &str, from: Option<&str>, start: Position) -
         keyring,
         props: BTreeMap::new(),
         open: None,
+        readers: 0,
     })?;
     let mut bytes = Vec::new();
     sending.write(&mut bytes)?;
@@ -162,4 +166,60 @@ pub fn fill(pool: &Pool, name: &str, array: ArrayKind, records: &[(u64, u64)]) {
 
 pub fn snapshot(pool: &Pool, name: &str) {
     pool.snapshot(&[name.into()], false, &origin()).unwrap();
+}
+
+pub const BIG: u64 = 1 << 40;
+
+pub fn new_pool() -> Pool {
+    create_on(&fault_devices(1, &FaultClock::new()))
+}
+
+/// Another one, which draws other numbers.
+pub fn other_pool() -> Pool {
+    let devices = fault_devices(1, &FaultClock::new());
+    create_on(&devices).export().unwrap();
+    open_on(&devices).unwrap()
+}
+
+/// A pool with a dataset `tank/a` that has a short history.
+pub fn with_history() -> Pool {
+    let pool = new_pool();
+    pool.create_dataset("tank/a", new_dataset(50), &origin())
+        .unwrap();
+    fill(&pool, "tank/a", Pages, &[(0, 1), (1, 2), (40, 3)]);
+    fill(&pool, "tank/a", Data, &[(0, 10), (33, 11), (BIG, 12)]);
+    snapshot(&pool, "tank/a@one");
+    fill(&pool, "tank/a", Data, &[(33, 0), (BIG, 0), (5, 13)]);
+    fill(&pool, "tank/a", Pages, &[(1, 4)]);
+    snapshot(&pool, "tank/a@two");
+    fill(&pool, "tank/a", Data, &[(0, 0), (5, 0)]);
+    snapshot(&pool, "tank/a@three");
+    fill(&pool, "tank/a", Data, &[(2, 14)]);
+    snapshot(&pool, "tank/a@four");
+    pool
+}
+
+/// The same frames, with hashes that fit what is in them.
+pub fn fitting(stream: &[u8]) -> Vec<u8> {
+    let (mut out, mut chain, mut rest) = (Vec::new(), [0; 32], stream);
+    while !rest.is_empty() {
+        let (head, more) = rest.split_at(160);
+        let len = u32::from_le_bytes(head[24..28].try_into().unwrap());
+        let (payload, more) = more.split_at(len as usize);
+        let mut head = head.to_vec();
+        head[96..128].copy_from_slice(blake3::hash(payload).as_bytes());
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&chain).update(&head[..128]);
+        chain = *hasher.finalize().as_bytes();
+        head[128..].copy_from_slice(&chain);
+        out.extend([head.as_slice(), payload].concat());
+        rest = more;
+    }
+    out
+}
+
+#[track_caller]
+pub fn refused(result: pool::Result<()>, why: &str) {
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
 }
