@@ -11,7 +11,7 @@ use pool::SecondaryCache;
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
 use crate::volumes::{InUse, make_volume};
-use crate::world::Dataset;
+use crate::world::{Dataset, Snapshot};
 
 /// Properties that the simulation sets, and their values.
 const PROPERTIES: &[(&str, &[&str])] = &[
@@ -24,7 +24,7 @@ const PROPERTIES: &[(&str, &[&str])] = &[
     ("user:note", &["a", "b"]),
 ];
 
-fn settings(dataset: &Dataset) -> Settings {
+pub fn settings(dataset: &Dataset) -> Settings {
     let is = |name: &str| dataset.props.get(name).map_or("", String::as_str);
     Settings {
         sync: match is("sync") {
@@ -63,7 +63,7 @@ impl Sim {
     /// Datasets come into use and go out of it, and so do keys.
     pub fn use_step(&mut self) {
         let name = self.pick_dataset();
-        let guid = self.world.0[&name].guid;
+        let guid = self.world.datasets[&name].guid;
         match self.dice.below(16) {
             0 | 1 if self.mounted.contains_key(&guid) => self.close(guid),
             2 => self.unload_key(&name),
@@ -74,7 +74,7 @@ impl Sim {
 
     /// Brings a dataset into use, with its key.
     pub fn open(&mut self, name: &str) {
-        let dataset = self.world.0[name].clone();
+        let dataset = self.world.datasets[name].clone();
         if self.mounted.contains_key(&dataset.guid) || !self.load_key(name) {
             return;
         }
@@ -98,6 +98,7 @@ impl Sim {
             return;
         };
         self.mounted.insert(dataset.guid, in_use);
+        self.dataset_mut(dataset.guid).is_untouched = false;
         if !dataset.history.is_settled() {
             self.settle(dataset.guid);
         } else if self.dice.below(3) == 0 {
@@ -139,7 +140,7 @@ impl Sim {
     /// Takes a dataset and those below it out of use. False if that fails.
     pub fn close_below(&mut self, name: &str) -> bool {
         for name in self.world.subtree(name) {
-            let guid = self.world.0[&name].guid;
+            let guid = self.world.datasets[&name].guid;
             if self.mounted.contains_key(&guid) {
                 self.close(guid);
             }
@@ -151,7 +152,7 @@ impl Sim {
     }
 
     fn look_at_snapshot(&mut self, name: &str) {
-        let dataset = &self.world.0[name];
+        let dataset = &self.world.datasets[name];
         let (guid, count) = (dataset.guid, dataset.snapshots.len() as u64);
         if count > 0 && self.mounted.contains_key(&guid) {
             let index = self.dice.below(count) as usize;
@@ -161,7 +162,9 @@ impl Sim {
 
     pub fn command_step(&mut self) {
         let name = self.pick_dataset();
-        match self.dice.below(24) {
+        match self.dice.below(30) {
+            24..=26 => self.clone_snapshot(&name),
+            27..=29 => self.promote(),
             0..=3 => self.create_dataset(&name),
             4..=8 => self.snapshot(&name),
             9..=11 => self.destroy_snapshot(&name),
@@ -170,7 +173,7 @@ impl Sim {
             15 | 16 => self.rename(&name),
             17..=20 => self.set_property(&name),
             21 | 22 => self.change_key(&name),
-            23 if self.world.0[&name].block_size.is_some() => self.resize(&name),
+            23 if self.world.datasets[&name].block_size.is_some() => self.resize(&name),
             _ => {
                 self.say("history");
                 let recorded = self.pool().record(&origin());
@@ -181,15 +184,15 @@ impl Sim {
     }
 
     fn create_dataset(&mut self, above: &str) {
-        let is_volume = self.world.0[above].block_size.is_some();
-        if self.world.0.len() > 8 || above.len() > 60 || is_volume {
+        let is_volume = self.world.datasets[above].block_size.is_some();
+        if self.world.datasets.len() > 8 || above.len() > 60 || is_volume {
             return;
         }
         let name = format!("{above}/d{}", self.number());
         if !self.can_inherit(above) && !self.load_key(above) {
             return;
         }
-        let parent = self.world.0[above].clone();
+        let parent = self.world.datasets[above].clone();
         let (mut new, mut dataset) = self.new_dataset(Some(&parent));
         if self.dice.below(3) == 0 {
             make_volume(&mut self.dice, &mut new, &mut dataset);
@@ -197,7 +200,7 @@ impl Sim {
         self.say(format!("create {name} ({})", dataset.guid));
         let made = self.pool().create_dataset(&name, new, &origin());
         let mut after = self.world.clone();
-        after.0.insert(name.clone(), dataset);
+        after.datasets.insert(name.clone(), dataset);
         if self.command(after, made) {
             self.open(&name);
         }
@@ -217,28 +220,38 @@ impl Sim {
             false => vec![name.to_owned()],
         };
         for name in concerned {
-            let in_use = self.mounted.contains_key(&after.0[&name].guid);
-            let dataset = after.0.get_mut(&name).unwrap();
+            let in_use = self.mounted.contains_key(&after.datasets[&name].guid);
+            let id = self.number();
+            let dataset = after.datasets.get_mut(&name).unwrap();
             let mut history = dataset.history.without_log();
             if in_use {
                 history.committed();
             }
-            dataset.snapshots.push((snapshot.clone(), history));
+            dataset.snapshots.push(Snapshot {
+                id,
+                name: snapshot.clone(),
+                guid: 0,
+                sealed_as: id,
+                lineage: id,
+                history,
+            });
+            dataset.is_untouched = !in_use && dataset.history.is_settled();
         }
         self.command(after, made);
     }
 
-    fn close_snapshots(&self, name: &str) {
-        if let Some(mounted) = self.mounted.get(&self.world.0[name].guid) {
+    pub fn close_snapshots(&self, name: &str) {
+        if let Some(mounted) = self.mounted.get(&self.world.datasets[name].guid) {
             mounted.close_snapshots();
         }
     }
 
-    fn pick_snapshot(&mut self, name: &str) -> Option<(usize, String)> {
-        let count = self.world.0[name].snapshots.len() as u64;
+    pub fn pick_snapshot(&mut self, name: &str) -> Option<(usize, String)> {
+        let count = self.world.datasets[name].snapshots.len() as u64;
         let index = self.dice.below(count.max(1)) as usize;
-        let snapshots = &self.world.0[name].snapshots;
-        snapshots.get(index).map(|(name, _)| (index, name.clone()))
+        let snapshots = &self.world.datasets[name].snapshots;
+        let picked = snapshots.get(index);
+        picked.map(|snapshot| (index, snapshot.name.clone()))
     }
 
     fn destroy_snapshot(&mut self, name: &str) {
@@ -249,16 +262,20 @@ impl Sim {
         self.close_snapshots(name);
         let whole = format!("{name}@{snapshot}");
         let gone = self.pool().destroy_dataset(&whole, false, &origin());
+        let of_it = &self.world.datasets[name].snapshots[index..=index];
+        let is_needed = self.world.are_needed(of_it, |_| true, |_| true);
         let mut after = self.world.clone();
-        after.0.get_mut(name).unwrap().snapshots.remove(index);
-        self.command(after, gone);
+        let dataset = after.datasets.get_mut(name).unwrap();
+        dataset.snapshots.remove(index);
+        dataset.is_untouched &= dataset.snapshots.len() > index;
+        self.command_or_refusal(after, gone, is_needed.into());
     }
 
     fn rollback(&mut self, name: &str) {
         let Some((index, snapshot)) = self.pick_snapshot(name) else {
             return;
         };
-        let guid = self.world.0[name].guid;
+        let guid = self.world.datasets[name].guid;
         let was_in_use = self.mounted.contains_key(&guid);
         if was_in_use {
             self.close(guid);
@@ -269,13 +286,16 @@ impl Sim {
         self.say(format!("roll back to {name}@{snapshot}"));
         let whole = format!("{name}@{snapshot}");
         let done = self.pool().rollback(&whole, true, &origin());
+        let later = &self.world.datasets[name].snapshots[index + 1..];
+        let is_needed = self.world.are_needed(later, |_| true, |_| true);
         let mut after = self.world.clone();
-        let dataset = after.0.get_mut(name).unwrap();
+        let dataset = after.datasets.get_mut(name).unwrap();
         dataset.snapshots.truncate(index + 1);
-        let history = dataset.snapshots[index].1.clone();
+        dataset.is_untouched = true;
+        let history = dataset.snapshots[index].history.clone();
         dataset.history = history.clone();
         dataset.follow_size();
-        if !self.command(after, done) && self.is_over {
+        if !self.command_or_refusal(after, done, is_needed.into()) && self.is_over {
             // Whether it has happened cannot be seen from outside.
             self.dataset_mut(guid).history.or(&history);
         } else if was_in_use {
@@ -291,14 +311,24 @@ impl Sim {
         let gone = self.pool().destroy_dataset(name, true, &origin());
         let mut after = self.world.clone();
         after.destroy(name);
-        if self.command(after, gone) {
+        let doomed = self.world.subtree(name);
+        let snapshots = doomed.iter().flat_map(|name| {
+            let dataset = &self.world.datasets[name];
+            dataset.snapshots.iter().cloned()
+        });
+        let is_needed = self.world.are_needed(
+            &Vec::from_iter(snapshots),
+            |clone| after.datasets.contains_key(clone),
+            |place| after.partials.contains_key(place),
+        );
+        if self.command_or_refusal(after, gone, is_needed.into()) {
             self.forget_keys();
         }
     }
 
     fn rename(&mut self, name: &str) {
         let above = self.pick_dataset();
-        let (dataset, parent) = (&self.world.0[name], &self.world.0[&above]);
+        let (dataset, parent) = (&self.world.datasets[name], &self.world.datasets[&above]);
         let inherits = dataset.key_root != 0 && dataset.key_root != dataset.guid;
         let is_possible =
             !above.starts_with(name) && above.len() < 60 && parent.block_size.is_none();
@@ -325,7 +355,7 @@ impl Sim {
             .pool()
             .set_props(&[name.to_owned()], &changes, &origin());
         let mut after = self.world.clone();
-        let dataset = after.0.get_mut(name).unwrap();
+        let dataset = after.datasets.get_mut(name).unwrap();
         match value {
             Some(value) => dataset.props.insert(property.to_owned(), value),
             None => dataset.props.remove(property),

@@ -1,5 +1,5 @@
 //! Everything at once, from one seed: programs that change files and sync them, commands on datasets,
-//! snapshots, keys and devices, on devices that fail, rot, come back late and lose their power at any
+//! snapshots, clones, streams, keys and devices, on devices that fail, rot, come back late and lose their power at any
 //! write; beside a model of what must be there after all of it.
 //!
 //! `scripts/simulate` runs more seeds than the tests do, or one of them again.
@@ -9,6 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod clones;
 mod commands;
 mod device;
 mod files;
@@ -17,6 +18,7 @@ mod runner;
 mod secrets;
 mod shapes;
 mod sim;
+mod transfer;
 mod volumes;
 mod world;
 

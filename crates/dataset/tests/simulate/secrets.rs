@@ -64,26 +64,26 @@ impl Sim {
         (new, Dataset::new(guid, suite, key_root, secret))
     }
 
-    fn new_wrapping(&self, secret: u64) -> (Wrapping, WrappingKey) {
+    pub fn new_wrapping(&self, secret: u64) -> (Wrapping, WrappingKey) {
         let params = Argon2Params::insecure_for_tests();
         Wrapping::create(&material(secret), &params, 0, self.random.as_ref()).unwrap()
     }
 
     /// The key of a key root, if it is loaded.
-    fn key(&self, root: u64) -> Option<WrappingKey> {
+    pub fn key(&self, root: u64) -> Option<WrappingKey> {
         let loaded = self.keys.lock().unwrap();
         loaded.get(&root).map(|key| key.try_clone().unwrap())
     }
 
     /// Whether what is made below a dataset finds the key that it may inherit.
     pub fn can_inherit(&self, above: &str) -> bool {
-        let root = self.world.0[above].key_root;
+        let root = self.world.datasets[above].key_root;
         root == 0 || self.key(root).is_some()
     }
 
     /// Loads the key of a dataset, if it has one. False if that fails.
     pub fn load_key(&mut self, name: &str) -> bool {
-        let root = self.world.0[name].key_root;
+        let root = self.world.datasets[name].key_root;
         if root == 0 || self.key(root).is_some() {
             return true;
         }
@@ -110,7 +110,7 @@ impl Sim {
     }
 
     pub fn unload_key(&mut self, name: &str) {
-        let root = self.world.0[name].key_root;
+        let root = self.world.datasets[name].key_root;
         let users = self.mounted.keys().copied();
         let users: Vec<u64> = users
             .filter(|guid| self.world.by_guid(*guid).unwrap().1.key_root == root)
@@ -172,7 +172,7 @@ impl Sim {
 
     /// Another secret, or one of its own for what has inherited one.
     pub fn change_key(&mut self, name: &str) {
-        let dataset = self.world.0[name].clone();
+        let dataset = self.world.datasets[name].clone();
         if dataset.suite.is_none() || !self.load_key(name) {
             return;
         }
@@ -184,7 +184,7 @@ impl Sim {
         let mut after = self.world.clone();
         let mut changes = Vec::new();
         for below in self.world.subtree(name) {
-            if self.world.0[&below].key_root != dataset.key_root {
+            if self.world.datasets[&below].key_root != dataset.key_root {
                 continue;
             }
             let id = pool.find(&below).unwrap().id;
@@ -205,9 +205,9 @@ impl Sim {
                 props: Vec::new(),
                 done: "keyring rewrapped".into(),
             });
-            after.0.get_mut(&below).unwrap().key_root = dataset.guid;
+            after.datasets.get_mut(&below).unwrap().key_root = dataset.guid;
         }
-        after.0.get_mut(name).unwrap().secrets = vec![secret];
+        after.datasets.get_mut(name).unwrap().secrets = vec![secret];
         let changed = pool.replace_keyrings(&changes, &origin());
         if self.command(after, changed) {
             self.keys.lock().unwrap().insert(dataset.guid, new);

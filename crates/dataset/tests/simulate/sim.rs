@@ -17,10 +17,28 @@ use crate::common::*;
 use crate::device::{Power, SimDevice};
 use crate::shapes::{SHAPES, Shape};
 use crate::volumes::{AllInUse, InUse};
-use crate::world::{World, shape_of};
+use crate::world::{Snapshot, World, shape_of};
 
 /// Keys that are loaded, by the guid of their key root.
 pub type Keys = Arc<Mutex<BTreeMap<u64, WrappingKey>>>;
+
+/// Whether a command is to be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    None,
+    /// The model does not know.
+    Possible,
+    Due,
+}
+
+impl From<bool> for Refusal {
+    fn from(is_due: bool) -> Refusal {
+        match is_due {
+            true => Refusal::Due,
+            false => Refusal::None,
+        }
+    }
+}
 
 /// A machine with a pool.
 pub struct Sim {
@@ -39,7 +57,7 @@ pub struct Sim {
     pub keys: Keys,
     pub world: World,
     /// What may be instead, if the last command was cut short.
-    maybe: Option<World>,
+    maybe: Vec<World>,
     /// Something failed that no redundancy covers: this life is over.
     pub is_over: bool,
     /// Reads fail where nothing else can be read.
@@ -67,8 +85,11 @@ impl Sim {
             engine: new_engine(seed, &mut dice),
             mounted: AllInUse::new(),
             keys: Keys::default(),
-            world: World(BTreeMap::new()),
-            maybe: None,
+            world: World {
+                datasets: BTreeMap::new(),
+                partials: BTreeMap::new(),
+            },
+            maybe: Vec::new(),
             is_over: false,
             is_hostile: false,
             may_be_away: Vec::new(),
@@ -106,7 +127,7 @@ impl Sim {
         store.commit_labels().unwrap();
         self.pool = Some(pool.unwrap());
         self.add_logs(shape.logs);
-        self.world.0.insert("tank".into(), dataset);
+        self.world.datasets.insert("tank".into(), dataset);
     }
 
     pub fn pool(&self) -> Pool {
@@ -152,8 +173,9 @@ impl Sim {
     }
 
     fn act(&mut self) {
-        match self.dice.below(200) {
+        match self.dice.below(212) {
             0..=109 => self.file_step(),
+            200..=211 => self.transfer(),
             110..=124 => self.sync_step(),
             125..=139 => self.use_step(),
             140..=163 => self.command_step(),
@@ -241,14 +263,43 @@ impl Sim {
     pub fn command<T>(&mut self, after: World, result: pool::Result<T>) -> bool {
         let is_done = self.survive(result).is_some();
         if is_done {
-            self.world = after;
-            self.committed();
+            self.enter(after);
         } else if self.is_over {
-            let mut after = after;
-            after.committed(|guid| self.mounted.contains_key(&guid));
-            self.maybe = Some(after);
+            self.may_be(after);
         }
         is_done
+    }
+
+    /// As [`Sim::command`], of one that may be refused.
+    pub fn command_or_refusal<T>(
+        &mut self,
+        after: World,
+        result: pool::Result<T>,
+        refusal: Refusal,
+    ) -> bool {
+        use pool::Error::{Exists, HasClones, Refused};
+        match result {
+            Err(error @ (Exists { .. } | HasClones { .. } | Refused { .. })) => {
+                self.say(format!("   {error}"));
+                assert_ne!(refusal, Refusal::None, "{error}");
+                false
+            }
+            Ok(_) if refusal == Refusal::Due => panic!("it was to be refused"),
+            other => self.command(after, other),
+        }
+    }
+
+    /// What a command makes of the world has happened.
+    pub fn enter(&mut self, after: World) {
+        self.world = after;
+        self.world.learn(&self.pool());
+        self.committed();
+    }
+
+    /// What a command makes of the world may have happened.
+    pub fn may_be(&mut self, mut after: World) {
+        after.committed(|guid| self.mounted.contains_key(&guid));
+        self.maybe.push(after);
     }
 
     /// A commit has succeeded.
@@ -345,12 +396,15 @@ impl Sim {
         self.failed_logs().inspect(|device| device.mend()).count() > 0
     }
 
-    /// Which of the two worlds that may be it is.
+    /// Which of the worlds that may be it is.
     fn find_world(&mut self) {
-        let found = shape_of(&self.pool());
-        if let Some(after) = self.maybe.take()
-            && after.shape() == found
-            && self.world.shape() != found
+        let pool = self.pool();
+        let found = shape_of(&pool);
+        self.world.learn(&pool);
+        let mut maybe = std::mem::take(&mut self.maybe);
+        maybe.iter_mut().for_each(|after| after.learn(&pool));
+        if self.world.shape() != found
+            && let Some(after) = maybe.into_iter().find(|after| after.shape() == found)
         {
             self.world = after;
         }
@@ -411,7 +465,8 @@ impl Sim {
 
     /// Compares a snapshot with what it should hold.
     pub fn verify_snapshot(&mut self, guid: u64, index: usize) {
-        let (name, history) = self.world.by_guid(guid).unwrap().1.snapshots[index].clone();
+        let Snapshot { name, history, .. } =
+            self.world.by_guid(guid).unwrap().1.snapshots[index].clone();
         self.say(format!("look at @{name}"));
         let Some(found) = self.look_at(guid, &name) else {
             return;
@@ -422,7 +477,7 @@ impl Sim {
                 assert_same(&found, &history.now().picture(), &name);
                 panic!("snapshot {name} is none of {} states", history.len())
             });
-            self.dataset_mut(guid).snapshots[index].1 = History::new(model);
+            self.dataset_mut(guid).snapshots[index].history = History::new(model);
         }
     }
 
@@ -438,7 +493,7 @@ impl Sim {
     }
 
     pub fn dataset_mut(&mut self, guid: u64) -> &mut crate::world::Dataset {
-        let mut datasets = self.world.0.values_mut();
+        let mut datasets = self.world.datasets.values_mut();
         datasets.find(|dataset| dataset.guid == guid).unwrap()
     }
 
@@ -469,9 +524,9 @@ impl Sim {
         self.remove_all();
         for name in self.world.names() {
             self.open(&name);
-            let guid = self.world.0[&name].guid;
+            let guid = self.world.datasets[&name].guid;
             self.verify(guid);
-            for index in 0..self.world.0[&name].snapshots.len() {
+            for index in 0..self.world.datasets[&name].snapshots.len() {
                 self.verify_snapshot(guid, index);
             }
         }

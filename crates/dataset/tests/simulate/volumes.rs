@@ -64,6 +64,11 @@ fn picture(volume: &Volume) -> vfs::Result<Picture> {
     Ok(model(contents).picture())
 }
 
+/// The property that says that a dataset is a volume.
+pub fn volume_mark() -> String {
+    VolumeShape::new(4096, 4096).unwrap().mark().0
+}
+
 /// Makes a volume of what was to be a dataset of files.
 pub fn make_volume(dice: &mut Dice, new: &mut NewDataset, dataset: &mut Dataset) {
     let block = BLOCK_SIZES[dice.below(2) as usize];
@@ -173,7 +178,7 @@ impl Sim {
 
     /// Gives a volume in use another size.
     pub fn resize(&mut self, name: &str) {
-        let guid = self.world.0[name].guid;
+        let guid = self.world.datasets[name].guid;
         let Some(InUse::Volume(volume)) = self.mounted.get(&guid) else {
             return;
         };
@@ -182,7 +187,7 @@ impl Sim {
         self.say(format!("{name}: {size} bytes"));
         let resized = volume.resize(size, &origin());
         let mut after = self.world.clone();
-        let dataset = after.0.get_mut(name).unwrap();
+        let dataset = after.datasets.get_mut(name).unwrap();
         let mut now = dataset.history.now().clone();
         now.node_mut(FILE).contents.resize(size as usize, 0);
         dataset.history.push(now, false);

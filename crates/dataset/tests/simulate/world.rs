@@ -1,28 +1,52 @@
 //! What a pool should hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cipher::Suite;
-use pool::Pool;
+use pool::{Entry, Pool};
 
 use crate::common::history::History;
 use crate::common::model::Model;
+use crate::volumes::volume_mark;
 
 /// A dataset with its snapshots.
 #[derive(Clone)]
 pub struct Dataset {
+    /// 0 while the pool has not said.
     pub guid: u64,
     pub suite: Option<Suite>,
     /// The guid of the dataset whose secret opens it; 0 if it is clear.
     pub key_root: u64,
     /// Of a key root: the secret that opens it, or those that may.
     pub secrets: Vec<u64>,
+    /// What has the same has the same data keys; 0 while the pool has not said.
+    pub family: u64,
     pub props: BTreeMap<String, String>,
     /// Bytes of a block, if it is a volume.
     pub block_size: Option<u64>,
     pub history: History,
     /// The oldest first.
-    pub snapshots: Vec<(String, History)>,
+    pub snapshots: Vec<Snapshot>,
+    /// Of a clone: the snapshot that it was made of.
+    pub origin: Option<SnapshotId>,
+    /// Nobody has had it in use since its newest snapshot.
+    pub is_untouched: bool,
+}
+
+/// Names a snapshot, whoever owns it.
+pub type SnapshotId = u64;
+
+#[derive(Clone)]
+pub struct Snapshot {
+    pub id: SnapshotId,
+    pub name: String,
+    /// Copies have the same; 0 while the pool has not said.
+    pub guid: u64,
+    /// The first of those that are sealed as it is.
+    pub sealed_as: SnapshotId,
+    /// What it is to a stream in the clear. One that was sealed anew and then sent as it was sealed is another.
+    pub lineage: SnapshotId,
+    pub history: History,
 }
 
 impl Dataset {
@@ -32,25 +56,46 @@ impl Dataset {
             suite,
             key_root,
             secrets: secret.into_iter().collect(),
+            family: guid,
             props: BTreeMap::new(),
             block_size: None,
             history: History::new(Model::new()),
             snapshots: Vec::new(),
+            origin: None,
+            is_untouched: false,
         }
     }
 }
 
-/// Datasets by name.
+/// What came of a stream that was broken off.
 #[derive(Clone)]
-pub struct World(pub BTreeMap<String, Dataset>);
+pub struct Partial {
+    /// The guids of the snapshots that it brings, and that it goes on from, or 0.
+    pub to: u64,
+    pub from: u64,
+    /// What it goes on from, where it came.
+    pub base: Option<SnapshotId>,
+    /// Whose data keys what came is sealed with, if it is one's.
+    pub family: Option<u64>,
+}
+
+/// The guid of the dataset above, and the last part of the name of the dataset that it is to be.
+pub type Place = (u64, String);
+
+#[derive(Clone)]
+pub struct World {
+    /// By name.
+    pub datasets: BTreeMap<String, Dataset>,
+    pub partials: BTreeMap<Place, Partial>,
+}
 
 /// What can be seen of a pool's datasets without a key: of each the guid, that of its key root, and
-/// its properties; of snapshots that they are there.
+/// its properties; of snapshots, and of what was received in part, that they are there.
 pub type Shape = BTreeMap<String, (u64, u64, BTreeMap<String, String>)>;
 
 impl World {
     pub fn names(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+        self.datasets.keys().cloned().collect()
     }
 
     /// A dataset and those below it.
@@ -62,26 +107,86 @@ impl World {
     }
 
     pub fn by_guid(&self, guid: u64) -> Option<(&String, &Dataset)> {
-        self.0.iter().find(|(_, dataset)| dataset.guid == guid)
+        self.datasets
+            .iter()
+            .find(|(_, dataset)| dataset.guid == guid)
+    }
+
+    /// The dataset that has a snapshot, by name, and which of its snapshots that is.
+    pub fn owner(&self, id: SnapshotId) -> Option<(&String, usize)> {
+        self.datasets.iter().find_map(|(name, dataset)| {
+            let at = dataset.snapshots.iter().position(|s| s.id == id)?;
+            Some((name, at))
+        })
+    }
+
+    /// The earlier snapshots of a line, which goes on in that of an origin, the newest first.
+    pub fn before(&self, name: &str, index: usize) -> Vec<&Snapshot> {
+        let dataset = &self.datasets[name];
+        let mut line: Vec<&Snapshot> = dataset.snapshots[..index].iter().rev().collect();
+        if let Some((owner, at)) = dataset.origin.and_then(|origin| self.owner(origin)) {
+            line.push(&self.datasets[owner].snapshots[at]);
+            line.extend(self.before(owner, at));
+        }
+        line
+    }
+
+    /// Where what comes into a dataset waits.
+    pub fn place(&self, target: &str) -> Place {
+        match target.rsplit_once('/') {
+            Some((above, last)) => (self.datasets[above].guid, last.into()),
+            None => (self.datasets[target].guid, String::new()),
+        }
+    }
+
+    /// The dataset that something is received into.
+    pub fn target(&self, place: &Place) -> String {
+        let (above, _) = self.by_guid(place.0).unwrap();
+        match place.1.as_str() {
+            "" => above.clone(),
+            last => format!("{above}/{last}"),
+        }
+    }
+
+    /// Whether something that stays was made of one of these snapshots, or goes on from one.
+    pub fn are_needed(
+        &self,
+        snapshots: &[Snapshot],
+        stays: impl Fn(&str) -> bool,
+        waits: impl Fn(&Place) -> bool,
+    ) -> bool {
+        let ids: BTreeSet<SnapshotId> = snapshots.iter().map(|snapshot| snapshot.id).collect();
+        let is_one = |id: Option<SnapshotId>| id.is_some_and(|id| ids.contains(&id));
+        let mut datasets = self.datasets.iter();
+        let mut partials = self.partials.iter();
+        datasets.any(|(name, dataset)| stays(name) && is_one(dataset.origin))
+            || partials.any(|(place, partial)| waits(place) && is_one(partial.base))
     }
 
     pub fn rename(&mut self, name: &str, new: &str) {
+        let (old_place, guid) = (self.place(name), self.datasets[name].guid);
         for old in self.subtree(name) {
-            let dataset = self.0.remove(&old).unwrap();
-            self.0.insert(old.replacen(name, new, 1), dataset);
+            let dataset = self.datasets.remove(&old).unwrap();
+            self.datasets.insert(old.replacen(name, new, 1), dataset);
+        }
+        debug_assert!(self.by_guid(guid).is_some());
+        if let Some(partial) = self.partials.remove(&old_place) {
+            self.partials.insert(self.place(new), partial);
         }
     }
 
     pub fn destroy(&mut self, name: &str) {
+        self.partials.remove(&self.place(name));
         for gone in self.subtree(name) {
-            self.0.remove(&gone);
+            let dataset = self.datasets.remove(&gone).unwrap();
+            self.partials.retain(|(above, _), _| *above != dataset.guid);
         }
     }
 
     /// Everything that has happened is durable. Of what waits in logs nobody knows more than before.
     pub fn committed(&mut self, is_in_use: impl Fn(u64) -> bool) {
         for dataset in self
-            .0
+            .datasets
             .values_mut()
             .filter(|dataset| is_in_use(dataset.guid))
         {
@@ -89,18 +194,52 @@ impl World {
         }
     }
 
+    /// Takes from the pool which numbers it has drawn.
+    pub fn learn(&mut self, pool: &Pool) {
+        for (name, dataset) in &mut self.datasets {
+            if dataset.guid == 0
+                && let Ok(entry) = pool.find(name)
+            {
+                dataset.guid = entry.guid;
+                if dataset.suite.is_some() && dataset.key_root == 0 {
+                    dataset.key_root = entry.guid;
+                }
+                if dataset.family == 0 {
+                    dataset.family = entry.family;
+                }
+            }
+            let unknown = dataset.snapshots.iter_mut().filter(|s| s.guid == 0);
+            for snapshot in unknown {
+                if let Ok(entry) = pool.find(&format!("{name}@{}", snapshot.name)) {
+                    snapshot.guid = entry.guid;
+                }
+            }
+        }
+    }
+
     pub fn shape(&self) -> Shape {
         let mut shape = Shape::new();
-        for (name, dataset) in &self.0 {
+        let nothing = || (0, 0, BTreeMap::new());
+        for (name, dataset) in &self.datasets {
             let own = (dataset.guid, dataset.key_root, dataset.props.clone());
             shape.insert(name.clone(), own);
-            for (snapshot, _) in &dataset.snapshots {
-                let of = (0, 0, BTreeMap::new());
-                shape.insert(format!("{name}@{snapshot}"), of);
+            for snapshot in &dataset.snapshots {
+                shape.insert(format!("{name}@{}", snapshot.name), nothing());
             }
+        }
+        for (above, last) in self.partials.keys() {
+            let (above, _) = self.by_guid(*above).unwrap();
+            shape.insert(format!("{above}/%{last}"), nothing());
         }
         shape
     }
+}
+
+/// What was received in part, which nobody is shown.
+fn partials(pool: &Pool) -> impl Iterator<Item = std::sync::Arc<Entry>> {
+    const IDS: u64 = 10_000;
+    let all = (1..IDS).filter_map(|id| pool.entry(id).ok());
+    all.filter(|entry| entry.is_partial())
 }
 
 /// As [`World::shape`], of a pool.
@@ -115,10 +254,18 @@ pub fn shape_of(pool: &Pool) -> Shape {
                     0 => 0,
                     id => pool.entry(id).unwrap().guid,
                 };
-                (entry.guid, root, entry.props.clone())
+                let mut props = entry.props.clone();
+                props.retain(|name, _| !name.starts_with('@') || *name == volume_mark());
+                (entry.guid, root, props)
             }
         };
         (listed.name, seen)
     };
-    listed.into_iter().map(see).collect()
+    let mut shape: Shape = listed.into_iter().map(see).collect();
+    for partial in partials(pool) {
+        let above = pool.name_of(partial.parent).unwrap();
+        let name = format!("{above}/{}", partial.name);
+        shape.insert(name, (0, 0, BTreeMap::new()));
+    }
+    shape
 }

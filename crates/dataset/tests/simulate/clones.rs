@@ -1,0 +1,172 @@
+//! Clones, and which dataset owns what they share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use dataset::Resealer;
+use keys::{DataKeys, Keyring, Wrapping};
+use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
+
+use crate::common::origin;
+use crate::sim::{Refusal, Sim};
+use crate::world::Dataset;
+
+/// So many datasets there are at most.
+pub const DATASETS_MAX: usize = 9;
+
+impl Sim {
+    pub fn clone_snapshot(&mut self, name: &str) {
+        let Some((index, snapshot)) = self.pick_snapshot(name) else {
+            return;
+        };
+        let above = self.pick_dataset();
+        let (source, parent) = (
+            self.world.datasets[name].clone(),
+            self.world.datasets[&above].clone(),
+        );
+        if self.world.datasets.len() >= DATASETS_MAX
+            || parent.block_size.is_some()
+            || above.len() > 60
+            || !self.load_key(name)
+            || !self.load_key(&above)
+        {
+            return;
+        }
+        let clone = format!("{above}/c{}", self.number());
+        let guid = self.number();
+        let inherits = parent.suite.is_some() && self.dice.below(2) == 0;
+        let own = (source.suite.is_some() && !inherits).then(|| self.number());
+        let key_root = match (source.suite, own) {
+            (None, _) => 0,
+            (Some(_), Some(_)) => guid,
+            (Some(_), None) => parent.key_root,
+        };
+        self.say(format!("clone {name}@{snapshot} as {clone} ({guid})"));
+        let of = source.snapshots[index].clone();
+        let mut dataset = Dataset {
+            family: source.family,
+            block_size: source.block_size,
+            history: of.history.clone(),
+            origin: Some(of.id),
+            ..Dataset::new(guid, source.suite, key_root, own)
+        };
+        dataset.follow_size();
+        let keys = match source.suite {
+            None => None,
+            Some(_) => match self.clone_keys(name, &source, key_root, own) {
+                Some(keys) => Some(keys),
+                None => return,
+            },
+        };
+        let (keyring, reseal) = keys.unzip();
+        let new = NewClone {
+            guid,
+            keyring,
+            is_key_root: own.is_some(),
+            reseal,
+            props: BTreeMap::new(),
+            is_rekeyed: false,
+        };
+        let whole = format!("{name}@{snapshot}");
+        let made = self.pool().clone_snapshot(&whole, &clone, new, &origin());
+        let mut after = self.world.clone();
+        after.datasets.insert(clone.clone(), dataset);
+        if self.command(after, made) {
+            self.open(&clone);
+        } else if !self.is_over {
+            self.forget_keys();
+        }
+    }
+
+    /// What makes the keyring of a clone, and its seal; none if what is there cannot be read.
+    fn clone_keys(
+        &mut self,
+        name: &str,
+        source: &Dataset,
+        key_root: u64,
+        own: Option<u64>,
+    ) -> Option<(MakeKeyring, Reseal)> {
+        let pool = self.pool();
+        let bytes = pool.keyring(pool.find(name).unwrap().id);
+        let ring = Keyring::decode(&self.survive(bytes)?).unwrap();
+        let old = self.key(source.key_root).unwrap();
+        let (wrapping, new) = match own {
+            Some(secret) => {
+                let (wrapping, key) = self.new_wrapping(secret);
+                let loaded = key.try_clone().unwrap();
+                self.keys.lock().unwrap().insert(key_root, loaded);
+                (wrapping, key)
+            }
+            None => {
+                let key = self.key(key_root).unwrap();
+                (Wrapping::Inherited { id: *key.id() }, key)
+            }
+        };
+        let (random, family) = (Arc::clone(&self.random), source.family);
+        let made: Arc<Mutex<Option<Resealer>>> = Arc::default();
+        let place = Arc::clone(&made);
+        let keyring: MakeKeyring = Box::new(move |_| {
+            let ring = ring.for_clone(u64::MAX, &old, wrapping, &new, random.as_ref());
+            let ring = ring.map_err(|error| error.to_string())?;
+            let keys = ring.open(&new).map_err(|error| error.to_string())?;
+            *place.lock().unwrap() = Some(Resealer::new(family, keys).unwrap());
+            Ok(ring.encode())
+        });
+        let owner = source.guid;
+        let reseal: Reseal = Box::new(move |snapshot, input| {
+            let made = made.lock().unwrap();
+            reseal(made.as_ref().expect("made before"), owner, snapshot, input)
+        });
+        Some((keyring, reseal))
+    }
+
+    pub fn promote(&mut self) {
+        let clones = self.world.datasets.iter();
+        let clones = clones.filter(|(_, dataset)| dataset.origin.is_some());
+        let clones = clones.map(|(name, _)| name.clone()).collect();
+        let Some(name) = self.pick(clones) else {
+            return;
+        };
+        if !self.load_key(&name) {
+            return;
+        }
+        self.say(format!("promote {name}"));
+        let clone = self.world.datasets[&name].clone();
+        let (owner, at) = self.world.owner(clone.origin.unwrap()).unwrap();
+        let (owner, guid) = (owner.clone(), self.world.datasets[owner].guid);
+        let pool = self.pool();
+        let Some(keys) = self.data_keys(&pool.find(&name).unwrap(), &clone) else {
+            return;
+        };
+        let reseal = keys.map(|keys| reseal_with(clone.family, keys, guid));
+        let promoted = pool.promote(&name, reseal, &origin());
+        let mut after = self.world.clone();
+        let old = after.datasets.get_mut(&owner).unwrap();
+        let mut moving: Vec<_> = old.snapshots.drain(..=at).collect();
+        let above = std::mem::replace(&mut old.origin, clone.origin);
+        let new = after.datasets.get_mut(&name).unwrap();
+        let is_taken = |name: &str| new.snapshots.iter().any(|own| own.name == name);
+        let refusal = Refusal::from(moving.iter().any(|snapshot| is_taken(&snapshot.name)));
+        moving.append(&mut new.snapshots);
+        new.snapshots = moving;
+        new.origin = above;
+        self.command_or_refusal(after, promoted, refusal);
+    }
+}
+
+/// Makes the seals of snapshots that the dataset with the guid `owner` had.
+fn reseal_with(family: u64, keys: Vec<DataKeys>, owner: u64) -> Reseal {
+    let resealer = Resealer::new(family, keys).unwrap();
+    Box::new(move |snapshot, input| reseal(&resealer, owner, snapshot, input))
+}
+
+fn reseal(
+    resealer: &Resealer,
+    owner: u64,
+    snapshot: &Entry,
+    new: &SealInput,
+) -> Result<[u8; 32], String> {
+    let old = SealInput::of(snapshot, owner);
+    let seal = resealer.reseal(&old, &snapshot.seal, new);
+    seal.ok_or_else(|| format!("the seal of @{} is another one's", snapshot.name))
+}

@@ -1,0 +1,564 @@
+//! Snapshots that travel within the pool: sealed or in the clear, whole or by what is new, broken off, changed
+//! on their way, and taken up again. What is shown afterwards is all of a snapshot, or nothing.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use cipher::{Random, Suite};
+use dataset::{Engine, RecordOpener, RecordSealer, Settings};
+use keys::{Generation, Keyring, Wrapping, WrappingKey};
+use pool::{Begin, Error, OpenRecords, Pool, Position, ReceiveInto, Reception, Sealing, SendOf};
+
+use crate::clones::DATASETS_MAX;
+use crate::commands::settings;
+use crate::common::origin;
+use crate::sim::{Refusal, Sim};
+use crate::world::{Dataset, Partial, Place, Snapshot, World, shape_of};
+
+/// A stream, and what it should bring.
+struct Stream {
+    bytes: Vec<u8>,
+    is_plain: bool,
+    /// Where it begins; not with what a receiver has already.
+    is_rest: bool,
+    snapshot: Snapshot,
+    /// The snapshot that it goes on from.
+    base: Option<Snapshot>,
+    suite: Option<Suite>,
+    family: u64,
+    block_size: Option<u64>,
+    /// What may open it.
+    secrets: Vec<u64>,
+}
+
+impl Stream {
+    /// The guid of the snapshot that it goes on from, or 0.
+    fn from(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.guid)
+    }
+}
+
+/// What happens on the way.
+enum Fate {
+    Arrives,
+    /// Nothing comes after so many bytes.
+    BreaksOff(usize),
+    /// A bit of this byte is another.
+    Changes(usize),
+}
+
+/// Who receives.
+struct Taker {
+    engine: Arc<Engine>,
+    random: Arc<dyn Random>,
+    settings: Settings,
+    /// How a dataset is encrypted that comes in the clear: its suite, its key, and how that is wrapped.
+    seal: Option<(Suite, WrappingKey, Wrapping)>,
+    /// The keyring of one that is there.
+    keyring: Option<Keyring>,
+}
+
+impl Reception for Taker {
+    fn keyring(&self, begin: &Begin, now: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
+        Ok(now.is_none().then(|| begin.keyring.clone()))
+    }
+
+    fn sealing(&self, _: &Begin, family: u64, txg: u64) -> Result<Sealing, String> {
+        let text = |error: keys::Error| error.to_string();
+        let mut made = None;
+        let keys = match (&self.seal, &self.keyring) {
+            (None, _) => None,
+            (Some((_, key, _)), Some(keyring)) => Some(keyring.open(key).map_err(text)?),
+            (Some((suite, key, wrapping)), None) => {
+                let random = self.random.as_ref();
+                let new = Generation::create(key, family, 1, txg, *suite, 0, random);
+                let generations = vec![new.map_err(text)?.0];
+                let keyring = Keyring::new(family, wrapping.clone(), generations).map_err(text)?;
+                made = Some(keyring.encode());
+                Some(keyring.open(key).map_err(text)?)
+            }
+        };
+        let records = RecordSealer::new(&self.engine, family, keys, &self.settings);
+        Ok(Sealing {
+            records: Box::new(records.map_err(|error| error.to_string())?),
+            suite: self.seal.as_ref().map_or(0, |(suite, ..)| suite.id()),
+            is_key_root: matches!(self.seal, Some((_, _, Wrapping::Own { .. }))),
+            keyring: made,
+        })
+    }
+
+    fn props(&self, _: &Begin) -> Result<BTreeMap<String, String>, String> {
+        Ok(BTreeMap::new())
+    }
+
+    fn received(&self, _: &str) {}
+}
+
+/// What comes, while others commit.
+struct Way<'a> {
+    rest: &'a [u8],
+    /// After so many bytes more.
+    next_commit: usize,
+    pool: &'a Pool,
+}
+
+impl Read for Way<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if self.next_commit == 0 {
+            // If it fails, whoever receives is told so too.
+            let _ = self.pool.commit();
+            self.next_commit = usize::MAX;
+        }
+        let len = buf.len().min(self.next_commit);
+        let read = self.rest.read(&mut buf[..len])?;
+        self.next_commit -= read;
+        Ok(read)
+    }
+}
+
+impl Sim {
+    /// A stream is sent and received, one that was broken off is taken up again, or thrown away.
+    pub fn transfer(&mut self) {
+        let waiting: Vec<Place> = self.world.partials.keys().cloned().collect();
+        match self.dice.below(6) {
+            0 | 1 if !waiting.is_empty() => {
+                let place = self.pick(waiting).unwrap();
+                self.resume(&place);
+            }
+            2 if !waiting.is_empty() => {
+                let place = self.pick(waiting).unwrap();
+                self.abandon(&place);
+            }
+            _ => self.transfer_anew(),
+        }
+    }
+
+    fn abandon(&mut self, place: &Place) {
+        let target = self.world.target(place);
+        self.say(format!("throw away what came of {target}"));
+        let gone = self.pool().abandon_receive(&target, &origin());
+        let mut after = self.world.clone();
+        after.partials.remove(place);
+        self.command(after, gone);
+    }
+
+    fn transfer_anew(&mut self) {
+        let source = self.pick_dataset();
+        let Some((index, _)) = self.pick_snapshot(&source) else {
+            return;
+        };
+        let before = self.world.before(&source, index);
+        let before: Vec<u64> = before.iter().map(|snapshot| snapshot.guid).collect();
+        let from = match self.dice.below(3) {
+            0 => None,
+            _ => self.pick(before),
+        };
+        let target = match from {
+            Some(from) => self.pick_target(&source, from),
+            None => {
+                let above = self.pick_dataset();
+                let parent = &self.world.datasets[&above];
+                if parent.block_size.is_some()
+                    || above.len() > 60
+                    || self.world.datasets.len() >= DATASETS_MAX
+                {
+                    return;
+                }
+                format!("{above}/t{}", self.number())
+            }
+        };
+        let is_plain = self.dice.below(2) == 0;
+        let Some(stream) = self.stream(&source, index, from, is_plain, Position::START) else {
+            return;
+        };
+        let resumable = !is_plain && self.dice.below(2) == 0;
+        let force = self.dice.below(2) == 0;
+        let fate = match self.dice.below(8) {
+            0..=3 => Fate::Arrives,
+            4..=6 => Fate::BreaksOff(self.dice.below(stream.bytes.len() as u64) as usize),
+            _ => Fate::Changes(self.dice.below(stream.bytes.len() as u64) as usize),
+        };
+        self.receive(&stream, &target, (force, resumable), &fate);
+    }
+
+    /// A dataset that has the snapshot that a stream goes on from, if there is one besides its source.
+    fn pick_target(&mut self, source: &str, from: u64) -> String {
+        let datasets = self.world.datasets.iter();
+        let has_it = datasets.filter(|(name, dataset)| {
+            *name != source && dataset.snapshots.iter().any(|s| s.guid == from)
+        });
+        let all: Vec<String> = has_it.map(|(name, _)| name.clone()).collect();
+        match self.dice.below(8) {
+            0 => self.pick_dataset(),
+            _ => self.pick(all).unwrap_or_else(|| source.to_owned()),
+        }
+    }
+
+    fn resume(&mut self, place: &Place) {
+        let target = self.world.target(place);
+        self.say(format!("go on with {target}"));
+        let pool = self.pool();
+        let token = pool.resume_token(&target);
+        let Some(token) = self.survive(token) else {
+            return;
+        };
+        let token = token.expect("something waits there");
+        let was = &self.world.partials[place];
+        assert_eq!((was.to, was.from), (token.to_guid, token.from_guid));
+        let Some((to, from)) = pool.snapshots_of(&token) else {
+            return self.say("   it is gone where it came from");
+        };
+        let name = pool.name_of(to).unwrap();
+        let (source, snapshot) = name.split_once('@').unwrap();
+        let (source, snapshot) = (source.to_owned(), snapshot.to_owned());
+        let snapshots = &self.world.datasets[&source].snapshots;
+        let index = snapshots.iter().position(|s| s.name == snapshot).unwrap();
+        let from = from.map(|from| pool.entry(from).unwrap().guid);
+        let Some(stream) = self.stream(&source, index, from, false, token.next) else {
+            return;
+        };
+        let fate = match self.dice.below(4) {
+            0 => Fate::BreaksOff(self.dice.below(stream.bytes.len() as u64) as usize),
+            _ => Fate::Arrives,
+        };
+        let force = self.dice.below(2) == 0;
+        self.receive(&stream, &target, (force, true), &fate);
+    }
+
+    /// Sends a snapshot; none if it cannot be.
+    fn stream(
+        &mut self,
+        source: &str,
+        index: usize,
+        from: Option<u64>,
+        is_plain: bool,
+        start: Position,
+    ) -> Option<Stream> {
+        let dataset = self.world.datasets[source].clone();
+        let snapshot = dataset.snapshots[index].clone();
+        if is_plain && !self.load_key(source) {
+            return None;
+        }
+        self.say(format!(
+            "send {source}@{} (guid {:x}) from {from:x?}, in the clear: {is_plain}",
+            snapshot.name, snapshot.guid
+        ));
+        let pool = self.pool();
+        let to = pool.find(&format!("{source}@{}", snapshot.name)).unwrap();
+        let line = self.world.before(source, index);
+        let base = from.map(|guid| line.into_iter().find(|s| s.guid == guid).unwrap().clone());
+        let from_id = base.as_ref().map(|base| {
+            let (owner, at) = self.world.owner(base.id).unwrap();
+            let name = format!("{owner}@{}", self.world.datasets[owner].snapshots[at].name);
+            pool.find(&name).unwrap().id
+        });
+        let open = match is_plain {
+            true => {
+                let keys = self.data_keys(&to, &dataset)?;
+                let opener = RecordOpener::new(&pool, to.id, from_id, keys);
+                Some(Box::new(self.survive_dataset(opener)?) as Box<dyn OpenRecords>)
+            }
+            false => None,
+        };
+        let keyring = match dataset.suite {
+            Some(_) if !is_plain => self.keyring_to_send(&dataset, &to)?,
+            _ => Vec::new(),
+        };
+        let root = self.world.by_guid(dataset.key_root);
+        let secrets = root.map_or(Vec::new(), |(_, root)| root.secrets.clone());
+        let what = SendOf {
+            to: to.id,
+            from: from_id,
+            start,
+            keyring,
+            props: BTreeMap::new(),
+            open,
+            readers: 0,
+        };
+        let mut bytes = Vec::new();
+        let sent = pool.send(what).and_then(|send| send.write(&mut bytes));
+        self.survive(sent)?;
+        Some(Stream {
+            bytes,
+            is_plain,
+            is_rest: start != Position::START,
+            snapshot,
+            base,
+            suite: dataset.suite,
+            family: dataset.family,
+            block_size: dataset.block_size,
+            secrets,
+        })
+    }
+
+    fn keyring_to_send(&mut self, dataset: &Dataset, to: &pool::Entry) -> Option<Vec<u8>> {
+        let (root, _) = self.world.by_guid(dataset.key_root).unwrap();
+        let pool = self.pool();
+        let slots = pool.keyring(pool.find(root).unwrap().id);
+        let slots = Keyring::decode(&self.survive(slots)?).unwrap();
+        let ring = Keyring::decode(&self.survive(pool.keyring(to.id))?).unwrap();
+        let ring = ring.for_stream(to.keys_txg(), slots.wrapping());
+        Some(ring.unwrap().encode())
+    }
+
+    fn receive(
+        &mut self,
+        stream: &Stream,
+        target: &str,
+        (force, resumable): (bool, bool),
+        fate: &Fate,
+    ) {
+        if self.world.datasets.contains_key(target) {
+            let guid = self.world.datasets[target].guid;
+            if self.mounted.contains_key(&guid) {
+                self.close(guid);
+            }
+            if self.mounted.contains_key(&guid) {
+                return;
+            }
+        }
+        let Some((taker, secrets)) = self.taker(stream, target) else {
+            return;
+        };
+        let mut bytes = stream.bytes.clone();
+        let what = match fate {
+            Fate::Arrives => String::new(),
+            Fate::BreaksOff(at) => {
+                bytes.truncate(*at);
+                format!(", breaks off after {at} bytes")
+            }
+            Fate::Changes(at) => {
+                bytes[*at] ^= 1 << self.dice.below(8);
+                format!(", byte {at} is another")
+            }
+        };
+        let len = stream.bytes.len();
+        self.say(format!(
+            "receive {len} bytes into {target}, force: {force}, resumable: {resumable}{what}"
+        ));
+        let refusal = self.refusal(stream, target, (force, resumable));
+        let pool = self.pool();
+        let mut way = Way {
+            rest: &bytes,
+            next_commit: self.dice.below(2 * len as u64) as usize,
+            pool: &pool,
+        };
+        let into = ReceiveInto {
+            target,
+            force,
+            resumable,
+        };
+        let received = pool.receive(&mut way, &into, &taker, &origin());
+        let place = self.world.place(target);
+        let done = self.after_receive(stream, target, secrets);
+        let was = self.world.partials.get(&place).cloned();
+        let is_own = was
+            .as_ref()
+            .is_none_or(|was| was.family == Some(stream.family));
+        let is_own = is_own && !stream.is_plain;
+        // What may have come before it failed.
+        let part = Partial {
+            to: stream.snapshot.guid,
+            from: stream.from(),
+            base: self.base_in(stream, target),
+            family: is_own.then_some(stream.family),
+        };
+        let goes_on = was.is_none_or(|was| (was.to, was.from) == (part.to, part.from));
+        let mut with_part = self.world.clone();
+        if goes_on {
+            with_part.partials.insert(place.clone(), part);
+        }
+        let is_whole = matches!(fate, Fate::Arrives);
+        match received {
+            Ok(()) => {
+                assert!(is_whole && refusal != Refusal::Due, "it was received");
+                self.say("   received");
+                self.enter(done);
+            }
+            Err(error) => {
+                self.say(format!("   {error}"));
+                let is_due = match &error {
+                    Error::NoSpace => true,
+                    Error::Stream { .. } | Error::StreamIo(_) => !is_whole || !is_own,
+                    Error::Exists { .. } | Error::HasClones { .. } | Error::Refused { .. } => {
+                        refusal != Refusal::None
+                    }
+                    _ => false,
+                };
+                assert!(is_due || self.may_fail(), "{error}");
+                if self.may_fail() {
+                    self.is_over = true;
+                    self.may_be(with_part);
+                    self.may_be(done);
+                    return;
+                }
+                self.find_part(with_part, (goes_on, resumable), &place);
+            }
+        }
+    }
+
+    /// What is left of a stream that was not received: nothing, or what was to be kept.
+    fn find_part(&mut self, part: World, (goes_on, resumable): (bool, bool), place: &Place) {
+        let mut without = self.world.clone();
+        without.partials.remove(place);
+        let was_there = self.world.partials.contains_key(place);
+        let may_be = match (goes_on, was_there || resumable) {
+            (true, true) => vec![part, without],
+            _ => vec![self.world.clone()],
+        };
+        let found = shape_of(&self.pool());
+        let this = may_be.into_iter().find(|world| world.shape() == found);
+        self.world = this.unwrap_or_else(|| panic!("what is left: {found:#?}"));
+    }
+
+    /// The snapshot of the target that a stream goes on from.
+    fn base_in(&self, stream: &Stream, target: &str) -> Option<u64> {
+        let dataset = self.world.datasets.get(target)?;
+        let snapshots = dataset.snapshots.iter().rev();
+        let base = snapshots.filter(|_| stream.base.is_some());
+        base.into_iter()
+            .find(|s| s.guid == stream.from())
+            .map(|s| s.id)
+    }
+
+    fn refusal(&self, stream: &Stream, target: &str, (force, resumable): (bool, bool)) -> Refusal {
+        if stream.is_plain && resumable {
+            return Refusal::Due;
+        }
+        let place = self.world.place(target);
+        let numbers = (stream.snapshot.guid, stream.from());
+        let partial = self.world.partials.get(&place);
+        let goes_on = partial.is_some_and(|was| (was.to, was.from) == numbers);
+        let is_free = partial.is_none() && !stream.is_rest;
+        if !goes_on && !is_free {
+            return Refusal::Due;
+        }
+        let Some(dataset) = self.world.datasets.get(target) else {
+            return Refusal::from(stream.base.is_some());
+        };
+        let Some(base) = self.base_in(stream, target) else {
+            return Refusal::Due;
+        };
+        // What is there goes on from another one by that name.
+        let is_other = partial.is_some_and(|was| was.base != Some(base));
+        let at = dataset.snapshots.iter().position(|s| s.id == base).unwrap();
+        let (kept, later) = dataset.snapshots.split_at(at + 1);
+        let (from, base) = (stream.base.as_ref().expect("it has one"), &kept[at]);
+        let is_state_else = match stream.is_plain {
+            true => from.lineage != base.lineage,
+            false => (from.sealed_as, stream.family) != (base.sealed_as, dataset.family),
+        };
+        let is_taken = kept.iter().any(|s| s.name == stream.snapshot.name);
+        let needed = self.world.are_needed(later, |_| true, |_| true);
+        if is_state_else || is_taken || needed || !later.is_empty() && !force {
+            return Refusal::Due;
+        }
+        match force || dataset.is_untouched {
+            true if is_other && stream.is_rest => Refusal::Due,
+            true => Refusal::None,
+            false => Refusal::Possible,
+        }
+    }
+
+    /// The world with what a stream brings.
+    fn after_receive(&mut self, stream: &Stream, target: &str, secrets: Secrets) -> World {
+        let mut after = self.world.clone();
+        after.partials.remove(&after.place(target));
+        let base = self.base_in(stream, target);
+        let dataset = after.datasets.entry(target.to_owned());
+        let dataset = dataset.or_insert_with(|| {
+            let mut new = Dataset::new(0, secrets.suite, secrets.key_root, None);
+            new.secrets = secrets.own;
+            new.family = if stream.is_plain { 0 } else { stream.family };
+            new.block_size = stream.block_size;
+            new
+        });
+        let kept = dataset.snapshots.iter().position(|s| Some(s.id) == base);
+        dataset.snapshots.truncate(kept.map_or(0, |at| at + 1));
+        let id = self.number();
+        let sent = &stream.snapshot;
+        let (sealed_as, lineage) = match stream.is_plain {
+            true => (id, sent.lineage),
+            false => (sent.sealed_as, sent.sealed_as),
+        };
+        dataset.snapshots.push(Snapshot {
+            id,
+            sealed_as,
+            lineage,
+            ..sent.clone()
+        });
+        dataset.history = stream.snapshot.history.clone();
+        dataset.is_untouched = true;
+        // Whoever has another refuses it.
+        dataset.block_size = stream.block_size;
+        dataset.follow_size();
+        after
+    }
+
+    /// Who receives a stream, and which secrets open what it makes; none if a key cannot be read.
+    fn taker(&mut self, stream: &Stream, target: &str) -> Option<(Taker, Secrets)> {
+        let mut taker = Taker {
+            engine: Arc::clone(self.engine()),
+            random: Arc::clone(&self.random) as Arc<dyn Random>,
+            settings: Settings::default(),
+            seal: None,
+            keyring: None,
+        };
+        let mut secrets = Secrets {
+            suite: stream.suite,
+            key_root: 0,
+            own: stream.secrets.clone(),
+        };
+        if !stream.is_plain {
+            return Some((taker, secrets));
+        }
+        if let Some(dataset) = self.world.datasets.get(target).cloned() {
+            taker.settings = settings(&dataset);
+            if let Some(suite) = dataset.suite {
+                if !self.load_key(target) {
+                    return None;
+                }
+                let pool = self.pool();
+                let bytes = pool.keyring(pool.find(target).unwrap().id);
+                let keyring = Keyring::decode(&self.survive(bytes)?).unwrap();
+                let key = self.key(dataset.key_root).unwrap();
+                taker.seal = Some((suite, key, keyring.wrapping().clone()));
+                taker.keyring = Some(keyring);
+            }
+            return Some((taker, secrets));
+        }
+        let (above, _) = target.rsplit_once('/').unwrap();
+        if !self.load_key(above) {
+            return None;
+        }
+        let parent = self.world.datasets[above].clone();
+        let (_, new) = self.new_dataset(Some(&parent));
+        secrets.suite = new.suite;
+        secrets.own = new.secrets.clone();
+        taker.settings.dedup = self.dice.below(2) == 0;
+        if let Some(suite) = new.suite {
+            let (wrapping, key) = match new.secrets.first() {
+                Some(secret) => {
+                    self.keys.lock().unwrap().remove(&new.guid);
+                    self.new_wrapping(*secret)
+                }
+                None => {
+                    secrets.key_root = parent.key_root;
+                    let key = self.key(parent.key_root).unwrap();
+                    (Wrapping::Inherited { id: *key.id() }, key)
+                }
+            };
+            taker.seal = Some((suite, key, wrapping));
+        }
+        Some((taker, secrets))
+    }
+}
+
+/// How a new dataset is opened.
+struct Secrets {
+    suite: Option<Suite>,
+    /// The guid of its key root; 0 if it is one, or clear.
+    key_root: u64,
+    own: Vec<u64>,
+}
