@@ -2,6 +2,8 @@
 //! pool: what arrives is what was sent, and lives.
 
 mod common;
+#[path = "../../pool/tests/common/forged.rs"]
+mod forged;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use common::look::look;
 use common::model::{Picture, assert_same};
 use common::*;
 use dataset::{Compression, Files, RecordOpener, RecordSealer, Resealer, Settings};
+use forged::fitting;
 use pool::{Begin, NewClone, Pool, Position, ReceiveInto, Reception, SealInput, Sealing, SendOf};
 
 /// Where something travels, and what it is there.
@@ -327,4 +330,54 @@ fn what_is_not_the_key_holders_is_not_sent() {
     };
     let mut bytes = Vec::new();
     pool.send(what).unwrap().write(&mut bytes).unwrap_err();
+}
+
+/// Whoever has no key can send what is sealed with a seal that he made up. It is received, since nobody there has
+/// a key either; the key holder opens it no more than he sends it on in the clear.
+#[test]
+fn a_seal_that_was_made_up_is_noticed() {
+    let devices = [(); 2].map(|()| fault_device(64 << 20, &FaultClock::new()));
+    let suite = Some(Suite::Xaes256Gcm);
+    let (source, other) = (
+        create_pool(&devices[0], suite),
+        create_pool(&devices[1], None),
+    );
+    let files = open_files(&source, suite, Settings::default(), 0);
+    files.sync_all().unwrap();
+    for snapshot in ["tank@a", "tank@b"] {
+        source
+            .snapshot(&[snapshot.into()], false, &origin())
+            .unwrap();
+    }
+    let of = |pool, name| Copy {
+        pool,
+        name,
+        suite,
+        settings: Settings::default(),
+    };
+    let (from, to) = (of(&source, "tank"), of(&other, "tank/b"));
+    let whole = from.stream(How::Sealed, "a", None, Position::START);
+    let seal = source.find("tank@a").unwrap().seal;
+    let at = whole.windows(32).position(|bytes| *bytes == seal).unwrap();
+    let mut forged = whole;
+    forged[at] ^= 1;
+    to.receive(&fitting(&forged), false).unwrap();
+    let id = other.find("tank/b@a").unwrap().id;
+    let damaged = |result: dataset::Result<()>| {
+        assert!(
+            matches!(result, Err(dataset::Error::Damaged { .. })),
+            "{result:?}"
+        );
+    };
+    let opener = RecordOpener::new(&other, id, None, to.keys());
+    damaged(opener.map(drop));
+    let settings = Settings::default();
+    let opened = Files::open(&engine(8, 0), &other, id, to.keys(), settings, &ROOT_USER);
+    damaged(opened.map(drop));
+    // Nor is it what something goes on from.
+    let next = from.stream(How::Sealed, "b", Some("a"), Position::START);
+    to.receive(&next, false).unwrap();
+    let next = other.find("tank/b@b").unwrap().id;
+    RecordOpener::new(&other, next, None, to.keys()).unwrap();
+    damaged(RecordOpener::new(&other, next, Some(id), to.keys()).map(drop));
 }

@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered};
+use common::forged::fitting;
 use common::model::*;
 use common::streams::*;
 use common::*;

@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use block::fault::{FaultClock, FaultDevice, Survival};
+use common::forged::fitting;
 use common::model::*;
 use common::streams::*;
 use common::*;
