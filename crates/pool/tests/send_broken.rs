@@ -67,6 +67,30 @@ fn a_stream_that_breaks_off_goes_on() {
     }
 }
 
+/// What was thrown away meanwhile would be lacking.
+#[test]
+fn a_token_of_before_is_refused() {
+    let (from, to) = (with_history(), other_pool());
+    let whole = stream(&from, "tank/a@two", None);
+    let receive_part = |len| receive_as(&to, &whole[..len], false, true, "tank/b").unwrap_err();
+    receive_part(whole.len() - 200);
+    let token = to.resume_token("tank/b").unwrap().unwrap();
+    to.abandon_receive("tank/b", &origin()).unwrap();
+    receive_part(whole.len() / 3);
+    let now = to.resume_token("tank/b").unwrap().unwrap();
+    assert!(now.next < token.next);
+    let rest = stream_from(&from, "tank/a@two", None, token.next).unwrap();
+    refused(
+        receive(&to, &rest, "tank/b"),
+        "further than what was received",
+    );
+    assert_eq!(to.resume_token("tank/b").unwrap(), Some(now.clone()));
+    let rest = stream_from(&from, "tank/a@two", None, now.next).unwrap();
+    receive(&to, &rest, "tank/b").unwrap();
+    assert_eq!(holds(&to, "tank/b@two"), holds(&from, "tank/a@two"));
+    assert_clean(&to);
+}
+
 #[test]
 fn what_was_received_in_part_can_be_thrown_away() {
     let (from, to) = (with_history(), other_pool());

@@ -45,15 +45,18 @@ impl Sim {
         let of = source.snapshots[index].clone();
         let mut dataset = Dataset {
             family: source.family,
+            generations: of.generations.clone(),
+            may_be_rotated: source.may_be_rotated,
             block_size: source.block_size,
             history: of.history.clone(),
             origin: Some(of.id),
             ..Dataset::new(guid, source.suite, key_root, own)
         };
         dataset.follow_size();
+        let whole = format!("{name}@{snapshot}");
         let keys = match source.suite {
             None => None,
-            Some(_) => match self.clone_keys(name, &source, key_root, own) {
+            Some(_) => match self.clone_keys(&whole, &source, key_root, own) {
                 Some(keys) => Some(keys),
                 None => return,
             },
@@ -67,7 +70,6 @@ impl Sim {
             props: BTreeMap::new(),
             is_rekeyed: false,
         };
-        let whole = format!("{name}@{snapshot}");
         let made = self.pool().clone_snapshot(&whole, &clone, new, &origin());
         let mut after = self.world.clone();
         after.datasets.insert(clone.clone(), dataset);
@@ -81,13 +83,14 @@ impl Sim {
     /// What makes the keyring of a clone, and its seal; none if what is there cannot be read.
     fn clone_keys(
         &mut self,
-        name: &str,
+        snapshot: &str,
         source: &Dataset,
         key_root: u64,
         own: Option<u64>,
     ) -> Option<(MakeKeyring, Reseal)> {
         let pool = self.pool();
-        let bytes = pool.keyring(pool.find(name).unwrap().id);
+        let origin = pool.find(snapshot).unwrap();
+        let (bytes, until) = (pool.keyring(origin.id), origin.keys_txg());
         let ring = Keyring::decode(&self.survive(bytes)?).unwrap();
         let old = self.key(source.key_root).unwrap();
         let (wrapping, new) = match own {
@@ -106,7 +109,7 @@ impl Sim {
         let made: Arc<Mutex<Option<Resealer>>> = Arc::default();
         let place = Arc::clone(&made);
         let keyring: MakeKeyring = Box::new(move |_| {
-            let ring = ring.for_clone(u64::MAX, &old, wrapping, &new, random.as_ref());
+            let ring = ring.for_clone(until, &old, wrapping, &new, random.as_ref());
             let ring = ring.map_err(|error| error.to_string())?;
             let keys = ring.open(&new).map_err(|error| error.to_string())?;
             *place.lock().unwrap() = Some(Resealer::new(family, keys).unwrap());

@@ -162,7 +162,8 @@ impl Sim {
 
     pub fn command_step(&mut self) {
         let name = self.pick_dataset();
-        match self.dice.below(30) {
+        match self.dice.below(34) {
+            30..=33 => self.rotate_key(&name),
             24..=26 => self.clone_snapshot(&name),
             27..=29 => self.promote(),
             0..=3 => self.create_dataset(&name),
@@ -233,6 +234,7 @@ impl Sim {
                 guid: 0,
                 sealed_as: id,
                 lineage: id,
+                generations: dataset.generations.clone(),
                 history,
             });
             dataset.is_untouched = !in_use && dataset.history.is_settled();

@@ -1,10 +1,12 @@
 //! Keys: what makes them, loads them, takes them away and puts others in their place. The pool's part
 //! of it; whoever asks for a passphrase is left out.
 
+use std::sync::mpsc;
+
 use cipher::Suite;
-use dataset::OpenSnapshot;
+use dataset::{NewGeneration, OpenSnapshot};
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{DatasetKind, Entry, NewDataset, NewKeyring};
+use pool::{DatasetKind, Entry, MakeKeyring, NewDataset, NewKeyring};
 
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
@@ -168,6 +170,47 @@ impl Sim {
             };
             dataset::Files::open(&engine, &pool, entry.id, keys, settings, &ROOT_USER)
         })
+    }
+
+    /// New data keys for what is written from now on.
+    pub fn rotate_key(&mut self, name: &str) {
+        let dataset = self.world.datasets[name].clone();
+        if dataset.suite.is_none() || !self.load_key(name) {
+            return;
+        }
+        self.say(format!("rotate the key of {name}"));
+        let pool = self.pool();
+        let id = pool.find(name).unwrap().id;
+        let Some(bytes) = self.survive(pool.keyring(id)) else {
+            return;
+        };
+        let mut ring = Keyring::decode(&bytes).unwrap();
+        let key = self.key(dataset.key_root).unwrap();
+        let random = std::sync::Arc::clone(&self.random);
+        let (sender, made) = mpsc::channel();
+        let make: MakeKeyring = Box::new(move |txg| {
+            let suite = ring.newest().suite();
+            let keys = ring.rotate(&key, txg, suite, 0, random.as_ref());
+            let new = keys.and_then(NewGeneration::new);
+            sender
+                .send(new.map_err(|error| error.to_string())?)
+                .unwrap();
+            Ok(ring.encode())
+        });
+        let rotated = pool.rotate_keyring(id, make, &origin());
+        let mut after = self.world.clone();
+        let number = self.number();
+        let changed = after.datasets.get_mut(name).unwrap();
+        changed.generations.push(number);
+        if self.command(after, rotated) {
+            if self.mounted.contains_key(&dataset.guid) {
+                self.files(dataset.guid)
+                    .use_generation(made.recv().unwrap());
+            }
+        } else if self.is_over {
+            // Whether it has happened cannot be seen from outside.
+            self.dataset_mut(dataset.guid).may_be_rotated = true;
+        }
     }
 
     /// Another secret, or one of its own for what has inherited one.

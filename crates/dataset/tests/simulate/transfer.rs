@@ -27,6 +27,8 @@ struct Stream {
     base: Option<Snapshot>,
     suite: Option<Suite>,
     family: u64,
+    /// Whether nobody knows which data keys it needs.
+    may_be_rotated: bool,
     block_size: Option<u64>,
     /// What may open it.
     secrets: Vec<u64>,
@@ -60,8 +62,31 @@ struct Taker {
 }
 
 impl Reception for Taker {
+    /// What it has stays, and what is new comes behind it.
     fn keyring(&self, begin: &Begin, now: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
-        Ok(now.is_none().then(|| begin.keyring.clone()))
+        let Some(now) = now else {
+            return Ok(Some(begin.keyring.clone()));
+        };
+        let text = |error: keys::Error| error.to_string();
+        let own = Keyring::decode(now).map_err(text)?;
+        let sent = Keyring::decode(&begin.keyring).map_err(text)?;
+        let mut all = own.generations().to_vec();
+        for generation in sent.generations() {
+            match own.generation(generation.number()) {
+                None => all.push(generation.clone()),
+                Some(known) if known.txg() == generation.txg() => {}
+                Some(_) => return Err("it was rotated apart".into()),
+            }
+        }
+        let is_same = own.wrapping().id() == sent.wrapping().id();
+        match all.len() > own.generations().len() {
+            false => Ok(None),
+            true if !is_same => Err("new keys, wrapped by another one".into()),
+            true => {
+                let merged = Keyring::new(own.family(), own.wrapping().clone(), all);
+                Ok(Some(merged.map_err(text)?.encode()))
+            }
+        }
     }
 
     fn sealing(&self, _: &Begin, family: u64, txg: u64) -> Result<Sealing, String> {
@@ -287,6 +312,7 @@ impl Sim {
             base,
             suite: dataset.suite,
             family: dataset.family,
+            may_be_rotated: dataset.may_be_rotated,
             block_size: dataset.block_size,
             secrets,
         })
@@ -444,17 +470,24 @@ impl Sim {
         let is_other = partial.is_some_and(|was| was.base != Some(base));
         let at = dataset.snapshots.iter().position(|s| s.id == base).unwrap();
         let (kept, later) = dataset.snapshots.split_at(at + 1);
-        let (from, base) = (stream.base.as_ref().expect("it has one"), &kept[at]);
-        let is_state_else = match stream.is_plain {
-            true => from.lineage != base.lineage,
-            false => (from.sealed_as, stream.family) != (base.sealed_as, dataset.family),
-        };
         let is_taken = kept.iter().any(|s| s.name == stream.snapshot.name);
         let needed = self.world.are_needed(later, |_| true, |_| true);
-        if is_state_else || is_taken || needed || !later.is_empty() && !force {
+        let is_alien = !stream.is_plain && stream.family != dataset.family;
+        let (own, sent) = (&dataset.generations, &stream.snapshot.generations);
+        let is_apart = !stream.is_plain && own.iter().zip(sent).any(|(a, b)| a != b);
+        let is_known = !dataset.may_be_rotated && !stream.may_be_rotated;
+        // Keys that are new may be wrapped by others than those that are there.
+        let brings_keys = !stream.is_plain && (sent.len() > own.len() || !is_known);
+        if is_alien || is_apart && is_known || is_taken || needed || !later.is_empty() && !force {
             return Refusal::Due;
         }
-        match force || dataset.is_untouched {
+        let (from, base) = (stream.base.as_ref().expect("it has one"), &kept[at]);
+        // Where nothing was new, what came in the clear is as it was before, and so is its seal.
+        let is_state = match stream.is_plain {
+            true => from.lineage == base.lineage,
+            false => from.sealed_as == base.sealed_as,
+        };
+        match is_state && !brings_keys && (force || dataset.is_untouched) {
             true if is_other && stream.is_rest => Refusal::Due,
             true => Refusal::None,
             false => Refusal::Possible,
@@ -464,20 +497,35 @@ impl Sim {
     /// The world with what a stream brings.
     fn after_receive(&mut self, stream: &Stream, target: &str, secrets: Secrets) -> World {
         let mut after = self.world.clone();
+        let id = self.number();
         after.partials.remove(&after.place(target));
         let base = self.base_in(stream, target);
         let dataset = after.datasets.entry(target.to_owned());
         let dataset = dataset.or_insert_with(|| {
             let mut new = Dataset::new(0, secrets.suite, secrets.key_root, None);
             new.secrets = secrets.own;
-            new.family = if stream.is_plain { 0 } else { stream.family };
+            if stream.is_plain {
+                new.generations = secrets.suite.map(|_| id).into_iter().collect();
+                new.family = 0;
+            } else {
+                new.generations = stream.snapshot.generations.clone();
+                new.family = stream.family;
+                new.may_be_rotated = stream.may_be_rotated;
+            }
             new.block_size = stream.block_size;
             new
         });
         let kept = dataset.snapshots.iter().position(|s| Some(s.id) == base);
         dataset.snapshots.truncate(kept.map_or(0, |at| at + 1));
-        let id = self.number();
         let sent = &stream.snapshot;
+        if !stream.is_plain && sent.generations.len() > dataset.generations.len() {
+            dataset.generations = sent.generations.clone();
+        }
+        dataset.may_be_rotated |= stream.may_be_rotated;
+        let generations = match stream.is_plain {
+            true => dataset.generations.clone(),
+            false => sent.generations.clone(),
+        };
         let (sealed_as, lineage) = match stream.is_plain {
             true => (id, sent.lineage),
             false => (sent.sealed_as, sent.sealed_as),
@@ -486,6 +534,7 @@ impl Sim {
             id,
             sealed_as,
             lineage,
+            generations,
             ..sent.clone()
         });
         dataset.history = stream.snapshot.history.clone();

@@ -21,6 +21,10 @@ pub struct Dataset {
     pub secrets: Vec<u64>,
     /// What has the same has the same data keys; 0 while the pool has not said.
     pub family: u64,
+    /// The data keys in its keyring, each by a number that no others have; none if it is clear.
+    pub generations: Vec<u64>,
+    /// Whether there may be others too.
+    pub may_be_rotated: bool,
     pub props: BTreeMap<String, String>,
     /// Bytes of a block, if it is a volume.
     pub block_size: Option<u64>,
@@ -46,6 +50,8 @@ pub struct Snapshot {
     pub sealed_as: SnapshotId,
     /// What it is to a stream in the clear. One that was sealed anew and then sent as it was sealed is another.
     pub lineage: SnapshotId,
+    /// The data keys that it needs.
+    pub generations: Vec<u64>,
     pub history: History,
 }
 
@@ -57,6 +63,8 @@ impl Dataset {
             key_root,
             secrets: secret.into_iter().collect(),
             family: guid,
+            may_be_rotated: false,
+            generations: suite.map(|_| guid).into_iter().collect(),
             props: BTreeMap::new(),
             block_size: None,
             history: History::new(Model::new()),
