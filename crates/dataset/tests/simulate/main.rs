@@ -18,6 +18,7 @@ mod runner;
 mod secrets;
 mod shapes;
 mod sim;
+mod taker;
 mod transfer;
 mod volumes;
 mod world;
