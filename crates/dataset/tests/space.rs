@@ -103,6 +103,30 @@ fn a_full_pool_says_so_and_deleting_makes_room() {
     assert_clean(&pool);
 }
 
+#[test]
+fn what_was_copied_before_the_room_ended_counts() {
+    let (_device, _pool, files) = new_pool(48 << 20);
+    let mut dice = Dice(4);
+    let from = create(&files, "from").unwrap();
+    let data = random(&mut dice, 6 << 20);
+    for (piece, n) in data.chunks(PIECE).zip(0..) {
+        files.write(from, n * PIECE as u64, piece, false).unwrap();
+    }
+    fill(&files, &mut dice, "a", 1 << 20);
+    let to = create(&files, "to").unwrap();
+    for name in ["a1", "a2", "a3"] {
+        files.unlink(ROOT, name.as_bytes()).unwrap();
+    }
+    // Nothing is shared at such an offset.
+    let copy = |at: u64| files.copy_range(from, 1 + at, to, at, 5 << 20);
+    let done = copy(0).unwrap();
+    assert!(done > 1 << 20 && done < 5 << 20, "{done}");
+    assert_eq!(copy(done), Err(Error::NoSpace));
+    let copied = look::read_all(files.as_ref(), to, 0, done).unwrap();
+    assert!(copied == data[1..][..done as usize]);
+    files.close().unwrap();
+}
+
 /// A kernel lets go of what was unlinked some time after it was, and writers do not know that.
 #[test]
 fn what_was_just_unlinked_is_room_as_soon_as_it_is_let_go_of() {

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember, Shape};
 
-use crate::commit::Commit;
 use crate::config::{Config, ConfigDevice, DeviceState, Purpose, Role};
 use crate::error::{Error, Result};
 use crate::faults::log_internal;
@@ -21,7 +20,6 @@ use crate::pool::{Pool, Shared, shapes};
 use crate::resilver::ResilverStatus;
 use crate::root::DEVICES_MAX;
 use crate::scrub::ScrubPhase;
-use crate::state::State;
 use changes::Replaced;
 
 /// A device of the pool.
@@ -141,7 +139,7 @@ impl Pool {
             Joins::Group { group, column }
         };
         let info = self.shared.disk.store.join(new, joins)?;
-        self.shared.list_or_let_go(&[new.guid], |commit, state| {
+        let listed = self.shared.commit_with(|commit, state| {
             let mut device = ConfigDevice::new(&info);
             device.state = DeviceState::Resilvering;
             device.replaces = if replaces { beside } else { 0 };
@@ -149,7 +147,8 @@ impl Pool {
             state.devices_changed(commit);
             log(commit, state, origin, None);
             Ok(())
-        })
+        });
+        self.shared.or_let_go(&[new.guid], listed)
     }
 
     /// Adds a group of devices to the pool, with parity or alike. It is empty, and holds what is
@@ -173,22 +172,12 @@ impl Pool {
             Purpose::Logs => LOG_SEGMENTS_MAX,
             _ => u32::MAX,
         };
+        // What is written to key blocks from now on goes there too, and no other commit is to depend on them.
+        let committing = shared.lock_commits();
         let group = store.add_group(devices, parity, segments_max)?;
-        {
-            // What is written to key blocks from now on goes there too.
-            let _committing = shared.lock_commits();
-            let blocks = shared.key_blocks_in_use();
-            for new in devices {
-                store.refresh_headers(new.guid, &blocks)?;
-            }
-            // They hold all there is, and are to be known by that if the power fails while the commit
-            // that lists them is on some devices only.
-            if let Some((txg, superblock)) = store.superblocks()?.first() {
-                store.confirm_superblock(*txg, superblock)?;
-            }
-        }
         let guids: Vec<u64> = devices.iter().map(|new| new.guid).collect();
-        shared.list_or_let_go(&guids, |commit, state| {
+        shared.or_let_go(&guids, shared.bring_headers(&guids))?;
+        let listed = shared.commit_holding(&committing, |commit, state| {
             let members = store.members().into_iter();
             let joined = members.filter(|member| guids.contains(&member.guid));
             state
@@ -210,19 +199,21 @@ impl Pool {
             state.root.groups = (store.groups().len() as u32).into();
             log(commit, state, origin, None);
             Ok(())
-        })
+        });
+        shared.or_let_go(&guids, listed)
     }
 
     /// Makes a device a spare.
     pub fn add_spare(&self, new: &NewMember, origin: &Origin) -> Result<()> {
         self.shared.check_writable()?;
         let info = self.shared.disk.store.join(new, Joins::Spares)?;
-        self.shared.list_or_let_go(&[new.guid], |commit, state| {
+        let listed = self.shared.commit_with(|commit, state| {
             state.config.devices.push(ConfigDevice::new(&info));
             state.make_redundant(commit);
             log(commit, state, origin, None);
             Ok(())
-        })
+        });
+        self.shared.or_let_go(&[new.guid], listed)
     }
 
     /// Takes a member out of its group. Another one must hold everything.
@@ -407,20 +398,32 @@ impl Pool {
 }
 
 impl Shared {
-    /// Enters new devices, which are labelled, into the configuration. If that is refused they belong to
-    /// no pool.
-    fn list_or_let_go(
-        self: &Arc<Self>,
-        guids: &[u64],
-        enter: impl FnOnce(&Commit<'_>, &mut State) -> Result<()>,
-    ) -> Result<()> {
-        let entered = self.commit_with(enter);
+    /// Brings keys and the newest superblock to devices that are about to be listed. They hold all there is
+    /// then, and are to be known by that if the power fails while the commit that lists them is on some
+    /// devices only.
+    fn bring_headers(&self, guids: &[u64]) -> Result<()> {
+        let store = &self.disk.store;
+        let blocks = self.key_blocks_in_use();
+        for guid in guids {
+            store.refresh_headers(*guid, &blocks)?;
+        }
+        if let Some((txg, superblock)) = store.superblocks()?.first() {
+            store.confirm_superblock(*txg, superblock)?;
+        }
+        Ok(())
+    }
+
+    /// If new devices, which are labelled, could not be entered into the configuration, they belong to no
+    /// pool.
+    fn or_let_go(&self, guids: &[u64], entered: Result<()>) -> Result<()> {
         if entered.is_err() {
             // Of a commit that failed nobody knows whether it will be found at the next import, and the
             // pool may need them then.
             let is_refused = self.suspended().is_none();
             for guid in guids {
-                self.disk.store.let_go(*guid, is_refused)?;
+                if let Err(error) = self.disk.store.let_go(*guid, is_refused) {
+                    tracing::warn!(%error, "a device that was not added could not be erased");
+                }
             }
         }
         entered

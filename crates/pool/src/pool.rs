@@ -198,11 +198,17 @@ impl Shared {
         self: &Arc<Self>,
         task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
     ) -> Result<R> {
-        let committing = self.committing.lock();
+        self.commit_holding(&self.lock_commits(), task)
+    }
+
+    /// The same for whoever keeps other commits from happening already.
+    pub(crate) fn commit_holding<R>(
+        self: &Arc<Self>,
+        _committing: &MutexGuard<'_, ()>,
+        task: impl FnOnce(&Commit<'_>, &mut State) -> Result<R>,
+    ) -> Result<R> {
         self.check_writable()?;
-        let result = self.commit_locked(task);
-        drop(committing);
-        result
+        self.commit_locked(task)
     }
 
     fn commit_locked<R>(

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use pool::{ArrayKind, Error};
+use pool::{ArrayKind, DeviceState, Error, Pool};
 
 #[test]
 fn a_failed_write_or_flush_suspends_and_loses_nothing_committed() {
@@ -236,4 +236,52 @@ fn devices_that_may_have_joined_are_not_erased() {
             next => event = next - 1,
         }
     }
+}
+
+/// A device that fails while it is added takes nothing with it: another one can be added, and the pool can be
+/// imported without it.
+#[test]
+fn a_device_that_fails_while_it_is_added_leaves_no_trace() {
+    let mut refused = 0;
+    for (event, fault) in (0..60).flat_map(|event| [(event, 0), (event, 1)]) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(4, &clock);
+        let pool = create_on(&devices[..1]);
+        let at = clock.now() + event;
+        devices[1].inject(match fault {
+            0 => Fault::DeadFrom(at),
+            _ => Fault::FailFlush(at),
+        });
+        let two = [new_member(&devices[2], 30), new_member(&devices[1], 31)];
+        let added = match event % 2 {
+            0 => pool.add_group(&two[1..], 0, &origin()),
+            _ => pool.add_group(&two, 0, &origin()),
+        };
+        if added.is_ok() || pool.suspended().is_some() {
+            continue;
+        }
+        refused += 1;
+        assert_eq!(states(&pool), [DeviceState::Online], "event {event}");
+        pool.add_group(&[new_member(&devices[3], 40)], 0, &origin())
+            .unwrap_or_else(|error| panic!("event {event}: {error}"));
+        assert_eq!(states(&pool), [DeviceState::Online; 2], "event {event}");
+        let total = pool.space().total;
+        put_many(&pool);
+        assert_clean(&pool);
+        drop(pool);
+        let rest = [Arc::clone(&devices[0]), Arc::clone(&devices[3])];
+        let pool = open_on(&rest).unwrap_or_else(|error| panic!("event {event}: {error}"));
+        assert_eq!((pool.space().total, pool.devices().len()), (total, 2));
+        assert_clean(&pool);
+    }
+    assert!(refused > 5, "{refused}");
+}
+
+/// Writes until there is something in each group.
+fn put_many(pool: &Pool) {
+    let dataset = pool.open_dataset(1).unwrap();
+    for slot in 0..200 {
+        put(pool, &dataset, ArrayKind::Data, slot, slot).unwrap();
+    }
+    pool.commit().unwrap();
 }

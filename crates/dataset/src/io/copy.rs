@@ -69,8 +69,12 @@ impl Files {
     ) -> Result<u64> {
         let mut done = 0;
         for piece in self.read_file(from, from_offset, len)? {
-            self.write_file(to, to_offset + done, &piece, false)?;
-            done += piece.len() as u64;
+            match self.write_file(to, to_offset + done, &piece, false) {
+                Ok(()) => done += piece.len() as u64,
+                // Whoever wants the rest is told why it cannot be had.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(done)
     }
