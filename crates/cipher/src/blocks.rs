@@ -1,15 +1,13 @@
 //! Block ciphers, many blocks for each call: what the modes of this crate's own are built from.
 
-use std::cell::RefCell;
-
 use ::aes::cipher::array::Array;
 use ::aes::cipher::consts::U16;
 use ::aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
-use thread_local::ThreadLocal;
 use zeroize::Zeroizing;
 
 use crate::BlockCipher;
 use crate::ffi::{AesKey, Direction, Ecb};
+use crate::per_thread::PerThread;
 use crate::{Error, Result};
 
 /// A block.
@@ -74,8 +72,7 @@ pub(crate) fn aws_lc(key: &[u8]) -> Result<Box<dyn Blocks>> {
     Ok(Box::new(AwsLc {
         key: Zeroizing::new(key.to_vec()),
         single,
-        encrypt: ThreadLocal::new(),
-        decrypt: ThreadLocal::new(),
+        contexts: PerThread::new(),
     }))
 }
 
@@ -83,19 +80,13 @@ struct AwsLc {
     key: Zeroizing<Vec<u8>>,
     /// For single blocks, as tweaks are.
     single: AesKey,
-    encrypt: ThreadLocal<RefCell<Ecb>>,
-    decrypt: ThreadLocal<RefCell<Ecb>>,
+    contexts: PerThread<Ecb>,
 }
 
 impl AwsLc {
     fn run(&self, direction: Direction, blocks: &mut [Block]) -> Result<()> {
-        let contexts = match direction {
-            Direction::Encrypt => &self.encrypt,
-            Direction::Decrypt => &self.decrypt,
-        };
-        contexts
-            .get_or_try(|| Ecb::new(&self.key, direction).map(RefCell::new))?
-            .borrow_mut()
+        self.contexts
+            .get(direction, || Ecb::new(&self.key, direction))?
             .blocks(blocks)
     }
 }

@@ -40,6 +40,7 @@ mod mechanism;
 mod names;
 mod openssl;
 mod password;
+mod per_thread;
 mod pieces;
 mod policy;
 mod provider;

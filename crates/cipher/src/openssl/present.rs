@@ -1,19 +1,17 @@
 //! Ciphers and hashes of OpenSSL 3. Fetching a cipher by its name takes long, so an engine does it
 //! once, and keeps a context for each thread and direction.
 
-use std::cell::RefCell;
-
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
 use openssl::hash::{Hasher, MessageDigest};
 use openssl::pkey::PKey;
 use openssl::sign::Signer;
-use thread_local::ThreadLocal;
 use zeroize::Zeroizing;
 
 use crate::ffi::Direction;
-use crate::sector::{Engine, Ivs};
+use crate::per_thread::PerThread;
+use crate::sector::{Engine, Sectors};
 use crate::{
     AeadAlgorithm, BlockCipher, Digest, Error, Output, Provider, Result, SectorMode, SectorSpec,
     TAG_LEN, eq,
@@ -50,24 +48,22 @@ pub(crate) fn sectors(spec: SectorSpec, key: &[u8]) -> Result<Box<dyn Engine>> {
     };
     let name = format!("{family}-{bits}-{}", spec.mode().name().to_uppercase());
     let cipher = Cipher::fetch(None, &name, None).map_err(|_| UNSUPPORTED)?;
-    Ok(Box::new(Sectors {
+    Ok(Box::new(SectorKey {
         cipher,
         mode: spec.mode(),
         key: Zeroizing::new(key.to_vec()),
-        encrypt: ThreadLocal::new(),
-        decrypt: ThreadLocal::new(),
+        contexts: PerThread::new(),
     }))
 }
 
-struct Sectors {
+struct SectorKey {
     cipher: Cipher,
     mode: SectorMode,
     key: Zeroizing<Vec<u8>>,
-    encrypt: ThreadLocal<RefCell<CipherCtx>>,
-    decrypt: ThreadLocal<RefCell<CipherCtx>>,
+    contexts: PerThread<CipherCtx>,
 }
 
-impl Sectors {
+impl SectorKey {
     fn context(&self, direction: Direction) -> Attempt<CipherCtx> {
         let mut context = CipherCtx::new()?;
         let (cipher, key) = (Some(&*self.cipher), Some(&self.key[..]));
@@ -80,51 +76,47 @@ impl Sectors {
         context.set_padding(false);
         Ok(context)
     }
+
+    /// Returns how much was done.
+    fn sector(
+        &self,
+        context: &mut CipherCtx,
+        direction: Direction,
+        iv: Option<&[u8]>,
+        sector: &mut [u8],
+        scratch: &mut Vec<u8>,
+    ) -> Attempt<usize> {
+        match direction {
+            Direction::Encrypt => context.encrypt_init(None, None, iv)?,
+            Direction::Decrypt => context.decrypt_init(None, None, iv)?,
+        }
+        let len = sector.len();
+        match self.mode {
+            // The crate wants room for a block more than these modes write.
+            SectorMode::Cbc | SectorMode::Ecb => {
+                scratch.resize(len + 16, 0);
+                let done = context.cipher_update(sector, Some(scratch))?;
+                sector.copy_from_slice(&scratch[..len]);
+                Ok(done)
+            }
+            _ => context.cipher_update_inplace(sector, len),
+        }
+    }
 }
 
-impl Engine for Sectors {
-    fn run(
-        &self,
-        direction: Direction,
-        mut ivs: Ivs<'_>,
-        sector_size: usize,
-        data: &mut [u8],
-    ) -> Result<()> {
-        let contexts = match direction {
-            Direction::Encrypt => &self.encrypt,
-            Direction::Decrypt => &self.decrypt,
-        };
-        let mut context = contexts
-            .get_or_try(|| self.context(direction).map(RefCell::new))
-            .map_err(library)?
-            .borrow_mut();
+impl Engine for SectorKey {
+    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
+        let new = || self.context(direction).map_err(library);
+        let mut context = self.contexts.get(direction, new)?;
         let mut scratch = Zeroizing::new(Vec::new());
-        for sector in data.chunks_exact_mut(sector_size) {
-            let iv = ivs.next()?;
+        sectors.each(|iv, sector| {
             let iv = (self.mode != SectorMode::Ecb).then_some(&iv[..]);
-            let ready = match direction {
-                Direction::Encrypt => context.encrypt_init(None, None, iv),
-                Direction::Decrypt => context.decrypt_init(None, None, iv),
-            };
-            ready.map_err(library)?;
-            let len = sector.len();
-            let done = match self.mode {
-                // The crate wants room for a block more than these modes write.
-                SectorMode::Cbc | SectorMode::Ecb => {
-                    scratch.resize(len + 16, 0);
-                    let done = context.cipher_update(sector, Some(&mut scratch));
-                    sector.copy_from_slice(&scratch[..len]);
-                    done.map_err(library)?
-                }
-                _ => context
-                    .cipher_update_inplace(sector, len)
-                    .map_err(library)?,
-            };
-            if done != len {
-                return Err(Error::Library);
+            let done = self.sector(&mut context, direction, iv, sector, &mut scratch);
+            match done.map_err(library)? == sector.len() {
+                true => Ok(()),
+                false => Err(Error::Library),
             }
-        }
-        Ok(())
+        })
     }
 }
 

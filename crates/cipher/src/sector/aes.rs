@@ -1,12 +1,10 @@
 //! The modes of AES that AWS-LC has whole.
 
-use std::cell::RefCell;
-
-use thread_local::ThreadLocal;
 use zeroize::Zeroizing;
 
-use super::{Engine, Ivs, SectorMode, modes};
+use super::{Engine, SectorMode, Sectors, modes};
 use crate::ffi::{CbcKey, Direction, Xts256};
+use crate::per_thread::PerThread;
 use crate::{Result, blocks, eq};
 
 /// `mode` with `key`, as fast as the library can.
@@ -24,8 +22,7 @@ pub(super) fn engine(mode: SectorMode, key: &[u8]) -> Result<Box<dyn Engine>> {
 /// AES-256-XTS: one context for each thread and direction, of which only the IV changes.
 struct Xts {
     key: Zeroizing<Vec<u8>>,
-    encrypt: ThreadLocal<RefCell<Xts256>>,
-    decrypt: ThreadLocal<RefCell<Xts256>>,
+    contexts: PerThread<Xts256>,
 }
 
 impl Xts {
@@ -39,31 +36,16 @@ impl Xts {
     fn new(key: &[u8]) -> Xts {
         Xts {
             key: Zeroizing::new(key.to_vec()),
-            encrypt: ThreadLocal::new(),
-            decrypt: ThreadLocal::new(),
+            contexts: PerThread::new(),
         }
     }
 }
 
 impl Engine for Xts {
-    fn run(
-        &self,
-        direction: Direction,
-        mut ivs: Ivs<'_>,
-        sector_size: usize,
-        data: &mut [u8],
-    ) -> Result<()> {
-        let contexts = match direction {
-            Direction::Encrypt => &self.encrypt,
-            Direction::Decrypt => &self.decrypt,
-        };
-        let mut context = contexts
-            .get_or_try(|| Xts256::new(&self.key, direction).map(RefCell::new))?
-            .borrow_mut();
-        for sector in data.chunks_exact_mut(sector_size) {
-            context.sector(&ivs.next()?, sector)?;
-        }
-        Ok(())
+    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
+        let new = || Xts256::new(&self.key, direction);
+        let mut context = self.contexts.get(direction, new)?;
+        sectors.each(|iv, sector| context.sector(iv, sector))
     }
 }
 
@@ -74,20 +56,13 @@ struct Flat {
 }
 
 impl Engine for Flat {
-    fn run(
-        &self,
-        direction: Direction,
-        mut ivs: Ivs<'_>,
-        sector_size: usize,
-        data: &mut [u8],
-    ) -> Result<()> {
-        for sector in data.chunks_exact_mut(sector_size) {
-            let mut iv = ivs.next()?;
+    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
+        sectors.each(|iv, sector| {
             match self.mode {
-                SectorMode::Ctr => self.key.counter(&iv, sector),
-                _ => self.key.run(direction, &mut iv, sector)?,
+                SectorMode::Ctr => self.key.counter(iv, sector),
+                _ => self.key.run(direction, iv, sector)?,
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

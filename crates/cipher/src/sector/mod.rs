@@ -48,19 +48,34 @@ pub struct SectorCipher {
 
 /// One implementation of a mode, with its key.
 pub(crate) trait Engine: Send + Sync {
-    /// Runs over sectors of `sector_size` bytes, in place.
-    fn run(
-        &self,
-        direction: Direction,
-        ivs: Ivs<'_>,
-        sector_size: usize,
-        data: &mut [u8],
-    ) -> Result<()>;
+    /// Runs over sectors, in place.
+    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()>;
+}
+
+/// Consecutive sectors.
+pub(crate) struct Sectors<'a> {
+    ivs: Ivs<'a>,
+    /// The length of each.
+    size: usize,
+    data: &'a mut [u8],
+}
+
+impl Sectors<'_> {
+    /// Calls `run` with each sector and its IV, which it may change.
+    #[inline]
+    pub(crate) fn each(
+        mut self,
+        mut run: impl FnMut(&mut [u8; 16], &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        for sector in self.data.chunks_exact_mut(self.size) {
+            run(&mut self.ivs.next()?, sector)?;
+        }
+        Ok(())
+    }
 }
 
 /// The IVs of consecutive sectors.
-#[derive(Clone, Copy)]
-pub(crate) struct Ivs<'a> {
+struct Ivs<'a> {
     generator: &'a IvGenerator,
     next: u64,
     step: u64,
@@ -68,7 +83,7 @@ pub(crate) struct Ivs<'a> {
 
 impl Ivs<'_> {
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<[u8; 16]> {
+    fn next(&mut self) -> Result<[u8; 16]> {
         let number = self.next;
         self.next = number.wrapping_add(self.step);
         self.generator.iv(number)
@@ -230,13 +245,7 @@ impl SectorCipher {
         sector_size: usize,
         data: &mut [u8],
     ) -> Result<()> {
-        check_sizes(sector_size, data.len())?;
-        let ivs = Ivs {
-            generator: &self.iv,
-            next,
-            step,
-        };
-        self.engine.run(direction, ivs, sector_size, data)
+        self.run_by(&self.iv, (next, step), direction, sector_size, data)
     }
 
     fn run_pieces(
@@ -255,13 +264,30 @@ impl SectorCipher {
     }
 
     fn run_with(&self, direction: Direction, iv: &[u8; 16], data: &mut [u8]) -> Result<()> {
-        check_sizes(data.len(), data.len())?;
+        self.run_by(
+            &IvGenerator::Given(*iv),
+            (0, 0),
+            direction,
+            data.len(),
+            data,
+        )
+    }
+
+    fn run_by(
+        &self,
+        generator: &IvGenerator,
+        (next, step): (u64, u64),
+        direction: Direction,
+        size: usize,
+        data: &mut [u8],
+    ) -> Result<()> {
+        check_sizes(size, data.len())?;
         let ivs = Ivs {
-            generator: &IvGenerator::Given(*iv),
-            next: 0,
-            step: 0,
+            generator,
+            next,
+            step,
         };
-        self.engine.run(direction, ivs, data.len(), data)
+        self.engine.run(direction, Sectors { ivs, size, data })
     }
 }
 

@@ -3,7 +3,7 @@
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
-use super::{Engine, Ivs, SectorMode};
+use super::{Engine, SectorMode, Sectors};
 use crate::Result;
 use crate::blocks::{Block, Blocks, xor, xor_all};
 use crate::ffi::Direction;
@@ -38,25 +38,24 @@ struct Xts {
 }
 
 impl Engine for Xts {
-    fn run(
-        &self,
-        direction: Direction,
-        mut ivs: Ivs<'_>,
-        sector_size: usize,
-        data: &mut [u8],
-    ) -> Result<()> {
+    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
+        let Sectors {
+            mut ivs,
+            size,
+            data,
+        } = sectors;
         // As many sectors at a time as fill a batch: short ones alone would leave the cipher's registers
         // empty. A long one takes several batches.
-        let sectors_in_batch = (16 * BATCH / sector_size).max(1);
-        for sectors in data.chunks_mut(sectors_in_batch * sector_size) {
+        let sectors_in_batch = (16 * BATCH / size).max(1);
+        for sectors in data.chunks_mut(sectors_in_batch * size) {
             let mut first = [[0; 16]; BATCH];
-            let first = &mut first[..sectors.len() / sector_size];
+            let first = &mut first[..sectors.len() / size];
             for iv in first.iter_mut() {
                 *iv = ivs.next()?;
             }
             self.tweak.encrypt(first)?;
             for blocks in sectors.as_chunks_mut().0.chunks_mut(BATCH) {
-                self.batch(direction, first, sector_size / 16, blocks)?;
+                self.batch(direction, first, size / 16, blocks)?;
             }
         }
         Ok(())
@@ -116,24 +115,17 @@ struct Chained {
 }
 
 impl Engine for Chained {
-    fn run(
-        &self,
-        direction: Direction,
-        mut ivs: Ivs<'_>,
-        sector_size: usize,
-        data: &mut [u8],
-    ) -> Result<()> {
-        for sector in data.chunks_exact_mut(sector_size) {
+    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()> {
+        sectors.each(|iv, sector| {
             let blocks = sector.as_chunks_mut().0;
             match (self.mode, direction) {
-                (SectorMode::Ctr, _) => self.counter(ivs.next()?, blocks)?,
-                (SectorMode::Cbc, Direction::Encrypt) => self.chain(ivs.next()?, blocks)?,
-                (SectorMode::Cbc, Direction::Decrypt) => self.unchain(ivs.next()?, blocks)?,
-                (_, Direction::Encrypt) => self.cipher.encrypt(blocks)?,
-                (_, Direction::Decrypt) => self.cipher.decrypt(blocks)?,
+                (SectorMode::Ctr, _) => self.counter(*iv, blocks),
+                (SectorMode::Cbc, Direction::Encrypt) => self.chain(*iv, blocks),
+                (SectorMode::Cbc, Direction::Decrypt) => self.unchain(*iv, blocks),
+                (_, Direction::Encrypt) => self.cipher.encrypt(blocks),
+                (_, Direction::Decrypt) => self.cipher.decrypt(blocks),
             }
-        }
-        Ok(())
+        })
     }
 }
 
