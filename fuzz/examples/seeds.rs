@@ -58,6 +58,9 @@ fn main() {
     requests();
     ciphers();
     luks_headers();
+    for (kind, bytes) in luks::fuzzing::integrity_samples() {
+        put("luks_integrity", &format!("kind-{kind}"), &[&[kind], &bytes]);
+    }
     nbd_clients();
     images();
 }

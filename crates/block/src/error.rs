@@ -61,6 +61,19 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
+    /// What is stored is not what was written, which the device can tell.
+    #[error(
+        "{device}: what is stored for the {len} bytes at {offset} is not authentic: it was changed or \
+         damaged, or never written"
+    )]
+    Unauthentic {
+        /// The device's name.
+        device: String,
+        /// Where.
+        offset: u64,
+        /// How much.
+        len: u64,
+    },
     /// The device failed.
     #[error("{device}: {operation} of {len} bytes at {offset} failed: {source}")]
     Io {

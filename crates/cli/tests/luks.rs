@@ -299,6 +299,39 @@ fn keys_are_changed_while_it_is_open() {
     status(0, &["open", &image, "secret"], b"a third one\n");
 }
 
+/// A sector that was changed is an error of its own where it is read.
+#[test]
+fn a_container_with_integrity() {
+    let place = Place::new();
+    let image = format(&place, &["--integrity", "hmac-sha256"]);
+    let shown = luks(&place, &["dump", &image], b"").out;
+    assert!(shown.contains("integrity: hmac(sha256)"), "{shown}");
+    let ok = |args: &[&str]| {
+        let done = luks(&place, args, PASSPHRASE);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done
+    };
+    ok(&["open", &image, "secret"]);
+    let status = ok(&["status", "secret"]).out;
+    assert!(status.contains("with hmac(sha256)"), "{status}");
+    ok(&["refresh", "--write-workqueue", "secret"]);
+    let resize = ["resize", "--device-size", "4K", "secret"];
+    assert_eq!(luks(&place, &resize, b"").code, USAGE);
+    ok(&["close", "secret"]);
+
+    // The header is whole, and what keeps the tags is not.
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&image)
+        .unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"x", 16 << 20).unwrap();
+    let refused = luks(&place, &["open", &image, "secret"], PASSPHRASE);
+    assert_eq!(refused.code, DAMAGED, "{refused:?}");
+    assert!(refused.err.contains("superblock"), "{refused:?}");
+    let unknown = [&["format"], &CHEAP[..], &["--integrity", "crc32", &image]].concat();
+    assert_eq!(luks(&place, &unknown, PASSPHRASE).code, USAGE);
+}
+
 /// A volume is named where a file or a disk could be, whether it is open or not.
 #[test]
 fn a_container_on_a_volume() {

@@ -46,6 +46,7 @@ impl From<block::Error> for Failure {
                 _ => FailureKind::Device,
             },
             block::Error::NotADevice { .. } | block::Error::Misaligned { .. } => FailureKind::Usage,
+            block::Error::Unauthentic { .. } => FailureKind::Damaged,
             _ => FailureKind::Device,
         };
         Failure::new(kind, error.to_string())
@@ -147,9 +148,10 @@ impl From<luks::Error> for Failure {
             E::Device(error) => return error.into(),
             E::Keys(error) => return error.into(),
             E::NotLuks { .. } | E::NoSlot { .. } | E::NoToken { .. } => FailureKind::NotFound,
-            E::Damaged { .. } | E::Overwritten { .. } | E::KeyMaterial { .. } => {
-                FailureKind::Damaged
-            }
+            E::Damaged { .. }
+            | E::Overwritten { .. }
+            | E::KeyMaterial { .. }
+            | E::Integrity { .. } => FailureKind::Damaged,
             E::Unsupported { .. } => FailureKind::TooNew,
             E::WrongPassphrase { .. } => FailureKind::WrongKey,
             E::SlotInUse { .. } => FailureKind::Exists,

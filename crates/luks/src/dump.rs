@@ -148,7 +148,7 @@ fn dump_segments(out: &mut String, view: &View) -> std::fmt::Result {
             writeln!(out, "\tcipher: {}", crypt.cipher)?;
             writeln!(out, "\tsector: {} [bytes]", crypt.sector_size)?;
             if let Some(integrity) = &crypt.integrity {
-                writeln!(out, "\tintegrity: {integrity}")?;
+                writeln!(out, "\tintegrity: {}", integrity.kind)?;
             }
         }
         if !segment.flags.is_empty() {

@@ -27,6 +27,17 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// What keeps the tags of authenticated sectors is damaged.
+    #[error(
+        "what dm-integrity keeps on {device} is damaged: {what}; the header is whole, but has no copy of \
+         this: restore the device from a backup"
+    )]
+    Integrity {
+        /// The device.
+        device: String,
+        /// What is wrong.
+        what: String,
+    },
     /// Something else was written over the beginning of the device.
     #[error(
         "{device}: something was written over the first copy of the LUKS header, the second is whole; \
@@ -128,6 +139,13 @@ impl Error {
 
     pub(crate) fn damaged(device: &dyn block::BlockDevice, what: impl Into<String>) -> Error {
         Error::Damaged {
+            device: device.name(),
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn integrity(device: &dyn block::BlockDevice, what: impl Into<String>) -> Error {
+        Error::Integrity {
             device: device.name(),
             what: what.into(),
         }

@@ -14,9 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::backup::give_up;
 use crate::container::{Container, Header, SlotChoice};
+use crate::integrity::{self, SealSpec};
 use crate::kdf::{self, PBKDF2_MIN, pbkdf2_iterations};
 use crate::luks2::{self, COPY_SIZES};
-use crate::model::{SALT_LEN, Version};
+use crate::model::{Integrity, SALT_LEN, Version};
 use crate::{Error, Result, crypto, keyslot, luks1};
 
 /// Where data begins unless it is said: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.
@@ -33,8 +34,11 @@ pub struct Format {
     pub version: Version,
     /// How data is encrypted, as `aes-xts-plain64`.
     pub cipher: String,
-    /// How long the volume key is, in bytes.
+    /// How long the key is that encrypts, in bytes.
     pub key_len: usize,
+    /// What authenticates sectors, if anything does, as `hmac(sha256)`; LUKS2 only. The volume key is then
+    /// longer where that needs a key of its own.
+    pub integrity: Option<String>,
     /// What is encrypted as one, in bytes: 512 to 4096.
     pub sector_size: u32,
     /// What the container is known by.
@@ -62,6 +66,7 @@ impl Format {
             version,
             cipher: "aes-xts-plain64".into(),
             key_len: 64,
+            integrity: None,
             sector_size: 512,
             uuid,
             label: String::new(),
@@ -86,8 +91,7 @@ pub fn format(
     passphrase: &Secret,
     random: &dyn Random,
 ) -> Result<(Container, Secret)> {
-    check_cipher(format)?;
-    let mut key = Secret::zeroed(format.key_len)?;
+    let mut key = Secret::zeroed(check_cipher(format)?)?;
     random.fill(key.expose_mut())?;
     let header = match format.version {
         Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
@@ -99,18 +103,27 @@ pub fn format(
     let mut slot = format.slot.clone();
     slot.kdf = slot.kdf.forced()?;
     container.give_up_old(random)?;
+    let segment = container.segment()?;
+    if let Some(integrity) = &segment.integrity {
+        integrity::create(&container.device, &segment, integrity)?;
+    }
     container.add_key(&key, passphrase, &slot, format.slot_id, random)?;
     Ok((container, key))
 }
 
-fn check_cipher(format: &Format) -> Result<()> {
-    let spec = crypto::spec(&format.cipher, "a new container")?;
-    if !spec.key_lens().contains(&format.key_len) {
-        let bits: Vec<_> = spec
-            .key_lens()
-            .iter()
-            .map(|len| (len * 8).to_string())
-            .collect();
+/// How long the volume key is to be, in bytes.
+fn check_cipher(format: &Format) -> Result<usize> {
+    const DEVICE: &str = "a new container";
+    let (key_lens, mac_key_len) = match &format.integrity {
+        None => (crypto::spec(&format.cipher, DEVICE)?.key_lens(), 0),
+        Some(kind) => {
+            let spec = SealSpec::parse(&format.cipher, &Integrity::new(kind), DEVICE)?;
+            check_integrity(format, &spec)?;
+            (spec.key_lens(), spec.mac_key_len())
+        }
+    };
+    if !key_lens.contains(&format.key_len) {
+        let bits: Vec<_> = key_lens.iter().map(|len| (len * 8).to_string()).collect();
         let what = format!("{} takes keys of {} bits", format.cipher, bits.join(", "));
         return Err(Error::Usage(what));
     }
@@ -120,7 +133,22 @@ fn check_cipher(format: &Format) -> Result<()> {
     if format.version == Version::V1 && format.sector_size != 512 {
         return Err(Error::usage("LUKS1 has sectors of 512 bytes only"));
     }
-    Ok(())
+    Ok(format.key_len + mac_key_len)
+}
+
+fn check_integrity(format: &Format, spec: &SealSpec) -> Result<()> {
+    let refuse = |what: &str| Err(Error::usage(what));
+    match format.version {
+        Version::V1 => refuse("LUKS1 has no integrity"),
+        Version::V2 if spec.needs_random() => refuse(
+            "this encryption gives away what is written twice to a sector unless its IV is random: \
+             end the name of the cipher with -random",
+        ),
+        Version::V2 if format.data_offset == Some(0) => {
+            refuse("a container with integrity is made with its header before its data")
+        }
+        Version::V2 => Ok(()),
+    }
 }
 
 /// The digest of a volume key: its salt, iterations and value.
@@ -187,7 +215,14 @@ fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
             "keyslots_size": areas_len.to_string(),
         },
     });
-    let json = object(json);
+    let mut json = object(json);
+    if let Some(kind) = &format.integrity {
+        json["segments"]["0"]["integrity"] = json!({
+            "type": kind,
+            "journal_encryption": "none",
+            "journal_integrity": "none",
+        });
+    }
     let mut header = luks2::Header::new(format.uuid.clone(), json).map_err(Error::Usage)?;
     header.label = format.label.clone();
     header.subsystem = format.subsystem.clone();
@@ -222,6 +257,9 @@ fn object(json: Value) -> Map<String, Value> {
 impl Container {
     fn check_room(&self, format: &Format) -> Result<()> {
         let segment = self.segment()?;
+        if let Some(integrity) = &segment.integrity {
+            return integrity::check_room(&*self.device, &segment, integrity);
+        }
         let least = match segment.offset {
             0 => self.header_len(),
             offset => offset + u64::from(format.sector_size),

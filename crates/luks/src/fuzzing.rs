@@ -2,6 +2,7 @@
 
 use block::MemoryDevice;
 
+pub use crate::integrity::fuzzing::{journal, samples as integrity_samples, superblock};
 use crate::luks2::Copy;
 use crate::{Container, Header};
 

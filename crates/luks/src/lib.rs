@@ -23,6 +23,7 @@ mod error;
 mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod integrity;
 mod kdf;
 mod keyslot;
 pub mod luks1;
@@ -36,7 +37,8 @@ pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
 pub use container::{Container, Header, SlotChoice, Unlocked, repair};
 pub use error::{Error, Result};
 pub use format::{Format, format};
+pub use integrity::{integrity_type, wipe};
 pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
 pub use mapping::{Flags, Mapping, MappingMeter, Plain};
-pub use model::{Digest, Keyslot, Priority, SECTOR, Segment, Version};
+pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;

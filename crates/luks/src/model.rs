@@ -126,8 +126,30 @@ pub struct Segment {
     pub cipher: String,
     /// What is encrypted as one, in bytes: 512, 1024, 2048 or 4096.
     pub sector_size: u32,
-    /// What authenticates each sector, if anything does, as `hmac(sha256)`.
-    pub integrity: Option<String>,
+    /// What authenticates each sector, if anything does.
+    pub integrity: Option<Integrity>,
+}
+
+/// What authenticates the sectors of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Integrity {
+    /// As `hmac(sha256)`.
+    pub kind: String,
+    /// How long its part of the volume key is, in bytes; as is usual for the kind if not said.
+    pub key_len: Option<usize>,
+    /// What encrypts and what authenticates the journal, if anything does.
+    pub journal: Option<String>,
+}
+
+impl Integrity {
+    /// This kind, and everything else as usual.
+    pub(crate) fn new(kind: &str) -> Integrity {
+        Integrity {
+            kind: kind.into(),
+            key_len: None,
+            journal: None,
+        }
+    }
 }
 
 /// A version of the format.

@@ -7,71 +7,22 @@
 mod common;
 
 use std::io::IoSlice;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
-use cipher::Digest;
-use common::{RANDOM, cheap_slot, secret};
+use common::machine::{machine, run};
+use common::{RANDOM, cheap_slot, hex_hash, secret};
 use luks::{Container, Flags, Format, Mapping, Version};
 
 const PASSPHRASE: &str = "correct horse";
 const LEN: u64 = 4 << 20;
-
-fn machine() -> Option<PathBuf> {
-    let beside = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/engines/kernel-vm.sh"
-    );
-    let script =
-        std::env::var_os("STRONGROOM_KERNEL_VM").map_or(PathBuf::from(beside), PathBuf::from);
-    let has_qemu = Command::new("qemu-system-x86_64")
-        .arg("--version")
-        .output()
-        .is_ok();
-    if !script.exists() || !has_qemu || !Path::new("/lib/modules").exists() {
-        eprintln!(
-            "skipped: there is no virtual machine to run a kernel in ({})",
-            script.display()
-        );
-        return None;
-    }
-    Some(script)
-}
-
-/// Runs a shell script in the machine, with the images as /dev/vda, /dev/vdb and so on.
-fn run(machine: &Path, images: &[PathBuf], files: &[&Path], script: &str) -> String {
-    let mut command = Command::new(machine);
-    for image in images {
-        command.arg("-d").arg(image);
-    }
-    for file in files {
-        command.arg("-f").arg(file);
-    }
-    let output = command
-        .args(["-t", "600", "sh", script])
-        .output()
-        .expect("the script");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{out}{said}");
-    out
-}
 
 fn mapping(path: &Path) -> Mapping {
     let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(path, Access::Exclusive).unwrap());
     let container = Container::open(Arc::clone(&device), &RANDOM).unwrap();
     let key = container.unlock(&secret(PASSPHRASE), None).unwrap().key;
     Mapping::open(&container, device, &key, Flags::default()).unwrap()
-}
-
-fn hash(data: &[u8]) -> String {
-    Digest::Sha256
-        .hash(&[data])
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 fn pattern(seed: u8) -> Vec<u8> {
@@ -131,7 +82,7 @@ fn the_kernel_reads_and_writes_the_same_data() {
         let mut expected = pattern(n as u8);
         assert_eq!(
             read[n],
-            hash(&expected),
+            hex_hash(&expected),
             "what the kernel reads, {:?}",
             cases[n]
         );

@@ -14,6 +14,9 @@ use zeroize::Zeroizing;
 use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
 use crate::{Error, Mechanism, Provider, Result, TAG_LEN, pieces, policy};
 
+/// The nonces of RFC 4309, in bytes.
+const SHORT_NONCE_LEN: usize = 11;
+
 /// An AEAD with a tag of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AeadAlgorithm {
@@ -23,11 +26,11 @@ pub enum AeadAlgorithm {
     Aes192Gcm,
     /// NIST SP 800-38D.
     Aes256Gcm,
-    /// NIST SP 800-38C, with nonces of 12 bytes.
+    /// NIST SP 800-38C, with nonces of 12 bytes, or 11 as in RFC 4309.
     Aes128Ccm,
-    /// NIST SP 800-38C, with nonces of 12 bytes.
+    /// NIST SP 800-38C, with nonces of 12 bytes, or 11 as in RFC 4309.
     Aes192Ccm,
-    /// NIST SP 800-38C, with nonces of 12 bytes.
+    /// NIST SP 800-38C, with nonces of 12 bytes, or 11 as in RFC 4309.
     Aes256Ccm,
     /// RFC 8439.
     ChaCha20Poly1305,
@@ -71,7 +74,7 @@ impl AeadAlgorithm {
         }
     }
 
-    /// The length of its nonces, in bytes.
+    /// The length of its nonces, in bytes; CCM takes 11 bytes as well.
     pub const fn nonce_len(self) -> usize {
         match self {
             AeadAlgorithm::XChaCha20Poly1305 => 24,
@@ -90,6 +93,11 @@ impl AeadAlgorithm {
             AeadAlgorithm::ChaCha20Poly1305 => Engine::Whole(Aead::ChaCha20Poly1305),
             AeadAlgorithm::XChaCha20Poly1305 => Engine::Whole(Aead::XChaCha20Poly1305),
         }
+    }
+
+    fn is_ccm(self) -> bool {
+        use AeadAlgorithm::{Aes128Ccm, Aes192Ccm, Aes256Ccm};
+        matches!(self, Aes128Ccm | Aes192Ccm | Aes256Ccm)
     }
 
     fn is_gcm(self) -> bool {
@@ -259,7 +267,8 @@ impl AeadCipher {
 
     fn check(&self, nonce: &[u8]) -> Result<()> {
         let algorithm = self.algorithm;
-        if nonce.len() == algorithm.nonce_len() {
+        let is_short = nonce.len() == SHORT_NONCE_LEN && algorithm.is_ccm();
+        if nonce.len() == algorithm.nonce_len() || is_short {
             Ok(())
         } else {
             Err(Error::AeadKey { algorithm })

@@ -1,18 +1,28 @@
 //! The AEADs of RustCrypto.
 
 use aes_gcm::aead::{AeadInOut, KeyInit, Nonce, Tag};
-use ccm::consts::{U12, U16};
+use ccm::consts::{U11, U12, U16};
 
-use super::AeadAlgorithm;
+use super::{AeadAlgorithm, SHORT_NONCE_LEN};
 use crate::{Error, Result, TAG_LEN};
 
 type Gcm<C> = aes_gcm::AesGcm<C, U12>;
 type Ccm<C> = ccm::Ccm<C, U16, U12>;
+type ShortCcm<C> = ccm::Ccm<C, U16, U11>;
 
 /// Does the same with the type that implements an algorithm.
 macro_rules! with_type {
-    ($algorithm:expr, $function:ident($($argument:expr),*)) => {
+    ($algorithm:expr, $nonce_len:expr, $function:ident($($argument:expr),*)) => {
         match $algorithm {
+            AeadAlgorithm::Aes128Ccm if $nonce_len == SHORT_NONCE_LEN => {
+                $function::<ShortCcm<aes::Aes128>>($($argument),*)
+            }
+            AeadAlgorithm::Aes192Ccm if $nonce_len == SHORT_NONCE_LEN => {
+                $function::<ShortCcm<aes::Aes192>>($($argument),*)
+            }
+            AeadAlgorithm::Aes256Ccm if $nonce_len == SHORT_NONCE_LEN => {
+                $function::<ShortCcm<aes::Aes256>>($($argument),*)
+            }
             AeadAlgorithm::Aes128Gcm => $function::<Gcm<aes::Aes128>>($($argument),*),
             AeadAlgorithm::Aes192Gcm => $function::<Gcm<aes::Aes192>>($($argument),*),
             AeadAlgorithm::Aes256Gcm => $function::<Gcm<aes::Aes256>>($($argument),*),
@@ -37,7 +47,7 @@ pub(super) fn seal(
     aad: &[u8],
     data: &mut [u8],
 ) -> Result<[u8; TAG_LEN]> {
-    with_type!(algorithm, seal_with(key, nonce, aad, data))
+    with_type!(algorithm, nonce.len(), seal_with(key, nonce, aad, data))
 }
 
 /// Opens in place.
@@ -49,7 +59,11 @@ pub(super) fn open(
     data: &mut [u8],
     tag: &[u8; TAG_LEN],
 ) -> Result<()> {
-    with_type!(algorithm, open_with(key, nonce, aad, data, tag))
+    with_type!(
+        algorithm,
+        nonce.len(),
+        open_with(key, nonce, aad, data, tag)
+    )
 }
 
 fn seal_with<A: AeadInOut + KeyInit>(

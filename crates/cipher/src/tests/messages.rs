@@ -130,6 +130,28 @@ fn wrong_lengths_are_refused() {
     }
 }
 
+/// The kernel judges these nonces, where LUKS has them.
+#[test]
+fn ccm_takes_the_nonces_of_rfc_4309() {
+    for algorithm in AeadAlgorithm::ALL {
+        let is_ccm = algorithm.name().ends_with("ccm");
+        let sealed = providers(algorithm).into_iter().map(|provider| {
+            let cipher = cipher(provider, algorithm);
+            let mut data = bytes(3, 100);
+            let sealed = cipher.seal(&bytes(2, 11), b"short", &mut data);
+            assert_eq!(sealed.is_ok(), is_ccm, "{algorithm}, {provider:?}");
+            let tag = sealed.ok()?;
+            let sealed = data.clone();
+            let opened = cipher.open(&bytes(2, 11), b"short", &mut data, &tag);
+            opened.expect("what was sealed");
+            assert_eq!(data, bytes(3, 100));
+            Some((sealed, tag))
+        });
+        let sealed: Vec<_> = sealed.flatten().collect();
+        assert!(sealed.windows(2).all(|two| two[0] == two[1]), "{algorithm}");
+    }
+}
+
 /// A message of some MiB, its nonce and tag.
 fn streamed(len: usize) -> (AeadCipher, [u8; 12], Vec<u8>, Vec<u8>, [u8; 16]) {
     let cipher = cipher(Provider::AwsLc, AeadAlgorithm::Aes256Gcm);

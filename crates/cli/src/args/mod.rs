@@ -128,7 +128,7 @@ pub(crate) enum Command {
     Allow(Allow),
     Unallow(Unallow),
     #[command(subcommand)]
-    Luks(Luks),
+    Luks(Box<Luks>),
     #[command(subcommand)]
     Zone(Zone),
     #[command(subcommand)]

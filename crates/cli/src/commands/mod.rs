@@ -101,7 +101,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Keygen(args) => key::keygen(&args),
         Command::Allow(args) => delegation::allow(args, session),
         Command::Unallow(args) => delegation::unallow(args, session),
-        Command::Luks(args) => luks::run(args, session),
+        Command::Luks(args) => luks::run(*args, session),
         Command::Zone(args) => zone::run(args, session),
         Command::Nbd(args) => nbd::run(args, session),
         Command::Bench(args) => bench::run(args, session.json),

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use daemon::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Outcome, Result, call_quiet};
 use crate::args::PoolScrub;
@@ -51,22 +50,12 @@ fn wait(pool: &str, session: &mut Session) -> Result<PoolReport> {
             return Ok(report);
         }
         if std::io::stderr().is_terminal() {
-            let bar = bar.get_or_insert_with(new_bar);
+            let bar = bar.get_or_insert_with(|| crate::terminal::bar("scrub"));
             bar.set_length(report.scrub.total);
             bar.set_position(report.scrub.examined);
         }
         std::thread::sleep(POLL);
     }
-}
-
-/// A bar on the standard error, which goes when it is dropped.
-fn new_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "scrub {wide_bar} {percent}%  {binary_bytes} of {binary_total_bytes}, {eta} to go",
-    );
-    let bar = ProgressBar::new(0);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_finish(indicatif::ProgressFinish::AndClear)
 }
 
 /// What was wrong, if something was.

@@ -7,6 +7,7 @@
 //! Secrets are read byte by byte into locked memory and sent from there. Buffered readers would leave
 //! copies behind.
 
+mod bar;
 mod confirm;
 mod signals;
 mod tty;
@@ -19,6 +20,7 @@ use daemon::client::Terminal;
 use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN, Secret};
 use rustix::io::Errno;
 
+pub(crate) use bar::bar;
 pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
 
 use tty::Tty;

@@ -12,7 +12,7 @@ use super::layout::{BINARY_LEN, COPY_SIZES};
 use super::object::{Object, Result};
 use crate::kdf::{Argon2Cost, Kdf, Variant};
 use crate::model::{
-    Digest, KEY_LEN_MAX, Keyslot, Priority, SECTOR, STRIPES, Segment, material_len,
+    Digest, Integrity, KEY_LEN_MAX, Keyslot, Priority, SECTOR, STRIPES, Segment, material_len,
 };
 
 /// How many key slots, tokens and segments there may be.
@@ -439,6 +439,23 @@ fn read_segment(id: u32, segment: &Object<'_>) -> Result<AnySegment> {
     })
 }
 
+fn read_integrity(integrity: &Object<'_>) -> Result<Integrity> {
+    let key_len = match integrity.has("key_size") {
+        true => Some(integrity.u32("key_size")? as usize),
+        false => None,
+    };
+    let journal = [
+        integrity.text("journal_encryption")?,
+        integrity.text("journal_integrity")?,
+    ];
+    let used: Vec<&str> = journal.into_iter().filter(|by| *by != "none").collect();
+    Ok(Integrity {
+        kind: integrity.text("type")?.to_owned(),
+        key_len,
+        journal: (!used.is_empty()).then(|| used.join(" and ")),
+    })
+}
+
 fn read_crypt(id: u32, segment: &Object<'_>, offset: u64, len: Option<u64>) -> Result<Segment> {
     let sector_size = segment.u32("sector_size")?;
     if ![512, 1024, 2048, 4096].contains(&sector_size) {
@@ -450,12 +467,7 @@ fn read_crypt(id: u32, segment: &Object<'_>, offset: u64, len: Option<u64>) -> R
         return Err(format!("segment {id} does not end with a sector"));
     }
     let integrity = match segment.has("integrity") {
-        true => {
-            let integrity = segment.object("integrity")?;
-            integrity.text("journal_encryption")?;
-            integrity.text("journal_integrity")?;
-            Some(integrity.text("type")?.to_owned())
-        }
+        true => Some(read_integrity(&segment.object("integrity")?)?),
         false => None,
     };
     Ok(Segment {

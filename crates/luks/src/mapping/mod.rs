@@ -25,6 +25,7 @@ use cipher::{SectorCipher, SectorSpec};
 use keys::Secret;
 use meter::Operation;
 
+use crate::integrity::Sealed;
 use crate::model::{SECTOR, Segment};
 use crate::{Container, Error, Result, crypto};
 use queue::Queue;
@@ -74,10 +75,22 @@ pub struct Mapping {
 /// What the pool of threads needs as well.
 struct Core {
     device: Arc<dyn BlockDevice>,
-    cipher: SectorCipher,
+    form: Form,
+    /// As `aes-xts-plain64`.
+    encryption: String,
     start: u64,
-    iv_offset: u64,
     sector: usize,
+}
+
+/// What sectors look like on the device.
+enum Form {
+    /// As long as they are, one behind the other.
+    Encrypted {
+        cipher: SectorCipher,
+        iv_offset: u64,
+    },
+    /// With tags.
+    Sealed(Box<Sealed>),
 }
 
 /// A mapping without a header: everything is said by who opens it.
@@ -99,8 +112,9 @@ impl Mapping {
     /// The data of a container, which is on `data`, with its volume key.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if its sectors are authenticated, or encrypted in a way that is not known
-    /// here; [`Error::TooSmall`]; [`Error::Usage`] if it is not the key of the container.
+    /// [`Error::Unsupported`] if its sectors are encrypted or authenticated in a way that is not known
+    /// here; [`Error::Integrity`] if what keeps the tags of its sectors is damaged; [`Error::TooSmall`];
+    /// [`Error::Usage`] if it is not the key of the container.
     pub fn open(
         container: &Container,
         data: Arc<dyn BlockDevice>,
@@ -108,12 +122,6 @@ impl Mapping {
         flags: Flags,
     ) -> Result<Mapping> {
         let segment = container.segment()?;
-        if let Some(integrity) = &segment.integrity {
-            let what = format!(
-                "its sectors are authenticated with {integrity}, which this version cannot do"
-            );
-            return Err(Error::unsupported(&data.name(), what));
-        }
         if !container.is_volume_key(key)? {
             return Err(Error::usage("this is not the key of the container"));
         }
@@ -147,12 +155,27 @@ impl Mapping {
         key: &Secret,
         flags: Flags,
     ) -> Result<Mapping> {
-        let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
+        let (form, encryption) = match &segment.integrity {
+            None => {
+                let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
+                let form = Form::Encrypted {
+                    cipher: SectorCipher::new(spec, key.expose())?,
+                    iv_offset: segment.iv_offset,
+                };
+                (form, spec.to_string())
+            }
+            Some(integrity) => {
+                let device = Arc::clone(&device);
+                let sealed = Sealed::open(segment, integrity, device, key, flags.read_only)?;
+                let form = Form::Sealed(Box::new(sealed));
+                (form, format!("{} with {}", segment.cipher, integrity.kind))
+            }
+        };
         let core = Core {
-            cipher: SectorCipher::new(spec, key.expose())?,
             device,
+            form,
+            encryption,
             start: segment.offset,
-            iv_offset: segment.iv_offset,
             sector: segment.sector_size as usize,
         };
         let size = core.size(segment.len)?;
@@ -196,9 +219,9 @@ impl Mapping {
             .store(flags.write_workqueue, Ordering::Relaxed);
     }
 
-    /// The encryption, as `aes-xts-plain64`.
+    /// The encryption, as `aes-xts-plain64`, and what authenticates sectors, if anything does.
     pub fn cipher(&self) -> String {
-        self.core.cipher.spec().to_string()
+        self.core.encryption.clone()
     }
 
     /// Where its data begins on the device, in bytes.
@@ -214,8 +237,14 @@ impl Mapping {
     /// Makes it as large as this, or as the device is now.
     ///
     /// # Errors
-    /// [`Error::TooSmall`], [`Error::Usage`].
+    /// [`Error::TooSmall`], [`Error::Usage`]; the latter also if sectors are authenticated.
     pub fn resize(&self, len: Option<u64>) -> Result<u64> {
+        if let Form::Sealed(_) = self.core.form {
+            return Err(Error::usage(
+                "a mapping whose sectors are authenticated keeps the size with which its container \
+                 was made",
+            ));
+        }
         self.core.device.refresh_size()?;
         let size = self.core.size(len)?;
         self.size.store(size, Ordering::Relaxed);
@@ -330,7 +359,7 @@ impl BlockDevice for Mapping {
     fn flush(&self) -> block::Result<()> {
         match self.read_only {
             true => Ok(()),
-            false => self.core.device.flush(),
+            false => self.core.flush(),
         }
     }
 
@@ -338,7 +367,9 @@ impl BlockDevice for Mapping {
     fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
         self.check_writable()?;
         self.check(offset, len)?;
-        match self.allow_discards.load(Ordering::Relaxed) {
+        // Nothing would be authentic of what was discarded.
+        let is_sealed = matches!(self.core.form, Form::Sealed(_));
+        match self.allow_discards.load(Ordering::Relaxed) && !is_sealed {
             true => self.core.device.discard(self.core.start + offset, len),
             false => Ok(()),
         }
@@ -364,7 +395,10 @@ fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 impl Core {
     /// How large a mapping is whose header says this.
     fn size(&self, len: Option<u64>) -> Result<u64> {
-        let there = self.device.size().saturating_sub(self.start);
+        let there = match &self.form {
+            Form::Encrypted { .. } => self.device.size().saturating_sub(self.start),
+            Form::Sealed(sealed) => sealed.data_len(),
+        };
         let sector = self.sector as u64;
         let size = len.unwrap_or(there - there % sector);
         if size == 0 || !size.is_multiple_of(sector) {
@@ -400,10 +434,12 @@ impl Core {
     }
 
     fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
+        let (cipher, iv) = match &self.form {
+            Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Sealed(sealed) => return sealed.read(offset, piece),
+        };
         self.device.read_at(self.start + offset, piece)?;
-        let done = self
-            .cipher
-            .decrypt(self.iv(offset), self.iv_step(), self.sector, piece);
+        let done = cipher.decrypt(iv, self.iv_step(), self.sector, piece);
         done.map_err(|error| self.failed("decryption", offset, piece.len(), error))
     }
 
@@ -431,9 +467,14 @@ impl Core {
 
     /// Encrypts a piece in place, and writes it.
     fn write_piece(&self, offset: u64, piece: &mut [u8], durably: bool) -> block::Result<()> {
-        let done = self
-            .cipher
-            .encrypt(self.iv(offset), self.iv_step(), self.sector, piece);
+        let (cipher, iv) = match &self.form {
+            Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Sealed(sealed) => {
+                sealed.write(offset, piece)?;
+                return if durably { sealed.flush() } else { Ok(()) };
+            }
+        };
+        let done = cipher.encrypt(iv, self.iv_step(), self.sector, piece);
         if let Err(error) = done {
             piece.fill(0);
             return Err(self.failed("encryption", offset, piece.len(), error));
@@ -445,9 +486,11 @@ impl Core {
         }
     }
 
-    /// dm-crypt counts in 512 bytes, however large sectors are.
-    fn iv(&self, offset: u64) -> u64 {
-        self.iv_offset.wrapping_add(offset / SECTOR)
+    fn flush(&self) -> block::Result<()> {
+        match &self.form {
+            Form::Encrypted { .. } => self.device.flush(),
+            Form::Sealed(sealed) => sealed.flush(),
+        }
     }
 
     fn iv_step(&self) -> u64 {
@@ -469,6 +512,11 @@ impl Core {
             source: io::Error::other(error),
         }
     }
+}
+
+/// dm-crypt counts in 512 bytes, however large sectors are.
+fn iv(offset: u64, iv_offset: u64) -> u64 {
+    iv_offset.wrapping_add(offset / SECTOR)
 }
 
 /// Takes bytes from pieces, one after the other.

@@ -1,10 +1,12 @@
 //! What the tests share: containers that open at once.
 #![allow(dead_code)]
 
+pub(crate) mod machine;
+
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use cipher::SystemRandom;
+use cipher::{Digest, SystemRandom};
 use keys::Secret;
 use luks::{Container, Format, KdfChoice, KdfKind, SlotChoice, Variant, Version};
 
@@ -73,4 +75,10 @@ pub(crate) fn opens<'a>(container: &Container, passphrases: &[&'a str]) -> Vec<&
 /// Whether bytes occur in others, at any place that is a multiple of 16.
 pub(crate) fn holds(hay: &[u8], needle: &[u8]) -> bool {
     hay.chunks_exact(16).any(|chunk| chunk == &needle[..16])
+}
+
+/// The SHA-256 of data, as sha256sum prints it.
+pub(crate) fn hex_hash(data: &[u8]) -> String {
+    let hash = Digest::Sha256.hash(&[data]);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -12,6 +12,11 @@ use super::{LuksKey, LuksVersion};
 /// guess takes is measured here: two seconds, unless --iter-time or --pbkdf-force-iterations says otherwise.
 /// Sectors have 4096 bytes where the device writes such units anyway, which is faster, else 512.
 ///
+/// With --integrity each sector is authenticated, as cryptsetup does it with dm-integrity: one that was
+/// changed or exchanged by somebody who can write to the device is an error when it is read, and not data.
+/// Everything is written twice then, so that a power cut does not tear a sector from its tag, and there is
+/// less room. All sectors are written once here, which takes a while; what was never written cannot be read.
+///
 /// With --header the header is made in that file, which is made if there is none, and data begins at the
 /// first byte of the device: without that file nobody can open it, and it does not look like a container.
 #[derive(Args, Debug)]
@@ -28,6 +33,10 @@ EXAMPLES
     strongroom luks format --cipher serpent-xts-plain64 --key-size 512 /dev/sdb
     strongroom luks format --header /media/stick/sdb.header /dev/sdb
 
+  Sectors that cannot be changed unnoticed, by an HMAC beside the usual encryption, or by an AEAD:
+    strongroom luks format --integrity hmac-sha256 /dev/sdb
+    strongroom luks format --cipher aes-gcm-random --key-size 256 --integrity aead /dev/sdb
+
 EXIT CODES
   2 if it makes no sense; 5 if the device is in use; 11 if it is too small.")]
 pub(crate) struct LuksFormat {
@@ -37,9 +46,16 @@ pub(crate) struct LuksFormat {
     /// How data is encrypted: cipher, mode and tweak, as dm-crypt names them
     #[arg(short, long, value_name = "CIPHER", default_value = "aes-xts-plain64")]
     pub(crate) cipher: String,
-    /// The length of the key in bits; for XTS that of both keys together
+    /// The length of the key in bits; for XTS that of both keys together, without a key for an HMAC
     #[arg(short = 's', long, value_name = "BITS", default_value = "512")]
     pub(crate) key_size: usize,
+    /// What authenticates sectors: hmac-sha256, hmac-sha512, aead (with aes-gcm-random or aes-ccm-random)
+    /// or poly1305 (with chacha20-random)
+    #[arg(long, value_name = "INTEGRITY", conflicts_with = "header")]
+    pub(crate) integrity: Option<String>,
+    /// Do not write all sectors now; what was never written cannot be read
+    #[arg(long, requires = "integrity")]
+    pub(crate) integrity_no_wipe: bool,
     /// What is encrypted as one, in bytes: 512, 1024, 2048 or 4096
     #[arg(long, value_name = "BYTES")]
     pub(crate) sector_size: Option<u32>,

@@ -35,8 +35,9 @@ pub(crate) use open::{
 ///
 /// Wherever a file or a disk is named, a volume of a pool can be, as volume:tank/disk.
 ///
-/// A container protects less than a dataset: what is in it is not authenticated, so that changes by
-/// somebody who can write to the device are not noticed.
+/// A container protects less than a dataset: unless it was made with --integrity, what is in it is not
+/// authenticated, so that changes by somebody who can write to the device are not noticed. And even then
+/// sectors can be put back as they were before.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES

@@ -1,16 +1,19 @@
 //! Making containers.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
 use daemon::api::{Borrowing, Failure};
-use luks::{Format, SECTOR};
+use keys::Secret;
+use luks::{Container, Format, SECTOR};
 
 use super::{Outcome, Result, be_sure, key_file};
 use crate::args::LuksFormat;
 use crate::session::{Session, is_volume, other, usage};
+use crate::terminal::bar;
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
@@ -18,6 +21,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let format = Format {
         cipher: args.cipher.clone(),
         key_len: key_len(args.key_size)?,
+        integrity: integrity(args)?,
         sector_size: args.sector_size.unwrap_or(sector_size(&*data, version)),
         label: args.label.clone().unwrap_or_default(),
         subsystem: args.subsystem.clone().unwrap_or_default(),
@@ -40,13 +44,40 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
         Some(path) => header_file(path, &format, session)?,
         None => (data, None),
     };
-    if let Err(error) = luks::format(header, &format, &passphrase, &SystemRandom) {
-        if let Some(made) = made {
-            let _ = std::fs::remove_file(made);
+    let (container, key) = match luks::format(header, &format, &passphrase, &SystemRandom) {
+        Ok(made) => made,
+        Err(error) => {
+            if let Some(made) = made {
+                let _ = std::fs::remove_file(made);
+            }
+            return Err(error.into());
         }
-        return Err(error.into());
+    };
+    if format.integrity.is_some() && !args.integrity_no_wipe {
+        wipe(&container, &key).map_err(|error| {
+            let what = "the container was made, but not all of it was written; make it again";
+            Failure::from(error).context(what)
+        })?;
     }
     Ok(Outcome::done())
+}
+
+/// What the header calls the integrity.
+fn integrity(args: &LuksFormat) -> Result<Option<String>> {
+    let option = args.integrity.as_deref();
+    let kind = option.map(luks::integrity_type).transpose()?;
+    Ok(kind.map(String::from))
+}
+
+/// Writes all sectors of a container once, so that they are authentic, with a bar if somebody looks.
+fn wipe(container: &Container, key: &Secret) -> luks::Result<()> {
+    let bar = std::io::stderr().is_terminal().then(|| bar("wipe"));
+    luks::wipe(container, key, &mut |done, of| {
+        if let Some(bar) = &bar {
+            bar.set_length(of);
+            bar.set_position(done);
+        }
+    })
 }
 
 /// The length of a key in bytes.

@@ -1,0 +1,527 @@
+//! A device whose blocks have tags: dm-integrity, for tags that are made above it.
+//!
+//! A block and its tag lie in two places, so what is written goes through the journal: a batch of blocks
+//! is written there and made durable, and then carried out in place. A power cut before the former leaves
+//! the old blocks with the old tags, one after it the new with the new, since the journal is carried out
+//! again when the device is opened. A section of the journal is written again only when what was in it is
+//! durable in place.
+//!
+//! Blocks wait in memory until the batch is full or somebody flushes; until then they are read from there.
+//! One lock is held while a batch is committed, and shared by readers: nobody sees a block without its tag.
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use block::BlockDevice;
+
+use super::journal::{self, Entry, Plan, Survey, Then};
+use super::superblock::{Layout, Refused, SUPERBLOCK_LEN, Section, Superblock};
+use crate::model::SECTOR;
+use crate::{Error, Result};
+
+/// The journal is read, and batches are collected, up to so many bytes at a time.
+const BATCH: usize = 1 << 20;
+
+/// How blocks are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Not at all.
+    ReadOnly,
+    /// Through the journal.
+    Journal,
+    /// In place: a power cut may tear a block from its tag.
+    Direct,
+}
+
+/// A device whose blocks have tags.
+pub(super) struct Tagged {
+    device: Arc<dyn BlockDevice>,
+    layout: Layout,
+    mode: Mode,
+    /// Areas of tags are read and written in such units, in bytes.
+    unit: u64,
+    batch: RwLock<Batch>,
+}
+
+/// Blocks that wait, and where the journal goes on.
+#[derive(Default)]
+struct Batch {
+    blocks: Vec<u64>,
+    tags: Vec<u8>,
+    data: Vec<u8>,
+    /// Where a block is among those that wait.
+    places: HashMap<u64, usize>,
+    /// Its commit has begun, and failed: it is tried again as it is. Were it changed, a power cut during
+    /// the next attempt could leave a section that is made of both, and looks whole.
+    is_sealed: bool,
+    /// The next section.
+    next: u32,
+    sequence: u8,
+    /// How many sections were carried out and may not be durable in place.
+    unflushed: u32,
+    /// Whether there is anything in the journal.
+    is_used: bool,
+}
+
+impl Batch {
+    fn entry<'a>(&'a self, n: usize, section: &Section) -> Entry<'a> {
+        let (tag, block) = (section.tag_len, section.block());
+        Entry {
+            block: self.blocks[n],
+            tag: &self.tags[n * tag..(n + 1) * tag],
+            data: &self.data[n * block..(n + 1) * block],
+        }
+    }
+
+    fn put(&mut self, block: u64, tag: &[u8], data: &[u8]) {
+        match self.places.get(&block) {
+            Some(n) => {
+                self.tags[n * tag.len()..(n + 1) * tag.len()].copy_from_slice(tag);
+                self.data[n * data.len()..(n + 1) * data.len()].copy_from_slice(data);
+            }
+            None => {
+                self.places.insert(block, self.blocks.len());
+                self.blocks.push(block);
+                self.tags.extend_from_slice(tag);
+                self.data.extend_from_slice(data);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.tags.clear();
+        self.data.clear();
+        self.places.clear();
+        self.is_sealed = false;
+    }
+}
+
+impl Tagged {
+    /// Opens what begins with a superblock at `start`, and carries out what is in its journal.
+    ///
+    /// # Errors
+    /// [`Error::Integrity`] if superblock or journal are damaged; [`Error::Unsupported`].
+    pub(super) fn open(
+        device: Arc<dyn BlockDevice>,
+        start: u64,
+        tag_len: usize,
+        block: usize,
+        mode: Mode,
+    ) -> Result<Tagged> {
+        let layout = read_layout(&*device, start)?;
+        let section = &layout.section;
+        if (section.tag_len, section.block()) != (tag_len, block) {
+            let what = format!(
+                "its superblock is for {} bytes for each {}, and the header for {tag_len} for each {block}",
+                section.tag_len,
+                section.block()
+            );
+            return Err(Error::integrity(&*device, what));
+        }
+        let mut tagged = Tagged::new(device, layout, mode);
+        let plan = tagged.survey()?;
+        if mode == Mode::ReadOnly {
+            return match plan.is_empty {
+                true => Ok(tagged),
+                false => Err(Error::unsupported(
+                    &tagged.device.name(),
+                    "there are writes in its integrity journal that must be carried out first: \
+                     open it once for writing, and close it",
+                )),
+            };
+        }
+        let batch = tagged.play(&plan)?;
+        tagged.batch = RwLock::new(batch);
+        Ok(tagged)
+    }
+
+    /// Makes an empty one over whatever is there: no block of it is authentic yet.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`].
+    pub(super) fn create(
+        device: Arc<dyn BlockDevice>,
+        start: u64,
+        tag_len: usize,
+        block: usize,
+    ) -> Result<()> {
+        let superblock = plan(&*device, start, tag_len, block)?;
+        let layout = Layout::new(&superblock, start, device.size())
+            .map_err(|refused| refuse(&*device, refused))?;
+        device.overwrite(start, SUPERBLOCK_LEN as u64)?;
+        device.flush()?;
+        let sections = layout.journal_sections;
+        let tagged = Tagged::new(Arc::clone(&device), layout, Mode::Journal);
+        tagged.empty_sections(0, sections, 0)?;
+        device.write_durably_at(start, &[IoSlice::new(&superblock.encode())])?;
+        Ok(())
+    }
+
+    fn new(device: Arc<dyn BlockDevice>, layout: Layout, mode: Mode) -> Tagged {
+        Tagged {
+            unit: u64::from(device.sector_sizes().logical).max(SECTOR),
+            device,
+            layout,
+            mode,
+            batch: RwLock::default(),
+        }
+    }
+
+    /// How much data there is, in bytes.
+    pub(super) fn data_len(&self) -> u64 {
+        self.layout.data_len()
+    }
+
+    /// Reads blocks that there are, and adds their tags to `tags`.
+    pub(super) fn read(
+        &self,
+        first: u64,
+        data: &mut [u8],
+        tags: &mut Vec<u8>,
+    ) -> block::Result<()> {
+        let (block, tag) = (self.layout.section.block(), self.layout.section.tag_len);
+        let batch = self.shared();
+        let mut at = first;
+        let mut rest = &mut *data;
+        while !rest.is_empty() {
+            let place = self.layout.place(at);
+            let len = place.blocks.min((rest.len() / block) as u64);
+            let (run, behind) = rest.split_at_mut(len as usize * block);
+            self.device.read_at(place.data, run)?;
+            self.read_tags(place.tags, len as usize * tag, tags)?;
+            (at, rest) = (at + len, behind);
+        }
+        if !batch.blocks.is_empty() {
+            let base = tags.len() - data.len() / block * tag;
+            let tags = tags[base..].chunks_exact_mut(tag);
+            for ((n, data), tag) in (first..).zip(data.chunks_exact_mut(block)).zip(tags) {
+                if let Some(place) = batch.places.get(&n) {
+                    let entry = batch.entry(*place, &self.layout.section);
+                    data.copy_from_slice(entry.data);
+                    tag.copy_from_slice(entry.tag);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_tags(&self, at: u64, len: usize, tags: &mut Vec<u8>) -> block::Result<()> {
+        let (begin, mut buffer) = self.units(at, len);
+        self.device.read_at(begin, &mut buffer)?;
+        let skip = (at - begin) as usize;
+        tags.extend_from_slice(&buffer[skip..skip + len]);
+        Ok(())
+    }
+
+    /// Where the units begin that these bytes are in, and room for them.
+    fn units(&self, at: u64, len: usize) -> (u64, Vec<u8>) {
+        let begin = at - at % self.unit;
+        let end = (at + len as u64).next_multiple_of(self.unit);
+        (begin, vec![0; (end - begin) as usize])
+    }
+
+    /// Writes blocks that there are, with their tags.
+    pub(super) fn write(&self, first: u64, data: &[u8], tags: &[u8]) -> block::Result<()> {
+        let section = &self.layout.section;
+        let blocks = data.chunks_exact(section.block());
+        let blocks = (first..).zip(blocks.zip(tags.chunks_exact(section.tag_len)));
+        let mut batch = self.exclusive();
+        if self.mode == Mode::Direct {
+            let entries = blocks.map(|(block, (data, tag))| Entry { block, tag, data });
+            return self.carry_out(entries.collect());
+        }
+        for (block, (data, tag)) in blocks {
+            let is_full = batch.blocks.len() == self.batch_len();
+            if batch.is_sealed || is_full && !batch.places.contains_key(&block) {
+                self.commit(&mut batch)?;
+            }
+            batch.put(block, tag, data);
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn flush(&self) -> block::Result<()> {
+        match self.mode {
+            Mode::Journal => self.commit(&mut self.exclusive()),
+            Mode::Direct | Mode::ReadOnly => self.device.flush(),
+        }
+    }
+
+    /// How many blocks make a batch: at most half of the ring, so that one is being carried out while
+    /// the other is on its way to the disk.
+    fn batch_len(&self) -> usize {
+        let most = (self.layout.journal_sections as usize / 2).max(1);
+        (BATCH / self.layout.section.len()).clamp(1, most) * self.layout.section.entries
+    }
+
+    /// Writes the blocks that wait to the journal, then in place.
+    fn commit(&self, batch: &mut Batch) -> block::Result<()> {
+        if batch.blocks.is_empty() {
+            return Ok(());
+        }
+        let section = &self.layout.section;
+        let count = batch.blocks.len().div_ceil(section.entries) as u32;
+        if batch.unflushed + count > self.layout.journal_sections {
+            self.device.flush()?;
+            batch.unflushed = 0;
+        }
+        batch.is_sealed = true;
+        batch.is_used = true;
+        let (next, sequence) = self.write_sections(batch)?;
+        let entries = (0..batch.blocks.len()).map(|n| batch.entry(n, section));
+        self.carry_out(entries.collect())?;
+        batch.unflushed += count;
+        (batch.next, batch.sequence) = (next, sequence);
+        batch.clear();
+        Ok(())
+    }
+
+    /// Writes the blocks that wait to the journal, durably, and says how the ring goes on.
+    fn write_sections(&self, batch: &Batch) -> block::Result<(u32, u8)> {
+        let section = &self.layout.section;
+        let (mut number, mut sequence) = (batch.next, batch.sequence);
+        let mut begin = number;
+        let mut bytes = Vec::new();
+        let count = batch.blocks.len();
+        for from in (0..count).step_by(section.entries) {
+            let entries =
+                (from..count.min(from + section.entries)).map(|n| batch.entry(n, section));
+            section.encode(number, sequence, entries, &mut bytes);
+            number += 1;
+            if number == self.layout.journal_sections {
+                self.write_durably(begin, &bytes)?;
+                bytes.clear();
+                (number, begin) = (0, 0);
+                sequence = journal::next(sequence);
+            }
+        }
+        if !bytes.is_empty() {
+            self.write_durably(begin, &bytes)?;
+        }
+        Ok((number, sequence))
+    }
+
+    fn write_durably(&self, section: u32, bytes: &[u8]) -> block::Result<()> {
+        let at = self.layout.section_at(section);
+        self.device.write_durably_at(at, &[IoSlice::new(bytes)])
+    }
+
+    /// Writes blocks and tags in place. Of a block that is there twice the later one stays.
+    fn carry_out(&self, mut entries: Vec<Entry<'_>>) -> block::Result<()> {
+        entries.sort_by_key(|entry| entry.block);
+        let mut rest = &entries[..];
+        let (mut tags, mut data) = (Vec::new(), Vec::new());
+        while let Some(first) = rest.first() {
+            let place = self.layout.place(first.block);
+            let follows = |(n, entry): &(u64, &Entry<'_>)| entry.block == first.block + n;
+            let run = (0..place.blocks).zip(rest).take_while(follows).count();
+            tags.clear();
+            data.clear();
+            for entry in &rest[..run] {
+                tags.extend_from_slice(entry.tag);
+                data.extend_from_slice(entry.data);
+            }
+            self.write_tags(place.tags, &tags)?;
+            self.device.write_at(place.data, &[IoSlice::new(&data)])?;
+            rest = &rest[run..];
+        }
+        Ok(())
+    }
+
+    fn write_tags(&self, at: u64, tags: &[u8]) -> block::Result<()> {
+        let (begin, mut buffer) = self.units(at, tags.len());
+        if buffer.len() != tags.len() {
+            self.device.read_at(begin, &mut buffer)?;
+        }
+        let skip = (at - begin) as usize;
+        buffer[skip..skip + tags.len()].copy_from_slice(tags);
+        self.device.write_at(begin, &[IoSlice::new(&buffer)])
+    }
+
+    /// Reads the journal, and says what is to be done with it.
+    fn survey(&self) -> Result<Plan> {
+        let section = &self.layout.section;
+        let sections = self.layout.journal_sections;
+        let step = (BATCH / section.len()).max(1) as u32;
+        let mut surveys: Vec<Survey> = Vec::with_capacity(sections as usize);
+        let mut buffer = Vec::new();
+        for begin in (0..sections).step_by(step as usize) {
+            let count = step.min(sections - begin) as usize;
+            buffer.resize(count * section.len(), 0);
+            let at = self.layout.section_at(begin);
+            self.device.read_at(at, &mut buffer)?;
+            for (number, bytes) in (begin..).zip(buffer.chunks_exact(section.len())) {
+                let survey = section.survey(number, bytes);
+                surveys.push(survey.map_err(|what| Error::integrity(&*self.device, what))?);
+            }
+        }
+        Plan::new(&surveys).map_err(|what| Error::integrity(&*self.device, what))
+    }
+
+    /// Carries out what is in the journal, and says how it goes on.
+    fn play(&self, plan: &Plan) -> Result<Batch> {
+        let sections = self.layout.journal_sections;
+        if !plan.is_empty {
+            for n in 0..plan.replayed {
+                let number = u64::from(plan.oldest) + u64::from(n);
+                self.play_section((number % u64::from(sections)) as u32)?;
+            }
+            self.device.flush()?;
+        }
+        let (next, sequence) = match plan.then {
+            Then::Continue(sequence) => (plan.oldest, sequence),
+            Then::Clear(sequence) => {
+                self.clear_journal(plan.oldest, sequence)?;
+                (0, journal::next(sequence))
+            }
+        };
+        let batch = Batch {
+            next,
+            sequence,
+            is_used: !plan.is_empty && matches!(plan.then, Then::Continue(_)),
+            ..Batch::default()
+        };
+        // What is written in place must not be undone by what was written before.
+        if self.mode == Mode::Direct && batch.is_used {
+            self.empty_ring(&batch)?;
+        }
+        Ok(batch)
+    }
+
+    fn play_section(&self, number: u32) -> Result<()> {
+        let section = &self.layout.section;
+        let mut bytes = vec![0; section.len()];
+        self.device
+            .read_at(self.layout.section_at(number), &mut bytes)?;
+        section.restore(&mut bytes);
+        let mut entries = Vec::new();
+        for (place, entry) in section.entries(&bytes) {
+            if place % section.block_sectors as u64 != 0 {
+                let what = format!("its journal has a block for sector {place}, where none begins");
+                return Err(Error::integrity(&*self.device, what));
+            }
+            // The device may have been made smaller since.
+            if entry.block < self.layout.blocks {
+                entries.push(entry);
+            }
+        }
+        Ok(self.carry_out(entries)?)
+    }
+
+    /// Empties the whole journal. First goes the oldest section, where carrying out would begin, and last
+    /// the newest, by which that one is found: so a power cut on the way leaves nothing to be carried out.
+    fn clear_journal(&self, oldest: u32, sequence: u8) -> Result<()> {
+        let sections = self.layout.journal_sections;
+        let last = (oldest + sections - 1) % sections;
+        self.empty_sections(oldest, 1, sequence)?;
+        if sections > 2 {
+            let begin = (oldest + 1) % sections;
+            let to_end = (sections - 2).min(sections - begin);
+            self.empty_sections(begin, to_end, sequence)?;
+            self.empty_sections(0, sections - 2 - to_end, sequence)?;
+        }
+        Ok(self.empty_sections(last, 1, sequence)?)
+    }
+
+    /// Writes sections without blocks, durably.
+    fn empty_sections(&self, begin: u32, count: u32, sequence: u8) -> block::Result<()> {
+        let section = &self.layout.section;
+        let step = (BATCH / section.len()).max(1);
+        let mut bytes = Vec::new();
+        for from in (begin..begin + count).step_by(step) {
+            bytes.clear();
+            for number in (from..begin + count).take(step) {
+                section.encode(number, sequence, std::iter::empty(), &mut bytes);
+            }
+            let at = self.layout.section_at(from);
+            self.device.write_at(at, &[IoSlice::new(&bytes)])?;
+        }
+        match count {
+            0 => Ok(()),
+            _ => self.device.flush(),
+        }
+    }
+
+    /// Writes what waits, and leaves an empty journal, which has not to be carried out again.
+    fn close(&self) -> block::Result<()> {
+        let mut batch = self.exclusive();
+        self.commit(&mut batch)?;
+        if !batch.is_used {
+            return Ok(());
+        }
+        self.device.flush()?;
+        self.empty_ring(&batch)?;
+        batch.is_used = false;
+        Ok(())
+    }
+
+    /// Writes sections without blocks all around the ring, as if they were the next ones.
+    fn empty_ring(&self, batch: &Batch) -> block::Result<()> {
+        let to_end = self.layout.journal_sections - batch.next;
+        self.empty_sections(batch.next, to_end, batch.sequence)?;
+        self.empty_sections(0, batch.next, journal::next(batch.sequence))
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, Batch> {
+        self.batch.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Batch> {
+        self.batch.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Tagged {
+    /// Who wanted to know whether everything is durable has flushed. What fails here is in the journal,
+    /// or was never promised.
+    fn drop(&mut self) {
+        if self.mode == Mode::Journal {
+            let _ = self.close();
+        }
+    }
+}
+
+fn read_layout(device: &dyn BlockDevice, start: u64) -> Result<Layout> {
+    let needed = start.saturating_add(SUPERBLOCK_LEN as u64);
+    if device.size() < needed {
+        return Err(too_small(device, needed));
+    }
+    let mut bytes = vec![0; SUPERBLOCK_LEN];
+    device.read_at(start, &mut bytes)?;
+    let superblock = Superblock::decode(&bytes).map_err(|refused| refuse(device, refused))?;
+    Layout::new(&superblock, start, device.size()).map_err(|refused| refuse(device, refused))
+}
+
+fn plan(device: &dyn BlockDevice, start: u64, tag_len: usize, block: usize) -> Result<Superblock> {
+    let planned = Superblock::plan(start, device.size(), tag_len, block);
+    // The journal, an area of tags, and some data.
+    planned.ok_or_else(|| too_small(device, start.saturating_add(2 << 20)))
+}
+
+/// Whether there is room for any data behind `start`.
+pub(super) fn check_room(
+    device: &dyn BlockDevice,
+    start: u64,
+    tag_len: usize,
+    block: usize,
+) -> Result<()> {
+    plan(device, start, tag_len, block).map(drop)
+}
+
+fn too_small(device: &dyn BlockDevice, needed: u64) -> Error {
+    Error::TooSmall {
+        device: device.name(),
+        size: device.size(),
+        needed,
+    }
+}
+
+fn refuse(device: &dyn BlockDevice, refused: Refused) -> Error {
+    match refused {
+        Refused::Damaged(what) => Error::integrity(device, format!("its superblock: {what}")),
+        Refused::Unsupported(what) => Error::unsupported(&device.name(), what),
+    }
+}
