@@ -71,6 +71,11 @@ impl Engine {
         self.cache.totals()
     }
 
+    /// Bytes that the record cache may hold.
+    pub(crate) fn cache_room(&self) -> u64 {
+        self.cache.room()
+    }
+
     /// Bytes that are written and not yet in a pool, of all datasets.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed)

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::{Files, Settings};
 use crate::fs::to_errno;
+use crate::io::ahead::ReadAhead;
 use crate::io::blocks::{VOLUME_INO, in_blocks};
 use crate::io::inode::Inode;
 use crate::log::SyncMode;
@@ -39,6 +40,7 @@ pub struct Volume {
     /// In bytes. It changes while nobody writes.
     size: AtomicU64,
     writers: BlockLocks,
+    ahead: ReadAhead,
 }
 
 impl Volume {
@@ -67,6 +69,7 @@ impl Volume {
             shape,
             size: AtomicU64::new(shape.size()),
             writers: BlockLocks::default(),
+            ahead: ReadAhead::default(),
         };
         if volume.files.open.is_writable() {
             volume.cut_tail()?;
@@ -87,6 +90,7 @@ impl Volume {
     /// Makes everything durable and waits until nothing works on the volume any more. When the last
     /// reference to it is dropped after that, it is closed.
     pub fn close(&self) -> Result<()> {
+        self.ahead.end();
         self.files.close()
     }
 
@@ -295,6 +299,9 @@ impl BlockDevice for Volume {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
         let len = buf.len() as u64;
         self.check(offset, len)?;
+        let (block_size, size) = (self.block_size().into(), self.size());
+        self.ahead
+            .note(&self.files, block_size, size, offset..offset + len);
         let read = self.files.read_blocks(self.in_block(), offset, buf);
         let operation = "read";
         self.told(

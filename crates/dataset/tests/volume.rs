@@ -663,3 +663,36 @@ fn threads_do_not_disturb_each_other() {
     drop(volume);
     assert_clean(&pool);
 }
+
+/// What comes behind what somebody reads from one block to the next is in the cache before he asks for it.
+#[test]
+fn whoever_goes_on_is_read_ahead_of() {
+    const STEP: usize = 64 << 10;
+    let device = fault_device(64 << 20, &FaultClock::new());
+    let pool = create(&device, SUITE, 2 << 20, BLOCK);
+    let written = contents(&mut Dice(5), 2 << 20);
+    let volume = open(&pool, "tank/vol", SUITE, Settings::default());
+    write(&volume, 0, &written).unwrap();
+    volume.close().unwrap();
+    drop(volume);
+
+    let id = pool.find("tank/vol").unwrap().id;
+    let engine = engine(8, 2);
+    let keys = SUITE.map(data_keys);
+    let volume = Volume::open(&engine, &pool, id, keys, Settings::default()).unwrap();
+    let mut read = vec![0; STEP];
+    for n in 0..4 {
+        volume.read_at((n * STEP) as u64, &mut read).unwrap();
+        assert!(read == written[n * STEP..][..STEP]);
+    }
+    let begin = std::time::Instant::now();
+    while engine.record_cache().bytes < 6 * STEP as u64 {
+        assert!(begin.elapsed().as_secs() < 60, "nothing is read ahead");
+        std::thread::yield_now();
+    }
+    assert!(read_all(&volume) == written);
+    volume.close().unwrap();
+    volume.read_at(0, &mut read).unwrap();
+    drop(volume);
+    pool.destroy_dataset("tank/vol", false, &origin()).unwrap();
+}

@@ -50,6 +50,11 @@ impl RecordCache {
             .totals(self.entries.weight(), self.entries.capacity())
     }
 
+    /// Bytes that it may hold.
+    pub(crate) fn room(&self) -> u64 {
+        self.entries.capacity()
+    }
+
     pub(crate) fn insert(&self, dataset: u64, checksum: &[u8; 16], buffer: Arc<Buffer>) {
         self.entries.insert((dataset, *checksum), buffer);
     }

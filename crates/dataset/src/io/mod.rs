@@ -1,5 +1,6 @@
 //! File contents: records in memory, on their way to the pool and back.
 
+pub(crate) mod ahead;
 pub(crate) mod blocks;
 pub(crate) mod buffer;
 pub(crate) mod cache;

@@ -1,4 +1,4 @@
-//! Threads that seal records while their writer goes on.
+//! Threads that seal records while their writer goes on, and read ahead of readers.
 
 use std::sync::Arc;
 
@@ -45,6 +45,13 @@ impl Workers {
         };
         if let Err(error) = queue.try_send(Box::new(job)) {
             error.into_inner()();
+        }
+    }
+
+    /// Has a job done if a thread comes free soon; it is forgotten if all have enough to do.
+    pub(crate) fn offer(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(queue) = &self.queue {
+            let _ = queue.try_send(Box::new(job));
         }
     }
 }
