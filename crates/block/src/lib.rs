@@ -74,6 +74,11 @@ pub trait BlockDevice: Send + Sync {
         self.flush()
     }
 
+    /// Writes `data` at `offset`, and may leave anything in it: what encrypts need not copy it first.
+    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
+        self.write_at(offset, &[IoSlice::new(data)])
+    }
+
     /// Makes every write that has returned durable.
     fn flush(&self) -> Result<()>;
 
@@ -146,6 +151,10 @@ impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
 
     fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         (**self).write_durably_at(offset, pieces)
+    }
+
+    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
+        (**self).write_in_place(offset, data)
     }
 
     fn flush(&self) -> Result<()> {

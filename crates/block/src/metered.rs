@@ -76,6 +76,12 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
         counted(&self.meter.write, total(pieces), write)
     }
 
+    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
+        let len = data.len() as u64;
+        let write = || self.device.write_in_place(offset, data);
+        counted(&self.meter.write, len, write)
+    }
+
     fn flush(&self) -> Result<()> {
         counted(&self.meter.flush, 0, || self.device.flush())
     }
@@ -124,6 +130,7 @@ mod tests {
         device.read_at(8192, &mut buf).unwrap_err();
         let pieces = [IoSlice::new(&[1; 512]), IoSlice::new(&[2; 512])];
         device.write_at(0, &pieces).unwrap();
+        device.write_in_place(0, &mut [3; 512]).unwrap();
         device.overwrite(0, 3 << 10).unwrap();
         device.zero(0, 1 << 10).unwrap();
         device.flush().unwrap();
@@ -134,7 +141,7 @@ mod tests {
             (totals.times.count(), totals.bytes, totals.errors)
         };
         assert_eq!(counts(&meter.read), (2, 4096, 1));
-        assert_eq!(counts(&meter.write), (3, 5 << 10, 0));
+        assert_eq!(counts(&meter.write), (4, 5632, 0));
         assert_eq!(counts(&meter.flush), (1, 0, 0));
         assert_eq!(counts(&meter.discard), (1, 8192, 0));
         assert_eq!(device.size(), 1 << 20);

@@ -12,8 +12,7 @@ use std::sync::Arc;
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use keys::Secret;
-use luks::{Container, Flags, Mapping, MappingMeter, Plain, Unlocked};
-use meter::Operation;
+use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
 use parking_lot::Mutex;
 
 use crate::api::{
@@ -305,8 +304,8 @@ fn row(name: &str, open: &Open) -> MappingRow {
     }
 }
 
-fn times(operation: &Operation) -> MappingTimes {
-    let totals = operation.totals();
+fn times(served: &Served) -> MappingTimes {
+    let totals = served.totals();
     let nanos = |share| {
         totals
             .times
@@ -314,7 +313,7 @@ fn times(operation: &Operation) -> MappingTimes {
             .map(|time| time.as_nanos() as u64)
     };
     MappingTimes {
-        count: totals.times.count(),
+        count: totals.requests,
         bytes: totals.bytes,
         errors: totals.errors,
         p50_ns: nanos(0.5),

@@ -39,6 +39,6 @@ pub use error::{Error, Result};
 pub use format::{Format, format};
 pub use integrity::{integrity_type, wipe};
 pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
-pub use mapping::{Flags, Mapping, MappingMeter, Plain};
+pub use mapping::{Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
 pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;

@@ -107,9 +107,71 @@ fn both_forms_read_what_the_other_wrote() {
         &meter.write_inline,
         &meter.write_queued,
     ];
-    let counts = counts.map(|operation| operation.totals().times.count());
+    let counts = counts.map(|operation| operation.totals().requests);
     assert_eq!(counts[..2], [8, 8]);
     assert_eq!(counts[3], 8);
+}
+
+/// Where the caller leaves his buffer to be changed, the same is written, and refused, as where he does not.
+#[test]
+fn what_is_written_in_place_is_what_was_given() {
+    for queued in [false, true] {
+        let flags = Flags {
+            write_workqueue: queued,
+            ..Flags::default()
+        };
+        let (mapping, ..) = mapping(512, flags);
+        let bytes = noise((128 << 10) * 2 + 512);
+        mapping.write_in_place(1024, &mut bytes.clone()).unwrap();
+        let mut back = vec![0; bytes.len()];
+        mapping.read_at(1024, &mut back).unwrap();
+        assert!(back == bytes);
+        assert!(mapping.write_in_place(1, &mut [0; 512]).is_err());
+        let end = mapping.size();
+        assert!(mapping.write_in_place(end, &mut [0; 512]).is_err());
+    }
+    let flags = Flags {
+        read_only: true,
+        ..Flags::default()
+    };
+    let (mapping, device, _) = mapping(512, flags);
+    let before = device.to_bytes();
+    assert!(mapping.write_in_place(0, &mut [0; 512]).is_err());
+    assert!(device.to_bytes() == before);
+}
+
+#[test]
+fn every_request_is_counted_and_some_are_timed() {
+    let (mapping, ..) = mapping(512, Flags::default());
+    for n in 0..25 {
+        mapping
+            .write_at(n * 512, &[IoSlice::new(&[1; 512])])
+            .unwrap();
+    }
+    mapping.read_at(0, &mut [0; 1024]).unwrap();
+    let meter = mapping.meter();
+    let (writes, reads) = (meter.write_inline.totals(), meter.read_inline.totals());
+    assert_eq!((writes.requests, writes.bytes), (25, 25 * 512));
+    assert_eq!(writes.times.count(), 3);
+    assert_eq!((reads.requests, reads.times.count()), (1, 1));
+}
+
+/// Sectors that there are not, which are typed for a mapping without a header.
+#[test]
+fn sectors_of_no_size_are_refused() {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(LEN));
+    for sector_size in [0, 1, 1000, 1536, 8192, u32::MAX] {
+        let plain = Plain {
+            cipher: "aes-xts-plain64".into(),
+            offset: 0,
+            len: None,
+            skip: 0,
+            sector_size,
+        };
+        let key = keys::Secret::from_slice(&noise(64)).unwrap();
+        let opened = Mapping::plain(&plain, Arc::clone(&device), &key, Flags::default());
+        assert!(opened.is_err(), "{sector_size}");
+    }
 }
 
 /// The forms are switched while threads read and write, and nothing is lost or mixed up.

@@ -213,11 +213,11 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn write(&self, request: &Request, payload: &[u8]) -> Refused {
-        let (device, pieces) = (self.device(), [IoSlice::new(payload)]);
+    fn write(&self, request: &Request, payload: &mut [u8]) -> Refused {
+        let (device, offset) = (self.device(), request.offset);
         self.noted(match request.has(flag::FUA) {
-            true => device.write_durably_at(request.offset, &pieces),
-            false => self.timed(payload.len(), || device.write_at(request.offset, &pieces)),
+            true => device.write_durably_at(offset, &[IoSlice::new(payload)]),
+            false => self.timed(payload.len(), || device.write_in_place(offset, payload)),
         })
     }
 
@@ -233,8 +233,7 @@ impl Connection<'_> {
             let payload = desk.payload(n);
             input.read_into(&*self.link, payload)?;
             if outcome.is_ok() {
-                let pieces = [IoSlice::new(payload)];
-                let written = self.timed(n, || self.device().write_at(offset, &pieces));
+                let written = self.timed(n, || self.device().write_in_place(offset, payload));
                 outcome = self.noted(written);
             }
             done += n;

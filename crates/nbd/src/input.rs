@@ -50,9 +50,9 @@ impl Input {
     }
 
     /// The next `n` bytes, which are here.
-    pub(crate) fn take(&mut self, n: usize) -> &[u8] {
+    pub(crate) fn take(&mut self, n: usize) -> &mut [u8] {
         self.start += n;
-        &self.buffer[self.start - n..self.start]
+        &mut self.buffer[self.start - n..self.start]
     }
 
     /// Fills `out` with what is here and then what comes.

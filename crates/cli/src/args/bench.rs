@@ -27,6 +27,9 @@ pub(crate) enum Bench {
 /// Encryption alone has a speed, and so has the plain device. Who first does the one and then the other, with
 /// nothing between, reaches plain * crypto / (plain + crypto): this bound is shown, and what part of it each
 /// form reached.
+///
+/// SWITCHED is the speed while the form changes every two milliseconds under the requests. All are measured five
+/// times in turn, and what is in the middle is shown.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -36,7 +39,8 @@ EXAMPLES
 
 JSON
   [{\"workload\", \"plain_mb_s\", \"plain_p99_ns\", \"crypto_mb_s\", \"bound_mb_s\", \"inline_mb_s\",
-  \"inline_p99_ns\", \"queued_mb_s\", \"queued_p99_ns\"}, ...]")]
+  \"inline_p99_ns\", \"inline_of_bound\", \"queued_mb_s\", \"queued_p99_ns\", \"queued_of_bound\",
+  \"switched_mb_s\", \"switches\"}, ...]")]
 pub(crate) struct BenchBlock {
     /// The cipher
     #[arg(short, long, value_name = "CIPHER", default_value = "aes-xts-plain64")]

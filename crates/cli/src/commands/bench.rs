@@ -1,7 +1,7 @@
 //! Measuring this machine.
 
-use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use block::{BlockDevice, MemoryDevice};
@@ -19,6 +19,25 @@ use crate::show::table::{self, Column};
 
 /// The smallest device: each thread has some requests of the largest size to itself.
 const SIZE_MIN: u64 = 64 << 20;
+
+/// Each form is measured so often, in turn with the others.
+const ROUNDS: u32 = 5;
+
+/// How long a form is served in before the other, where it is switched while requests run.
+const SWITCH: Duration = Duration::from_millis(2);
+
+const INLINE: Flags = Flags {
+    read_only: false,
+    allow_discards: false,
+    read_workqueue: false,
+    write_workqueue: false,
+};
+
+const QUEUED: Flags = Flags {
+    read_workqueue: true,
+    write_workqueue: true,
+    ..INLINE
+};
 
 pub(super) fn run(args: Bench, as_json: bool) -> Result {
     match args {
@@ -84,8 +103,49 @@ struct Row {
     bound_mb_s: f64,
     inline_mb_s: f64,
     inline_p99_ns: u64,
+    inline_of_bound: f64,
     queued_mb_s: f64,
     queued_p99_ns: u64,
+    queued_of_bound: f64,
+    switched_mb_s: f64,
+    switches: u64,
+}
+
+/// What a form did in all rounds.
+#[derive(Default)]
+struct Measured {
+    mb_s: Vec<f64>,
+    /// How long each request took, in nanoseconds.
+    times: Vec<u64>,
+}
+
+impl Measured {
+    fn add(&mut self, (mb_s, times): (f64, Vec<u64>)) {
+        self.mb_s.push(mb_s);
+        self.times.extend(times);
+    }
+
+    /// What 99 of 100 requests took at most, in nanoseconds.
+    fn p99(&mut self) -> u64 {
+        self.times.sort_unstable();
+        let at = self.times.len() * 99 / 100;
+        self.times.get(at).copied().unwrap_or(0)
+    }
+
+    fn mb_s(&self) -> f64 {
+        median(self.mb_s.clone())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// What a form reached of the bound, round by round: in the middle.
+fn of_bound(form: &Measured, bounds: &[f64]) -> f64 {
+    let shares = form.mb_s.iter().zip(bounds);
+    median(shares.map(|(mb_s, bound)| mb_s / bound).collect())
 }
 
 fn block(args: &BenchBlock, as_json: bool) -> Result {
@@ -112,38 +172,99 @@ fn block(args: &BenchBlock, as_json: bool) -> Result {
     let mapping = Mapping::plain(&settings, Arc::clone(&device), &key, Flags::default())?;
     let spec = SectorSpec::parse(&args.cipher).map_err(|error| usage(error.to_string()))?;
     let cipher = SectorCipher::new(spec, key.expose()).map_err(|error| usage(error.to_string()))?;
-    let mut rows = Vec::new();
-    for workload in &WORKLOADS {
-        let (plain_mb_s, plain_p99_ns) = measure(&*device, workload, time)?;
-        mapping.set_flags(Flags::default());
-        let (inline_mb_s, inline_p99_ns) = measure(&mapping, workload, time)?;
-        mapping.set_flags(Flags {
-            read_workqueue: true,
-            write_workqueue: true,
-            ..Flags::default()
-        });
-        let (queued_mb_s, queued_p99_ns) = measure(&mapping, workload, time)?;
-        let crypto_mb_s = crypto(&cipher, workload, args.sector_size as usize, time)?;
-        rows.push(Row {
-            workload: workload.name,
-            plain_mb_s,
-            plain_p99_ns,
-            crypto_mb_s,
-            bound_mb_s: plain_mb_s * crypto_mb_s / (plain_mb_s + crypto_mb_s),
-            inline_mb_s,
-            inline_p99_ns,
-            queued_mb_s,
-            queued_p99_ns,
-        });
-    }
+    let subject = Subject {
+        device,
+        mapping,
+        cipher,
+        sector: args.sector_size as usize,
+    };
+    let rows = WORKLOADS
+        .iter()
+        .map(|workload| subject.measure(workload, time / ROUNDS));
+    let rows: Vec<Row> = rows.collect::<Result<_>>()?;
     Ok(Outcome::text(match as_json {
         true => json::show(&rows),
         false => shown(&rows),
     }))
 }
 
-/// The throughput in MB/s, and what 99 of 100 requests took at most, in nanoseconds.
-fn measure(device: &dyn BlockDevice, workload: &Workload, time: Duration) -> Result<(f64, u64)> {
+/// What is measured.
+struct Subject {
+    device: Arc<dyn BlockDevice>,
+    mapping: Mapping,
+    cipher: SectorCipher,
+    sector: usize,
+}
+
+impl Subject {
+    /// Each for so long in turn, several times: what else the machine does disturbs all of them.
+    fn measure(&self, workload: &Workload, time: Duration) -> Result<Row> {
+        let (mut plain, mut inline) = (Measured::default(), Measured::default());
+        let (mut queued, mut switched) = (Measured::default(), Measured::default());
+        let (mut cryptos, mut bounds, mut switches) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..ROUNDS {
+            plain.add(measure(&*self.device, workload, time)?);
+            self.mapping.set_flags(INLINE);
+            inline.add(measure(&self.mapping, workload, time)?);
+            let crypto_mb_s = crypto(&self.cipher, workload, self.sector, time)?;
+            self.mapping.set_flags(QUEUED);
+            queued.add(measure(&self.mapping, workload, time)?);
+            let (measured, times) = self.measure_switched(workload, time)?;
+            switched.add(measured);
+            switches += times;
+            let plain_mb_s = plain.mb_s.last().copied().unwrap_or(0.0);
+            bounds.push(plain_mb_s * crypto_mb_s / (plain_mb_s + crypto_mb_s));
+            cryptos.push(crypto_mb_s);
+        }
+        Ok(Row {
+            workload: workload.name,
+            plain_mb_s: plain.mb_s(),
+            plain_p99_ns: plain.p99(),
+            crypto_mb_s: median(cryptos),
+            inline_mb_s: inline.mb_s(),
+            inline_p99_ns: inline.p99(),
+            inline_of_bound: of_bound(&inline, &bounds),
+            queued_mb_s: queued.mb_s(),
+            queued_p99_ns: queued.p99(),
+            queued_of_bound: of_bound(&queued, &bounds),
+            bound_mb_s: median(bounds),
+            switched_mb_s: switched.mb_s(),
+            switches,
+        })
+    }
+
+    /// While it runs, the form changes again and again; how often comes with the rest.
+    fn measure_switched(
+        &self,
+        workload: &Workload,
+        time: Duration,
+    ) -> Result<((f64, Vec<u64>), u64)> {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let switching = scope.spawn(|| {
+                let mut switches = 0u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    let flags = [INLINE, QUEUED][(switches % 2) as usize];
+                    self.mapping.set_flags(flags);
+                    switches += 1;
+                    std::thread::sleep(SWITCH);
+                }
+                switches
+            });
+            let measured = measure(&self.mapping, workload, time);
+            is_over.store(true, Ordering::Relaxed);
+            let switches = switching.join().map_err(|_| other("a thread ended"))?;
+            Ok((measured?, switches))
+        })
+    }
+}
+
+/// The throughput in MB/s, and how long each request took, in nanoseconds.
+fn measure(
+    device: &dyn BlockDevice,
+    workload: &Workload,
+    time: Duration,
+) -> Result<(f64, Vec<u64>)> {
     let begin = Instant::now();
     let all: Vec<Result<Vec<u64>>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workload.threads)
@@ -155,13 +276,9 @@ fn measure(device: &dyn BlockDevice, workload: &Workload, time: Duration) -> Res
             .collect()
     });
     let elapsed = begin.elapsed().as_secs_f64();
-    let mut times: Vec<u64> = all.into_iter().collect::<Result<Vec<_>>>()?.concat();
-    times.sort_unstable();
-    let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or(0);
-    Ok((
-        times.len() as f64 * workload.len as f64 / 1e6 / elapsed,
-        p99,
-    ))
+    let times: Vec<u64> = all.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    let mb_s = times.len() as f64 * workload.len as f64 / 1e6 / elapsed;
+    Ok((mb_s, times))
 }
 
 /// How long each request of one thread took, in nanoseconds.
@@ -188,7 +305,7 @@ fn requests(
         let place = if workload.random { state } else { n } % places;
         let offset = place * workload.len as u64;
         match n % 10 < workload.writes {
-            true => device.write_at(offset, &[IoSlice::new(&buf)])?,
+            true => device.write_in_place(offset, &mut buf)?,
             false => device.read_at(offset, &mut buf)?,
         }
         times.push(asked.elapsed().as_nanos() as u64);
@@ -242,22 +359,24 @@ fn shown(rows: &[Row]) -> String {
         Column::right("OF BOUND"),
         Column::right("QUEUED"),
         Column::right("OF BOUND"),
+        Column::right("SWITCHED"),
         Column::right("P99 PLAIN"),
         Column::right("INLINE"),
         Column::right("QUEUED"),
     ];
     let micros = |nanos: u64| format!("{:.1} µs", nanos as f64 / 1000.0);
     let cells = |row: &Row| {
-        let share = |speed: f64| format!("{:.0} %", 100.0 * speed / row.bound_mb_s);
+        let share = |of_bound: f64| format!("{:.0} %", 100.0 * of_bound);
         vec![
             row.workload.to_string(),
             format!("{:.0}", row.plain_mb_s),
             format!("{:.0}", row.crypto_mb_s),
             format!("{:.0}", row.bound_mb_s),
             format!("{:.0}", row.inline_mb_s),
-            share(row.inline_mb_s),
+            share(row.inline_of_bound),
             format!("{:.0}", row.queued_mb_s),
-            share(row.queued_mb_s),
+            share(row.queued_of_bound),
+            format!("{:.0}", row.switched_mb_s),
             micros(row.plain_p99_ns),
             micros(row.inline_p99_ns),
             micros(row.queued_p99_ns),

@@ -3,8 +3,8 @@
 //! A request is served in one of two forms, chosen for reads and writes each and changed while the
 //! device is in use:
 //!
-//! - *inline*: on the thread that asked. A read is decrypted where it was read to; a write goes through
-//!   a buffer of the thread, since what the caller gave is not ours to change.
+//! - *inline*: on the thread that asked. A read is decrypted where it was read to; a write is encrypted
+//!   where it lies if the caller allows that, or else goes through a buffer of the thread.
 //! - *queued*: cut into pieces that a pool of threads reads or writes and decrypts or encrypts, each piece
 //!   with its own buffer. Large requests use several processors; small ones wait for another thread.
 //!
@@ -12,22 +12,22 @@
 //! a write beside it at the same time could be lost, and a power cut would garble bytes that nobody wrote.
 //! Who wants smaller units than [`SectorSizes::logical`] has to build them with locks of his own.
 
+mod meter;
 mod queue;
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use block::{BlockDevice, SectorSizes};
 use cipher::{SectorCipher, SectorSpec};
 use keys::Secret;
-use meter::Operation;
 
 use crate::integrity::Sealed;
 use crate::model::{SECTOR, Segment};
 use crate::{Container, Error, Result, crypto};
+pub use meter::{MappingMeter, Served, ServedTotals};
 use queue::Queue;
 
 /// Requests are taken in pieces of this many bytes, which stay in a processor's cache between being
@@ -45,19 +45,6 @@ pub struct Flags {
     pub read_workqueue: bool,
     /// Writes are queued.
     pub write_workqueue: bool,
-}
-
-/// What was done to a mapping, by form.
-#[derive(Debug, Default)]
-pub struct MappingMeter {
-    /// Reads on the thread that asked.
-    pub read_inline: Operation,
-    /// Reads by the pool of threads.
-    pub read_queued: Operation,
-    /// Writes on the thread that asked.
-    pub write_inline: Operation,
-    /// Writes by the pool of threads.
-    pub write_queued: Operation,
 }
 
 /// The decrypted data of a container.
@@ -131,13 +118,19 @@ impl Mapping {
     /// A device as it would be without a header. A wrong key gives noise, and no error.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], [`Error::TooSmall`].
+    /// [`Error::Unsupported`], [`Error::TooSmall`]; [`Error::Usage`] if there are no such sectors.
     pub fn plain(
         plain: &Plain,
         data: Arc<dyn BlockDevice>,
         key: &Secret,
         flags: Flags,
     ) -> Result<Mapping> {
+        if ![512, 1024, 2048, 4096].contains(&plain.sector_size) {
+            return Err(Error::Usage(format!(
+                "sectors have 512, 1024, 2048 or 4096 bytes, and not {}",
+                plain.sector_size
+            )));
+        }
         let segment = Segment {
             offset: plain.offset,
             len: plain.len,
@@ -266,7 +259,7 @@ impl Mapping {
             });
         }
         let sector = self.core.sector as u64;
-        match offset.is_multiple_of(sector) && len.is_multiple_of(sector) {
+        match (offset | len) & (sector - 1) == 0 {
             true => Ok(()),
             false => Err(block::Error::Misaligned {
                 device: self.name(),
@@ -290,34 +283,17 @@ impl Mapping {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         self.check_writable()?;
         self.check(offset, len as u64)?;
-        let begin = Instant::now();
-        let queued = self.write_workqueue.load(Ordering::Relaxed);
-        let (operation, written) = match queued {
-            false => (
-                &self.meter.write_inline,
-                self.core.write(offset, len, pieces, durably),
-            ),
-            true => {
-                let written = self.queue().write(offset, len, pieces);
-                let written = written.and_then(|()| if durably { self.flush() } else { Ok(()) });
-                (&self.meter.write_queued, written)
+        match self.write_workqueue.load(Ordering::Relaxed) {
+            false => {
+                let write = || self.core.write(offset, len, pieces, durably);
+                self.meter.write_inline.count(len, write)
             }
-        };
-        count(operation, begin, len, written)
+            true => self.meter.write_queued.count(len, || {
+                self.queue().write(offset, len, pieces)?;
+                if durably { self.flush() } else { Ok(()) }
+            }),
+        }
     }
-}
-
-fn count(
-    operation: &Operation,
-    begin: Instant,
-    len: usize,
-    done: block::Result<()>,
-) -> block::Result<()> {
-    match &done {
-        Ok(()) => operation.done(begin.elapsed(), len as u64),
-        Err(_) => operation.failed(begin.elapsed()),
-    }
-    done
 }
 
 impl BlockDevice for Mapping {
@@ -340,12 +316,10 @@ impl BlockDevice for Mapping {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
         let len = buf.len();
         self.check(offset, len as u64)?;
-        let begin = Instant::now();
-        let (operation, read) = match self.read_workqueue.load(Ordering::Relaxed) {
-            false => (&self.meter.read_inline, self.core.read(offset, buf)),
-            true => (&self.meter.read_queued, self.queue().read(offset, buf)),
-        };
-        count(operation, begin, len, read)
+        match self.read_workqueue.load(Ordering::Relaxed) {
+            false => (self.meter.read_inline).count(len, || self.core.read(offset, buf)),
+            true => (self.meter.read_queued).count(len, || self.queue().read(offset, buf)),
+        }
     }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
@@ -354,6 +328,17 @@ impl BlockDevice for Mapping {
 
     fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         self.write(offset, pieces, true)
+    }
+
+    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> block::Result<()> {
+        if self.write_workqueue.load(Ordering::Relaxed) {
+            return self.write(offset, &[IoSlice::new(data)], false);
+        }
+        let len = data.len();
+        self.check_writable()?;
+        self.check(offset, len as u64)?;
+        let write = || self.core.write_in_place(offset, data);
+        self.meter.write_inline.count(len, write)
     }
 
     fn flush(&self) -> block::Result<()> {
@@ -441,6 +426,16 @@ impl Core {
         self.device.read_at(self.start + offset, piece)?;
         let done = cipher.decrypt(iv, self.iv_step(), self.sector, piece);
         done.map_err(|error| self.failed("decryption", offset, piece.len(), error))
+    }
+
+    /// Encrypts where it lies, and writes.
+    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in data.chunks_mut(PIECE) {
+            self.write_piece(at, piece, false)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
     }
 
     /// Encrypts in a buffer of this thread, and writes.
