@@ -206,6 +206,38 @@ fn a_device_that_fails_loses_nothing_that_was_durable() {
     }
 }
 
+/// A section that arrived and was said to have failed is not written again with something else in it: half
+/// of either would look whole.
+#[test]
+fn a_commit_that_failed_is_tried_again_as_it_was() {
+    let clock = FaultClock::new();
+    let device = Arc::new(FaultDevice::from_bytes(device(5), &clock));
+    let tagged = open(&device, Mode::Journal).unwrap();
+    write(&tagged, 0, BLOCKS, 1).unwrap();
+    tagged.flush().unwrap();
+    write(&tagged, 0, 8, 2).unwrap();
+    // The ring is flushed before it begins again, the section is written, and not flushed.
+    let before = clock.now();
+    device.inject(Fault::DeadFrom(before + 2));
+    tagged.flush().expect_err("the journal is not durable");
+    assert_eq!(clock.now(), before + 3, "the section has arrived");
+    device.heal();
+    device.take_journal();
+    let begin = clock.now();
+    write(&tagged, 0, 8, 3).unwrap();
+    assert_eq!(versions(&tagged, "while it waits")[..8], [3; 8]);
+    tagged.flush().unwrap();
+    drop(tagged);
+    let journal = device.take_journal();
+    for cut in begin..=clock.now() {
+        for image in images(&journal, cut, 0..12) {
+            let opened = open(&reopen(image), Mode::Journal).unwrap();
+            let found = versions(&opened, &format!("cut before {cut}"));
+            assert!(found[..8].iter().all(|v| (2..=3).contains(v)), "{found:?}");
+        }
+    }
+}
+
 /// What was written in place is not undone by what was in the journal before.
 #[test]
 fn a_journal_is_emptied_before_it_is_gone_around() {
