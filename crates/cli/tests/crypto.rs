@@ -176,6 +176,17 @@ fn fips_mode_allows_what_is_approved() {
         "{printed}"
     );
 
+    // What runs on other instructions has not been tested.
+    if cfg!(target_arch = "x86_64") {
+        let line = format!("crypto selftest --state-dir {state}");
+        for setting in ["-sha", ""] {
+            for tested in ["tested now", "tested already"] {
+                let (out, err, _) = run_with(&place, "STRONGROOM_HWCAP", setting, &line);
+                assert!(out.contains(tested), "{setting}: {out} {err}");
+            }
+        }
+    }
+
     place.start();
     let pool = place.arg("fips.pool");
     let key = place.arg("key");

@@ -43,6 +43,8 @@ struct Passed {
     file: [i64; 6],
     /// BLAKE3 of the program.
     program: String,
+    /// What was tested, and on which instructions: the policy with the features in use.
+    under: String,
     tested: usize,
     micros: u64,
 }
@@ -114,7 +116,10 @@ impl Decisions {
                 program.map_err(|e| failed("cannot be read", Path::new("/proc/self/exe"), &e))?;
             Ok(hex(&cipher::hash(&program)))
         };
-        if let Some(passed) = passed.filter(|passed| passed.boot == boot)
+        // Another provider, or code without an instruction, was not tested then.
+        let under = format!("{}{}", Policy::current(), cipher::hardware());
+        let is_same = |passed: &Passed| passed.boot == boot && passed.under == under;
+        if let Some(passed) = passed.filter(is_same)
             && (passed.file == file || passed.program == identify()?)
         {
             return Ok(FipsCost {
@@ -133,6 +138,7 @@ impl Decisions {
             boot,
             file,
             program,
+            under,
             tested,
             micros: tests.as_micros() as u64,
         };

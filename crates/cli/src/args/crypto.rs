@@ -59,8 +59,9 @@ pub(crate) struct CryptoProviders {
 /// With fips-140 only mechanisms that NIST approves can be used where a cipher is chosen: suites of datasets,
 /// ciphers and hashes of other formats, password hashes. So datasets with XChaCha20-Poly1305, and keys from
 /// passphrases (Argon2id), do not open; keys from files do. The approved mechanisms are tested before the
-/// first use, once for each boot and each build of this program. It makes no validated module of this
-/// program, whose pools hash, authenticate and derive keys with BLAKE3 as well, which is not approved.
+/// first use, once for each boot, each build of this program, and each choice of providers and instructions.
+/// It makes no validated module of this program, whose pools hash, authenticate and derive keys with BLAKE3 as
+/// well, which is not approved.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
