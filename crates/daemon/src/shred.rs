@@ -259,3 +259,37 @@ fn random_wrapping() -> Result<(Wrapping, WrappingKey)> {
         &SystemRandom,
     )?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
+
+    /// The keys are gone before the dataset is: if it cannot be destroyed, or the power fails between the two, what
+    /// is left opens with nothing that anybody has.
+    #[test]
+    fn what_is_forgotten_opens_with_no_key_that_there_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        let imported = create_pool(&daemon, dir.path(), "tank");
+        create(&daemon, "tank/a", &encrypted(&key_file(dir.path(), "key")));
+        let heads = vec![imported.pool.find("tank/a").unwrap()];
+        let old = imported.loaded_key(heads[0].key_root).unwrap();
+        let file = std::fs::read(dir.path().join("key")).unwrap();
+        let known = KeyMaterial::Key(Key::from_bytes(&file.try_into().unwrap()).unwrap());
+        imported.keyring(&heads[0]).unwrap().unlock(&known).unwrap();
+        let blocks = imported.key_blocks(&heads).unwrap();
+
+        let mut report = ShredReport::default();
+        let forgotten = |context: &mut Context<'_>| {
+            imported.forget_keys(&heads, &context.origin(), &mut report)
+        };
+        command(forgotten).unwrap();
+        let now = imported.pool.find("tank/a").unwrap();
+        let keyring = imported.keyring(&now).unwrap();
+        let unlocked = keyring.unlock(&known);
+        assert!(matches!(unlocked, Err(keys::Error::WrongKey)));
+        assert!(keyring.open(&old).is_err());
+        imported.prove(&blocks).unwrap();
+    }
+}
