@@ -178,6 +178,11 @@ fn a_key_stays_in_its_token() {
     place.ok("key rotate tank/a");
     place.ok("key unload tank/a");
     place.fails("key load tank/a", NO_KEY);
+    let said = place.fails("mount -l tank/a", NO_KEY);
+    assert!(said.contains("the token 'pool': it is not there"), "{said}");
+    let create = format!("create -u -o encryption=on -o keysource={source} tank/b");
+    place.fails(&create, NO_KEY);
+    place.fails("list tank/b", NOT_FOUND);
     fs::remove_dir(place.path("tokens")).unwrap();
     fs::rename(place.path("away"), place.path("tokens")).unwrap();
     place.ok("key load tank/a");
