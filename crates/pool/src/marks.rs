@@ -1,10 +1,8 @@
 //! What an entry remembers of having been received, among its properties, under names that no property
 //! can have.
 
-use zerocopy::IntoBytes;
-
 use crate::entry::Entry;
-use crate::stream::Lineage;
+use crate::stream::{self, Lineage};
 use crate::volume::VOLUME;
 
 /// The dataset that the seal of this state is over, where it is another one.
@@ -15,6 +13,8 @@ const KEYS_TXG: &str = "@txg";
 const LINEAGE: &str = "@lineage";
 /// What is being received into it.
 const RECEIVING: &str = "@receiving";
+/// The state that it will be.
+const RECEIVING_STATE: &str = "@receiving-state";
 
 /// A name that begins like this is that of a dataset which is being received.
 pub(crate) const PARTIAL: char = '%';
@@ -91,21 +91,19 @@ impl Entry {
 
     /// Names the state that a snapshot holds, wherever that is sealed.
     pub(crate) fn lineage(&self) -> Lineage {
-        let mark = self.props.get(LINEAGE);
-        if let Some(mark) = mark.and_then(|mark| blake3::Hash::from_hex(mark).ok()) {
-            return *mark.as_bytes();
-        }
-        let mut hasher = blake3::Hasher::new();
-        for root in &self.roots {
-            hasher.update(root.identity.as_bytes());
-        }
-        *hasher.finalize().as_bytes()
+        self.state_mark(LINEAGE)
+            .unwrap_or_else(|| stream::lineage(self.roots.iter().map(|root| &root.identity)))
     }
 
     /// Says which state a snapshot holds that came in the clear.
     pub(crate) fn set_lineage(&mut self, lineage: &Lineage) {
-        let mark = blake3::Hash::from_bytes(*lineage).to_hex();
-        self.props.insert(LINEAGE.into(), mark.as_str().into());
+        let (key, mark) = state_mark(LINEAGE, lineage);
+        self.props.insert(key, mark);
+    }
+
+    fn state_mark(&self, key: &str) -> Option<Lineage> {
+        let mark = blake3::Hash::from_hex(self.props.get(key)?).ok()?;
+        Some(*mark.as_bytes())
     }
 
     /// Takes over from `other` what these marks say.
@@ -128,10 +126,26 @@ impl Entry {
         Receiving::decode(self.props.get(RECEIVING)?)
     }
 
-    /// The property that says what is being received.
-    pub(crate) fn receiving_mark(receiving: &Receiving) -> (String, String) {
-        (RECEIVING.into(), receiving.encode())
+    /// The state that it will be when all has been received; programs did not always say so.
+    pub(crate) fn receiving_state(&self) -> Option<Lineage> {
+        self.state_mark(RECEIVING_STATE)
     }
+
+    /// The properties that say what is being received.
+    pub(crate) fn receiving_marks(
+        receiving: &Receiving,
+        state: Option<Lineage>,
+    ) -> impl Iterator<Item = (String, String)> {
+        let state = state.map(|state| state_mark(RECEIVING_STATE, &state));
+        [(RECEIVING.into(), receiving.encode())]
+            .into_iter()
+            .chain(state)
+    }
+}
+
+fn state_mark(key: &str, state: &Lineage) -> (String, String) {
+    let mark = blake3::Hash::from_bytes(*state).to_hex();
+    (key.into(), mark.as_str().into())
 }
 
 #[cfg(test)]

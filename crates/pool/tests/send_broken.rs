@@ -91,6 +91,26 @@ fn a_token_of_before_is_refused() {
     assert_clean(&to);
 }
 
+/// A snapshot that came in the clear has the guid of the one that was sent, and other records.
+#[test]
+fn what_was_received_in_part_does_not_go_on_with_what_is_sealed_otherwise() {
+    let (from, copy, to) = (with_history(), other_pool(), other_pool());
+    let plain = stream_as(How::Plain, &from, "tank/a@two", None);
+    receive(&copy, &plain, "tank/a").unwrap();
+    let whole = stream(&from, "tank/a@two", None);
+    receive_as(&to, &whole[..whole.len() - 200], false, true, "tank/b").unwrap_err();
+    let token = to.resume_token("tank/b").unwrap().unwrap();
+    let resealed = stream_from(&copy, "tank/a@two", None, token.next).unwrap();
+    for other in [resealed, plain] {
+        refused(receive(&to, &other, "tank/b"), "as it was sealed then");
+    }
+    assert_eq!(to.resume_token("tank/b").unwrap(), Some(token.clone()));
+    let rest = stream_from(&from, "tank/a@two", None, token.next).unwrap();
+    receive(&to, &rest, "tank/b").unwrap();
+    assert_eq!(holds(&to, "tank/b@two"), holds(&from, "tank/a@two"));
+    assert_clean(&to);
+}
+
 #[test]
 fn what_was_received_in_part_can_be_thrown_away() {
     let (from, to) = (with_history(), other_pool());

@@ -308,20 +308,22 @@ impl Sim {
         let place = self.world.place(target);
         let done = self.after_receive(stream, target, secrets);
         let was = self.world.partials.get(&place).cloned();
-        let is_own = was
-            .as_ref()
-            .is_none_or(|was| was.family == Some(stream.family));
+        let sealed_as = stream.snapshot.sealed_as;
+        let is_own = was.as_ref().is_none_or(|was| was.sealed_as == sealed_as);
         let is_own = is_own && !stream.is_plain;
         // What may have come before it failed.
         let part = Partial {
             to: stream.snapshot.guid,
             from: stream.from(),
             base: self.base_in(stream, target),
-            family: is_own.then_some(stream.family),
+            sealed_as,
         };
-        let goes_on = was.is_none_or(|was| (was.to, was.from) == (part.to, part.from));
+        let goes_on = was
+            .as_ref()
+            .is_none_or(|was| (was.to, was.from) == (part.to, part.from));
+        let is_refused = matches!(received, Err(Error::Refused { .. }));
         let mut with_part = self.world.clone();
-        if goes_on {
+        if goes_on && !(is_refused && was.is_some()) {
             with_part.partials.insert(place.clone(), part);
         }
         let is_whole = matches!(fate, Fate::Arrives);
@@ -384,13 +386,18 @@ impl Sim {
         let place = self.world.place(target);
         let numbers = (stream.snapshot.guid, stream.from());
         let partial = self.world.partials.get(&place);
-        let goes_on = partial.is_some_and(|was| (was.to, was.from) == numbers);
+        let goes_on = partial.is_some_and(|was| (was.to, was.from) == numbers && !stream.is_plain);
         let is_free = partial.is_none() && !stream.is_rest;
         if !goes_on && !is_free {
             return Refusal::Due;
         }
+        let is_same = partial.is_none_or(|was| was.sealed_as == stream.snapshot.sealed_as);
         let Some(dataset) = self.world.datasets.get(target) else {
-            return Refusal::from(stream.base.is_some());
+            return match stream.base {
+                Some(_) => Refusal::Due,
+                None if is_same => Refusal::None,
+                None => Refusal::Possible,
+            };
         };
         let Some(base) = self.base_in(stream, target) else {
             return Refusal::Due;
@@ -416,7 +423,7 @@ impl Sim {
             true => from.lineage == base.lineage,
             false => from.sealed_as == base.sealed_as,
         };
-        match is_state && !brings_keys && (force || dataset.is_untouched) {
+        match is_same && is_state && !brings_keys && (force || dataset.is_untouched) {
             true if is_other && stream.is_rest => Refusal::Due,
             true => Refusal::None,
             false => Refusal::Possible,

@@ -83,8 +83,8 @@ pub struct Partial {
     pub from: u64,
     /// What it goes on from, where it came.
     pub base: Option<SnapshotId>,
-    /// Whose data keys what came is sealed with, if it is one's.
-    pub family: Option<u64>,
+    /// How what it brings was sealed.
+    pub sealed_as: SnapshotId,
 }
 
 /// The guid of the dataset above, and the last part of the name of the dataset that it is to be.

@@ -1,5 +1,6 @@
 //! Datasets that are being received, and that nobody sees.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::plan::Plan;
@@ -9,7 +10,7 @@ use crate::commit::Commit;
 use crate::destroy;
 use crate::entry::{DatasetKind, Entry};
 use crate::error::{Error, Result};
-use crate::lifecycle::{self, NewDataset, Origin, log, log_internal};
+use crate::lifecycle::{self, NewDataset, Origin, log, log_internal, text_bytes};
 use crate::marks::{PARTIAL, Receiving};
 use crate::open::{ArrayKind, OpenDataset};
 use crate::pool::Pool;
@@ -76,17 +77,24 @@ impl Pool {
         let Some(was) = partial.receiving().filter(|was| was.resumable) else {
             return Ok(false);
         };
-        if (was.to_guid, was.from_guid) == (begin.to_guid, begin.from_guid) {
-            return Ok(partial.origin == plan.base.as_ref().map_or(0, |base| base.id));
+        let refused = |what: &str| {
+            Err(Error::refused(
+                plan.dataset.as_str(),
+                format!(
+                    "{} was received into it in part{what}; go on with that (send -t), or throw it away \
+                     (receive -A)",
+                    was.name
+                ),
+            ))
+        };
+        if (was.to_guid, was.from_guid) != (begin.to_guid, begin.from_guid) {
+            return refused("");
         }
-        Err(Error::refused(
-            plan.dataset.as_str(),
-            format!(
-                "{} was received into it in part; go on with that (send -t), or throw it away \
-                 (receive -A)",
-                was.name
-            ),
-        ))
+        let goes_on = |state| partial.receiving_state().is_none_or(|was| was == state);
+        match begin.sealed_state().is_some_and(goes_on) {
+            true => Ok(partial.origin == plan.base.as_ref().map_or(0, |base| base.id)),
+            false => refused(" as it was sealed then, and this is sealed otherwise, or not at all"),
+        }
     }
 
     /// What is to come next into a dataset that is being received.
@@ -187,8 +195,10 @@ impl Plan {
             resumable: into.resumable,
             name: begin.sender.name.clone(),
         };
-        let mark = Entry::receiving_mark(&receiving);
-        let _room = commit.room_for_entries(1, mark.1.len())?;
+        let marks = Entry::receiving_marks(&receiving, begin.sealed_state());
+        let shape = begin.volume.map(|shape| shape.mark());
+        let props: BTreeMap<_, _> = marks.chain(shape).collect();
+        let _room = commit.room_for_entries(1, text_bytes(&props))?;
         let kind = match begin.volume {
             None => DatasetKind::FileSystem,
             Some(_) => DatasetKind::Volume,
@@ -199,10 +209,7 @@ impl Plan {
             suite: 0,
             keyring: None,
             is_key_root: false,
-            props: [mark]
-                .into_iter()
-                .chain(begin.volume.map(|shape| shape.mark()))
-                .collect(),
+            props,
         };
         let name = format!("{PARTIAL}{}", self.last);
         let id = lifecycle::insert(commit, state, new, (self.parent, &name), commit.txg)?;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use zerocopy::IntoBytes;
+
 use super::Position;
 use crate::error::{Error, Result};
 use crate::layout::{Identity, LEVEL_MAX, RecordPtr};
@@ -38,6 +40,15 @@ pub struct Sender {
 /// Names the state of a dataset in a snapshot, also where it was sealed anew: the hash of the identities of its
 /// roots where it was made.
 pub type Lineage = [u8; 32];
+
+/// The state of which these are the identities of the roots.
+pub(crate) fn lineage<'a>(roots: impl Iterator<Item = &'a Identity>) -> Lineage {
+    let mut hasher = blake3::Hasher::new();
+    for identity in roots {
+        hasher.update(identity.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
 
 /// What a stream holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +102,11 @@ impl Begin {
     /// Whether it holds everything.
     pub fn is_full(&self) -> bool {
         self.from_guid == 0
+    }
+
+    /// The state that comes out, as it is sealed; `None` in the clear.
+    pub(crate) fn sealed_state(&self) -> Option<Lineage> {
+        self.plain.is_none().then(|| lineage(self.roots.iter()))
     }
 
     /// The same in the clear: without what is about keys.

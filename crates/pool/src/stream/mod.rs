@@ -11,7 +11,7 @@ mod begin;
 mod frame;
 mod token;
 
-pub(crate) use begin::BEGIN_MAX;
+pub(crate) use begin::{BEGIN_MAX, lineage};
 pub use begin::{Begin, Lineage, Sender};
 #[cfg(fuzzing)]
 pub(crate) use frame::fuzzing::{made_to_fit, read_all, samples};
