@@ -326,6 +326,7 @@ fn forbidden() -> Vec<Json> {
             "write_workqueue": false, "plain": null}}),
         json!({"luks-close": {"name": "x"}}),
         json!({"luks-status": {"names": []}}),
+        json!({"luks-borrow": {"device": "volume:tank/web", "how": "look"}}),
         json!({"luks-refresh": {"name": "x", "change": {"read_workqueue": true}}}),
         json!({"luks-resize": {"name": "x", "size": 512}}),
         json!({"zone-create": new_zone}),
