@@ -164,6 +164,13 @@ impl Sim {
         let Some(info) = self.pick_dispensable() else {
             return;
         };
+        // A spare that has stood in goes as soon as the device is back that it stood in for, of which only that
+        // is read again which is new.
+        let stands_in = |device: &DeviceInfo| device.was_spare && device.replaces != 0;
+        let mut members = self.members().into_iter();
+        if members.any(|device| device.group == info.group && stands_in(&device)) {
+            return;
+        }
         self.say(format!("{} rots", info.guid));
         self.rotten.insert(info.guid);
         let device = self.device(info.guid);
