@@ -73,13 +73,17 @@ impl ReadAhead {
 
 impl Now {
     fn read(&self, files: &Weak<Files>, blocks: Range<u64>) {
-        // Whoever ends it has either seen this, or been seen.
+        // Whoever ends it has either seen this, or been seen: then what is closed is not held any more.
         let _running = self.running.begin();
+        let is_over = || self.is_over.load(Ordering::SeqCst);
+        if is_over() {
+            return;
+        }
         let Some(files) = files.upgrade() else {
             return;
         };
         for block in blocks {
-            if self.is_over.load(Ordering::SeqCst) {
+            if is_over() {
                 return;
             }
             let _ = files.record(VOLUME_INO, block, true);
