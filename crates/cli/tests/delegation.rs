@@ -152,6 +152,10 @@ fn loading_keys_and_changing_them_are_different() {
     // Not with that group, not she.
     may_not(&place, ANN, "key unload tank/a/secret");
     may(&place, BOB, "key rotate tank/a/secret");
+    // With another key he could read what is sent as it is stored: that takes both.
+    may_not(&place, BOB, "key change tank/a/secret");
+    may_not(&place, BOB, "key add tank/a/secret");
+    place.ok("allow 12346 key tank/a/secret");
     may(&place, BOB, "key change tank/a/secret");
     // What root's daemon reads or runs is not for him to say.
     let from_file = "key change -o keysource=raw,file:///etc/shadow tank/a/secret";
@@ -167,6 +171,95 @@ fn loading_keys_and_changing_them_are_different() {
         place.arg("k")
     );
     may(&place, BOB, &from_file);
+}
+
+/// Who has a wrapping key can read what the data keys below it seal.
+#[test]
+fn data_keys_come_under_no_other_key() {
+    let Some(place) = shared_place() else { return };
+    let secret = "correct battery\n";
+    place.ok_with("create -o encryption=on tank/a/top", secret);
+    place.ok("create tank/a/top/x");
+    place.ok("snapshot tank/a/top/x@1");
+    place.ok("allow 12345 clone,create,mount,promote,send,receive tank/a");
+    place.ok("allow 12345 encryption tank/a");
+    may(&place, ANN, "create -o encryption=on tank/a/mine");
+    let own = "-o keysource=passphrase,prompt";
+    let steal = [
+        format!("clone {own} tank/a/top/x@1 tank/a/stolen"),
+        format!("clone -K {own} tank/a/top/x@1 tank/a/stolen"),
+        format!("clone {own} tank/a/top/x@1 tank/a/top/stolen"),
+        "clone tank/a/top/x@1 tank/a/mine/stolen".into(),
+        "clone tank/a/top/x@1 tank/a/stolen".into(),
+    ];
+    for allowed in ["mount", "key", "keychange"] {
+        place.ok(&format!("allow 12345 {allowed} tank/a/top/x"));
+        if allowed == "keychange" {
+            place.ok("unallow 12345 key tank/a/top/x");
+        }
+        for line in &steal {
+            let said = may_not(&place, ANN, line);
+            assert!(
+                said.contains("puts its data keys under another key"),
+                "{said}"
+            );
+        }
+    }
+    place.ok("unallow 12345 tank/a/top/x");
+
+    // Nor by a detour: the clone has the key of its origin first.
+    may(&place, ANN, "clone tank/a/top/x@1 tank/a/top/y");
+    place.ok("allow 12345 key,keychange tank/a/top/y");
+    let detours = [
+        "key change tank/a/top/y",
+        "key change -o keysource=passphrase,prompt tank/a/top/y",
+    ];
+    for line in detours {
+        may_not(&place, ANN, line);
+    }
+    may(&place, ANN, "promote tank/a/top/y");
+    for line in detours {
+        may_not(&place, ANN, line);
+    }
+    // What root has made of it, she does not add to.
+    place.ok_with("key change tank/a/top/y", secret);
+    for line in ["key add tank/a/top/y", "key change --slot 0 tank/a/top/y"] {
+        may_not(&place, ANN, line);
+    }
+    // What is below a key goes where that goes.
+    place.ok("allow -l 12345 key,keychange tank/a/top");
+    may_not(&place, ANN, "key change tank/a/top");
+    may_not(&place, ANN, "key add tank/a/top");
+
+    // A copy that came as it is stored has the same data keys.
+    place.ok("snapshot tank/a/top/x@2");
+    let stream = place
+        .command()
+        .args(words("send -w tank/a/top/x@2"))
+        .output()
+        .unwrap();
+    assert!(stream.status.success());
+    let received = place.run_with(&words("receive tank/a/copy"), &stream.stdout);
+    assert_eq!(received.code, 0, "{}", received.err);
+    place.ok_with("key load -L prompt tank/a/copy", secret);
+    place.ok("allow 12345 key,keychange tank/a/copy");
+    may_not(&place, ANN, "key add tank/a/copy");
+
+    // With both permissions where the data keys come from she may.
+    place.ok("allow 12345 key,keychange tank/a");
+    for (n, line) in steal.iter().enumerate() {
+        if !line.contains("/mine/") {
+            may(
+                &place,
+                ANN,
+                &line
+                    .replace("top/x@1", "top/y@1")
+                    .replace("stolen", &format!("lent{n}")),
+            );
+        }
+    }
+    may(&place, ANN, "clone tank/a/top/x@2 tank/a/mine/lent");
+    may(&place, ANN, "key add tank/a/copy");
 }
 
 #[test]
@@ -362,13 +455,13 @@ fn received_by_those_to_whom_it_is_allowed() {
     let (code, said) = receive("receive tank/a/own", &next);
     assert_eq!(code, PERMISSION, "{said}");
     assert!(said.contains("devices=off"), "{said}");
-    let (code, said) = run_as(
-        &place,
-        (ANN, ANN),
-        "clone -o keysource=passphrase,prompt tank/a/copy@1 tank/a/clone",
-        "correct horse\n",
-    );
-    assert_eq!(code, 0, "{said}");
+    let clone = "clone -o keysource=passphrase,prompt tank/a/copy@1 tank/a/clone";
+    for source in ["tank/a/copy", "tank/secret"] {
+        may_not(&place, ANN, clone);
+        place.ok(&format!("allow 12345 key,keychange {source}"));
+    }
+    may(&place, ANN, clone);
+    place.ok("unallow 12345 tank/a/copy");
     let setuid = place.ok("get -H -o value setuid tank/a/clone");
     assert_eq!(setuid.trim(), "off");
     // The contents in the clear take the permission to load keys.

@@ -10,6 +10,7 @@ use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
 use crate::api::{Failure, FailureKind, Props};
 use crate::datasets::NewDatasets;
 use crate::failure::Result;
+use crate::handing::Handed;
 use crate::imported::Imported;
 use crate::keyholder::{OwnKey, material, new_wrapping, now_secs};
 use crate::plan::checked;
@@ -89,7 +90,9 @@ impl Daemon {
         if origin.suite != 0 {
             // Nobody is to be asked in vain.
             imported.loaded_key(imported.key_root(&origin)?)?;
-            if parent.suite == 0 || props.contains_key("keysource") {
+            let has_own = parent.suite == 0 || props.contains_key("keysource");
+            imported.may_clone_keys(&origin, &parent, has_own, context)?;
+            if has_own {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
@@ -107,7 +110,11 @@ impl Daemon {
         let own_key = own.as_ref().map(|(_, key)| key.try_clone()).transpose()?;
         let keys = match origin.suite {
             0 => None,
-            _ => Some(imported.clone_keys(&origin, above, own, clone.rekey)?),
+            _ => {
+                let parent = imported.pool.find(above)?;
+                let handed = imported.may_clone_keys(&origin, &parent, own.is_some(), context)?;
+                Some(imported.clone_keys(&origin, &parent, own, clone.rekey, handed)?)
+            }
         };
         let (keyring, reseal) = keys.unzip();
         if let Some(uid) = context.creator() {
@@ -151,27 +158,49 @@ impl Daemon {
         let moving = imported.pool.promoted_by(name)?;
         let reseal = match clone.suite {
             0 => None,
-            _ => Some(imported.reseal_for(&clone, &moving)?),
+            _ => {
+                // The snapshots that move are read with the clone's key from then on.
+                let to = imported.keyring(&clone)?;
+                let owner = imported.pool.entry(moving[0].parent)?;
+                let handed = context.may_hand(&imported, &owner, Some(to.wrapping().id()))?;
+                Some(imported.reseal_for(&clone, &moving, handed)?)
+            }
         };
         Ok(imported.pool.promote(name, reseal, &context.origin())?)
     }
 }
 
 impl Imported {
+    /// Whether the caller may have the data keys of an origin under the key of the dataset above the clone, or
+    /// under one of the clone's own.
+    fn may_clone_keys(
+        &self,
+        origin: &Entry,
+        parent: &Entry,
+        has_own: bool,
+        context: &Context<'_>,
+    ) -> Result<Handed> {
+        let inherited = match has_own {
+            true => None,
+            false => Some(*self.keyring(parent)?.wrapping().id()),
+        };
+        context.may_hand(self, origin, inherited.as_ref())
+    }
+
     /// What makes the keyring of a clone, and its first seal.
     fn clone_keys(
         &self,
         origin: &Entry,
-        above: &str,
+        parent: &Entry,
         own: Option<OwnKey>,
         rekey: bool,
+        _: Handed,
     ) -> Result<(MakeKeyring, Reseal)> {
         let old = self.loaded_key(self.key_root(origin)?)?;
         let (wrapping, new) = match own {
             Some(own) => own,
             None => {
-                let parent = self.pool.find(above)?;
-                let key = self.loaded_key(self.key_root(&parent)?)?;
+                let key = self.loaded_key(self.key_root(parent)?)?;
                 (Wrapping::Inherited { id: *key.id() }, key)
             }
         };
@@ -204,7 +233,7 @@ impl Imported {
 
     /// What makes the seals of the snapshots that a clone takes over, with its keys. Refuses if it lacks
     /// some that these need.
-    fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>]) -> Result<Reseal> {
+    fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>], _: Handed) -> Result<Reseal> {
         let newest = &moving[0];
         let owner = self.pool.entry(newest.parent)?;
         let (own, _) = self.opened_keyring(clone)?;

@@ -14,11 +14,13 @@ use pool::{Entry, MakeKeyring, NewKeyring, Origin};
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
+use crate::handing::Handed;
 use crate::imported::Imported;
 use crate::keyholder::{
-    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, now_secs, numbers,
+    changed_meanwhile, cost, keyring_of, material, new_wrapping, now_secs, numbers,
 };
 use crate::keyslots::still_opens;
+use crate::server::Context;
 
 /// How to change the key of a dataset.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,16 +45,16 @@ impl Imported {
         &self,
         entry: &Entry,
         change: KeyChange<'_>,
-        origin: &Origin,
-        asker: &mut dyn Asker,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
         // Nobody is to be asked in vain.
         self.loaded_key(entry.key_root)?;
         if change.inherit {
-            return self.inherit_key(entry, &name, origin);
+            return self.inherit_key(entry, &name, context);
         }
+        context.may_hand_all(self, entry, None)?;
         let is_root = entry.key_root == entry.id;
         let source = match change.keysource {
             Some(text) => text.parse::<KeySource>()?,
@@ -62,9 +64,9 @@ impl Imported {
         if is_root {
             self.check_choice_of_slot(entry, &change, &name)?;
         }
-        let material = material(&source, &name, true, asker)?;
+        let material = material(&source, &name, true, context.asker)?;
         if let Some(slot) = change.slot {
-            return self.change_slot(entry, slot, &source, &material, origin, asker);
+            return self.change_slot(entry, slot, &source, &material, context);
         }
         let (wrapping, new) = new_wrapping(&material)?;
         let _admin = self.lock()?;
@@ -75,11 +77,12 @@ impl Imported {
         if is_root && !change.only && self.keyring(&now)?.wrapping().slots().len() > 1 {
             return Err(changed_meanwhile(&name));
         }
-        let mut changes = self.rewrapped(&now, now.id, &wrapping, &new)?;
+        let handed = context.may_hand_all(self, &now, None)?;
+        let mut changes = self.rewrapped(&now, now.id, &wrapping, &new, handed)?;
         for change in changes.iter_mut().filter(|change| change.id == now.id) {
             change.props = vec![("keysource".to_owned(), Some(source.to_string()))];
         }
-        self.replace_keyrings(&changes, origin)?;
+        self.replace_keyrings(&changes, &context.origin())?;
         self.keys.lock().insert(entry.id, new);
         Ok(())
     }
@@ -113,8 +116,7 @@ impl Imported {
         slot: u32,
         source: &KeySource,
         material: &keys::KeyMaterial,
-        origin: &Origin,
-        asker: &mut dyn Asker,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         let cost = cost(material)?;
         // What the property says may be meant to open another slot, and does it still then.
@@ -124,9 +126,10 @@ impl Imported {
             .remove_slot(slot, &self.loaded_key(entry.id)?)
             .is_ok();
         let old = self.keysource(entry)?;
-        let stands = are_others && still_opens(&others, &old, slot, &name, asker).is_ok();
+        let stands = are_others && still_opens(&others, &old, slot, &name, context.asker).is_ok();
         let change = ("keysource".to_owned(), Some(source.to_string()));
-        self.change_slots(entry, origin, |wrapping, key| {
+        self.change_slots(entry, &context.origin(), |now, wrapping, key| {
+            context.may_hand_all(self, now, None)?;
             wrapping.replace_slot(slot, key, material, &cost, now_secs(), &SystemRandom)?;
             Ok(SlotChange {
                 done: format!("key slot {slot} changed"),
@@ -136,7 +139,7 @@ impl Imported {
     }
 
     /// Has a dataset use the key of the one above it again.
-    fn inherit_key(&self, entry: &Entry, name: &str, origin: &Origin) -> Result<()> {
+    fn inherit_key(&self, entry: &Entry, name: &str, context: &Context<'_>) -> Result<()> {
         let _admin = self.lock()?;
         let now = self.again(entry, name)?;
         let above = match self.pool.entry(now.parent) {
@@ -156,11 +159,12 @@ impl Imported {
         }
         let new = self.loaded_key(above.key_root)?;
         let wrapping = Wrapping::Inherited { id: *new.id() };
-        let mut changes = self.rewrapped(&now, above.key_root, &wrapping, &new)?;
+        let handed = context.may_hand_all(self, &now, Some(new.id()))?;
+        let mut changes = self.rewrapped(&now, above.key_root, &wrapping, &new, handed)?;
         for change in changes.iter_mut().filter(|change| change.id == now.id) {
             change.props = vec![("keysource".to_owned(), None)];
         }
-        self.replace_keyrings(&changes, origin)?;
+        self.replace_keyrings(&changes, &context.origin())?;
         self.keys.lock().remove(&now.id);
         Ok(())
     }
@@ -199,6 +203,7 @@ impl Imported {
         key_root: u64,
         wrapping: &Wrapping,
         new: &WrappingKey,
+        _: Handed,
     ) -> Result<Vec<NewKeyring>> {
         let old = self.loaded_key(entry.key_root)?;
         let mut changes = Vec::new();

@@ -70,9 +70,7 @@ impl Daemon {
                     only,
                     inherit,
                 };
-                imported
-                    .change_key(&entry, change, &origin, context.asker)
-                    .map(done)
+                imported.change_key(&entry, change, context).map(done)
             }
             Command::KeyRotate { name, how } => {
                 let (imported, entry) = self.find(&name)?;
@@ -109,7 +107,7 @@ impl Daemon {
                 let (imported, entry) = self.find(&name)?;
                 let source = keysource.as_deref();
                 imported
-                    .add_slot(&entry, source, priority, &origin, context.asker)
+                    .add_slot(&entry, source, priority, context)
                     .map(Reply::Slot)
             }
             Command::KeyRemove {

@@ -210,7 +210,7 @@ impl Imported {
     }
 
     /// The dataset of a snapshot; a dataset itself, as it is now.
-    fn head(&self, entry: &Entry) -> Result<Arc<Entry>> {
+    pub(crate) fn head(&self, entry: &Entry) -> Result<Arc<Entry>> {
         let id = match entry.is_snapshot() {
             true => entry.parent,
             false => entry.id,

@@ -9,6 +9,7 @@ use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keychange::{SlotChange, check_has_keyring};
 use crate::keyholder::{Asker, changed_meanwhile, cost, material, now_secs};
+use crate::server::Context;
 
 impl Imported {
     /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
@@ -18,20 +19,21 @@ impl Imported {
         entry: &Entry,
         keysource: Option<&str>,
         priority: u8,
-        origin: &Origin,
-        asker: &mut dyn Asker,
+        context: &mut Context<'_>,
     ) -> Result<u32> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
         self.loaded_key(entry.id)?;
+        context.may_hand_all(self, entry, None)?;
         let source = match keysource {
             Some(text) => text.parse::<KeySource>()?,
             None => KeySource::default(),
         };
-        let material = material(&source, &name, true, asker)?;
+        let material = material(&source, &name, true, context.asker)?;
         let cost = cost(&material)?;
         let mut number = 0;
-        self.change_slots(entry, origin, |wrapping, key| {
+        self.change_slots(entry, &context.origin(), |now, wrapping, key| {
+            context.may_hand_all(self, now, None)?;
             number =
                 wrapping.add_slot(key, priority, &material, &cost, now_secs(), &SystemRandom)?;
             Ok(SlotChange {
@@ -68,7 +70,7 @@ impl Imported {
             still_opens(&tried, &source, number, &name, asker)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
-        self.change_slots(entry, origin, |wrapping, _| {
+        self.change_slots(entry, origin, |_, wrapping, _| {
             if *wrapping != before {
                 return Err(changed_meanwhile(&name));
             }
@@ -113,7 +115,7 @@ impl Imported {
         &self,
         entry: &Entry,
         origin: &Origin,
-        change: impl FnOnce(&mut Wrapping, &WrappingKey) -> Result<SlotChange>,
+        change: impl FnOnce(&Entry, &mut Wrapping, &WrappingKey) -> Result<SlotChange>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         let _admin = self.lock()?;
@@ -122,7 +124,7 @@ impl Imported {
         let key = self.loaded_key(now.id)?;
         let mut keyring = self.keyring(&now)?;
         let mut wrapping = keyring.wrapping().clone();
-        let SlotChange { done, props } = change(&mut wrapping, &key)?;
+        let SlotChange { done, props } = change(&now, &mut wrapping, &key)?;
         keyring.set_wrapping(wrapping)?;
         let change = NewKeyring {
             id: now.id,

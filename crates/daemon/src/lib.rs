@@ -22,6 +22,7 @@ mod exports;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod handing;
 mod health;
 mod imported;
 mod inspect;

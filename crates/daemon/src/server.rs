@@ -34,7 +34,7 @@ const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 
 /// Who wants something done, and how to talk to them.
 pub(crate) struct Context<'a> {
-    peer: Peer,
+    pub(crate) peer: Peer,
     /// How he sees things, if he is a zone's tenant.
     pub(crate) view: Option<&'a View>,
     typed: String,

@@ -149,7 +149,7 @@ fn snapshots_follow_the_key_of_their_dataset() {
     let source = key_file(dir.path(), "two");
     command(|context| {
         let change = change_to(&source);
-        imported.change_key(&below, change, &context.origin(), context.asker)
+        imported.change_key(&below, change, context)
     })
     .unwrap();
 
@@ -209,10 +209,7 @@ fn a_question_without_an_answer_blocks_nobody() {
     create(&daemon, "tank/asked", &encrypted(&source));
     let entry = imported.pool.find("tank/asked").unwrap();
     let changed = while_asked(
-        |context| {
-            let origin = context.origin();
-            imported.change_key(&entry, change_to("hex,prompt"), &origin, context.asker)
-        },
+        |context| imported.change_key(&entry, change_to("hex,prompt"), context),
         || daemon.shut_down().unwrap(),
     );
     assert_eq!(changed.unwrap_err().kind, FailureKind::NotFound);

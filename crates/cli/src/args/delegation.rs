@@ -10,12 +10,13 @@ use clap::Args;
 ///
 /// Permissions are create, destroy, rename (these take mount as well), mount, snapshot, rollback, clone,
 /// promote, hold, release, send (without -w it takes key as well), receive (takes create and mount as well, on the
-/// dataset above if what comes makes one; -F takes rollback and destroy), key (load and unload), keychange (change,
-/// add, remove, rotate), userprop (properties that users make up), allow (give on what one has oneself), userused,
+/// dataset above if what comes makes one; -F takes rollback and destroy), key (load and unload), keychange (remove,
+/// rotate; change and add take key as well), userprop (properties that users make up), allow (give on what one has oneself), userused,
 /// userobjused, userquota, userobjquota and those of groups (see `strongroom userspace`), and the names of
 /// properties that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
 /// mounts where it inherits to. What somebody receives who may not set `setuid` and `devices` has both off, and
-/// brings no property that he may not set. diff shows the names of all files. A user to whom nothing is allowed
+/// brings no property that he may not set. A command that puts data keys under another wrapping key takes key and
+/// keychange on each dataset that they come from: so does a clone that has another key than its origin. diff shows the names of all files. A user to whom nothing is allowed
 /// cannot even ask.
 ///
 /// With -s permissions get a name, which stands for them in what is allowed on that dataset and below; a change
@@ -36,9 +37,9 @@ EXAMPLES
   A user who makes and destroys datasets of her own:
     strongroom allow ann create,destroy,mount,snapshot,rollback tank/home/ann
 
-  Operators who may load keys, and security officers who may change them:
+  Operators who may load keys, and security officers who may change them as well:
     strongroom allow -g operators key,mount tank
-    strongroom allow -g officers keychange tank
+    strongroom allow -g officers key,keychange tank
 
   Everybody, but only below:
     strongroom allow -d -e snapshot tank/home

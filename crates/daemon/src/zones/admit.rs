@@ -308,7 +308,8 @@ impl View {
         Ok(!is_global && self.is_inside(&*self.imported.pool.entry(root)?)?)
     }
 
-    fn own_key(&self, entry: &Entry) -> Result<()> {
+    /// Refuses a dataset whose key the tenant did not give.
+    pub(crate) fn own_key(&self, entry: &Entry) -> Result<()> {
         match self.has_own_key(entry)? {
             true => Ok(()),
             false => Err(denied(
