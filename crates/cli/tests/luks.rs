@@ -90,7 +90,12 @@ fn headers_are_copied_erased_and_put_back() {
         &backup,
         &image,
     ];
+    // A restore that was cut off left the header of then; it stays.
+    let left = place.path("backup.old-header");
+    std::fs::write(&left, "an old header").unwrap();
     assert_eq!(luks(&place, &restore, b"").code, 0);
+    assert_eq!(std::fs::read(&left).unwrap(), b"an old header");
+    assert!(!place.path("backup.old-header.1").exists());
     assert_eq!(
         luks(&place, &add, b"correct horse\nanother one\n").out,
         "1\n"

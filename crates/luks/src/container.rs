@@ -78,6 +78,14 @@ impl Header {
     pub fn read(device: &dyn BlockDevice) -> Result<Header> {
         Ok(find(device)?.0)
     }
+
+    /// How long it is with all key material, in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Header::V1(header) => header.header_len(),
+            Header::V2(header) => header.header_len(),
+        }
+    }
 }
 
 /// Reads a header, and what copies have to be written again.
@@ -186,10 +194,7 @@ impl Container {
 
     /// How long the header is with all key material, in bytes.
     pub fn header_len(&self) -> u64 {
-        match &self.header {
-            Header::V1(header) => header.header_len(),
-            Header::V2(header) => header.header_len(),
-        }
+        self.header.len()
     }
 
     /// The key slots that this program knows how to use, in the order in which they are tried.

@@ -12,12 +12,11 @@ use cipher::Random;
 use keys::Secret;
 use serde_json::{Map, Value, json};
 
-use crate::backup::give_up;
 use crate::container::{Container, Header, SlotChoice};
 use crate::integrity::{self, SealSpec};
 use crate::kdf::{self, PBKDF2_MIN, pbkdf2_iterations};
 use crate::luks2::{self, COPY_SIZES};
-use crate::model::{Integrity, SALT_LEN, Version};
+use crate::model::{Integrity, SALT_LEN, SECTOR, Version};
 use crate::{Error, Result, crypto, keyslot, luks1};
 
 /// Where data begins unless it is said: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.
@@ -245,6 +244,17 @@ fn areas_len(format: &Format, data_offset: u64) -> Result<u64> {
         ))
     })?;
     Ok((room - room % luks2::AREA_ALIGN).min(luks2::AREAS_MAX))
+}
+
+/// Overwrites the beginning of every header that may be there, one after the other: with the first one,
+/// what it refers to is of no use any more.
+fn give_up(device: &dyn BlockDevice) -> Result<()> {
+    for offset in std::iter::once(0).chain(COPY_SIZES) {
+        let len = SECTOR.min(device.size().saturating_sub(offset));
+        device.overwrite(offset, len)?;
+        device.flush()?;
+    }
+    Ok(())
 }
 
 fn object(json: Value) -> Map<String, Value> {

@@ -61,7 +61,8 @@ struct RawSlot {
     stripes: U32,
 }
 
-const RAW_LEN: usize = size_of::<Raw>();
+/// How long the header is without key material, in bytes.
+pub(crate) const RAW_LEN: usize = size_of::<Raw>();
 const _: () = assert!(RAW_LEN == 592);
 const _: () = assert!(std::mem::offset_of!(Raw, uuid) == 168);
 

@@ -12,15 +12,15 @@ fn a_backup_opens_what_was_erased() {
     for version in BOTH {
         let (mut made, key) = container(version);
         let backup = made.backup().unwrap();
-        let kept = luks::read_backup(backup.clone()).unwrap();
+        let kept = luks::read_backup(backup.clone(), &RANDOM).unwrap();
         assert_eq!(kept.unlock(&secret("first"), None).unwrap().key, key);
         made.erase(&RANDOM).unwrap();
         assert!(opens(&made, &["first"]).is_empty());
-        luks::restore(&**made.device(), &kept, &RANDOM).unwrap();
+        luks::restore(&**made.device(), &kept, |_| Ok(())).unwrap();
         let read = reopen(bytes(&made)).unwrap();
         assert_eq!(read.unlock(&secret("first"), None).unwrap().key, key);
         for cut in [0, 100, 5000, backup.len() - 1] {
-            assert!(luks::read_backup(backup[..cut].to_vec()).is_err());
+            assert!(luks::read_backup(backup[..cut].to_vec(), &RANDOM).is_err());
         }
     }
 }
@@ -35,9 +35,9 @@ fn a_backup_of_other_data_is_refused() {
             ..small(version)
         };
         let (other, _) = luks::format(device, &other, &secret("other"), &RANDOM).unwrap();
-        let backup = luks::read_backup(other.backup().unwrap()).unwrap();
+        let backup = luks::read_backup(other.backup().unwrap(), &RANDOM).unwrap();
         let before = bytes(&made);
-        let refused = luks::restore(&**made.device(), &backup, &RANDOM);
+        let refused = luks::restore(&**made.device(), &backup, |_| Ok(()));
         assert!(
             matches!(refused, Err(Error::Usage(_) | Error::TooSmall { .. })),
             "{refused:?}"

@@ -174,25 +174,77 @@ fn a_container_is_made_whole_or_not_at_all() {
     }
 }
 
+/// What is restored has a smaller or larger header than what is there, or is of the other version.
 #[test]
-fn a_header_is_restored_or_there_is_none() {
-    for version in BOTH {
-        let change = |container: &mut Container| {
-            let backup = luks::read_backup(container.backup()?)?;
-            container.remove_slot(0, false, &RANDOM)?;
-            luks::restore(&**container.device(), &backup, &RANDOM)
-        };
-        cut_everywhere(version, change, |found, when| match found {
-            Ok(found) => {
-                let opens = opens(&found, &ALL);
-                assert!(
-                    opens == ALL[..2] || opens == ["second"],
-                    "{when}: {opens:?}"
-                );
+fn a_header_is_restored_or_the_old_one_is_there() {
+    let with_copies = |copy_len| luks::Format {
+        copy_len,
+        areas_len: Some(256 << 10),
+        ..small(Version::V2)
+    };
+    let shapes = [
+        small(Version::V1),
+        small(Version::V2),
+        with_copies(0x1_0000),
+    ];
+    for old in &shapes {
+        for new in &shapes {
+            restore_with_cuts(old, new);
+            let other = luks::Format {
+                uuid: "another".into(),
+                ..new.clone()
+            };
+            if old.version != new.version {
+                restore_with_cuts(old, &other);
             }
-            Err(Error::NotLuks { .. } | Error::Damaged { .. } | Error::Overwritten { .. }) => {}
-            Err(error) => panic!("{when}: {error}"),
-        });
+        }
+    }
+}
+
+fn restore_with_cuts(old: &luks::Format, new: &luks::Format) {
+    let made = |format, passphrase| {
+        let device: Arc<dyn BlockDevice> = Arc::new(block::MemoryDevice::new(2 << 20));
+        luks::format(device, format, &secret(passphrase), &RANDOM)
+            .unwrap()
+            .0
+    };
+    let (there, backup) = (made(old, "old"), made(new, "new"));
+    let backup = luks::read_backup(backup.backup().unwrap(), &RANDOM).unwrap();
+    let clock = FaultClock::new();
+    let device = FaultDevice::from_bytes(common::bytes(&there), &clock);
+    let mut kept = Vec::new();
+    luks::restore(&device, &backup, |old| {
+        kept = old.to_vec();
+        Ok(())
+    })
+    .unwrap();
+    let (end, journal) = (clock.now(), device.take_journal());
+    let data = common::bytes(&there).split_off(1 << 20);
+    for cut in 0..=end {
+        for (seed, image) in images(&journal, cut, 0..8).into_iter().enumerate() {
+            let when = format!(
+                "{} with {} over {} with {}, cut before {cut} of {end}, seed {seed}",
+                new.version, new.copy_len, old.version, old.copy_len
+            );
+            assert!(image[1 << 20..] == data, "{when}");
+            let found = reopen(image).unwrap_or_else(|error| panic!("{when}: {error}"));
+            let is_one_of_them = [(&old.uuid, old.version), (&new.uuid, new.version)]
+                .contains(&(&found.uuid().to_owned(), found.version()));
+            assert!(is_one_of_them, "{when}: {}", found.version());
+            if cut == end {
+                assert_eq!(opens(&found, &["old", "new"]), ["new"], "{when}");
+            }
+            if seed > 1 {
+                continue;
+            }
+            // Both ways out of it.
+            let old = luks::read_backup(kept.clone(), &RANDOM).unwrap();
+            for (backup, opened) in [(&old, "old"), (&backup, "new")] {
+                luks::restore(&**found.device(), backup, |_| Ok(())).unwrap();
+                let found = reopen(common::bytes(&found)).unwrap();
+                assert_eq!(opens(&found, &["old", "new"]), [opened], "{when}");
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use zerocopy::IntoBytes;
 use crate::{Error, Result};
 use layout::{Binary, field, text};
 
+pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
 pub(crate) use view::{AREA_ALIGN, AREAS_MAX, OBJECTS_MAX, View};
 

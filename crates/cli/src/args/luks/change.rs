@@ -288,7 +288,8 @@ pub(crate) struct LuksHeaderBackup {
 /// Put a header back from a file
 ///
 /// The key slots of now are lost. A backup of other data, which lies elsewhere or has another key length, is
-/// refused. If the power fails in the middle there is no header: do it again.
+/// refused. Data is not touched. The old header is in a file beside the backup until all is done, as
+/// sdb.header.old-header. If the power fails in the middle, restore one of the two again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -1,6 +1,7 @@
 //! Changing who can open a container, and what else its header says.
 
 use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
 use daemon::api::Borrowing::{ChangeHeader, Own};
@@ -130,17 +131,8 @@ pub(super) fn header_backup(args: &LuksHeaderBackup, session: &Session) -> Resul
 }
 
 pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Result {
-    let file = args.header_backup_file.display();
-    let cannot = |error: std::io::Error| other(format!("{file} cannot be read: {error}"));
-    let backup = std::fs::File::open(&args.header_backup_file).map_err(cannot)?;
-    let mut bytes = Vec::new();
-    backup
-        .take(luks::BACKUP_LEN_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(cannot)?;
-    let backup = luks::read_backup(bytes).map_err(|error| {
-        daemon::api::Failure::from(error).context(format_args!("the backup {file}"))
-    })?;
+    let file = &args.header_backup_file;
+    let backup = read_backup(file)?;
     let device = super::device(args.container.header_device(), Own, session)?;
     let there = luks::Header::read(&*device);
     let name = device.name();
@@ -149,8 +141,53 @@ pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Res
         Err(_) => format!("{name} has no whole header; what is there will be overwritten"),
     };
     be_sure(args.batch_mode, &what)?;
-    luks::restore(&*device, &backup, &SystemRandom)?;
+    let old = name_for_old(file);
+    luks::restore(&*device, &backup, |bytes| {
+        Ok(keys::write_private_file(&old, bytes)?)
+    })
+    .map_err(|error| {
+        let failure = daemon::api::Failure::from(error);
+        match old.exists() {
+            true => failure.context(format_args!("the old header is in {}", old.display())),
+            false => failure,
+        }
+    })?;
+    std::fs::remove_file(&old).map_err(|error| {
+        let old = old.display();
+        other(format!(
+            "the header is restored, but {old}, which has the old one, cannot be removed: {error}"
+        ))
+    })?;
     Ok(Outcome::done())
+}
+
+fn read_backup(path: &Path) -> Result<luks::Container> {
+    let file = path.display();
+    let cannot = |error: std::io::Error| other(format!("{file} cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|backup| backup.take(luks::BACKUP_LEN_MAX).read_to_end(&mut bytes))
+        .map_err(cannot)?;
+    luks::read_backup(bytes, &SystemRandom).map_err(|error| {
+        daemon::api::Failure::from(error).context(format_args!("the backup {file}"))
+    })
+}
+
+/// Where the old header is until the backup is restored: beside the backup. A file that is there is left
+/// from a restore that was cut off, and stays.
+fn name_for_old(backup: &Path) -> PathBuf {
+    let name = |n: u32| {
+        let mut name = backup.as_os_str().to_owned();
+        name.push(".old-header");
+        if n > 0 {
+            name.push(format!(".{n}"));
+        }
+        PathBuf::from(name)
+    };
+    let mut names = (0..).map(name);
+    names
+        .find(|name| name.symlink_metadata().is_err())
+        .expect("no directory has that many files")
 }
 
 pub(super) fn erase(args: &LuksErase, session: &Session) -> Result {
