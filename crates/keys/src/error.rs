@@ -25,6 +25,17 @@ pub enum Error {
         /// `RLIMIT_MEMLOCK`, in bytes.
         limit: u64,
     },
+    /// This process holds as much memory for secrets as it takes at one time.
+    #[error(
+        "cannot lock {needed} bytes more of memory for secrets: this process locks {limit} bytes at most; \
+         wait until other commands that read keys have ended, and try again"
+    )]
+    SecretsFull {
+        /// How many bytes were to be locked.
+        needed: usize,
+        /// How many bytes are locked at one time, at most.
+        limit: usize,
+    },
     /// The kernel refused memory for secrets, for another reason than the limit.
     #[error("cannot set up memory for secrets: {0}")]
     Memory(#[source] io::Error),

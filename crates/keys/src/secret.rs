@@ -37,7 +37,7 @@ impl Secret {
     /// [`Error::LockLimit`] or [`Error::Memory`], here and wherever a secret may grow.
     pub fn zeroed(len: usize) -> Result<Secret> {
         let mut secret = Secret::new();
-        secret.reserve(len)?;
+        secret.reserve(len, len)?;
         secret.len = len;
         Ok(secret)
     }
@@ -58,8 +58,9 @@ impl Secret {
         const STEP: usize = 256;
         let mut secret = Secret::new();
         while secret.len < limit {
-            let step = STEP.min(limit - secret.len);
-            secret.reserve(step)?;
+            let step = STEP.max(secret.capacity() - secret.len);
+            let step = step.min(limit - secret.len);
+            secret.reserve(step, limit)?;
             let region = secret.region.as_mut().expect("just reserved");
             let free = &mut region.bytes_mut()[secret.len..][..step];
             match reader.read(free) {
@@ -113,7 +114,7 @@ impl Secret {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.reserve(bytes.len())?;
+        self.reserve(bytes.len(), usize::MAX)?;
         let region = self.region.as_mut().expect("just reserved");
         region.bytes_mut()[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -140,16 +141,19 @@ impl Secret {
         }
     }
 
-    /// Makes room for `more` bytes past the present ones.
-    fn reserve(&mut self, more: usize) -> Result<()> {
+    /// How many bytes there can be without more memory.
+    fn capacity(&self) -> usize {
+        self.region.as_ref().map_or(0, |r| r.bytes().len())
+    }
+
+    /// Makes room for `more` bytes past the present ones, of `limit` in all. What grows has twice as much
+    /// afterwards, so that a long secret is not copied again and again.
+    fn reserve(&mut self, more: usize, limit: usize) -> Result<()> {
         let needed = self.len.checked_add(more).ok_or(Error::SecretTooLong)?;
-        if self
-            .region
-            .as_ref()
-            .is_some_and(|r| r.bytes().len() >= needed)
-        {
+        if self.capacity() >= needed {
             return Ok(());
         }
+        let needed = needed.max(self.capacity().saturating_mul(2).min(limit));
         let mut region = Region::new(needed)?;
         region.bytes_mut()[..self.len].copy_from_slice(self.expose());
         // The old one is wiped as it goes.

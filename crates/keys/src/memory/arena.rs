@@ -22,6 +22,10 @@ use crate::{Error, Result};
 /// The smallest slot: a 256-bit key.
 const SLOT_MIN: usize = 32;
 
+/// The most memory that is locked at one time, in bytes. Keys take a small part of it; the rest is for key
+/// files and key material that are read at the same time.
+const LOCKED_MAX: usize = 256 << 20;
+
 static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
 
 /// A piece of locked memory. It belongs to whoever holds this value, until [`give_back`].
@@ -55,6 +59,8 @@ struct Arena {
     /// By number. Numbers are not used again.
     chunks: BTreeMap<u64, Chunk>,
     next_chunk: u64,
+    /// The length of all chunks, in bytes.
+    locked: usize,
 }
 
 impl Arena {
@@ -63,6 +69,7 @@ impl Arena {
             process: 0,
             chunks: BTreeMap::new(),
             next_chunk: 0,
+            locked: 0,
         }
     }
 
@@ -77,7 +84,8 @@ impl Arena {
             None => {
                 let number = self.next_chunk;
                 self.next_chunk += 1;
-                let chunk = Chunk::map(slot_len, page)?;
+                let chunk = Chunk::map(slot_len, page, LOCKED_MAX - self.locked)?;
+                self.locked += chunk.len;
                 (number, self.chunks.entry(number).or_insert(chunk))
             }
         };
@@ -99,13 +107,16 @@ impl Arena {
         let bytes = unsafe { std::slice::from_raw_parts_mut(slot.address.as_ptr(), slot.len) };
         bytes.zeroize();
         chunk.free.push(chunk.index(slot.address));
-        if chunk.free.len() == chunk.slots() && self.has_spare(slot) {
-            self.chunks.remove(&slot.chunk);
+        let is_empty = chunk.free.len() == chunk.slots();
+        let is_large = chunk.len > chunk.page;
+        if is_empty && (is_large || self.has_spare(slot)) {
+            let gone = self.chunks.remove(&slot.chunk);
+            self.locked -= gone.map_or(0, |chunk| chunk.len);
         }
     }
 
-    /// Whether another chunk than the slot's has a free slot of its size. One empty chunk of each
-    /// size is kept, so that a secret that comes and goes does not map and lock a page each time.
+    /// Whether another chunk than the slot's has a free slot of its size. One empty page of each
+    /// size is kept, so that a small secret that comes and goes does not map and lock a page each time.
     fn has_spare(&self, slot: &Slot) -> bool {
         let mut others = self.chunks.iter().filter(|(n, _)| **n != slot.chunk);
         others.any(|(_, chunk)| chunk.slot_len == slot.len && !chunk.free.is_empty())
@@ -116,6 +127,7 @@ impl Arena {
         let process = std::process::id();
         if self.process != process {
             self.process = process;
+            self.locked = 0;
             for chunk in std::mem::take(&mut self.chunks).into_values() {
                 std::mem::forget(chunk);
             }
@@ -148,8 +160,15 @@ struct Chunk {
 unsafe impl Send for Chunk {}
 
 impl Chunk {
-    fn map(slot_len: usize, page: usize) -> Result<Chunk> {
+    /// Maps a chunk of at most `left` bytes.
+    fn map(slot_len: usize, page: usize, left: usize) -> Result<Chunk> {
         let len = slot_len.max(page);
+        if len > left {
+            return Err(Error::SecretsFull {
+                needed: len,
+                limit: LOCKED_MAX,
+            });
+        }
         let whole = len.checked_add(2 * page).ok_or(Error::SecretTooLong)?;
         // SAFETY: a new private mapping at an address of the kernel's choice touches no memory in
         // use.
