@@ -5,10 +5,12 @@ mod common;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 use common::*;
+use rustix::process::{Pid, Resource, Rlimit, Uid};
 
 const ANN: u32 = 12345;
 const BOB: u32 = 12346;
@@ -468,4 +470,40 @@ fn received_by_those_to_whom_it_is_allowed() {
     assert_eq!(receive("send tank/a/copy@1", &[]).0, PERMISSION);
     place.ok("allow 12345 key tank/a");
     assert_eq!(receive("send tank/a/copy@1", &[]).0, 0);
+}
+
+/// Connects as somebody, without a word.
+fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
+    let socket = place.socket();
+    // Only the thread becomes another user.
+    let connect = move || {
+        let uid = Uid::from_raw(uid);
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        let connect = |_| UnixStream::connect(&socket).ok();
+        (0..count).filter_map(connect).collect()
+    };
+    std::thread::spawn(connect).join().unwrap()
+}
+
+#[test]
+fn idle_connections_lock_nobody_else_out() {
+    let Some(place) = shared_place() else { return };
+    place.ok("allow -e mount tank/a");
+    // So few that all of them could be taken.
+    let pid = Pid::from_raw(place.pid() as i32);
+    let open = fs::read_dir(format!("/proc/{}/fd", place.pid()))
+        .unwrap()
+        .count() as u64;
+    let few = Rlimit {
+        current: Some(open + 250),
+        maximum: Some(open + 250),
+    };
+    rustix::process::prlimit(pid, Resource::Nofile, few).unwrap();
+    let silent = idle(&place, ANN, 400);
+    assert!(silent.len() > 64);
+    place.ok("list tank/a");
+    may(&place, BOB, "list tank/a");
+    let (code, said) = run_as(&place, (ANN, ANN), "list tank/a", "");
+    assert_eq!(code, BUSY, "{said}");
+    drop(silent);
 }

@@ -2,8 +2,9 @@
 //! end them.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -81,9 +82,43 @@ impl Drop for Connection<'_> {
     }
 }
 
+/// A connection on which all has to come until a moment, and not only each piece a while after the one before.
+pub(crate) struct Hurried<'a> {
+    pub(crate) stream: &'a UnixStream,
+    pub(crate) until: Instant,
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut stream = self.stream;
+        stream.read(buf)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+    use crate::wire;
+
+    #[test]
+    fn a_request_that_comes_in_drops_is_not_waited_for() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        there.write_all(b"J").unwrap();
+        let until = Instant::now();
+        let mut late = Hurried {
+            stream: &here,
+            until,
+        };
+        let error = wire::receive_request(&mut late, 1000).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    }
 
     #[test]
     fn there_are_so_many_and_they_can_be_ended() {

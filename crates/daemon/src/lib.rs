@@ -22,6 +22,7 @@ mod exports;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod guests;
 mod handing;
 mod health;
 mod imported;

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing_subscriber::EnvFilter;
 
@@ -13,6 +13,7 @@ use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
 use crate::crypto::Decisions;
 use crate::failure::Result;
+use crate::guests::{attend, raise_descriptor_limit};
 use crate::listen::{Listening, listen};
 use crate::pools::ImportPool;
 use crate::server::{Context, Served};
@@ -73,6 +74,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
         let _ = rustix::process::setsid();
     }
     keys::harden_process()?;
+    raise_descriptor_limit();
     if let Some(cost) = Decisions::new(Some(state_dir.clone()))?.begin()? {
         tracing::info!(
             tested = cost.tested,
@@ -145,25 +147,29 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
 
 /// Serves commands until the daemon is to end.
 fn accept(started: &Started) {
-    loop {
-        match started.stops.wait(&started.listening.listener) {
-            Next::Connection => {}
-            Next::Signal => {
-                notify::tell(notify::STOPPING);
-                return started.daemon.shut_down_by_force();
-            }
-            Next::Stopped => return,
-        }
-        let Ok((stream, _)) = started.listening.listener.accept() else {
-            continue;
-        };
-        let daemon = Arc::clone(&started.daemon);
-        let stops = started.stops.clone();
-        Daemon::serve_on_thread(move || {
-            if daemon.serve_one(stream, None) == Served::Stop {
-                stops.tell(STOPPED);
-            }
-        });
+    let Started {
+        daemon,
+        listening,
+        stops,
+    } = started;
+    let told = attend(
+        &listening.listener,
+        stops,
+        &daemon.guests,
+        |stream, guest| {
+            let daemon = Arc::clone(daemon);
+            let stops = stops.clone();
+            Daemon::serve_on_thread(move || {
+                if daemon.serve_one(stream, None) == Served::Stop {
+                    stops.tell(STOPPED);
+                }
+                drop(guest);
+            });
+        },
+    );
+    if let Next::Signal = told {
+        notify::tell(notify::STOPPING);
+        daemon.shut_down_by_force();
     }
 }
 
@@ -193,6 +199,14 @@ impl Stops {
     pub(crate) fn tell(&self, why: u8) {
         // It fails only if nobody waits any more.
         let _ = (&self.0.0).write_all(&[why]);
+    }
+
+    /// Waits so long, or until it is told to end.
+    pub(crate) fn wait_for(&self, time: Duration) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.0.1, PollFlags::IN)];
+        // What cannot be waited for is tried again at once.
+        let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
     }
 
     /// Waits for a connection, or for being told to end.

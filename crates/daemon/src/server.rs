@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keys::Secret;
 use pool::{Entry, Origin, Reach};
@@ -13,6 +13,7 @@ use crate::api::{
     API_VERSION, Answer, Ask, Command, DaemonReport, Failure, FailureKind, Reply, Request,
 };
 use crate::clones::CloneOf;
+use crate::connections::Hurried;
 use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::imported::Imported;
@@ -27,9 +28,9 @@ use crate::users::{Peer, host_name};
 use crate::wire;
 use crate::zones::{self, View, Zone};
 
-/// Who may have some things done says within this time what he wants,
-const DELEGATE_TIME: Duration = Duration::from_secs(10);
-/// in so many bytes.
+/// Whoever connects says within this time what is wanted.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// A request of somebody else than root has no more bytes than this.
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 
 /// Who wants something done, and how to talk to them.
@@ -176,10 +177,10 @@ impl Daemon {
     fn handle(self: &Arc<Self>, stream: &mut UnixStream) -> Result<Outcome> {
         let peer = Peer::of(stream)?;
         let request = match peer.is_master {
-            true => understood(wire::receive_request(stream, wire::JSON_MAX))?,
+            true => receive_in_time(stream, wire::JSON_MAX)?,
             false => {
                 self.check_known(&peer)?;
-                receive_briefly(stream)?
+                receive_in_time(stream, DELEGATE_REQUEST_MAX)?
             }
         };
         self.carry_out(request, peer, None, stream)
@@ -190,7 +191,7 @@ impl Daemon {
         let mut peer = Peer::of(stream)?;
         zone.check(&peer)?;
         let _running = zone.callers.begin(stream)?;
-        let request = receive_briefly(stream)?;
+        let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;
         peer.who = format!("{}:{}", peer.who, zone.name);
         let view = self.view(zone)?;
         let _steady = zone.steady(&request.command)?;
@@ -555,15 +556,12 @@ impl Daemon {
     }
 }
 
-/// Receives what somebody wants done who may have some things done, or nothing. He gets little time and
-/// memory for it.
-fn receive_briefly(stream: &mut UnixStream) -> Result<Request> {
+/// Receives what somebody wants done, in so many bytes and within [`REQUEST_TIME`].
+fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
     let unheard = |error| Failure::other(format!("the caller cannot be heard: {error}"));
-    stream
-        .set_read_timeout(Some(DELEGATE_TIME))
-        .map_err(unheard)?;
-    let request = understood(wire::receive_request(stream, DELEGATE_REQUEST_MAX))?;
-    // He may be asked for a passphrase, and think.
+    let until = Instant::now() + REQUEST_TIME;
+    let request = understood(wire::receive_request(&mut Hurried { stream, until }, max))?;
+    // Who is asked for a passphrase then may think.
     stream.set_read_timeout(None).map_err(unheard)?;
     Ok(request)
 }

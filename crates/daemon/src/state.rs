@@ -18,6 +18,7 @@ use crate::api::{Failure, FailureKind};
 use crate::connections::Connections;
 use crate::exports::Exported;
 use crate::failure::Result;
+use crate::guests::Guests;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
 use crate::mappings::Mappings;
@@ -32,6 +33,8 @@ pub(crate) struct Daemon {
     pools: Mutex<Pools>,
     /// Those that send or receive.
     pub(crate) transfers: Connections,
+    /// Those who are not root.
+    pub(crate) guests: Arc<Guests>,
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
     pub(crate) mappings: Mappings,
@@ -135,6 +138,7 @@ impl Daemon {
             state_dir: state_dir.to_owned(),
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
+            guests: Guests::new(),
             zones: Zones::default(),
             exported: Exported::default(),
             mappings: Mappings::default(),

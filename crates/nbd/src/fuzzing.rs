@@ -65,7 +65,7 @@ fn exports() -> Exports {
 pub fn negotiation(bytes: &[u8]) {
     let mut link: Arc<dyn Link> = Arc::new(Script(Mutex::new(bytes.to_vec())));
     let mut input = Input::new();
-    if let Ok(Some(session)) = negotiate(&mut link, &mut input, &exports(), None) {
+    if let Ok(Some(session)) = negotiate(&mut link, &mut input, &exports(), None, &|| true) {
         let _ = Connection::new(link, session, input, &Helpers::new(0)).serve();
     }
 }

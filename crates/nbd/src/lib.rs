@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod input;
 mod link;
 mod negotiate;
+mod places;
 mod proto;
 mod server;
 mod tls;

@@ -39,6 +39,8 @@ struct Client<'a> {
     input: &'a mut Input,
     exports: &'a Exports,
     tls: Option<&'a Tls>,
+    /// Called when the client has shown who it is.
+    authenticated: &'a dyn Fn() -> bool,
     no_zeroes: bool,
     structured: bool,
     /// For which export it asked for [`ALLOCATION`], as it called it.
@@ -52,13 +54,14 @@ enum Next {
     End,
 }
 
-/// Asks a client what it wants. With `tls` it gets nothing before the connection is secure. `None` if it
-/// ends without having an export.
+/// Asks a client what it wants. With `tls` it gets nothing before the connection is secure; `authenticated` is
+/// called then, and says whether one more such client may be there. `None` if it ends without having an export.
 pub(crate) fn negotiate(
     link: &mut Arc<dyn Link>,
     input: &mut Input,
     exports: &Exports,
     tls: Option<&Tls>,
+    authenticated: &dyn Fn() -> bool,
 ) -> Result<Option<Session>> {
     let mut hello = proto::MAGIC.to_be_bytes().to_vec();
     hello.extend(proto::OPTION_MAGIC.to_be_bytes());
@@ -79,6 +82,7 @@ pub(crate) fn negotiate(
         input,
         exports,
         tls,
+        authenticated,
         no_zeroes: flags & u32::from(greeting::NO_ZEROES) != 0,
         structured: false,
         allocation: None,
@@ -169,6 +173,11 @@ impl Client<'_> {
         }
         self.answer(wanted, answer::ACK, &[])?;
         *self.link = Arc::clone(self.link).start_tls(tls)?;
+        if !(self.authenticated)() {
+            return Err(Gone::Protocol(
+                "too many clients are there without an export",
+            ));
+        }
         (self.structured, self.allocation) = (false, None);
         Ok(Next::Option)
     }

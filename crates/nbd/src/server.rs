@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustix::net::Shutdown;
 
 use crate::connection::{Connection, Helpers};
@@ -19,15 +18,14 @@ use crate::export::Exports;
 use crate::input::Input;
 use crate::link::{Link, Socket};
 use crate::negotiate::negotiate;
+use crate::places::{Origin, Place, Places, origin};
 use crate::tls::Tls;
 use crate::{Error, Result};
 
-/// A server has at most so many connections.
-const CONNECTIONS_MAX: usize = 512;
-/// Of these so many may not have an export yet: nobody knows who they are.
-const UNKNOWN_MAX: usize = 64;
 /// A connection has so long to get an export.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// After a connection that could not be taken, the next one is tried so much later.
+const BACK_OFF: Duration = Duration::from_millis(100);
 /// Threads besides those that each connection has.
 const HELPERS_MAX: usize = 256;
 
@@ -51,14 +49,8 @@ struct Shared {
     listener: Listener,
     exports: Arc<Exports>,
     helpers: Helpers,
-    connections: Mutex<Connections>,
+    places: Arc<Places>,
     is_ending: AtomicBool,
-}
-
-#[derive(Default)]
-struct Connections {
-    all: usize,
-    unknown: usize,
 }
 
 impl Server {
@@ -71,7 +63,7 @@ impl Server {
             listener,
             exports,
             helpers: Helpers::new(HELPERS_MAX),
-            connections: Mutex::default(),
+            places: Arc::default(),
             is_ending: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
@@ -95,15 +87,15 @@ impl Drop for Server {
 }
 
 impl Listener {
-    fn accept(&self) -> io::Result<OwnedFd> {
+    fn accept(&self) -> io::Result<(OwnedFd, Origin)> {
         match self {
-            Listener::Unix(listener) => Ok(listener.accept()?.0.into()),
+            Listener::Unix(listener) => Ok((listener.accept()?.0.into(), None)),
             Listener::Tcp(listener, _) => {
-                let (stream, _) = listener.accept()?;
+                let (stream, address) = listener.accept()?;
                 stream.set_nodelay(true)?;
                 // Who vanished without a word is not waited for.
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-                Ok(stream.into())
+                Ok((stream.into(), Some(origin(address.ip()))))
             }
         }
     }
@@ -141,25 +133,24 @@ fn accept(shared: &Arc<Shared>) {
             return;
         }
         match accepted {
-            Ok(fd) if shared.listener.admits(&fd) => begin(shared, fd),
+            Ok((fd, from)) if shared.listener.admits(&fd) => begin(shared, fd, from),
             Ok(_) => tracing::warn!("somebody else than root and this user wants to use exports"),
             Err(error) => {
                 // Of the reasons that last, too many open files is the usual one.
                 tracing::warn!(%error, "a connection was not accepted");
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(BACK_OFF);
             }
         }
     }
 }
 
-/// Has a thread serve a connection, unless there are too many.
-fn begin(shared: &Arc<Shared>, fd: OwnedFd) {
-    let Some(place) = Place::take(shared) else {
-        tracing::warn!("too many connections; one was closed");
-        return;
-    };
+/// Has a thread serve a connection.
+fn begin(shared: &Arc<Shared>, fd: OwnedFd, from: Origin) {
+    let socket = Arc::new(Socket::new(fd, PATIENCE));
+    let place = Place::take(&shared.places, from, socket.clone());
+    let shared = Arc::clone(shared);
     let serve = move || {
-        let served = catch_unwind(AssertUnwindSafe(|| serve(place, fd)));
+        let served = catch_unwind(AssertUnwindSafe(|| serve(&shared, &place, socket)));
         match served {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => tracing::info!(%reason, "a connection was closed"),
@@ -171,55 +162,21 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd) {
     }
 }
 
-fn serve(mut place: Place, fd: OwnedFd) -> std::result::Result<(), Gone> {
-    let shared = Arc::clone(&place.shared);
-    let mut link: Arc<dyn Link> = Arc::new(Socket::new(fd, PATIENCE));
+fn serve(shared: &Shared, place: &Place, socket: Arc<Socket>) -> std::result::Result<(), Gone> {
+    let mut link: Arc<dyn Link> = socket;
     let mut input = Input::new();
     let tls = shared.listener.tls();
-    let Some(session) = negotiate(&mut link, &mut input, &shared.exports, tls)? else {
+    let authenticated = || place.is_authenticated();
+    let session = negotiate(&mut link, &mut input, &shared.exports, tls, &authenticated)?;
+    let Some(session) = session else {
         return Ok(());
     };
-    place.is_known();
+    if !place.is_attached() {
+        return Err(Gone::Protocol("too many clients have an export"));
+    }
     link.take_time();
     let connection = Connection::new(Arc::clone(&link), session, input, &shared.helpers);
     let served = connection.serve();
     link.finish();
     served
-}
-
-/// One of the connections that a server may have.
-struct Place {
-    shared: Arc<Shared>,
-    is_known: bool,
-}
-
-impl Place {
-    fn take(shared: &Arc<Shared>) -> Option<Place> {
-        let mut connections = shared.connections.lock();
-        if connections.all >= CONNECTIONS_MAX || connections.unknown >= UNKNOWN_MAX {
-            return None;
-        }
-        connections.all += 1;
-        connections.unknown += 1;
-        Some(Place {
-            shared: Arc::clone(shared),
-            is_known: false,
-        })
-    }
-
-    /// It has an export.
-    fn is_known(&mut self) {
-        self.is_known = true;
-        self.shared.connections.lock().unknown -= 1;
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut connections = self.shared.connections.lock();
-        connections.all -= 1;
-        if !self.is_known {
-            connections.unknown -= 1;
-        }
-    }
 }

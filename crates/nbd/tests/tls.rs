@@ -196,3 +196,19 @@ fn what_is_missing_is_named() {
     fs::remove_file(dir.join("ca-cert.pem")).unwrap();
     fails("ca-cert.pem");
 }
+
+/// Whoever says nothing has a place only as long as nobody else wants it.
+#[test]
+fn silent_clients_shut_nobody_out() {
+    let place = place();
+    let connect = || TcpStream::connect(("127.0.0.1", place.port)).unwrap();
+    let silent: Vec<TcpStream> = (0..100).map(|_| connect()).collect();
+    let mut client = connect();
+    client.read_exact(&mut [0; 18]).unwrap();
+    client.write_all(&3u32.to_be_bytes()).unwrap();
+    client.write_all(b"IHAVEOPT\0\0\0\x05\0\0\0\0").unwrap();
+    let mut answer = [0; 20];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[12..], [0, 0, 0, 1, 0, 0, 0, 0]);
+    drop(silent);
+}

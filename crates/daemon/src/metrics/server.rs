@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::text::CONTENT_TYPE;
 use crate::api::Failure;
 use crate::failure::Result;
+use crate::guests::BACK_OFF;
 use crate::state::Daemon;
 use crate::users::Peer;
 
@@ -32,8 +33,16 @@ fn accept(daemon: &Weak<Daemon>, listener: &UnixListener) {
         let Some(daemon) = daemon.upgrade() else {
             return;
         };
-        let served = stream.and_then(|stream| answer(&daemon, stream));
-        if let Err(error) = served {
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection for metrics could not be taken");
+                // It waits still, and would be tried over and over.
+                std::thread::sleep(BACK_OFF);
+                continue;
+            }
+        };
+        if let Err(error) = answer(&daemon, stream) {
             tracing::debug!(%error, "metrics were asked for, and not taken");
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::api::Failure;
 use crate::failure::Result;
+use crate::guests::attend;
 use crate::listen::{Bound, bind};
 use crate::run::{Next, STOPPED, Stops};
 use crate::server::Served;
@@ -80,19 +81,19 @@ impl Daemon {
             return Ok(());
         };
         let (listener, stops) = (Arc::clone(listener), stops.clone());
+        let guests = Arc::clone(&self.guests);
         let (daemon, zone) = (Arc::downgrade(self), Arc::downgrade(zone));
         let serve = move || {
-            while let Next::Connection = stops.wait(&listener) {
-                let Ok((stream, _)) = listener.accept() else {
-                    continue;
-                };
+            let _: Next = attend(&listener, &stops, &guests, |stream, guest| {
+                // Without them it is told to end.
                 let Some((daemon, zone)) = daemon.upgrade().zip(zone.upgrade()) else {
                     return;
                 };
                 Daemon::serve_on_thread(move || {
                     let _: Served = daemon.serve_one(stream, Some(&zone));
+                    drop(guest);
                 });
-            }
+            });
         };
         let thread = std::thread::Builder::new().name("zone".into());
         let started = thread.spawn(serve);
