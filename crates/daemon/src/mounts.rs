@@ -181,13 +181,11 @@ fn mount_place(imported: &Imported, entry: &Entry, how: &HowToMount, name: &str)
             }
         },
     };
-    let dir = place.path();
     // A mount that a killed daemon left behind is cleared away by the mount itself.
-    let is_dead = matches!(std::fs::metadata(&dir), Err(error)
-        if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
-    if is_dead {
+    if place.is_dead() {
         return Ok(place);
     }
+    let dir = place.path();
     let failed = |error: std::io::Error| {
         let dir = dir.display();
         Failure::other(format!("cannot mount '{name}' at {dir}: {error}"))

@@ -23,7 +23,7 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
         /// Why.
-        cause: Errno,
+        cause: io::Error,
     },
     /// The kernel has no FUSE, or the device is not there.
     #[error(

@@ -7,9 +7,11 @@
 //!
 //! Layers, from the kernel up: `abi` (structures), `buffer`, `request` and `reply` (one message),
 //! `handshake` (what is agreed), `serve` with `convert` and `directory` (one request, one call),
-//! `session` (threads), `mount` with `place`, `helper`, `tune` and `elsewhere` (the mount itself).
+//! `session` (threads), `mount` with `place`, `attach`, `helper`, `tune` and `elsewhere` (the mount
+//! itself).
 
 mod abi;
+mod attach;
 mod buffer;
 mod convert;
 mod crew;

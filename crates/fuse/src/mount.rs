@@ -4,11 +4,9 @@
 //! What makes this more than two calls is everything that may be in the way: a mount whose server
 //! was killed, something mounted on top, files in use, another namespace that still has the mount.
 
-use std::ffi::CString;
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,16 +14,16 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
 use vfs::FileSystem;
 
+use crate::attach::{self, Id};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::handshake::{self, MAX_WRITE};
+use crate::handshake;
 use crate::options::Options;
-use crate::place::{Place, in_proc};
+use crate::place::{Place, Spot, has_lost_server};
 use crate::session::{End, Session};
 use crate::{elsewhere, helper, tune};
 
@@ -41,7 +39,7 @@ pub struct Mount {
     session: Arc<Session>,
     path: PathBuf,
     /// What the kernel calls this mount, to tell it from others at the same path.
-    id: Option<Id>,
+    id: Id,
     /// Cuts the connection when it is written to, where root has mounted the control file system.
     /// Opened while the number of the connection is sure to be its own: it may be another mount's
     /// as soon as this one is gone, which is before the session notices.
@@ -49,14 +47,6 @@ pub struct Mount {
     how: How,
     /// One at a time unmounts.
     unmounting: Mutex<()>,
-}
-
-/// What the kernel calls a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Id {
-    mount: u64,
-    /// The minor number of its device, which is also the number of its FUSE connection.
-    connection: u32,
 }
 
 /// Who mounted.
@@ -85,48 +75,74 @@ impl Mount {
         mountpoint: &Path,
         options: &Options,
     ) -> Result<Mount, Error> {
-        let path = prepare(mountpoint)?;
-        Mount::begin(fs, &path, path.clone(), options)
+        Mount::at(fs, &Place::new(mountpoint, ""), options)
     }
 
-    /// The same at a place, of whose names below its base none may be a symbolic link.
+    /// The same at a place.
     ///
-    /// Where the helper mounts, somebody who exchanges a directory for a link in that moment is not noticed:
-    /// it mounts with the rights of the user who runs this program.
+    /// Where the helper mounts, a user who exchanges a directory for a link in that moment is not
+    /// noticed: the helper mounts with the rights of the user who runs this program.
     pub fn at(fs: Arc<dyn FileSystem>, place: &Place, options: &Options) -> Result<Mount, Error> {
-        clear_dead(&place.path())?;
-        let cannot = |error| cannot_use(&place.path(), &error);
-        let dir = place.open().map_err(cannot)?;
-        let path = place.absolute().map_err(cannot)?;
-        Mount::begin(fs, &in_proc(&dir), path, options)
+        let cannot = |error| cannot_use(&place.path(), error);
+        clear_dead(place)?;
+        let spot = place.spot().map_err(cannot)?;
+        let dir = spot.open().map_err(|error| cannot(error.into()))?;
+        if rustix::process::geteuid().is_root() {
+            let device = open_device()?;
+            match attach::create(&device, options) {
+                Ok(mount) => return Mount::ourselves(fs, device, (mount, dir), &spot, options),
+                // Root of a container, perhaps; the helper may do better. It goes by the path.
+                Err(Errno::PERM) if place.is_safe().map_err(cannot)? => {}
+                Err(cause) => return Err(cannot_mount(&spot.path, cause)),
+            }
+        }
+        Mount::with_helper(fs, &spot, options)
     }
 
-    /// Mounts at a directory that is also, or is going to be, at `path`.
-    fn begin(
+    /// Serves a mount, and then puts it into the tree.
+    fn ourselves(
         fs: Arc<dyn FileSystem>,
-        dir: &Path,
-        path: PathBuf,
+        device: OwnedFd,
+        (mount, dir): (OwnedFd, OwnedFd),
+        spot: &Spot,
         options: &Options,
     ) -> Result<Mount, Error> {
-        let (device, how) = mount(dir, &path, options)?;
+        let cannot = |cause| cannot_mount(&spot.path, cause);
+        let id = attach::id_of(&mount).ok_or(Errno::NOSYS).map_err(cannot)?;
+        let session = serve(device, fs, options)?;
+        if let Err(cause) = attach::attach(&mount, &dir) {
+            session.stop();
+            return Err(cannot(cause));
+        }
+        tune::tune(id, options);
+        Ok(Mount::begun(session, spot, id, How::Ourselves))
+    }
+
+    fn with_helper(
+        fs: Arc<dyn FileSystem>,
+        spot: &Spot,
+        options: &Options,
+    ) -> Result<Mount, Error> {
+        let device = helper::mount(&spot.path, options)?;
         let session = serve(device, fs, options).inspect_err(|_| {
-            if let Err(error) = detach(&path, how) {
-                tracing::warn!(%error, path = %path.display(), "left mounted after a failed start; umount -l takes it away");
+            if let Err(error) = helper::unmount(&spot.path, true) {
+                tracing::warn!(%error, path = %spot.path.display(), "left mounted after a failed start; umount -l takes it away");
             }
         })?;
-        let id = id(&path);
-        if how == How::Ourselves {
-            tune::tune(&path, options);
-        }
-        tracing::info!(path = %path.display(), source = options.fs_name, "mounted");
-        Ok(Mount {
+        let id = attach::id_at(spot).ok_or_else(|| cannot_mount(&spot.path, Errno::NOSYS))?;
+        Ok(Mount::begun(session, spot, id, How::Helper))
+    }
+
+    fn begun(session: Arc<Session>, spot: &Spot, id: Id, how: How) -> Mount {
+        tracing::info!(path = %spot.path.display(), "mounted");
+        Mount {
             session,
-            path,
+            path: spot.path.clone(),
             id,
-            abort: id.and_then(open_abort),
+            abort: open_abort(id),
             how,
             unmounting: Mutex::new(()),
-        })
+        }
     }
 
     /// Where it is mounted.
@@ -137,15 +153,19 @@ impl Mount {
     /// Has the mount follow other values of `read_only`, `nosuid`, `nodev` and `noexec`. Where the
     /// helper has mounted it stays as it was.
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
-        let is_ours = self.how == How::Ourselves && self.id.is_some() && id(&self.path) == self.id;
-        if !is_ours {
-            return Ok(());
+        // Without a root it is gone, or covered: what cannot be reached need not follow.
+        match (self.how, self.root()) {
+            (How::Ourselves, Some(root)) => {
+                attach::change(&root, options).map_err(|cause| cannot_mount(&self.path, cause))
+            }
+            _ => Ok(()),
         }
-        let flags = flags(options) | MountFlags::BIND;
-        rustix::mount::mount_remount(&self.path, flags, "").map_err(|cause| Error::Mount {
-            path: self.path.clone(),
-            cause,
-        })
+    }
+
+    /// Opens the root of this mount, for no more than naming it.
+    fn root(&self) -> Option<OwnedFd> {
+        let root = attach::find(self.id, &self.path)?.open().ok()?;
+        (attach::id_of(&root) == Some(self.id)).then_some(root)
     }
 
     /// Whether the kernel still uses the file system. After a lazy unmount by someone else
@@ -179,19 +199,16 @@ impl Mount {
     pub fn unmount(&self, force: bool) -> Result<(), Error> {
         let _one_at_a_time = self.unmounting.lock();
         if self.session.is_live() {
-            if self.is_in_tree()? {
-                if force {
-                    self.unmount_by_force()?;
-                } else {
-                    unmount(&self.path, self.how)?;
-                }
-            } else if force {
-                self.cut_connection();
+            match self.locate()? {
+                Some(spot) if force => self.unmount_by_force(&spot)?,
+                Some(spot) => self.unmount_idle(&spot)?,
+                None if force => self.cut_connection(),
+                None => {}
             }
             if self.session.wait_for(LET_GO).is_none() {
                 return Err(Error::InUseElsewhere {
                     path: self.path.clone(),
-                    holder: self.id.and_then(|id| elsewhere::holder(id.connection)),
+                    holder: elsewhere::holder(self.id.connection),
                 });
             }
             tracing::info!(path = %self.path.display(), force, "unmounted");
@@ -200,28 +217,48 @@ impl Mount {
         Ok(())
     }
 
-    /// Whether unmounting the path means this mount; false if someone else has lazily unmounted it.
-    fn is_in_tree(&self) -> Result<bool, Error> {
-        let (Some(ours), Some(there)) = (self.id, id(&self.path)) else {
-            return Ok(true);
-        };
-        match (ours.mount == there.mount, is_listed(ours.mount)) {
-            (true, _) => Ok(true),
-            (false, true) => Err(Error::Covered(self.path.clone())),
-            (false, false) => Ok(false),
+    /// Where the mount is in the tree; nowhere if someone else has lazily unmounted it.
+    fn locate(&self) -> Result<Option<Spot>, Error> {
+        match attach::find(self.id, &self.path) {
+            None if attach::listed(self.id).is_some() => Err(Error::Covered(self.path.clone())),
+            found => Ok(found),
         }
     }
 
-    fn unmount_by_force(&self) -> Result<(), Error> {
+    fn unmount_idle(&self, spot: &Spot) -> Result<(), Error> {
+        let cause = match self.how {
+            How::Helper => return helper::unmount(&spot.path, false),
+            How::Ourselves => match attach::unmount(spot) {
+                Ok(()) => return Ok(()),
+                Err(cause) => cause,
+            },
+        };
+        match cause {
+            Errno::BUSY => Err(Error::Busy(self.path.clone())),
+            // Someone else was faster.
+            _ if self.locate()?.is_none() => Ok(()),
+            cause => Err(self.cannot_unmount(cause)),
+        }
+    }
+
+    fn unmount_by_force(&self, spot: &Spot) -> Result<(), Error> {
         // Opening a directory asks nothing of the file system, so this works even if it hangs.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(&self.path, flags, Mode::empty())
-            .ok()
-            .map(Arc::new);
+        let top = self.root();
+        let root = top.as_ref().and_then(|top| {
+            let root = rustix::fs::openat(top, ".", flags, Mode::empty());
+            root.ok().map(Arc::new)
+        });
         if let Some(root) = &root {
             self.write_back(root);
         }
-        detach(&self.path, self.how)?;
+        match (self.how, &top) {
+            (How::Helper, _) => helper::unmount(&spot.path, true)?,
+            (How::Ourselves, Some(top)) => {
+                attach::detach(top).map_err(|cause| self.cannot_unmount(cause))?;
+            }
+            (How::Ourselves, None) => drop(self.locate()?),
+        }
         self.cut_connection();
         // Where that was not allowed: the kernel cuts the connection when the device is closed,
         // which is when the last worker ends; a worker that is told to stop ends after its next
@@ -258,6 +295,11 @@ impl Mount {
         }
     }
 
+    fn cannot_unmount(&self, cause: Errno) -> Error {
+        let path = self.path.clone();
+        Error::Unmount { path, cause }
+    }
+
     /// Has the kernel give up everything that is still asked of the file system.
     fn cut_connection(&self) {
         if let Some(mut abort) = self.abort.as_ref()
@@ -276,66 +318,36 @@ impl Drop for Mount {
     }
 }
 
-/// Makes sure that there is a directory to mount at, and returns its absolute path.
-fn prepare(mountpoint: &Path) -> Result<PathBuf, Error> {
-    clear_dead(mountpoint)?;
-    let cannot = |error| cannot_use(mountpoint, &error);
-    // The kernel's message for this one would be confusing.
-    let path = fs::canonicalize(mountpoint).map_err(cannot)?;
-    match fs::metadata(&path).map_err(cannot)?.is_dir() {
-        true => Ok(path),
-        false => Err(Error::NotDirectory(path)),
-    }
-}
-
-fn cannot_use(mountpoint: &Path, error: &std::io::Error) -> Error {
+fn cannot_use(mountpoint: &Path, error: io::Error) -> Error {
+    let path = mountpoint.to_owned();
     match error.kind() {
-        ErrorKind::NotFound => Error::NoMountpoint(mountpoint.to_owned()),
-        ErrorKind::NotADirectory => Error::NotDirectory(mountpoint.to_owned()),
-        _ => Error::Mountpoint {
-            path: mountpoint.to_owned(),
-            cause: Errno::from_io_error(error).unwrap_or(Errno::IO),
-        },
+        ErrorKind::NotFound => Error::NoMountpoint(path),
+        ErrorKind::NotADirectory => Error::NotDirectory(path),
+        _ => Error::Mountpoint { path, cause: error },
     }
 }
 
-/// Unmounts what processes that were killed left at `path`.
-fn clear_dead(path: &Path) -> Result<(), Error> {
+fn cannot_mount(path: &Path, cause: Errno) -> Error {
+    let path = path.to_owned();
+    Error::Mount { path, cause }
+}
+
+/// Unmounts what processes that were killed left at a place.
+fn clear_dead(place: &Place) -> Result<(), Error> {
+    let cannot = |error| cannot_use(&place.path(), error);
     for _ in 0..DEAD_MAX {
-        // Attributes may still be cached; this always asks.
-        match rustix::fs::statfs(path) {
-            Err(cause @ (Errno::NOTCONN | Errno::CONNABORTED)) => {
-                tracing::info!(path = %path.display(), "clearing away a mount without a server");
-                let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-                match rustix::mount::unmount(path, flags) {
-                    Ok(()) => {}
-                    Err(Errno::PERM) => helper::unmount(path, true)?,
-                    Err(_) => {
-                        let path = path.to_owned();
-                        return Err(Error::Mountpoint { path, cause });
-                    }
-                }
-            }
-            _ => break,
+        let spot = place.spot().map_err(cannot)?;
+        let root = spot.open().map_err(|error| cannot(error.into()))?;
+        if !has_lost_server(&root) {
+            break;
+        }
+        tracing::info!(path = %spot.path.display(), "clearing away a mount without a server");
+        match attach::detach(&root) {
+            Err(Errno::PERM) => helper::unmount(&spot.path, true)?,
+            result => result.map_err(|error| cannot(error.into()))?,
         }
     }
     Ok(())
-}
-
-fn mount(dir: &Path, path: &Path, options: &Options) -> Result<(OwnedFd, How), Error> {
-    if rustix::process::geteuid().is_root() {
-        let device = open_device()?;
-        match mount_ourselves(dir, &device, options) {
-            Ok(()) => return Ok((device, How::Ourselves)),
-            // Root of a container, perhaps; the helper may do better.
-            Err(Errno::PERM) => {}
-            Err(cause) => {
-                let path = path.to_owned();
-                return Err(Error::Mount { path, cause });
-            }
-        }
-    }
-    Ok((helper::mount(path, options)?, How::Helper))
 }
 
 fn open_device() -> Result<OwnedFd, Error> {
@@ -344,31 +356,6 @@ fn open_device() -> Result<OwnedFd, Error> {
         Errno::NOENT | Errno::NODEV | Errno::NXIO => Error::NoDevice,
         error => Error::OpenDevice(error),
     })
-}
-
-fn mount_ourselves(dir: &Path, device: &OwnedFd, options: &Options) -> Result<(), Errno> {
-    let mut data = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions,max_read={MAX_WRITE}",
-        device.as_raw_fd(),
-        rustix::process::geteuid().as_raw(),
-        rustix::process::getegid().as_raw(),
-    );
-    if options.allow_other {
-        let _ = write!(data, ",allow_other");
-    }
-    let flags = flags(options);
-    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
-    let kind = format!("fuse.{}", options.subtype);
-    rustix::mount::mount(options.fs_name.as_str(), dir, kind, flags, data.as_c_str())
-}
-
-fn flags(options: &Options) -> MountFlags {
-    let mut flags = MountFlags::empty();
-    flags.set(MountFlags::RDONLY, options.read_only);
-    flags.set(MountFlags::NOSUID, options.nosuid);
-    flags.set(MountFlags::NODEV, options.nodev);
-    flags.set(MountFlags::NOEXEC, options.noexec);
-    flags
 }
 
 fn serve(
@@ -381,53 +368,7 @@ fn serve(
     Session::start(device, fs, options, agreed, buffer)
 }
 
-fn unmount(path: &Path, how: How) -> Result<(), Error> {
-    match how {
-        How::Ourselves => rustix::mount::unmount(path, UnmountFlags::NOFOLLOW)
-            .map_err(|error| cannot_unmount(path, error)),
-        How::Helper => helper::unmount(path, false),
-    }
-}
-
-/// Takes the mount away even if it is in use, and cuts the connection where that is allowed.
-fn detach(path: &Path, how: How) -> Result<(), Error> {
-    let flags = UnmountFlags::DETACH | UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
-    match how {
-        How::Ourselves => {
-            rustix::mount::unmount(path, flags).map_err(|error| cannot_unmount(path, error))
-        }
-        How::Helper => helper::unmount(path, true),
-    }
-}
-
-fn cannot_unmount(path: &Path, cause: Errno) -> Error {
-    let path = path.to_owned();
-    match cause {
-        Errno::BUSY => Error::Busy(path),
-        cause => Error::Unmount { path, cause },
-    }
-}
-
 fn open_abort(id: Id) -> Option<File> {
     let path = format!("/sys/fs/fuse/connections/{}/abort", id.connection);
     File::options().write(true).open(path).ok()
-}
-
-/// What the kernel calls the mount that `path` is on.
-fn id(path: &Path) -> Option<Id> {
-    // Without synchronizing, this asks nothing of the file system.
-    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
-    let found = rustix::fs::statx(CWD, path, flags, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(Id {
-        mount: found.stx_mnt_id,
-        connection: found.stx_dev_minor,
-    })
-}
-
-/// Whether this mount namespace has the mount.
-fn is_listed(mount: u64) -> bool {
-    let list = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mount = mount.to_string();
-    list.lines()
-        .any(|line| line.split(' ').next() == Some(&mount))
 }

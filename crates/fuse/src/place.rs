@@ -1,18 +1,25 @@
-//! A directory to mount at, of whose path a part may be under the control of somebody who is not trusted.
+//! A directory to mount at, of whose path a part may be under the control of a user who is not trusted.
 
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// What opens a directory for no more than finding what is in it.
+/// Opens a directory for no more than finding what is in it.
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// As many symbolic links as the kernel follows on one path.
+const LINKS_MAX: u32 = 40;
 
-/// A directory: a path that is followed as it is, symbolic links and all, and names below it of which none
-/// may be a symbolic link. Whoever can make one there could have a mount appear, and directories made,
+/// A directory: a path, and names below it.
+///
+/// A symbolic link in the path is followed only if no other user can have put it there. A name below
+/// is never a symbolic link. A user who can make one could have a mount appear, and directories made,
 /// anywhere on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -37,25 +44,12 @@ impl Place {
 
     /// Makes the directories that are missing.
     pub fn make(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.base)?;
-        let mut at = open_base(&self.base)?;
-        for name in self.names()? {
-            match rustix::fs::mkdirat(&at, name, Mode::from_bits_truncate(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            at = step(&at, name)?;
-        }
-        Ok(())
+        self.walk(Missing::Make).map(drop)
     }
 
     /// Opens the directory, for no more than finding what is in it.
     pub fn open(&self) -> io::Result<OwnedFd> {
-        let mut at = open_base(&self.base)?;
-        for name in self.names()? {
-            at = step(&at, name)?;
-        }
-        Ok(at)
+        self.walk(Missing::Refuse)?.into_dir()
     }
 
     /// Whether nothing is in the directory.
@@ -64,27 +58,204 @@ impl Place {
         Ok(fs::read_dir(in_proc(&dir))?.next().is_none())
     }
 
+    /// Whether a mount is there whose server was killed.
+    pub fn is_dead(&self) -> bool {
+        self.open().is_ok_and(|dir| has_lost_server(&dir))
+    }
+
     /// Removes the directory, if nothing is in it.
     pub fn remove(&self) -> io::Result<()> {
-        let (Some(above), Some(name)) = (self.below.parent(), self.below.file_name()) else {
-            return fs::remove_dir(&self.base);
+        let spot = self.spot()?;
+        Ok(rustix::fs::unlinkat(
+            &spot.above,
+            &spot.name,
+            AtFlags::REMOVEDIR,
+        )?)
+    }
+
+    /// The directory, by its name in the one above.
+    pub(crate) fn spot(&self) -> io::Result<Spot> {
+        self.walk(Missing::Refuse)?.into_spot()
+    }
+
+    /// Whether only root and this process's user can change where the directory is.
+    pub(crate) fn is_safe(&self) -> io::Result<bool> {
+        Ok(self.walk(Missing::Refuse)?.is_safe())
+    }
+
+    fn walk(&self, missing: Missing) -> io::Result<Walk> {
+        let mut walk = Walk::begin(missing)?;
+        walk.follow(&std::path::absolute(&self.base)?)?;
+        for component in self.below.components() {
+            match component {
+                Component::Normal(name) => walk.enter(name)?,
+                _ => return Err(io::ErrorKind::InvalidInput.into()),
+            }
+        }
+        Ok(walk)
+    }
+}
+
+/// A directory by its name in another one. Exchanged names further up do not change what it means.
+pub(crate) struct Spot {
+    pub(crate) above: OwnedFd,
+    pub(crate) name: OsString,
+    /// Where it was found.
+    pub(crate) path: PathBuf,
+}
+
+impl Spot {
+    /// Opens what is there now, for no more than finding what is in it.
+    pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
+        step(self.above.as_fd(), &self.name)
+    }
+
+    /// A path to it that no other user can change, but for the last name.
+    pub(crate) fn in_proc(&self) -> PathBuf {
+        in_proc(&self.above).join(&self.name)
+    }
+}
+
+/// What happens where a directory is missing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Make,
+    Refuse,
+}
+
+/// A way down from the root, through directories that are open.
+struct Walk {
+    root: OwnedFd,
+    passed: Vec<(OsString, OwnedFd)>,
+    missing: Missing,
+    links: u32,
+}
+
+impl Walk {
+    fn begin(missing: Missing) -> io::Result<Walk> {
+        Ok(Walk {
+            root: rustix::fs::openat(CWD, "/", PASS, Mode::empty())?,
+            passed: Vec::new(),
+            missing,
+            links: 0,
+        })
+    }
+
+    fn at(&self) -> BorrowedFd<'_> {
+        let last = self.passed.last();
+        last.map_or(&self.root, |(_, dir)| dir).as_fd()
+    }
+
+    fn path(&self) -> PathBuf {
+        let names = self.passed.iter().map(|(name, _)| name);
+        Path::new("/").join(names.collect::<PathBuf>())
+    }
+
+    /// Follows an absolute path, and the symbolic links in it that no other user can have made.
+    fn follow(&mut self, path: &Path) -> io::Result<()> {
+        let names = |path: &Path| -> Vec<OsString> {
+            let components = path.components().map(|c| c.as_os_str().to_owned());
+            components.collect()
         };
-        let above = Place::new(&self.base, above).open()?;
-        Ok(rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR)?)
+        let mut ahead = VecDeque::from(names(path));
+        while let Some(name) = ahead.pop_front() {
+            match Path::new(&name).components().next() {
+                Some(Component::RootDir) => self.passed.clear(),
+                Some(Component::ParentDir) => drop(self.passed.pop()),
+                Some(Component::Normal(name)) => match self.enter(name) {
+                    Err(error) if is(&error, Errno::NOTDIR) => {
+                        let target = self.link(name)?;
+                        names(&target)
+                            .into_iter()
+                            .rev()
+                            .for_each(|name| ahead.push_front(name));
+                    }
+                    result => result?,
+                },
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
-    /// Where a mount on the directory that was opened is found.
-    pub(crate) fn absolute(&self) -> io::Result<PathBuf> {
-        Ok(Place::new(fs::canonicalize(&self.base)?, &self.below).path())
+    /// Goes into a directory, unless it is a symbolic link.
+    fn enter(&mut self, name: &OsStr) -> io::Result<()> {
+        let dir = match step(self.at(), name) {
+            Err(Errno::NOENT) if self.missing == Missing::Make => {
+                match rustix::fs::mkdirat(self.at(), name, Mode::from_bits_truncate(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => step(self.at(), name)?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            result => result?,
+        };
+        self.passed.push((name.to_owned(), dir));
+        Ok(())
     }
 
-    fn names(&self) -> io::Result<Vec<&Path>> {
-        let names = self.below.components().map(|component| match component {
-            Component::Normal(name) => Ok(Path::new(name)),
-            _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
-        });
-        names.collect()
+    /// What a symbolic link says, if no other user can have made it.
+    fn link(&mut self, name: &OsStr) -> io::Result<PathBuf> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let link = rustix::fs::openat(self.at(), name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&link)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Err(Errno::NOTDIR.into());
+        }
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(Errno::LOOP.into());
+        }
+        if !is_trusted(&stat) || !self.is_safe() {
+            let path = self.path().join(name);
+            return Err(io::Error::other(format!(
+                "{} is a symbolic link that another user can change; name the directory itself",
+                path.display()
+            )));
+        }
+        let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
+
+    /// Whether no other user can change the names that were passed.
+    fn is_safe(&self) -> bool {
+        let above = self.passed.iter().map(|(_, dir)| dir);
+        let is_safe = |dir: &OwnedFd| {
+            rustix::fs::fstat(dir).is_ok_and(|stat| {
+                let others_write = stat.st_mode & 0o022 != 0;
+                let is_sticky = stat.st_mode & 0o1000 != 0;
+                is_trusted(&stat) && (!others_write || is_sticky)
+            })
+        };
+        std::iter::once(&self.root).chain(above).all(is_safe)
+    }
+
+    fn into_dir(mut self) -> io::Result<OwnedFd> {
+        let last = self.passed.pop();
+        Ok(last.map_or(self.root, |(_, dir)| dir))
+    }
+
+    fn into_spot(mut self) -> io::Result<Spot> {
+        let path = self.path();
+        let (name, _) = self.passed.pop().ok_or(Errno::BUSY)?;
+        let above = self.into_dir()?;
+        Ok(Spot { above, name, path })
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Whether something belongs to root or to the user of this process.
+fn is_trusted(stat: &Stat) -> bool {
+    stat.st_uid == 0 || stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether a directory is on a mount whose server was killed.
+pub(crate) fn has_lost_server(dir: &OwnedFd) -> bool {
+    // Attributes may still be cached; this always asks.
+    let asked = rustix::fs::fstatfs(dir);
+    matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 /// The name of an open directory in `/proc`, which means it wherever it is moved.
@@ -92,19 +263,14 @@ pub(crate) fn in_proc(dir: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
 }
 
-fn open_base(base: &Path) -> io::Result<OwnedFd> {
-    Ok(rustix::fs::openat(CWD, base, PASS, Mode::empty())?)
-}
-
 /// Opens a directory in another one, unless it is a symbolic link.
-fn step(at: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
-    let flags = PASS | OFlags::NOFOLLOW;
-    Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
+fn step(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(at, name, PASS | OFlags::NOFOLLOW, Mode::empty())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -118,7 +284,7 @@ mod tests {
         assert_eq!(place.path(), dir.path().join("a/b/c/d"));
         let open = place.open().unwrap();
         let found = fs::read_link(in_proc(&open)).unwrap();
-        assert_eq!(found, place.absolute().unwrap());
+        assert_eq!(found, place.spot().unwrap().path);
         place.remove().unwrap();
         assert!(!dir.path().join("a/b/c/d").exists());
         Place::new(dir.path().join("a/b/c"), "").remove().unwrap();
@@ -147,5 +313,39 @@ mod tests {
         let place = Place::new(dir.path().join("way"), "a");
         place.make().unwrap();
         assert!(base.join("a").is_dir());
+    }
+
+    #[test]
+    fn a_link_that_another_user_can_change_is_not_followed() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root has files of another user");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (own, shared) = (dir.path().join("own"), dir.path().join("shared"));
+        fs::create_dir(&own).unwrap();
+        fs::create_dir_all(shared.join("real/x")).unwrap();
+        symlink(dir.path(), own.join("link")).unwrap();
+        symlink("../../own", shared.join("real/link")).unwrap();
+        let open = |path: &str| Place::new(dir.path().join(path), "").open();
+        assert!(open("own/link/own").is_ok());
+        assert!(open("shared/real/link").is_ok() && open("shared/real/link/../shared").is_ok());
+        let another = Some(1000);
+        std::os::unix::fs::lchown(own.join("link"), another, None).unwrap();
+        let refused = open("own/link/own").unwrap_err().to_string();
+        assert!(refused.contains("own/link is a symbolic link"), "{refused}");
+        // A directory on the way is enough, and a sticky one is not.
+        let mode = |mode| fs::Permissions::from_mode(mode);
+        for (way, is_fine) in [
+            (0o777, false),
+            (0o775, false),
+            (0o1777, true),
+            (0o755, true),
+        ] {
+            fs::set_permissions(&shared, mode(way)).unwrap();
+            assert_eq!(open("shared/real/link").is_ok(), is_fine, "{way:o}");
+        }
+        std::os::unix::fs::chown(&shared, another, None).unwrap();
+        assert!(open("shared/real/link").is_err());
+        assert!(open("shared/real/x").is_ok(), "without a link");
     }
 }

@@ -5,31 +5,22 @@
 //! on local disks can do better with more, and root can ask for it. All of this is best effort.
 
 use std::fs;
-use std::path::Path;
 
+use crate::attach::Id;
 use crate::options::Options;
 
 /// Percent of the dirty memory that the mount may use.
 const MAX_RATIO: &str = "100";
 
-/// Raises the limits of the mount at `path`.
-pub(crate) fn tune(path: &Path, options: &Options) {
-    let Ok(stat) = rustix::fs::statx(
-        rustix::fs::CWD,
-        path,
-        rustix::fs::AtFlags::STATX_DONT_SYNC,
-        rustix::fs::StatxFlags::empty(),
-    ) else {
-        return;
-    };
-    let (major, minor) = (stat.stx_dev_major, stat.stx_dev_minor);
+/// Raises the limits of a mount.
+pub(crate) fn tune(id: Id, options: &Options) {
     let limits = [
         ("read_ahead_kb", (options.read_ahead / 1024).to_string()),
         ("strict_limit", "0".to_owned()),
         ("max_ratio", MAX_RATIO.to_owned()),
     ];
     for (name, value) in limits {
-        let file = format!("/sys/class/bdi/{major}:{minor}/{name}");
+        let file = format!("/sys/class/bdi/0:{}/{name}", id.connection);
         if let Err(error) = fs::write(&file, value) {
             tracing::debug!(file, %error, "limit left as it is");
         }
