@@ -415,7 +415,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         action,
         size: space.total,
         allocated: space.total.saturating_sub(space.free),
-        free: space.free,
+        free: space.available,
         dedupratio: ratio(shared.referenced, shared.stored) as f64 / 100.0,
         freeing: space.freeing > 0,
         read_only: pool.is_read_only(),

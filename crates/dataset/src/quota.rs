@@ -96,10 +96,13 @@ impl Files {
     /// Sets room aside in the pool, and leaves what reservations keep for others.
     pub(crate) fn room_of_pool(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         let kept = match why {
+            ReserveFor::Freeing | ReserveFor::FreeingAlone => {
+                return Ok(self.pool.reserve_to_free(bytes)?);
+            }
             ReserveFor::Writing if self.settings().limited => {
                 self.with_limits(|_, limits| limits.kept)?
             }
-            ReserveFor::Writing | ReserveFor::Freeing => 0,
+            ReserveFor::Writing => 0,
         };
         Ok(self.pool.reserve_besides(bytes, why, kept)?)
     }

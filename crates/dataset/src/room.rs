@@ -16,6 +16,10 @@ const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 /// after whoever unlinked one has gone on, and perhaps written again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// A delete that finds too little space gives up once commits have changed nothing for so long. Threads that
+/// have set space aside do in this time what they set it aside for.
+const STANDSTILL: Duration = Duration::from_millis(20);
+
 /// The unlinked files that somebody may still look at.
 #[derive(Default)]
 pub(crate) struct Unlinked {
@@ -94,11 +98,8 @@ impl Files {
         if let Ok(room) = self.room_of_pool(bytes, why) {
             return Ok(room);
         }
-        // What frees something must not wait for itself.
-        if why == ReserveFor::Freeing {
-            self.pool.give_up_logs()?;
-            self.free_to_the_end()?;
-            return self.room_of_pool(bytes, why);
+        if why != ReserveFor::Writing {
+            return self.room_to_free(bytes);
         }
         let free = || {
             // Files come before the log, which can do without room.
@@ -109,6 +110,28 @@ impl Files {
         };
         let room = self.after_freeing(free, || Ok(self.room_of_pool(bytes, why).ok()))?;
         room.map_or_else(|| self.room_of_pool(bytes, why), Ok)
+    }
+
+    /// Sets space aside for a delete that finds too little: alone, and after commits, which give back what
+    /// others have set aside and do not need.
+    fn room_to_free(&self, bytes: u64) -> Result<Reservation> {
+        let turn = self.pool.turn_to_free();
+        let mut seen = None;
+        let mut last_change = Instant::now();
+        loop {
+            if let Ok(room) = turn.reserve(bytes) {
+                return Ok(room);
+            }
+            let free = turn.free();
+            if seen.replace(free) != Some(free) {
+                last_change = Instant::now();
+            } else if last_change.elapsed() > STANDSTILL {
+                return Ok(turn.reserve(bytes)?);
+            }
+            self.pool.give_up_logs()?;
+            // Not all that could be: what frees something must not wait for itself.
+            self.free_to_the_end()?;
+        }
     }
 
     /// Commits until nothing waits to be freed.

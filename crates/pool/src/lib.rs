@@ -97,6 +97,6 @@ pub use root::PoolState;
 pub use scrub::{Damage, ScrubPhase, ScrubStatus};
 pub use second::{CacheInfo, CacheState, SecondaryCache};
 pub use send::{OpenRecords, SendOf, Sending};
-pub use space::{Class, Reservation, ReserveFor};
+pub use space::{Class, Reservation, ReserveFor, TurnToFree};
 pub use stream::{Begin, Lineage, Position, ResumeToken, Sender};
 pub use volume::VolumeShape;

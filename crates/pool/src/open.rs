@@ -15,7 +15,7 @@ use crate::layout::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, checksum};
 use crate::log::Ring;
 use crate::placing::Ticket;
 use crate::pool::{Hold, Shared};
-use crate::room::{self, NODE_BYTES};
+use crate::room::{self, DEAD_BYTES, NODE_BYTES};
 use crate::scatter::Allotted;
 use crate::second::SecondaryCache;
 use crate::space::{Class, Reservation};
@@ -506,6 +506,13 @@ impl OpenDataset {
         (state.root, Arc::clone(&state.syncing))
     }
 
+    /// The transaction group has places for everything: what was set aside for its nodes is not needed.
+    pub(crate) fn give_room_back(&self) {
+        for array in &self.arrays {
+            array.write().syncing_room.shrink(0);
+        }
+    }
+
     /// The transaction group is written: the tree has what its overlay had.
     pub(crate) fn settle(&self, roots: &[RecordPtr; 2]) {
         for (array, root) in self.arrays.iter().zip(roots) {
@@ -557,7 +564,7 @@ impl ArrayState {
         } else {
             0
         };
-        self.open_room.grow(nodes * NODE_BYTES + table);
+        self.open_room.grow(nodes * NODE_BYTES + table + DEAD_BYTES);
         self.open.put(slot, ptr)
     }
 

@@ -28,7 +28,7 @@ use crate::reservation::Slacks;
 use crate::root::{
     FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED,
 };
-use crate::space::{Extent, Reservation, Space};
+use crate::space::{Extent, Reservation, Space, Turn};
 use crate::state::State;
 
 /// Nodes kept in memory: 64 MiB of them.
@@ -80,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) removal: Mutex<Removal>,
     /// Set aside for writing the remap table anew.
     remap_room: Mutex<Reservation>,
+    pub(crate) freeing: Turn,
     pub(crate) claims: Claims,
 }
 
@@ -258,6 +259,7 @@ impl Shared {
             dataset.enter(&commit, &mut state)?;
             let id = dataset.part.dataset.id;
             deadlist::append(&commit, &mut state, id, &dataset.delta.dead)?;
+            dataset.part.dataset.give_room_back();
         }
         self.enter_faults(&commit, &mut state);
         let outcome = run_task(&commit, &mut state, task);
@@ -285,6 +287,7 @@ impl Shared {
         self.settle_remap_room(state.root.remap_pages.get());
         let freed = commit.into_freed();
         self.space.committed(bitmaps, &freed);
+        self.space.note_referenced(state.referenced());
         self.claims.settle(&self.space, &state);
         drop(state);
         keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write())?;
@@ -377,6 +380,7 @@ impl Pool {
         let txg = state.txg;
         let dedup = Dedup::new(&state.root);
         let space = Arc::new(space);
+        space.note_referenced(state.referenced());
         let remap_pages = state.root.remap_pages.get();
         let pool = Pool {
             shared: Arc::new(Shared {
@@ -384,6 +388,7 @@ impl Pool {
                 disk,
                 removal: Mutex::new(Removal::new(space.nothing())),
                 remap_room: Mutex::new(space.nothing()),
+                freeing: Turn::default(),
                 space,
                 env,
                 state: RwLock::new(state),

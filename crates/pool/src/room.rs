@@ -17,6 +17,10 @@ use crate::space::{Class, Extent, Space};
 /// A node is kept twice.
 pub(crate) const NODE_BYTES: u64 = 2 * UNIT as u64;
 
+/// What the list of dead records takes for one that a slot has held: an entry, in both copies of its chunk, and
+/// a part of the nodes above.
+pub(crate) const DEAD_BYTES: u64 = 128;
+
 /// Finds room for `copies` copies of `len` bytes, in different segments where there is a choice.
 pub(crate) fn allot(shared: &Shared, class: Class, len: usize, copies: usize) -> Result<Allotted> {
     let units = (len as u32).div_ceil(UNIT);
@@ -105,7 +109,7 @@ impl OpenDataset {
         let map = if len > u64::from(UNIT) { UNIT } else { 0 };
         // The array may grow by a level.
         let height = u64::from(self.height(array).max(1)) + 1;
-        (len + u64::from(map)) * array.copies() as u64 + height * NODE_BYTES
+        (len + u64::from(map)) * array.copies() as u64 + height * NODE_BYTES + DEAD_BYTES
     }
 
     /// What the nodes take that change when these slots, which ascend, are emptied.
@@ -119,7 +123,7 @@ impl OpenDataset {
                 last = Some(leaf);
             }
         }
-        nodes * NODE_BYTES
+        nodes * NODE_BYTES + slots.len() as u64 * DEAD_BYTES
     }
 }
 

@@ -388,6 +388,12 @@ impl State {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.values()
     }
+
+    /// Bytes that the datasets refer to, without their snapshots.
+    pub(crate) fn referenced(&self) -> u64 {
+        let heads = self.all().filter(|entry| !entry.is_snapshot());
+        heads.fold(0, |sum, entry| sum.saturating_add(entry.referenced))
+    }
 }
 
 /// The dataset of an entry: a snapshot's parent, else itself.

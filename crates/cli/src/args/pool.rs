@@ -211,8 +211,8 @@ pub(crate) struct PoolExport {
 
 /// List imported pools with their space and health
 ///
-/// SIZE is what the devices have for records, in all copies; ALLOC is what is taken of it, FREE is
-/// what is not, and CAP the part that is taken. DEDUP is how many times as much shared records would
+/// SIZE is what the devices have for records, in all copies; ALLOC is what is taken of it, and CAP the
+/// part that is taken. FREE is what can still be written. The rest is a reserve for deletes. DEDUP is how many times as much shared records would
 /// take if each file had its own (`dedup=on`).
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -189,7 +189,7 @@ impl Files {
     ) -> Result<Reservation> {
         loop {
             let bytes = self.open.punch_room(ArrayKind::Data, slots);
-            match self.pool.reserve(bytes, ReserveFor::Freeing) {
+            match self.pool.reserve_to_free(bytes) {
                 Ok(room) => return Ok(room),
                 Err(_) if slots.len() > 1 => {
                     *next = slots.split_off(slots.len() / 2)[0];

@@ -22,8 +22,8 @@ pub(crate) struct FrozenFiles {
     pages: Vec<(u64, Arc<Page>)>,
     freed: Vec<u64>,
     header: Option<Header>,
-    /// Room that is given back once everything has a place.
-    room: Vec<Reservation>,
+    /// Room for the pages, given back once all have places.
+    page_room: Vec<Reservation>,
 }
 
 /// A record of a transaction group that has ended.
@@ -35,6 +35,8 @@ struct FrozenRecord {
     /// Who seals it already.
     job: Option<Arc<SealJob>>,
     ptr: Mutex<RecordPtr>,
+    /// Given back as soon as it has a place.
+    room: Mutex<Option<Reservation>>,
 }
 
 impl Files {
@@ -161,7 +163,6 @@ impl Files {
                     }
                     Stage::Syncing => unreachable!("one commit at a time"),
                 };
-                frozen.room.extend(dirty.room.take());
                 frozen.records.push(FrozenRecord {
                     inode: Arc::clone(inode),
                     record: *record,
@@ -169,6 +170,7 @@ impl Files {
                     buffer: Arc::clone(&dirty.buffer),
                     job,
                     ptr: Mutex::new(RecordPtr::EMPTY),
+                    room: Mutex::new(dirty.room.take()),
                 });
             }
             !records.is_empty()
@@ -186,6 +188,7 @@ impl Files {
                 }?;
                 *frozen.ptr.lock() =
                     commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);
+                drop(frozen.room.lock().take());
             }
             Ok(())
         };
@@ -259,16 +262,17 @@ impl Participant for Files {
         frozen.pages = tree.pages;
         frozen.freed = tree.freed;
         frozen.header = tree.header;
-        frozen.room.append(&mut self.page_room.lock());
+        frozen.page_room.append(&mut self.page_room.lock());
         *self.frozen.lock() = frozen;
     }
 
     fn sync(&self, commit: &Commit<'_>) -> pool::Result<()> {
-        let frozen = self.frozen.lock();
+        let mut frozen = self.frozen.lock();
         let result = self
             .sync_records(commit, &frozen.records)
             .and_then(|()| self.sync_pages(commit, &frozen))
             .and_then(|()| Ok(self.sync_reencrypted(commit)?));
+        frozen.page_room.clear();
         result.map_err(|error| match error {
             crate::Error::Pool(error) => error,
             other => pool::Error::Sealing {

@@ -17,7 +17,7 @@ use cipher::{Random, SeededRandom, Suite};
 use dataset::{Clock, Engine, EngineOptions, Files, Settings};
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, DeviceStore, NewGroup, Store};
 use vfs::{Caller, Time};
 
 pub struct Dice(pub u64);
@@ -106,14 +106,26 @@ pub fn fault_device(size: usize, clock: &FaultClock) -> Arc<FaultDevice> {
 }
 
 pub fn create_pool(device: &Arc<FaultDevice>, suite: Option<Suite>) -> Pool {
+    create_pool_of(std::slice::from_ref(device), 0, suite)
+}
+
+/// A pool of one group, with so many parity devices.
+pub fn create_pool_of(devices: &[Arc<FaultDevice>], parity: usize, suite: Option<Suite>) -> Pool {
     let options = CreateOptions {
         pool_guid: 1,
-        device_guids: vec![10],
+        device_guids: (10..).take(devices.len()).collect(),
         created: 1,
         force: false,
     };
-    let devices = vec![Arc::clone(device) as Arc<dyn BlockDevice>];
-    let store = Arc::new(DeviceStore::create(devices, &options).unwrap());
+    let devices = devices
+        .iter()
+        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>);
+    let group = NewGroup {
+        devices: devices.collect(),
+        parity,
+    };
+    let store = DeviceStore::create_groups(vec![group], Vec::new(), &options);
+    let store = Arc::new(store.unwrap());
     let top = NewDataset {
         kind: DatasetKind::FileSystem,
         guid: 2,

@@ -294,7 +294,7 @@ impl Pool {
         let reserve = || {
             let kept = match why {
                 ReserveFor::Writing => self.limits(dataset.id())?.kept,
-                ReserveFor::Freeing => 0,
+                ReserveFor::Freeing | ReserveFor::FreeingAlone => 0,
             };
             self.reserve_besides(bytes, why, kept)
         };

@@ -20,11 +20,14 @@ mod picker;
 mod reserve;
 mod table;
 mod totals;
+mod turn;
 
 pub(crate) use allocator::Space;
 pub(crate) use bitmap::Bitmap;
 pub use reserve::{Reservation, ReserveFor};
 pub(crate) use table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
+pub(crate) use turn::Turn;
+pub use turn::TurnToFree;
 
 use store::{SegmentId, UNIT};
 

@@ -7,13 +7,15 @@ use super::Space;
 use super::totals::Room;
 use crate::error::{Error, Result};
 
-/// Why space is wanted: frees may use what ordinary writes must leave.
+/// Why space is wanted. Each kind may use what the kinds before it must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveFor {
     /// Something new.
     Writing,
     /// Something that gives back more than it takes.
     Freeing,
+    /// The same, for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
+    FreeingAlone,
 }
 
 /// Bytes set aside until they are allocated or no longer wanted.
@@ -73,18 +75,25 @@ impl Space {
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
         let free = certain.saturating_sub(kept);
         let keep = match why {
-            ReserveFor::Writing => self.slop_bytes(),
-            ReserveFor::Freeing => self.slop_bytes() / 2,
+            ReserveFor::Writing => self.left_by_writers(),
+            ReserveFor::Freeing => slop_of(self.total().certain) / 2,
+            ReserveFor::FreeingAlone => slop_of(self.total().certain) / 4,
         };
-        let before = self.reserved.fetch_add(bytes, Ordering::Relaxed);
-        let reservation = Reservation {
+        let limit = free.saturating_sub(keep);
+        // An attempt that fails must not count: another thread would fail because of it.
+        let reserve = |before: u64| before.checked_add(bytes).filter(|sum| *sum <= limit);
+        self.reserved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve)
+            .map_err(|_| Error::NoSpace)?;
+        Ok(Reservation {
             space: Arc::clone(self),
             bytes,
-        };
-        if before.saturating_add(bytes).saturating_add(keep) > free {
-            return Err(Error::NoSpace);
-        }
-        Ok(reservation)
+        })
+    }
+
+    /// Bytes that are set aside.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
     }
 
     /// Bytes that are neither taken nor promised.
@@ -105,15 +114,34 @@ impl Space {
     /// the last that is certain is promised.
     pub(crate) fn available_bytes(&self) -> u64 {
         let free = self.free();
-        let kept = self.slop_bytes() + self.reserved.load(Ordering::Relaxed);
+        let kept = self.left_by_writers() + self.reserved.load(Ordering::Relaxed);
         let certain = free.certain.saturating_sub(kept);
         let usual = u128::from(certain) * u128::from(free.usual) / u128::from(free.certain.max(1));
         u64::try_from(usual).unwrap_or(u64::MAX)
     }
 
-    /// What is kept free, so that deleting and committing always have room.
-    fn slop_bytes(&self) -> u64 {
+    /// What writers leave free: the reserve, from which deletes and commits take.
+    ///
+    /// A delete writes pages and nodes anew. Where a snapshot has the old ones, these stay. So who deletes
+    /// everything needs about as much space as the metadata takes, and half of that again for the lists of
+    /// what died.
+    fn left_by_writers(&self) -> u64 {
         let total = self.total().certain;
-        (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
+        let slop = slop_of(total);
+        let metadata = self.metadata_bytes.load(Ordering::Relaxed);
+        let to_delete = (metadata / 2 * 3).min(total / 8);
+        slop.max(slop / 2 + to_delete)
     }
+
+    /// Takes note of how much datasets refer to, of which a part is metadata.
+    pub(crate) fn note_referenced(&self, bytes: u64) {
+        let metadata = self.metadata_of(bytes);
+        self.metadata_bytes.store(metadata, Ordering::Relaxed);
+    }
+}
+
+/// What a pool of so many bytes keeps free at least: for deletes, and for what commits write that nothing
+/// sets aside.
+fn slop_of(total: u64) -> u64 {
+    (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
 }

@@ -6,9 +6,9 @@
 
 use store::{Shape, UNIT};
 
-use super::Space;
 use super::allocator::Inner;
 use super::logs::Takes;
+use super::{Class, Space};
 
 /// The units of one group, parity included.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,24 @@ impl Space {
     /// What is not taken.
     pub(crate) fn free(&self) -> Room {
         self.sum(|total| total.free)
+    }
+
+    /// How much of so many bytes is metadata, if it is as much as of all that is taken.
+    pub(super) fn metadata_of(&self, bytes: u64) -> u64 {
+        let inner = self.inner.lock();
+        let (mut all, mut metadata) = (0, 0);
+        for group in inner.groups_that_take(Takes::Records).map(usize::from) {
+            for segment in &inner.groups[group] {
+                let taken = u64::from(segment.taken);
+                match segment.class {
+                    Some(Class::Meta) => (all, metadata) = (all + taken, metadata + taken),
+                    Some(Class::Data) => all += taken,
+                    Some(Class::System) | None => {}
+                }
+            }
+        }
+        let part = u128::from(bytes) * u128::from(metadata) / u128::from(all.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
     }
 
     fn sum(&self, units: impl Fn(&Total) -> u64) -> Room {
