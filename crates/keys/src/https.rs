@@ -7,14 +7,17 @@
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
 use ureq::{Agent, Error as Failed};
 
 use crate::material::{limit, material};
 use crate::source::{decode, encode_path, refuse};
+use crate::tls::{self, TlsConnector};
 use crate::{Error, Format, KeyMaterial, Result, Secret};
 
 /// Some key servers send on to another place.
@@ -102,14 +105,8 @@ impl fmt::Display for KeyUrl {
 /// [`Error::KeyServer`] if the server cannot be reached or does not answer in time, is not who it should be,
 /// sends on to what is not https, or refuses; as [`crate::read_file`] for what the key is.
 pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMaterial> {
-    let roots = roots(url)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = TlsConfig::builder()
-        .root_certs(RootCerts::Specific(Arc::new(roots)))
-        .unversioned_rustls_crypto_provider(provider)
-        .build();
-    let agent: Agent = Agent::config_builder()
-        .tls_config(tls)
+    let tls = connector(url)?;
+    let config = Agent::config_builder()
         .https_only(true)
         // What the environment of the daemon says of proxies is not about keys.
         .proxy(None)
@@ -118,8 +115,9 @@ pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMate
         .max_response_header_size(HEADER_MAX)
         .timeout_global(Some(time_max))
         .user_agent("strongroom")
-        .build()
-        .into();
+        .build();
+    let connector = TcpConnector::default().chain(tls);
+    let agent = Agent::with_parts(config, connector, DefaultResolver::default());
     let mut response = agent
         .get(&url.url)
         .call()
@@ -138,34 +136,30 @@ pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMate
     material(format, text, url.shown(), None)
 }
 
-/// The certificates that vouch for the server.
-fn roots(url: &KeyUrl) -> Result<Vec<Certificate<'static>>> {
+/// Knows the server by the certificates of the system, or by those of the file that the URL names.
+fn connector(url: &KeyUrl) -> Result<TlsConnector> {
     let Some(path) = &url.ca else {
         let system = rustls_native_certs::load_native_certs().certs;
-        if system.is_empty() {
-            return Err(url.failed(
+        return TlsConnector::new(system, false).ok_or_else(|| {
+            url.failed(
                 "this system trusts no certificates; install ca-certificates, or name a file with #ca=PATH",
-            ));
-        }
-        let certificate = |der: &[u8]| Certificate::from_der(der).to_owned();
-        return Ok(system.iter().map(|der| certificate(der)).collect());
+            )
+        });
     };
-    let unusable = |reason: String| {
+    let unusable = |reason: &str| {
         url.failed(format!(
             "the file with certificates, {}: {reason}",
             path.display()
         ))
     };
-    let pem = read_up_to(path, CA_FILE_MAX).map_err(|error| unusable(error.to_string()))?;
-    let certificates: Vec<_> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    match certificates.is_empty() {
-        true => Err(unusable("there is none in it, as PEM".into())),
-        false => Ok(certificates),
+    let pem = read_up_to(path, CA_FILE_MAX).map_err(|error| unusable(&words(&error)))?;
+    let certificates: std::result::Result<Vec<_>, PemError> =
+        CertificateDer::pem_slice_iter(&pem).collect();
+    match certificates {
+        Ok(none) if none.is_empty() => Err(unusable("there is none in it, as PEM")),
+        Ok(certificates) => TlsConnector::new(certificates, true)
+            .ok_or_else(|| unusable("what is in it as PEM is no certificate")),
+        Err(_) => Err(unusable("it is cut off, or no PEM")),
     }
 }
 
@@ -187,7 +181,7 @@ fn reason(error: &Failed) -> String {
         }
         Failed::TooManyRedirects | Failed::RedirectFailed => "it sends on, and on".into(),
         Failed::Io(error) => io_reason(error),
-        Failed::Rustls(error) => tls_reason(error),
+        Failed::Rustls(error) => tls::reason(error),
         Failed::ConnectionFailed => "no connection".into(),
         Failed::BadUri(_) | Failed::Http(_) => "that is no address".into(),
         _ => "it does not speak HTTP as it should".into(),
@@ -197,7 +191,7 @@ fn reason(error: &Failed) -> String {
 fn io_reason(error: &std::io::Error) -> String {
     if let Some(inner) = error.get_ref() {
         if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
-            return tls_reason(tls);
+            return tls::reason(tls);
         }
         if let Some(inner) = inner.downcast_ref::<Failed>() {
             return reason(inner);
@@ -205,17 +199,17 @@ fn io_reason(error: &std::io::Error) -> String {
     }
     match error.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => timed_out(),
-        _ => error.to_string(),
+        // What has no number is a library's, in words of its own.
+        _ if error.raw_os_error().is_none() => "it breaks the connection off".into(),
+        _ => words(error),
     }
 }
 
-fn tls_reason(error: &rustls::Error) -> String {
-    match error {
-        rustls::Error::InvalidCertificate(why) => {
-            format!("its certificate is not one to trust: {why}")
-        }
-        _ => format!("no TLS connection: {error}"),
-    }
+/// What the system says, without its number.
+fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error ").unwrap_or(text.len());
+    text[..end].to_lowercase()
 }
 
 fn timed_out() -> String {

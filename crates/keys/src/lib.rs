@@ -36,6 +36,7 @@ mod provider;
 mod secret;
 mod slot;
 mod source;
+mod tls;
 mod token;
 mod wrap;
 mod wrapping;

@@ -8,8 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use keys::{Error, Format, KeyMaterial, KeySource, Location, fetch};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType, date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// Nothing waits for this to pass, but where a server does not answer.
@@ -33,15 +35,37 @@ impl Server {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &ca).unwrap();
+        Server::with(certificate.der(), &key, &ca.pem(), answer)
+    }
+
+    /// With a certificate that it signs itself, as an authority does: what `openssl req -x509` makes.
+    fn signed_by_itself(
+        change: impl Fn(&mut CertificateParams),
+        answer: impl Fn(&str) -> Vec<u8> + Send + 'static,
+    ) -> Server {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Server::with(certificate.der(), &key, &certificate.pem(), answer)
+    }
+
+    fn with(
+        certificate: &CertificateDer<'static>,
+        key: &KeyPair,
+        ca: &str,
+        answer: impl Fn(&str) -> Vec<u8> + Send + 'static,
+    ) -> Server {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
+        std::fs::write(dir.path().join("ca.pem"), ca).unwrap();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
+            .with_single_cert(vec![certificate.clone()], key)
             .unwrap();
         let config = Arc::new(config);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -85,7 +109,7 @@ impl Server {
     /// Why no key comes from there.
     fn refuses(&self, path: &str) -> String {
         let error = self.get("raw", path).expect_err(path);
-        error.to_string()
+        in_plain_words(error.to_string())
     }
 
     fn stop(self) {
@@ -105,6 +129,17 @@ fn request(tls: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<String>
     let head = String::from_utf8(head).ok()?;
     assert!(head.contains("user-agent: strongroom\r\n"), "{head}");
     Some(head.split(' ').nth(1)?.to_owned())
+}
+
+/// What a user reads is not in the words of a library.
+fn in_plain_words(said: String) -> String {
+    for leak in [
+        "rustls", "ureq", "webpki", "docs.rs", "os error", "UNIX", "Issuer", "CaUsed", "Some(",
+        "{", "(", "\"",
+    ] {
+        assert!(!said.contains(leak), "{leak}: {said}");
+    }
+    said
 }
 
 fn fetch_from(source: &str) -> Result<KeyMaterial, Error> {
@@ -195,7 +230,7 @@ fn a_server_that_nobody_vouches_for_gets_no_request() {
     let server = Server::new("localhost", |_| panic!("somebody asked"));
     let port = server.port;
     let untrusted = |source: &str, reason: &str| {
-        let said = fetch_from(source).expect_err(source).to_string();
+        let said = in_plain_words(fetch_from(source).expect_err(source).to_string());
         assert!(said.contains(reason), "{source}: {said}");
     };
     // The system's certificates, if it has any, do not vouch for it.
@@ -238,9 +273,8 @@ fn a_server_that_is_not_there_or_says_nothing() {
         let Location::Https(url) = source.location() else {
             unreachable!();
         };
-        fetch(url, Format::Raw, time_max)
-            .expect_err("no key")
-            .to_string()
+        let error = fetch(url, Format::Raw, time_max).expect_err("no key");
+        in_plain_words(error.to_string())
     };
     // It accepts connections, and never says a word.
     let reason = said(silent_port, Duration::from_millis(50));
@@ -250,4 +284,92 @@ fn a_server_that_is_not_there_or_says_nothing() {
     assert!(reason.contains("refused"), "{reason}");
     assert!(Path::new(&ca).exists() && port != silent_port);
     server.stop();
+}
+
+#[test]
+fn a_certificate_that_signs_itself_can_be_pinned() {
+    // What `openssl req -x509` makes says that it is the certificate of an authority.
+    let server = Server::signed_by_itself(|_| {}, answer);
+    let Ok(KeyMaterial::Key(key)) = server.get("raw", "/raw") else {
+        panic!("{}", server.refuses("/raw"));
+    };
+    assert_eq!(key.expose(), KEY);
+
+    // Another one of the same name is not the one that is pinned.
+    let other = Server::signed_by_itself(|_| {}, |_| panic!("somebody asked"));
+    std::fs::copy(server.ca(), other.ca()).unwrap();
+    let said = other.refuses("/raw");
+    assert!(said.contains("not one to trust"), "{said}");
+    assert!(said.contains("#ca=FILE"), "{said}");
+    server.stop();
+
+    // A pin says who the server is. It says nothing of its name and of the time.
+    let named = Server::signed_by_itself(
+        |params| params.subject_alt_names = vec![SanType::DnsName("elsewhere".try_into().unwrap())],
+        |_| panic!("somebody asked"),
+    );
+    let said = named.refuses("/raw");
+    assert!(said.contains("for another name"), "{said}");
+    for (from, to, why) in [(1999, 2000, "expired"), (2990, 2991, "not valid yet")] {
+        let server = Server::signed_by_itself(
+            |params| {
+                params.not_before = date_time_ymd(from, 1, 1);
+                params.not_after = date_time_ymd(to, 1, 1);
+            },
+            |_| panic!("somebody asked"),
+        );
+        let said = server.refuses("/raw");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_speaks_something_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let other = Server::new("localhost", answer);
+    let ca = other.ca();
+    for (says, why) in [
+        (
+            &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+            "does not speak TLS",
+        ),
+        (b"", "breaks the connection off"),
+    ] {
+        let listener = listener.try_clone().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // All of its first message, so that the connection ends and is not reset.
+            let mut head = [0; 5];
+            stream.read_exact(&mut head).unwrap();
+            let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+            stream.read_exact(&mut hello).unwrap();
+            stream.write_all(says).unwrap();
+        });
+        let source = format!("raw,https://localhost:{port}/raw#ca={ca}");
+        let said = in_plain_words(fetch_from(&source).expect_err("no key").to_string());
+        assert!(said.contains(why), "{said}");
+        server.join().unwrap();
+    }
+    other.stop();
+}
+
+#[test]
+fn a_file_of_certificates_that_is_none_says_so() {
+    let server = Server::new("localhost", |_| panic!("somebody asked"));
+    let pem = std::fs::read_to_string(server.ca()).unwrap();
+    let cut = &pem[..pem.len() / 2];
+    let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (content, why) in [
+        (cut, "cut off"),
+        (wrong, "no certificate"),
+        ("", "none in it"),
+    ] {
+        std::fs::write(server.ca(), content).unwrap();
+        let said = server.refuses("/raw");
+        assert!(said.contains(why), "{said}");
+    }
+    std::fs::remove_file(server.ca()).unwrap();
+    let said = server.refuses("/raw");
+    assert!(said.contains("no such file"), "{said}");
 }
