@@ -23,7 +23,7 @@ use daemon::api::{Failure, FailureKind};
 use crate::args::Cli;
 use crate::commands::Outcome;
 use crate::session::Session;
-use crate::show::text::{in_a_cell, printable};
+use crate::show::text::{self, printable};
 
 /// Records of many sizes come and go on many threads; the system's allocator would keep several times
 /// what they need.
@@ -32,7 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     if let Err(message) = switch_features_off() {
-        eprintln!("strongroom: {message}");
+        eprintln!("strongroom: {}", text::message(&message));
         return ExitCode::from(FailureKind::Usage.exit_code());
     }
     let cli = match Cli::try_parse() {
@@ -49,12 +49,13 @@ fn main() -> ExitCode {
     if let Err(error) = print(&outcome.text) {
         // A reader that has seen enough, like `head`, is no error.
         if error.kind() != io::ErrorKind::BrokenPipe {
-            eprintln!("strongroom: cannot write to the standard output: {error}");
+            let why = text::message(&error.to_string());
+            eprintln!("strongroom: cannot write to the standard output: {why}");
             return ExitCode::FAILURE;
         }
     }
     for Failure { message, .. } in &outcome.failures {
-        eprintln!("strongroom: {}", in_a_cell(message));
+        eprintln!("strongroom: {}", text::message(message));
     }
     match outcome.failures.first() {
         Some(failure) => ExitCode::from(failure.kind.exit_code()),

@@ -73,7 +73,9 @@ fn check_page(path: &Path) {
     let page = fs::read(path).unwrap();
     accepts("groff", &["-man", "-ww", "-Tutf8", "-z"], &page);
     accepts("mandoc", &["-T", "lint", "-W", "error"], &page);
-    if let Some(output) = tool("man", &["-l", file], b"") {
+    if let Some(output) = tool("man", &["--warnings=w", "-l", file], b"") {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, "", "man -l {file}");
         let text = String::from_utf8_lossy(&output.stdout);
         // Without the programs that it calls, or its pages left out of an image, it prints nothing.
         if output.status.success() && text.contains("NAME") {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::values::is_keysource;
 
@@ -55,6 +55,7 @@ pub(crate) enum Key {
 /// `strongroom mount -l`.
 #[derive(Args, Debug)]
 #[command(
+    group = ArgGroup::new("which").args(["all", "names"]).required(true),
     override_usage = "strongroom key load [-r] [-n] [-L LOCATION|-o keysource=...] <-a|DATASET...>",
     after_help = "\
 EXAMPLES
@@ -80,7 +81,7 @@ EXIT CODES
 )]
 pub(crate) struct KeyLoad {
     /// The keys of all datasets of all pools
-    #[arg(short, conflicts_with = "names", required_unless_present = "names")]
+    #[arg(short, conflicts_with = "names")]
     pub(crate) all: bool,
     /// Of datasets below them too
     #[arg(short)]
@@ -110,6 +111,7 @@ pub(crate) struct KeyLoad {
 /// use the key must not be mounted, unless -f is given, which unmounts them.
 #[derive(Args, Debug)]
 #[command(
+    group = ArgGroup::new("which").args(["all", "names"]).required(true),
     override_usage = "strongroom key unload [-r] [-f] <-a|DATASET...>",
     after_help = "\
 EXAMPLES
@@ -126,7 +128,7 @@ EXIT CODES
 )]
 pub(crate) struct KeyUnload {
     /// The keys of all datasets of all pools
-    #[arg(short, conflicts_with = "names", required_unless_present = "names")]
+    #[arg(short, conflicts_with = "names")]
     pub(crate) all: bool,
     /// Of datasets below them too
     #[arg(short)]

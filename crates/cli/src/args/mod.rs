@@ -60,6 +60,13 @@ pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 pub(crate) use values::property;
 pub(crate) use zone::{Zone, ZoneCreate, ZoneList};
 
+macro_rules! socket_help {
+    () => {
+        "Where the daemon listens: /run/strongroom/socket for root, else strongroom/socket in \
+         $XDG_RUNTIME_DIR"
+    };
+}
+
 /// Encrypted storage in user space: pools, datasets, keys
 ///
 /// A pool keeps datasets on files or disks. A dataset is a file system with properties, snapshots
@@ -80,14 +87,14 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
-    /// Where the daemon listens: /run/strongroom/socket for root, else strongroom/socket in
-    /// $XDG_RUNTIME_DIR
+    /// Where the daemon listens
+    // Not `env = `: usage lines would then name the option wherever the variable is set.
     #[arg(
         long,
         global = true,
         value_name = "PATH",
-        env = "STRONGROOM_SOCKET",
-        hide_env_values = true,
+        help = concat!(socket_help!(), " [env: STRONGROOM_SOCKET]"),
+        long_help = concat!(socket_help!(), "\n\n[env: STRONGROOM_SOCKET]"),
         help_heading = "Global options"
     )]
     pub(crate) socket: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 /// Mount datasets, or list what is mounted
 ///
@@ -90,6 +90,7 @@ fn mount_option(text: &str) -> Result<MountOption, String> {
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "umount",
+    group = ArgGroup::new("which").args(["all", "target"]).required(true),
     override_usage = "strongroom unmount [-f] <-a|DATASET|DIRECTORY>",
     after_help = "\
 EXAMPLES
@@ -105,7 +106,7 @@ EXIT CODES
 )]
 pub(crate) struct Unmount {
     /// Everything
-    #[arg(short, conflicts_with = "target", required_unless_present = "target")]
+    #[arg(short, conflicts_with = "target")]
     pub(crate) all: bool,
     /// Even if it is in use
     #[arg(short)]

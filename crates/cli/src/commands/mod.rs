@@ -6,18 +6,19 @@
 mod anchor;
 mod bench;
 mod clone;
+mod completion;
 mod crypto;
 mod dataset;
 mod delegation;
 mod devices;
 mod diff;
-mod generate;
 mod get;
 mod inspect;
 mod iostat;
 mod key;
 mod list;
 mod luks;
+mod manual;
 mod mount;
 mod nbd;
 mod pool;
@@ -109,8 +110,8 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Anchor(args) => anchor::run(args, session),
         Command::Crypto(args) => crypto::run(args, session),
         Command::Daemon(args) => service::run(args, session),
-        Command::Completion(args) => generate::completion(&args),
-        Command::Man(args) => generate::manual(&args),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => manual::run(&args),
     }
 }
 

@@ -15,6 +15,22 @@ pub(crate) fn in_a_cell(text: &str) -> Cow<'_, str> {
     escape(text, char::is_control)
 }
 
+/// An error in one line, without the numbers that the standard library puts behind the system's words.
+pub(crate) fn message(text: &str) -> String {
+    const BEFORE: &str = " (os error ";
+    let text = in_a_cell(text);
+    let mut pieces = text.split(BEFORE);
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit());
+        match rest.strip_prefix(')') {
+            Some(rest) if rest.len() + 1 < piece.len() => plain += rest,
+            _ => plain = plain + BEFORE + piece,
+        }
+    }
+    plain
+}
+
 fn escape(text: &str, is_bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&is_bad) {
         return text.into();
@@ -39,5 +55,16 @@ mod tests {
         assert_eq!(printable("a\x1b[2Jb\u{9b}c\r"), r"a\u{1b}[2Jb\u{9b}c\r");
         assert_eq!(in_a_cell("a\tb\nc"), r"a\tb\nc");
         assert_eq!(in_a_cell("größe"), "größe");
+    }
+    #[test]
+    fn errors_have_no_numbers_of_the_system() {
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(
+            message(&format!("cannot open a\n: {error}; make it")),
+            r"cannot open a\n: No such file or directory; make it"
+        );
+        for name in ["x (os error 2", "x (os error )", "x (os error b)"] {
+            assert_eq!(message(name), name);
+        }
     }
 }

@@ -44,7 +44,7 @@ impl Terminal for Prompter {
     }
 
     fn notice(&mut self, text: &str) {
-        eprintln!("strongroom: {}", crate::show::text::in_a_cell(text));
+        eprintln!("strongroom: {}", crate::show::text::message(text));
     }
 }
 
