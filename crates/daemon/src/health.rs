@@ -66,8 +66,8 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
     }
 }
 
-/// The devices for a report. Of those of a suspended pool nothing is known.
-pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow> {
+/// The devices for a report.
+pub(crate) fn rows(devices: &[DeviceInfo]) -> Vec<DeviceRow> {
     let path_of = |guid: u64| {
         let replaced = devices.iter().find(|device| device.guid == guid);
         replaced.map(|device| device.path.clone())
@@ -76,10 +76,9 @@ pub(crate) fn rows(devices: &[DeviceInfo], is_suspended: bool) -> Vec<DeviceRow>
         path: device.path.clone(),
         guid: device.guid,
         size: device.size,
-        state: match (device.state, is_suspended) {
-            (DeviceState::Online, true) => "UNKNOWN",
-            (DeviceState::Online, false) if device.purpose == Purpose::Leaving => "REMOVING",
-            (state, _) => state_name(state),
+        state: match device.state {
+            DeviceState::Online if device.purpose == Purpose::Leaving => "REMOVING",
+            state => state_name(state),
         }
         .into(),
         group: device.group,

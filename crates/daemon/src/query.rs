@@ -400,7 +400,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
     };
     let shared = pool.dedup_info();
     let resilver = pool.resilver_status();
-    let mut rows = health::rows(&devices, suspended.is_some());
+    let mut rows = health::rows(&devices);
     rows.extend(caches::rows(pool));
     Ok(PoolReport {
         name: pool.name(),

@@ -50,9 +50,17 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    fn new(config: &Config, device: &ConfigDevice, present: &[MemberInfo]) -> DeviceInfo {
+    /// `failed` is the name of the device that suspended the pool.
+    fn new(
+        config: &Config,
+        device: &ConfigDevice,
+        present: &[MemberInfo],
+        failed: Option<&str>,
+    ) -> DeviceInfo {
         let member = present.iter().find(|member| member.guid == device.guid);
-        let has_failed = member.is_some_and(|member| member.state == MemberState::Faulted);
+        let has_failed = member.is_some_and(|member| {
+            member.state == MemberState::Faulted || Some(member.name.as_str()) == failed
+        });
         DeviceInfo {
             guid: device.guid,
             path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
@@ -76,10 +84,11 @@ impl Pool {
     /// The devices, by group and column, then the spares.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let present = self.shared.disk.store.members();
+        let failed = self.shared.suspended_by();
         let state = self.shared.state.read();
         let devices = state.config.devices.iter();
         let mut all: Vec<DeviceInfo> = devices
-            .map(|device| DeviceInfo::new(&state.config, device, &present))
+            .map(|device| DeviceInfo::new(&state.config, device, &present, failed.as_deref()))
             .collect();
         all.sort_by_key(|device| (device.group.map_or(u32::MAX, u32::from), device.column));
         all

@@ -180,6 +180,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The name of the device whose failure this is.
+    pub(crate) fn device(&self) -> Option<&str> {
+        match self {
+            Error::Store(error) => error.device(),
+            _ => None,
+        }
+    }
+
     /// Damage of something whose first copy is at `addr`.
     pub(crate) fn damaged(what: &'static str, addr: &Addr) -> Error {
         Error::Damaged {

@@ -68,7 +68,7 @@ pub(crate) struct Shared {
     logged: AtomicBool,
     /// Whether a dataset counts what users and groups have in it.
     owners: AtomicBool,
-    suspended: Mutex<Option<String>>,
+    suspended: Mutex<Option<Suspension>>,
     /// How long commits took.
     pub(crate) commits: Histogram,
     /// Devices that failed and are not in the configuration as such yet.
@@ -82,6 +82,13 @@ pub(crate) struct Shared {
     remap_room: Mutex<Reservation>,
     pub(crate) freeing: Turn,
     pub(crate) claims: Claims,
+}
+
+/// What failed first, and ended all changes.
+struct Suspension {
+    reason: String,
+    /// The name of the device that failed, if it was one.
+    device: Option<String>,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -119,7 +126,10 @@ impl Shared {
                 %error, pool = name,
                 "the pool is suspended; export it, mend the device and import it"
             );
-            *suspended = Some(error.to_string());
+            *suspended = Some(Suspension {
+                reason: error.to_string(),
+                device: error.device().map(str::to_owned),
+            });
         }
         error
     }
@@ -472,7 +482,13 @@ impl Shared {
     }
 
     pub(crate) fn suspended(&self) -> Option<String> {
-        self.suspended.lock().clone()
+        let suspended = self.suspended.lock();
+        suspended.as_ref().map(|first| first.reason.clone())
+    }
+
+    /// The name of the device whose failure suspended the pool.
+    pub(crate) fn suspended_by(&self) -> Option<String> {
+        self.suspended.lock().as_ref()?.device.clone()
     }
 
     pub(crate) fn check_suspended(&self) -> Result<()> {

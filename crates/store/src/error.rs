@@ -130,3 +130,15 @@ pub enum Error {
         len: u64,
     },
 }
+
+impl Error {
+    /// The name of the device whose failure this is.
+    pub fn device(&self) -> Option<&str> {
+        match self {
+            Error::Device(block::Error::Io { device, .. }) | Error::Unflushed { device } => {
+                Some(device)
+            }
+            _ => None,
+        }
+    }
+}
