@@ -70,6 +70,22 @@ fn keys_are_added_changed_and_removed_without_a_daemon() {
     assert!(!place.socket().exists(), "no daemon was started");
 }
 
+/// What is too long is refused, and not shortened to what fits.
+#[test]
+fn passphrases_that_are_too_long_are_refused() {
+    let place = Place::without_daemon();
+    let image = image(&place);
+    let args = [&["luks", "format"], &CHEAP[..], &[&image]].concat();
+    let long = "x".repeat(513) + "\n";
+    let refused = place.run_with(&args, long.as_bytes());
+    assert_eq!(refused.code, NO_KEY, "{refused:?}");
+    assert!(refused.err.contains("longer than 512 bytes"), "{refused:?}");
+    let longest = "x".repeat(512) + "\n";
+    assert_eq!(place.run_with(&args, longest.as_bytes()).code, 0);
+    let dump = ["add-key", "--new-keyfile", &image, &image];
+    assert_eq!(luks(&place, &dump, long.as_bytes()).code, NO_KEY);
+}
+
 #[test]
 fn headers_are_copied_erased_and_put_back() {
     let place = Place::without_daemon();
@@ -112,7 +128,8 @@ fn headers_are_copied_erased_and_put_back() {
         .open(&image)
         .unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[0x42; 4096], 0).unwrap();
-    assert_eq!(luks(&place, &["dump", &image], b"").code, DAMAGED);
+    assert_eq!(luks(&place, &["dump", &image], b"").code, 0);
+    assert_eq!(luks(&place, &add, PASSPHRASE).code, DAMAGED);
     assert_eq!(luks(&place, &["repair", &image], b"").code, 0);
     assert_eq!(luks(&place, &["is-luks", &image], b"").code, 0);
     assert_eq!(

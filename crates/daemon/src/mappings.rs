@@ -331,6 +331,9 @@ fn open_luks(daemon: &Daemon, new: &OpenMapping, asker: &mut dyn Asker) -> Resul
         true => Container::look(Arc::clone(on))?,
         false => Container::open(Arc::clone(on), &SystemRandom)?,
     };
+    if !new.read_only {
+        container.check_writable()?;
+    }
     if container.segment()?.offset == 0 && header.is_none() {
         return Err(Failure::usage(format!(
             "the header on {} is for data on another device: name that, and this with --header",

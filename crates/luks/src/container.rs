@@ -29,6 +29,8 @@ pub enum Header {
 pub struct Container {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) header: Header,
+    /// Whether something else was written over the first copy of the header, so that it is not changed.
+    pub(crate) is_overwritten: bool,
 }
 
 /// The volume key, and the slot that it came out of.
@@ -73,10 +75,9 @@ impl Header {
     /// Reads the header of a device, of either version. Nothing is written.
     ///
     /// # Errors
-    /// [`Error::NotLuks`]; [`Error::Overwritten`] if only the second copy of a LUKS2 header is there;
-    /// [`Error::Damaged`]; [`Error::TooSmall`].
+    /// [`Error::NotLuks`]; [`Error::Damaged`]; [`Error::TooSmall`].
     pub fn read(device: &dyn BlockDevice) -> Result<Header> {
-        Ok(find(device)?.0)
+        Ok(find(device)?.header)
     }
 
     /// How long it is with all key material, in bytes.
@@ -88,8 +89,26 @@ impl Header {
     }
 }
 
+/// A header of either version.
+struct Found {
+    header: Header,
+    /// Copies that have to be written again.
+    stale: Vec<Copy>,
+    is_overwritten: bool,
+}
+
+impl Found {
+    fn new(header: Header, stale: Vec<Copy>) -> Found {
+        Found {
+            header,
+            stale,
+            is_overwritten: false,
+        }
+    }
+}
+
 /// Reads a header, and what copies have to be written again.
-fn find(device: &dyn BlockDevice) -> Result<(Header, Vec<Copy>)> {
+fn find(device: &dyn BlockDevice) -> Result<Found> {
     let version1 = match luks1::Header::read(device) {
         Err(Error::NotLuks { .. }) => return find_luks2(device),
         found => found,
@@ -98,25 +117,25 @@ fn find(device: &dyn BlockDevice) -> Result<(Header, Vec<Copy>)> {
     // is the material that it refers to.
     match luks2::Header::read(device) {
         Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
-            Ok((Header::V2(Box::new(found.header)), vec![Copy::First]))
+            let header = Header::V2(Box::new(found.header));
+            Ok(Found::new(header, vec![Copy::First]))
         }
-        _ => Ok((Header::V1(Box::new(version1?)), Vec::new())),
+        _ => Ok(Found::new(Header::V1(Box::new(version1?)), Vec::new())),
     }
 }
 
-fn find_luks2(device: &dyn BlockDevice) -> Result<(Header, Vec<Copy>)> {
+fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
     let found = luks2::Header::read(device)?;
-    if !found.has_magic {
-        return Err(Error::Overwritten {
-            device: device.name(),
-        });
-    }
     let copies = [(Copy::First, found.first), (Copy::Second, found.second)];
     let stale = copies
         .into_iter()
         .filter(|(_, state)| *state != CopyState::Current);
     let stale = stale.map(|(copy, _)| copy).collect();
-    Ok((Header::V2(Box::new(found.header)), stale))
+    Ok(Found {
+        header: Header::V2(Box::new(found.header)),
+        stale,
+        is_overwritten: found.is_overwritten,
+    })
 }
 
 /// Writes the first copy of a LUKS2 header again after something else was written over it.
@@ -148,22 +167,35 @@ fn write_stale(device: &dyn BlockDevice, found: &luks2::Found, random: &dyn Rand
 impl Container {
     /// Reads the header, to look only.
     pub fn look(device: Arc<dyn BlockDevice>) -> Result<Container> {
-        let header = Header::read(&*device)?;
-        Ok(Container { device, header })
+        let Found {
+            header,
+            is_overwritten,
+            ..
+        } = find(&*device)?;
+        Ok(Container {
+            device,
+            header,
+            is_overwritten,
+        })
     }
 
-    /// Reads the header of a device that nobody else has, and writes again what copy of it is damaged.
+    /// Reads the header of a device that nobody else has, and writes again what copy of it is damaged. If
+    /// something else was written over the first copy, that stays: the container opens to read.
     ///
     /// # Errors
     /// As [`Header::read`].
     pub fn open(device: Arc<dyn BlockDevice>, random: &dyn Random) -> Result<Container> {
-        let (header, stale) = find(&*device)?;
-        if let Header::V2(header) = &header {
-            for copy in stale {
+        let found = find(&*device)?;
+        if let (Header::V2(header), false) = (&found.header, found.is_overwritten) {
+            for copy in found.stale {
                 header.write_copy(&*device, copy, random)?;
             }
         }
-        Ok(Container { device, header })
+        Ok(Container {
+            device,
+            header: found.header,
+            is_overwritten: found.is_overwritten,
+        })
     }
 
     /// The header.
@@ -249,6 +281,29 @@ impl Container {
         }
     }
 
+    /// Refuses to change a header that asks for more than is known here, or whose first copy is gone under
+    /// something else.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], [`Error::Overwritten`].
+    pub(crate) fn check_changeable(&self) -> Result<()> {
+        self.check_requirements()?;
+        self.check_writable()
+    }
+
+    /// Refuses to write where something else was written over the first copy of the header.
+    ///
+    /// # Errors
+    /// [`Error::Overwritten`].
+    pub fn check_writable(&self) -> Result<()> {
+        match self.is_overwritten {
+            false => Ok(()),
+            true => Err(Error::Overwritten {
+                device: self.device.name(),
+            }),
+        }
+    }
+
     fn unsupported(&self, what: impl Into<String>) -> Error {
         Error::unsupported(&self.device.name(), what)
     }
@@ -285,8 +340,12 @@ impl Container {
             None => slots.retain(|slot| slot.priority > Priority::Ignore),
         }
         slots.retain(|slot| digest.keyslots.contains(&slot.id));
+        let odd = self.odd_slots();
         if let (Some(id), true) = (slot, slots.is_empty()) {
-            return Err(self.no_slot(id));
+            return Err(match odd.iter().find(|(odd, _)| *odd == id) {
+                Some((_, why)) => self.unsupported(format!("key slot {id} cannot be used: {why}")),
+                None => self.no_slot(id),
+            });
         }
         let mut damage = None;
         for slot in slots {
@@ -296,9 +355,41 @@ impl Container {
                 Err(error) => damage = Some(error),
             }
         }
+        let untried = odd.iter().filter(|_| slot.is_none());
+        let untried = untried.map(|(id, why)| format!("; key slot {id} cannot be used: {why}"));
         Err(damage.unwrap_or_else(|| Error::WrongPassphrase {
             device: self.device.name(),
+            untried: untried.collect(),
         }))
+    }
+
+    /// Key slots that this program cannot use though it knows their type, and why.
+    fn odd_slots(&self) -> Vec<(u32, &str)> {
+        match &self.header {
+            Header::V1(_) => Vec::new(),
+            Header::V2(header) => {
+                let slots = header.view().slots.iter();
+                let odd = slots.filter_map(|(id, slot)| Some((*id, slot.oddity.as_deref()?)));
+                odd.collect()
+            }
+        }
+    }
+
+    /// Where the material of a slot is, and how long: also of one that cannot be used.
+    fn area_of(&self, id: u32) -> Result<(u64, u64)> {
+        let area = match &self.header {
+            Header::V1(header) => {
+                let slots = header.slots().into_iter();
+                slots
+                    .map(|slot| (slot.id, (slot.offset, slot.len)))
+                    .find(|(n, _)| *n == id)
+            }
+            Header::V2(header) => {
+                let slot = header.view().slots.get(&id);
+                slot.map(|slot| (id, (slot.offset, slot.len)))
+            }
+        };
+        area.map(|(_, area)| area).ok_or_else(|| self.no_slot(id))
     }
 
     /// Whether this is the volume key.
@@ -325,7 +416,7 @@ impl Container {
         slot: Option<u32>,
         random: &dyn Random,
     ) -> Result<u32> {
-        self.check_requirements()?;
+        self.check_changeable()?;
         if !self.is_volume_key(volume_key)? {
             return Err(Error::usage("this is not the key of the container"));
         }
@@ -441,10 +532,9 @@ impl Container {
     /// # Errors
     /// [`Error::NoSlot`]; [`Error::LastSlot`] unless `even_last`.
     pub fn remove_slot(&mut self, id: u32, even_last: bool, random: &dyn Random) -> Result<()> {
-        self.check_requirements()?;
+        self.check_changeable()?;
         let slots = self.slots();
-        let slot = slots.iter().find(|slot| slot.id == id);
-        let slot = slot.ok_or_else(|| self.no_slot(id))?;
+        let (offset, len) = self.area_of(id)?;
         let bound = self.digest()?.keyslots;
         let others = slots
             .iter()
@@ -452,12 +542,16 @@ impl Container {
         if bound.contains(&id) && !others && !even_last {
             return Err(Error::LastSlot { slot: id });
         }
-        keyslot::wipe(&*self.device, slot.offset, slot.len, random)?;
+        keyslot::wipe(&*self.device, offset, len, random)?;
         self.forget_slots(&[id], random)
     }
 
-    /// Overwrites the material of all slots: nobody can open the container any more, whatever he knows.
+    /// Overwrites the material of all slots: nobody can open the container any more, with any passphrase.
+    ///
+    /// The slot of a re-encryption that is under way holds no key, and the header refers to it: it stays, as
+    /// cryptsetup leaves it.
     pub fn erase(&mut self, random: &dyn Random) -> Result<()> {
+        self.check_writable()?;
         let ids: Vec<u32> = match &self.header {
             Header::V1(header) => {
                 for offset in header.areas() {
@@ -469,7 +563,11 @@ impl Container {
             Header::V2(header) => {
                 let view = header.view();
                 keyslot::wipe(&*self.device, view.areas_offset(), view.areas_len, random)?;
-                view.slots.keys().copied().collect()
+                let slots = view
+                    .slots
+                    .iter()
+                    .filter(|(_, slot)| slot.kind != "reencrypt");
+                slots.map(|(id, _)| *id).collect()
             }
         };
         self.forget_slots(&ids, random)
@@ -555,7 +653,7 @@ impl Container {
         subsystem: Option<&str>,
         random: &dyn Random,
     ) -> Result<()> {
-        self.check_requirements()?;
+        self.check_changeable()?;
         let device = Arc::clone(&self.device);
         if let Header::V1(header) = &mut self.header {
             if label.is_some() || subsystem.is_some() {
@@ -584,7 +682,7 @@ impl Container {
 
     /// The header, if it is LUKS2 and may be changed.
     pub(crate) fn luks2_mut(&mut self, what: &str) -> Result<&mut luks2::Header> {
-        self.check_requirements()?;
+        self.check_changeable()?;
         match &mut self.header {
             Header::V1(_) => Err(Error::Usage(format!("LUKS1 has no {what}"))),
             Header::V2(header) => Ok(header),

@@ -28,7 +28,7 @@ impl Container {
     /// # Errors
     /// [`Error::Usage`] if the other version cannot hold what is there; [`Error::NoRoom`].
     pub fn convert(&mut self, to: Version, random: &dyn Random) -> Result<()> {
-        self.check_requirements()?;
+        self.check_changeable()?;
         match (&self.header, to) {
             (Header::V1(header), Version::V2) => {
                 let new = self.to_luks2(&header.clone(), random)?;

@@ -175,6 +175,9 @@ fn dump_slots(out: &mut String, view: &View) -> std::fmt::Result {
         if let Some(slot) = &slot.known {
             dump_slot(out, slot)?;
         }
+        if let Some(why) = &slot.oddity {
+            writeln!(out, "\tUnusable:   {why}")?;
+        }
         writeln!(out, "\tArea offset:{} [bytes]", slot.offset)?;
         writeln!(out, "\tArea length:{} [bytes]", slot.len)?;
         for (digest, of) in &view.digests {

@@ -40,8 +40,8 @@ pub enum Error {
     },
     /// Something else was written over the beginning of the device.
     #[error(
-        "{device}: something was written over the first copy of the LUKS header, the second is whole; \
-         if nothing else is kept there now, 'luks repair' writes the first again"
+        "{device} is not written to: something was written over the first copy of its LUKS header; the \
+         second copy is whole: if nothing else is kept there, 'luks repair' writes the first again"
     )]
     Overwritten {
         /// The device.
@@ -56,10 +56,12 @@ pub enum Error {
         what: String,
     },
     /// No key slot opens with this passphrase.
-    #[error("no key slot of {device} opens with this passphrase or key")]
+    #[error("no key slot of {device} opens with this passphrase or key{untried}")]
     WrongPassphrase {
         /// The device.
         device: String,
+        /// Key slots that could not be tried, and why, each after a semicolon.
+        untried: String,
     },
     /// The key material of a slot is not what was written.
     #[error(

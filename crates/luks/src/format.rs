@@ -96,7 +96,11 @@ pub fn format(
         Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
         Version::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
     };
-    let mut container = Container { device, header };
+    let mut container = Container {
+        device,
+        header,
+        is_overwritten: false,
+    };
     container.check_room(format)?;
     // Settled before anything is written: there may be too little memory for it.
     let mut slot = format.slot.clone();

@@ -68,14 +68,30 @@ fn without_a_whole_copy_nothing_is_opened() {
     assert!(matches!(error, Error::TooSmall { .. }), "{error}");
 }
 
-/// Another file system over the beginning: nobody writes there without being told to.
+/// Another file system over the beginning: the container opens to read, and nothing is written there
+/// without being told to.
 #[test]
-fn what_was_written_over_is_mended_only_when_asked() {
+fn what_was_written_over_is_repaired_only_when_asked() {
     let (made, _) = container(Version::V2);
     let mut image = bytes(&made);
     image[..4096].fill(0x42);
-    let error = reopen(image.clone()).err().unwrap();
-    assert!(matches!(error, Error::Overwritten { .. }), "{error}");
+    let mut read = reopen(image.clone()).unwrap();
+    let key = read.unlock(&secret("first"), None).unwrap().key;
+    let slot = cheap_slot(Version::V2);
+    let refused = [
+        read.check_writable().err(),
+        read.add_key(&key, &secret("second"), &slot, None, &RANDOM)
+            .err(),
+        read.remove_slot(0, true, &RANDOM).err(),
+        read.rename(None, Some("x"), None, &RANDOM).err(),
+        read.convert(Version::V1, &RANDOM).err(),
+        read.erase(&RANDOM).err(),
+    ];
+    for error in refused {
+        let error = error.unwrap();
+        assert!(matches!(error, Error::Overwritten { .. }), "{error}");
+    }
+    assert!(bytes(&read) == image, "nothing was written");
     let device = block::MemoryDevice::from_bytes(image);
     luks::repair(&device, &RANDOM).unwrap();
     assert!(
@@ -88,6 +104,22 @@ fn what_was_written_over_is_mended_only_when_asked() {
     );
     for image in [vec![0; 1 << 20], vec![], vec![0xff; 100]] {
         assert!(matches!(reopen(image), Err(Error::NotLuks { .. })));
+    }
+}
+
+/// A first copy that is gone is written again from the second.
+#[test]
+fn zeros_are_replaced_by_the_second_copy() {
+    let (made, _) = container(Version::V2);
+    let whole = bytes(&made);
+    for len in [512, 4096, COPY] {
+        let mut image = whole.clone();
+        image[..len].fill(0);
+        let read = reopen(image).unwrap();
+        assert_eq!(opens(&read, &["first"]), ["first"]);
+        read.check_writable().unwrap();
+        let current = (luks2::CopyState::Current, luks2::CopyState::Current);
+        assert_eq!(state(&bytes(&read)), current);
     }
 }
 

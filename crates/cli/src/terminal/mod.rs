@@ -37,9 +37,13 @@ pub(crate) struct Prompter {
 impl Terminal for Prompter {
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
         keys::harden_process().map_err(other)?;
-        match std::io::stdin().is_terminal() {
+        let answer = match std::io::stdin().is_terminal() {
             true => self.ask_person(ask),
             false => read_from_script(std::io::stdin(), ask),
+        };
+        match answer? {
+            Some(long) if long.len() > PASSPHRASE_MAX => Err(too_long(ask)),
+            answer => Ok(answer),
         }
     }
 
@@ -119,7 +123,7 @@ enum Step {
 
 impl Line {
     fn new() -> Result<Line, Failure> {
-        // What is longer than a passphrase may be is cut, but not so short that it would be accepted.
+        // What is longer than a passphrase may be is refused later. The rest of the line is not kept.
         let bytes = Secret::zeroed(PASSPHRASE_MAX + 2).map_err(other)?;
         Ok(Line { bytes, len: 0 })
     }
@@ -153,6 +157,17 @@ fn noun(format: AskFormat) -> &'static str {
         AskFormat::Passphrase => "passphrase",
         AskFormat::Hex => "hex key",
         AskFormat::Pin => "PIN",
+    }
+}
+
+fn too_long(ask: &Ask) -> Failure {
+    Failure {
+        kind: FailureKind::NoKey,
+        message: format!(
+            "the {} for '{}' is longer than {PASSPHRASE_MAX} bytes, which is the most that can be typed",
+            noun(ask.format),
+            ask.dataset
+        ),
     }
 }
 
@@ -227,9 +242,9 @@ mod tests {
         assert_eq!(failure.unwrap_err().kind, FailureKind::Usage);
     }
 
-    /// Cut, but too long for a passphrase still, so that it is refused and not shortened.
+    /// The end of a long line is not kept, and what is kept is too long, so that it is refused.
     #[test]
-    fn endless_lines_are_cut() {
+    fn endless_lines_are_too_long() {
         let long = "x".repeat(10_000) + "\n";
         let secret = answer(&long, false).unwrap();
         assert_eq!(secret.len(), PASSPHRASE_MAX + 1);

@@ -144,6 +144,12 @@ pub(crate) fn text(field: &[u8]) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// Text in a field that is for people: what is no UTF-8 in it is shown as U+FFFD.
+pub(crate) fn lossy_text(field: &[u8]) -> String {
+    let end = field.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&field[..end.unwrap_or(field.len())]).into_owned()
+}
+
 /// A field that holds text; `None` if it does not fit, with a zero behind it.
 pub(crate) fn field<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut field = [0; N];

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use zerocopy::IntoBytes;
 
 use crate::{Error, Result};
-use layout::{Binary, field, text};
+use layout::{Binary, field, lossy_text, text};
 
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
@@ -35,6 +35,8 @@ pub struct Header {
     /// What the container is known by.
     pub uuid: String,
     pub(crate) checksum_hash: String,
+    /// Label and subsystem as they were read: they need not be text.
+    read_names: ([u8; 48], [u8; 48]),
     json: Map<String, Value>,
     view: View,
 }
@@ -59,8 +61,8 @@ pub struct Found {
     pub first: CopyState,
     /// The second copy.
     pub second: CopyState,
-    /// Whether the first copy at least begins as one.
-    pub has_magic: bool,
+    /// Whether something else was written over the first copy. Zeros are nothing.
+    pub is_overwritten: bool,
 }
 
 impl Found {
@@ -82,6 +84,7 @@ impl Header {
             subsystem: String::new(),
             uuid,
             checksum_hash: "sha256".into(),
+            read_names: ([0; 48], [0; 48]),
             view: View::read(&json)?,
             json,
         })
@@ -169,14 +172,24 @@ impl Header {
         random.fill(&mut binary.salt)?;
         binary.epoch = self.epoch.into();
         let long = |what| Error::Usage(format!("the {what} is too long for a LUKS2 header"));
-        binary.label = field(&self.label).ok_or_else(|| long("label"))?;
+        let (label, subsystem) = &self.read_names;
+        binary.label = name_field(&self.label, label).ok_or_else(|| long("label"))?;
         binary.checksum_hash = field(&self.checksum_hash).ok_or_else(|| long("hash"))?;
         binary.uuid = field(&self.uuid).ok_or_else(|| long("UUID"))?;
-        binary.subsystem = field(&self.subsystem).ok_or_else(|| long("subsystem"))?;
+        binary.subsystem =
+            name_field(&self.subsystem, subsystem).ok_or_else(|| long("subsystem"))?;
         binary.seal(&json).map_err(Error::Usage)?;
         let mut bytes = binary.as_bytes().to_vec();
         bytes.extend_from_slice(&json);
         Ok(bytes)
+    }
+}
+
+/// The field of a label or subsystem. One that is not changed keeps its bytes.
+fn name_field(name: &str, read: &[u8; 48]) -> Option<[u8; 48]> {
+    match lossy_text(read) == name {
+        true => Some(*read),
+        false => field(name),
     }
 }
 
@@ -200,6 +213,7 @@ fn encode_json(json: &Map<String, Value>) -> Vec<u8> {
 struct Tried {
     /// Whether it begins as one.
     has_magic: bool,
+    is_zero: bool,
     copy: Option<Decoded>,
     why_not: String,
 }
@@ -213,6 +227,7 @@ struct Decoded {
 fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Result<Tried> {
     let mut tried = Tried {
         has_magic: false,
+        is_zero: false,
         copy: None,
         why_not: "it is behind the end of the device".into(),
     };
@@ -226,6 +241,7 @@ fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Result<Tried
         return Ok(tried);
     }
     tried.has_magic = bytes.starts_with(&which.magic());
+    tried.is_zero = bytes == [0; BINARY_LEN];
     match decode(device, which, offset, &bytes) {
         Ok(copy) => tried.copy = Some(copy),
         Err(why) => tried.why_not = why,
@@ -273,8 +289,9 @@ fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
     let text_of = |field: &[u8], what| text(field).ok_or(format!("its {what} is no text"));
     Ok(Header {
         epoch: binary.epoch.get(),
-        label: text_of(&binary.label, "label")?,
-        subsystem: text_of(&binary.subsystem, "subsystem")?,
+        label: lossy_text(&binary.label),
+        subsystem: lossy_text(&binary.subsystem),
+        read_names: (binary.label, binary.subsystem),
         uuid: text_of(&binary.uuid, "UUID")?,
         checksum_hash: text_of(&binary.checksum_hash, "hash")?,
         json,
@@ -296,32 +313,32 @@ fn find_second(device: &dyn BlockDevice) -> Result<Tried> {
 }
 
 fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found> {
-    let has_magic = first.has_magic;
+    let is_overwritten = !first.has_magic && !first.is_zero;
     let (first, second) = (content(first), content(second));
     let found = match (first, second) {
         (Ok(one), Ok(two)) if one.epoch >= two.epoch => Found {
             second: state(two.epoch == one.epoch),
             first: CopyState::Current,
             header: one,
-            has_magic,
+            is_overwritten,
         },
         (Ok(_), Ok(two)) => Found {
             first: CopyState::Old,
             second: CopyState::Current,
             header: two,
-            has_magic,
+            is_overwritten,
         },
         (Ok(one), Err(why)) => Found {
             first: CopyState::Current,
             second: CopyState::Bad(why),
             header: one,
-            has_magic,
+            is_overwritten,
         },
         (Err(why), Ok(two)) => Found {
             first: CopyState::Bad(why),
             second: CopyState::Current,
             header: two,
-            has_magic,
+            is_overwritten,
         },
         (Err(one), Err(two)) => {
             let what = format!("the first copy: {one}; the second: {two}");

@@ -18,10 +18,6 @@ impl<'a> Object<'a> {
         Object { name, map }
     }
 
-    pub(crate) fn map(&self) -> &'a Map<String, Value> {
-        self.map
-    }
-
     pub(crate) fn has(&self, key: &str) -> bool {
         self.map.contains_key(key)
     }

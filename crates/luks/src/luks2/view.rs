@@ -48,8 +48,10 @@ pub(crate) struct Slot {
     pub(crate) kind: String,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// If it is of the type that this program knows.
+    /// If this program can use it.
     pub(crate) known: Option<Keyslot>,
+    /// Why it cannot be used, if it is of the type that this program knows.
+    pub(crate) oddity: Option<String>,
 }
 
 /// A token of any type.
@@ -95,6 +97,7 @@ impl View {
         };
         view.check_segments()?;
         view.check_areas()?;
+        view.check_bindings()?;
         Ok(view)
     }
 
@@ -167,6 +170,19 @@ impl View {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Each key slot belongs to one digest, which says what its key is for.
+    fn check_bindings(&self) -> Result<()> {
+        for id in self.slots.keys() {
+            let digests = self.digests.values();
+            match digests.filter(|of| of.keyslots.contains(id)).count() {
+                1 => {}
+                0 => return Err(format!("key slot {id} belongs to no digest")),
+                n => return Err(format!("key slot {id} belongs to {n} digests")),
+            }
+        }
+        Ok(())
     }
 
     fn check_areas(&self) -> Result<()> {
@@ -301,69 +317,75 @@ fn read_slots(slots: &Object<'_>) -> Result<BTreeMap<u32, Slot>> {
         .collect()
 }
 
+/// Reads a slot. What has to be right is where its material is; anything else that is odd makes the slot
+/// one that cannot be used.
 fn read_slot(id: u32, slot: &Object<'_>) -> Result<Slot> {
     let kind = slot.text("type")?.to_owned();
-    let key_len = slot.u32("key_size")?;
     let area = slot.object("area")?;
     let (offset, len) = (area.u64("offset")?, area.u64("size")?);
-    let area_kind = area.text("type")?;
-    let mut known = None;
-    if kind == "luks2" {
-        if area_kind != "raw" {
-            return Err(format!(
-                "the area of key slot {id} is of the type '{area_kind}'"
-            ));
-        }
-        let slot = Keyslot {
-            id,
-            key_len: key_len_of(id, key_len)?,
-            priority: read_priority(id, slot)?,
-            kdf: read_kdf(id, &slot.object("kdf")?)?,
-            salt: slot.object("kdf")?.base64("salt")?,
-            af_hash: read_af(id, &slot.object("af")?)?,
-            cipher: area.text("encryption")?.into(),
-            cipher_key_len: key_len_of(id, area.u32("key_size")?)?,
-            offset,
-            len,
-        };
-        if len < material_len(slot.key_len) {
-            return Err(format!(
-                "the area of key slot {id} is too small for its key"
-            ));
-        }
-        known = Some(slot);
-    }
+    let usable = (kind == "luks2").then(|| read_usable(id, slot, &area, (offset, len)));
+    let (known, oddity) = match usable {
+        None => (None, None),
+        Some(Ok(known)) => (Some(known), None),
+        Some(Err(why)) => (None, Some(why)),
+    };
     Ok(Slot {
         kind,
         offset,
         len,
         known,
+        oddity,
     })
 }
 
-fn key_len_of(id: u32, len: u32) -> Result<usize> {
-    match len as usize {
-        len @ 1..=KEY_LEN_MAX => Ok(len),
-        len => Err(format!("key slot {id} cannot have a key of {len} bytes")),
+fn read_usable(
+    id: u32,
+    slot: &Object<'_>,
+    area: &Object<'_>,
+    (offset, len): (u64, u64),
+) -> Result<Keyslot> {
+    let area_kind = area.text("type")?;
+    if area_kind != "raw" {
+        return Err(format!("its area is of the type '{area_kind}'"));
+    }
+    let kdf = slot.object("kdf")?;
+    let known = Keyslot {
+        id,
+        key_len: key_len_of(slot.u32("key_size")?)?,
+        priority: read_priority(slot)?,
+        kdf: read_kdf(&kdf)?,
+        salt: kdf.base64("salt")?,
+        af_hash: read_af(&slot.object("af")?)?,
+        cipher: area.text("encryption")?.into(),
+        cipher_key_len: key_len_of(area.u32("key_size")?)?,
+        offset,
+        len,
+    };
+    match len < material_len(known.key_len) {
+        true => Err("its area is too small for its key".into()),
+        false => Ok(known),
     }
 }
 
-fn read_priority(id: u32, slot: &Object<'_>) -> Result<Priority> {
+fn key_len_of(len: u32) -> Result<usize> {
+    match len as usize {
+        len @ 1..=KEY_LEN_MAX => Ok(len),
+        len => Err(format!("it cannot have a key of {len} bytes")),
+    }
+}
+
+fn read_priority(slot: &Object<'_>) -> Result<Priority> {
     if !slot.has("priority") {
         return Ok(Priority::Normal);
     }
     let number = slot.u32("priority")?;
-    let unknown = || format!("key slot {id} cannot have the priority {number}");
+    let unknown = || format!("it cannot have the priority {number}");
     Priority::from_number(number).ok_or_else(unknown)
 }
 
-fn read_kdf(id: u32, kdf: &Object<'_>) -> Result<Kdf> {
+/// Reads what makes a key of a passphrase. Parameters that are left of another function do not count.
+fn read_kdf(kdf: &Object<'_>) -> Result<Kdf> {
     let argon2 = |variant| {
-        if kdf.map().len() != 5 {
-            return Err(format!(
-                "key slot {id} has parameters that Argon2 does not have"
-            ));
-        }
         let cost = Argon2Cost {
             memory_kib: kdf.u32("memory")?,
             passes: kdf.u32("time")?,
@@ -372,27 +394,20 @@ fn read_kdf(id: u32, kdf: &Object<'_>) -> Result<Kdf> {
         Ok(Kdf::Argon2(variant, cost))
     };
     match kdf.text("type")? {
-        "pbkdf2" if kdf.map().len() != 4 => Err(format!(
-            "key slot {id} has parameters that PBKDF2 does not have"
-        )),
         "pbkdf2" => Ok(Kdf::Pbkdf2 {
             hash: kdf.text("hash")?.into(),
             iterations: kdf.u32("iterations")?,
         }),
         "argon2i" => argon2(Variant::Argon2i),
         "argon2id" => argon2(Variant::Argon2id),
-        other => Err(format!(
-            "key slot {id} hashes its passphrase with '{other}'"
-        )),
+        other => Err(format!("it hashes its passphrase with '{other}'")),
     }
 }
 
-fn read_af(id: u32, af: &Object<'_>) -> Result<String> {
+fn read_af(af: &Object<'_>) -> Result<String> {
     let kind = af.text("type")?;
     if kind != "luks1" || af.u32("stripes")? != STRIPES {
-        return Err(format!(
-            "key slot {id} splits its key in a way that is not known"
-        ));
+        return Err("it splits its key in a way that is not known".into());
     }
     Ok(af.text("hash")?.into())
 }
