@@ -120,7 +120,10 @@ fn look(container: &LuksContainer, session: &Session) -> Result<Container> {
 /// The header, to change.
 fn open(container: &LuksContainer, how: Borrowing, session: &Session) -> Result<Container> {
     let header = device(container.header_device(), how, session)?;
-    Ok(Container::open(header, &SystemRandom)?)
+    let container = Container::open(header, &SystemRandom)?;
+    // Before passphrases are asked for in vain.
+    container.check_writable()?;
+    Ok(container)
 }
 
 /// What opens the container.
