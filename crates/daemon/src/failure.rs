@@ -127,6 +127,7 @@ impl From<keys::Error> for Failure {
             E::KeyFileMissing(_)
             | E::KeyFileUnreadable { .. }
             | E::KeyFileKind { .. }
+            | E::KeyLate { .. }
             | E::KeyServer { .. }
             | E::KeyProvider { .. }
             | E::Token { .. }

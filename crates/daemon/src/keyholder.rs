@@ -23,8 +23,11 @@ use crate::properties;
 /// A passphrase takes about this long to try.
 const KDF_TIME: Duration = Duration::from_millis(500);
 
-/// A key server, or a program that has keys, gets this long to give one.
+/// A key server, a program that has keys, or the file system of a key file gets this long to give one.
 const KEY_TIME: Duration = Duration::from_secs(30);
+
+/// What ends by itself at [`KEY_TIME`] gets this much more to say why there is no key.
+const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 
 /// Whoever can ask a person.
 pub(crate) trait Asker {
@@ -64,25 +67,50 @@ pub(crate) fn material(
         })
     };
     match source.location() {
-        Location::File(_) => {
-            let read = keys::read_file_with(source, |warning| asker.notice(warning.to_string()));
-            read.map_err(|error| context(error.into()))
+        Location::File(path) => {
+            let path = path.display().to_string();
+            let source = source.clone();
+            let read = keys::in_time(&path, KEY_TIME, move || {
+                let mut warned = None;
+                let material = keys::read_file_with(&source, |warning| warned = Some(warning))?;
+                Ok((material, warned))
+            });
+            let (material, warned) = read.map_err(|error| context(error.into()))?;
+            if let Some(warning) = warned {
+                asker.notice(warning.to_string());
+            }
+            Ok(material)
         }
         Location::Https(url) => {
-            keys::fetch(url, source.format(), KEY_TIME).map_err(|e| context(e.into()))
+            let (url, format) = (url.clone(), source.format());
+            let origin = "the key server";
+            keys::in_time(origin, KEY_TIME_OUTER, move || {
+                keys::fetch(&url, format, KEY_TIME)
+            })
+            .map_err(|error| context(error.into()))
         }
         Location::Provider(provider) => {
-            let request = keys::KeyRequest {
-                format: source.format(),
-                dataset,
-                places: &provider_places(),
-                time_max: KEY_TIME,
+            let (provider, format) = (provider.clone(), source.format());
+            let name = dataset.to_owned();
+            let ask = move || {
+                let request = keys::KeyRequest {
+                    format,
+                    dataset: &name,
+                    places: &provider_places(),
+                    time_max: KEY_TIME,
+                };
+                keys::ask_provider(&provider, &request)
             };
-            keys::ask_provider(provider, &request).map_err(|error| context(error.into()))
+            let origin = "the key provider";
+            keys::in_time(origin, KEY_TIME_OUTER, ask).map_err(|error| context(error.into()))
         }
         Location::Token(uri) => {
             let pin = match uri.pin_source() {
-                Some(path) => keys::read_pin(path).map_err(|error| context(error.into()))?,
+                Some(path) => {
+                    let (shown, path) = (path.display().to_string(), path.to_owned());
+                    keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
+                        .map_err(|error| context(error.into()))?
+                }
                 None => ask(AskFormat::Pin, false, asker)?,
             };
             keys::token_material(uri, source.format(), pin).map_err(|error| context(error.into()))

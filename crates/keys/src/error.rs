@@ -86,6 +86,14 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A key did not come in time.
+    #[error("the key from {origin}: {reason}")]
+    KeyLate {
+        /// What was waited for.
+        origin: String,
+        /// For how long, and what to do.
+        reason: String,
+    },
     /// A key server did not give a key.
     #[error("the key server {url}: {reason}")]
     KeyServer {

@@ -5,8 +5,7 @@
 //! the buffers of TLS, which are ordinary memory; from there on it is in locked memory.
 
 use std::fmt;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -18,7 +17,7 @@ use ureq::{Agent, Error as Failed};
 use crate::material::{limit, material};
 use crate::source::{decode, encode_path, refuse};
 use crate::tls::{self, TlsConnector};
-use crate::{Error, Format, KeyMaterial, Result, Secret};
+use crate::{Error, Format, KeyMaterial, Result, Secret, file};
 
 /// Some key servers send on to another place.
 const REDIRECTS_MAX: u32 = 3;
@@ -152,7 +151,7 @@ fn connector(url: &KeyUrl) -> Result<TlsConnector> {
             path.display()
         ))
     };
-    let pem = read_up_to(path, CA_FILE_MAX).map_err(|error| unusable(&words(&error)))?;
+    let pem = file::read_regular(path, CA_FILE_MAX).map_err(|error| unusable(&words(&error)))?;
     let certificates: std::result::Result<Vec<_>, PemError> =
         CertificateDer::pem_slice_iter(&pem).collect();
     match certificates {
@@ -161,14 +160,6 @@ fn connector(url: &KeyUrl) -> Result<TlsConnector> {
             .ok_or_else(|| unusable("what is in it as PEM is no certificate")),
         Err(_) => Err(unusable("it is cut off, or no PEM")),
     }
-}
-
-fn read_up_to(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(limit)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// What went wrong, without anything that the server said.

@@ -20,7 +20,9 @@
 //! each wrapped key carries a commitment to the key that wrapped it.
 
 mod backup;
+mod deadline;
 mod error;
+mod file;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod generation;
@@ -42,6 +44,7 @@ mod wrap;
 mod wrapping;
 
 pub use backup::{Backup, BackupKeyring};
+pub use deadline::in_time;
 pub use error::{Error, Result};
 pub use generation::{DataKeys, Generation};
 pub use https::{KeyUrl, fetch};

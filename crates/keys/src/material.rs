@@ -6,13 +6,12 @@
 
 use std::fmt;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::{Error, Format, Key, KeySource, Location, Result, Secret, TokenKey};
+use crate::{Error, Format, Key, KeySource, Location, Result, Secret, TokenKey, file};
 
 /// The shortest passphrase, in bytes (as OpenZFS).
 pub const PASSPHRASE_MIN: usize = 8;
@@ -93,7 +92,7 @@ pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<
             mode: stat.st_mode & 0o7777,
         });
     }
-    // A device (for a key that nobody will know again) gives no more than what is asked for.
+    // A random device gives no more than what is asked for.
     let limit = limit(format, regular);
     let text = Secret::from_reader(&mut file, limit).map_err(|error| match error {
         Error::Read(source) => Error::KeyFileUnreadable {
@@ -137,31 +136,31 @@ fn open(path: &Path, format: Format) -> Result<(File, Stat)> {
             source: other.into(),
         },
     };
-    // NONBLOCK: opening a FIFO would wait for somebody to open the other end.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let file: OwnedFd = rustix::fs::open(path, flags, Mode::empty()).map_err(unreadable)?;
-    let stat = rustix::fs::fstat(&file).map_err(unreadable)?;
-    let refused = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => None,
-        FileType::CharacterDevice if rustix::termios::isatty(&file) => Some("a terminal"),
-        FileType::CharacterDevice if format == Format::Raw => None,
-        FileType::CharacterDevice => Some("a character device"),
-        FileType::BlockDevice => Some("a block device"),
-        FileType::Directory => Some("a directory"),
-        FileType::Fifo => Some("a FIFO"),
-        FileType::Socket => Some("a socket"),
-        _ => Some("of an unknown kind"),
-    };
-    if let Some(kind) = refused {
-        return Err(Error::KeyFileKind {
-            path: path.to_owned(),
-            kind,
-            format,
-        });
+    let (file, stat) = file::open(path).map_err(unreadable)?;
+    let gives_random = format == Format::Raw && is_random_device(&stat);
+    match file::other_kind(&file, &stat).filter(|_| !gives_random) {
+        None => {}
+        Some(kind) => {
+            return Err(Error::KeyFileKind {
+                path: path.to_owned(),
+                kind,
+                format,
+            });
+        }
     }
     // The random devices may say "not yet" without waiting.
     rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(unreadable)?;
-    Ok((File::from(file), stat))
+    Ok((file, stat))
+}
+
+/// Whether this is `/dev/random` or `/dev/urandom`: a raw key from there is one that nobody has.
+fn is_random_device(stat: &Stat) -> bool {
+    let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+    let number = (
+        rustix::fs::major(stat.st_rdev),
+        rustix::fs::minor(stat.st_rdev),
+    );
+    is_device && matches!(number, (1, 8 | 9))
 }
 
 /// Checks and converts what was read, of `file_len` bytes if that is more.

@@ -16,6 +16,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::Timeout;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::material::{limit, material};
@@ -133,7 +135,7 @@ pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<Key
     let until = Instant::now() + request.time_max;
     let mut running = None;
     let stream = match provider.listens {
-        true => connect(provider, &path)?,
+        true => connect(provider, &path, until)?,
         false => {
             let (ours, child) = start(&path).map_err(|error| provider.failed(error))?;
             running = Some(Running(child));
@@ -157,8 +159,9 @@ pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<Key
     )
 }
 
-fn connect(provider: &Provider, path: &Path) -> Result<UnixStream> {
-    let stream = UnixStream::connect(path).map_err(|error| provider.failed(error))?;
+/// Connects, and does not wait for longer if the program has stopped taking connections.
+fn connect(provider: &Provider, path: &Path, until: Instant) -> Result<UnixStream> {
+    let stream = connect_until(path, until).map_err(|error| provider.io(error))?;
     let peer = rustix::net::sockopt::socket_peercred(&stream)
         .map_err(|error| provider.failed(io::Error::from(error)))?;
     match is_trusted(peer.uid.as_raw()) {
@@ -168,6 +171,17 @@ fn connect(provider: &Provider, path: &Path) -> Result<UnixStream> {
             peer.uid.as_raw()
         ))),
     }
+}
+
+fn connect_until(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    // A connection waits for as long as what is written to it would.
+    let left = until.saturating_duration_since(Instant::now());
+    let left = left.max(Duration::from_millis(1));
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(socket))
 }
 
 /// Starts a program with a socket as its input and output, and nothing of the daemon's environment.

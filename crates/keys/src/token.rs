@@ -258,7 +258,7 @@ pub fn read_pin(path: &Path) -> Result<Secret> {
             source,
         },
     };
-    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let mut file = crate::file::open_regular(path).map_err(failed)?;
     let mut pin = Secret::from_reader(&mut file, limit(Format::Passphrase, true))?;
     pin.trim_newline();
     Ok(pin)

@@ -256,6 +256,23 @@ fn a_server_that_nobody_vouches_for_gets_no_request() {
         &format!("raw,https://localhost:{port}/raw#ca={}", empty.display()),
         "none in it",
     );
+    // Opening it would wait for another process to write.
+    let fifo = server.dir.path().join("fifo.pem");
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
+    untrusted(
+        &format!("raw,https://localhost:{port}/raw#ca={}", fifo.display()),
+        "it is a fifo",
+    );
+    let long = server.dir.path().join("long.pem");
+    std::fs::File::create(&long)
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    untrusted(
+        &format!("raw,https://localhost:{port}/raw#ca={}", long.display()),
+        "it is longer than",
+    );
     other.stop();
     server.stop();
 }

@@ -167,6 +167,8 @@ fn what_is_not_a_file_is_refused_at_once() {
         (Format::Raw, fifo.as_path(), "a FIFO"),
         (Format::Passphrase, &fifo, "a FIFO"),
         (Format::Raw, dir.path(), "a directory"),
+        (Format::Raw, Path::new("/dev/zero"), "a character device"),
+        (Format::Raw, Path::new("/dev/null"), "a character device"),
         (Format::Hex, Path::new("/dev/zero"), "a character device"),
         (
             Format::Passphrase,
@@ -189,8 +191,31 @@ fn a_raw_key_from_a_random_device() {
     let (one, two) = (read().expect("a key"), read().expect("a key"));
     assert_eq!((one.len(), two.len()), (32, 32));
     assert_ne!(one, two);
-    let empty = read_file(&source(Format::Raw, Path::new("/dev/null")));
-    assert!(matches!(empty, Err(Error::KeyLength { got: 0, .. })));
+}
+
+#[test]
+fn a_pin_is_in_a_file() {
+    let dir = TempDir::new().expect("directory");
+    let fifo = dir.path().join("fifo");
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, mode, 0).expect("mkfifo");
+    let refused = [
+        (fifo.as_path(), "a FIFO"),
+        (dir.path(), "a directory"),
+        (Path::new("/dev/zero"), "a character device"),
+        (Path::new("/dev/ptmx"), "a terminal"),
+    ];
+    for (path, kind) in refused {
+        let error = keys::read_pin(path).expect_err("not a file").to_string();
+        assert!(
+            error.contains(&format!("it is {kind}, not a regular file")),
+            "{error}"
+        );
+    }
+    let missing = keys::read_pin(&dir.path().join("nothing"));
+    assert!(matches!(missing, Err(Error::KeyFileMissing(_))));
+    let pin = keys::read_pin(&file(&dir, b"1234\n")).expect("a PIN");
+    assert_eq!(pin.expose(), b"1234");
 }
 
 #[test]

@@ -192,3 +192,30 @@ fn a_socket_is_asked_the_same() {
         .to_string();
     assert!(said.contains("refused"), "{said}");
 }
+
+/// A program that has stopped taking connections: connecting to it would wait for ever.
+#[test]
+fn a_socket_whose_queue_is_full_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let address = rustix::net::SocketAddrUnix::new(&path).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let socket = rustix::net::socket_with(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::NONBLOCK,
+            None,
+        );
+        let socket = socket.unwrap();
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => waiting.push(socket),
+            Err(rustix::io::Errno::AGAIN) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let source = format!("raw,unix://{}", path.display());
+    let said = ask(&source, Duration::from_millis(50)).expect_err("no key");
+    assert!(said.to_string().contains("does not answer"), "{said}");
+}

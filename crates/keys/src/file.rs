@@ -1,0 +1,61 @@
+//! Opening files that hold keys, PINs and certificates. Another user may have said where they are, so that
+//! nothing here waits, and what is not an ordinary file is refused.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+
+/// Opens whatever is there without waiting for it.
+pub(crate) fn open(path: &Path) -> rustix::io::Result<(File, Stat)> {
+    // NONBLOCK: opening a FIFO would wait for another process to open the other end, and opening a serial
+    // line for a carrier. NOCTTY: a terminal would become this process's own.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    Ok((File::from(file), stat))
+}
+
+/// What an open file is, if it is not a regular file.
+pub(crate) fn other_kind(file: &File, stat: &Stat) -> Option<&'static str> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => None,
+        FileType::CharacterDevice if rustix::termios::isatty(file) => Some("a terminal"),
+        FileType::CharacterDevice => Some("a character device"),
+        FileType::BlockDevice => Some("a block device"),
+        FileType::Directory => Some("a directory"),
+        FileType::Fifo => Some("a FIFO"),
+        FileType::Socket => Some("a socket"),
+        _ => Some("of an unknown kind"),
+    }
+}
+
+/// Opens a regular file.
+///
+/// # Errors
+/// As the kernel says, or that it is of another kind.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let (file, stat) = open(path)?;
+    match other_kind(&file, &stat) {
+        None => Ok(file),
+        Some(kind) => Err(io::Error::other(format!(
+            "it is {kind}, not a regular file"
+        ))),
+    }
+}
+
+/// All that is in a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open_regular`], or that it is longer.
+pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?
+        .take(limit + 1)
+        .read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::Error::other(format!("it is longer than {limit} bytes"))),
+        false => Ok(bytes),
+    }
+}
