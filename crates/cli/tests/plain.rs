@@ -5,8 +5,10 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
 
 use common::bench::Bench;
+use common::terminal::Terminal;
 use common::*;
 
 /// A dataset with files of all kinds; it goes from `@1` to `@2` and `@3`.
@@ -230,4 +232,51 @@ fn nothing_is_in_the_clear_by_mistake() {
     bench.open_again("safe");
     assert_eq!(bench.read("safe/top/c", "first"), Some("1".repeat(300_000)));
     bench.ok("pool scrub -w safe");
+}
+
+#[test]
+fn a_passphrase_is_asked_for_beside_the_stream() {
+    if Command::new("setsid").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no setsid");
+        return;
+    }
+    let Some(bench) = Bench::new() else { return };
+    sends(&bench, "tank/a@1", "full");
+    let args = ["receive", "-o", "encryption=on", "safe/own"];
+    let mut terminal = Terminal::run_with_input(&bench.place, &args, &bench.place.arg("full"));
+    for question in ["Enter passphrase for 'safe/own': ", "Re-enter passphrase: "] {
+        terminal.wait_for(question);
+        assert!(!terminal.echoes());
+        terminal.types("correct horse\n");
+    }
+    let (status, last) = terminal.ends();
+    assert!(status.success(), "{last}");
+    bench.ok("key unload safe/own");
+    bench.place.ok_with("key load safe/own", "correct horse\n");
+    bench.ok("mount safe/own");
+    assert_eq!(bench.read("safe/own", "first"), Some("1".repeat(300_000)));
+
+    // Without a terminal the stream is not taken for one, and nothing comes to be.
+    let mut command = Command::new("setsid");
+    for (key, value) in bench.place.command().get_envs() {
+        command.env(key, value.unwrap_or_default());
+    }
+    let stream = std::fs::File::open(bench.place.path("full")).unwrap();
+    let done = command
+        .args([
+            "--wait",
+            PROGRAM,
+            "receive",
+            "-o",
+            "encryption=on",
+            "safe/x",
+        ])
+        .env_remove("STRONGROOM_LOG")
+        .stdin(stream)
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(NO_KEY), "{done:?}");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("keysource=raw,file:///"), "{said}");
+    bench.place.fails("list safe/x", NOT_FOUND);
 }

@@ -13,6 +13,7 @@ use crate::session::{Session, answer, other, usage};
 use crate::show::json;
 use crate::show::properties::canonical;
 use crate::show::size::human;
+use crate::terminal::input_is_data;
 
 pub(super) fn send(args: Send, session: &mut Session) -> Result {
     if std::io::stdout().is_terminal() {
@@ -51,6 +52,7 @@ pub(super) fn receive(args: Receive, session: &mut Session) -> Result {
             "a stream does not come from a terminal; give it a file or a pipe as standard input",
         ));
     }
+    input_is_data();
     let exclude = args.exclude.iter().map(|name| canonical(name).into());
     let command = Command::Receive {
         target,

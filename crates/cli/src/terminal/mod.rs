@@ -3,6 +3,8 @@
 //! The standard input decides, as for `zfs`. If it is a terminal, secrets are asked for on the
 //! controlling terminal and never shown. If it is not, they are read from it, one line each, so that a
 //! script can pipe them; nobody is asked whether they mean it then, and what destroys needs `-f`.
+//! A command whose standard input is data, such as a stream, says so with [`input_is_data`]. Then secrets come from
+//! the controlling terminal alone.
 //!
 //! Secrets are read byte by byte into locked memory and sent from there. Buffered readers would leave
 //! copies behind.
@@ -14,6 +16,7 @@ mod tty;
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use daemon::api::{Ask, AskFormat, Failure, FailureKind};
 use daemon::client::Terminal;
@@ -28,6 +31,14 @@ use tty::Tty;
 /// How often somebody may try to type the same thing twice.
 const TRIES: u32 = 3;
 
+/// Whether the standard input is data, and so no place to read secrets from.
+static INPUT_IS_DATA: AtomicBool = AtomicBool::new(false);
+
+/// From now on no secret is read from the standard input: a command reads data there.
+pub(crate) fn input_is_data() {
+    INPUT_IS_DATA.store(true, Ordering::Relaxed);
+}
+
 /// Asks for secrets.
 #[derive(Default)]
 pub(crate) struct Prompter {
@@ -37,7 +48,7 @@ pub(crate) struct Prompter {
 impl Terminal for Prompter {
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
         keys::harden_process().map_err(other)?;
-        let answer = match std::io::stdin().is_terminal() {
+        let answer = match INPUT_IS_DATA.load(Ordering::Relaxed) || std::io::stdin().is_terminal() {
             true => self.ask_person(ask),
             false => read_from_script(std::io::stdin(), ask),
         };
@@ -56,7 +67,13 @@ impl Prompter {
     fn ask_person(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
         let tty = match &mut self.tty {
             Some(tty) => tty,
-            none => none.insert(Tty::open().map_err(other)?),
+            none => {
+                let is_data = INPUT_IS_DATA.load(Ordering::Relaxed);
+                none.insert(Tty::open(!is_data).map_err(|error| match is_data {
+                    true => nowhere_to_ask(ask, &error),
+                    false => other(error),
+                })?)
+            }
         };
         let what = noun(ask.format);
         let prompt = format!("Enter {what} for '{}': ", ask.dataset);
@@ -165,6 +182,19 @@ fn too_long(ask: &Ask) -> Failure {
         kind: FailureKind::NoKey,
         message: format!(
             "the {} for '{}' is longer than {PASSPHRASE_MAX} bytes, which is the most that can be typed",
+            noun(ask.format),
+            ask.dataset
+        ),
+    }
+}
+
+/// The standard input is data, and there is no terminal.
+fn nowhere_to_ask(ask: &Ask, error: &std::io::Error) -> Failure {
+    Failure {
+        kind: FailureKind::NoKey,
+        message: format!(
+            "the {} for '{}' cannot be asked for: the standard input is data, and there is no terminal \
+             (/dev/tty: {error}); name a file with the key, as in keysource=raw,file:///etc/keys/k",
             noun(ask.format),
             ask.dataset
         ),

@@ -24,10 +24,11 @@ pub(super) struct Tty {
 }
 
 impl Tty {
-    /// The controlling terminal, or the standard input if that is another one.
-    pub(super) fn open() -> io::Result<Tty> {
+    /// The controlling terminal. If there is none, and `or_input` says so, the standard input, which is another one.
+    pub(super) fn open(or_input: bool) -> io::Result<Tty> {
         let file = match OpenOptions::new().read(true).write(true).open("/dev/tty") {
             Ok(file) => file,
+            Err(error) if !or_input => return Err(error),
             Err(_) => io::stdin().as_fd().try_clone_to_owned()?.into(),
         };
         let signals = Signals::new()?;

@@ -22,6 +22,21 @@ pub struct Terminal {
 impl Terminal {
     /// Runs a command with the terminal as its controlling one.
     pub fn run(place: &Place, args: &[&str]) -> Terminal {
+        Terminal::start(place, &[&[PROGRAM], args].concat())
+    }
+
+    /// The same, with a file as its standard input.
+    pub fn run_with_input(place: &Place, args: &[&str], input: &str) -> Terminal {
+        // The terminal has to be the standard input when it becomes the controlling one.
+        let shell = [
+            "sh",
+            "-c",
+            "input=$1; shift; exec \"$0\" \"$@\" <\"$input\"",
+        ];
+        Terminal::start(place, &[&shell, &[PROGRAM, input][..], args].concat())
+    }
+
+    fn start(place: &Place, words: &[&str]) -> Terminal {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&person).expect("a terminal");
         unlockpt(&person).expect("a terminal");
@@ -40,8 +55,8 @@ impl Terminal {
             };
         }
         let child = command
-            .args(["--ctty", PROGRAM])
-            .args(args)
+            .arg("--ctty")
+            .args(words)
             .current_dir(place.root())
             .stdin(stdio())
             .stdout(stdio())

@@ -20,7 +20,7 @@ use super::{Outcome, Result};
 use crate::args::{Luks, LuksContainer, LuksDump, LuksIsLuks, LuksKdf, LuksKey, LuksUuid};
 use crate::session::{Session, absolute, is_volume, other, usage};
 use crate::show::json;
-use crate::terminal::{Prompter, confirm, is_interactive};
+use crate::terminal::{Prompter, confirm, input_is_data, is_interactive};
 
 /// No key file is longer, in bytes: as cryptsetup has it.
 const KEY_FILE_MAX: usize = 8 << 20;
@@ -155,7 +155,10 @@ fn key_file(path: &Path) -> Result<Secret> {
         message: format!("the key file {}: {reason}", path.display()),
     };
     let key = match path.as_os_str() == "-" {
-        true => Secret::from_reader(&mut std::io::stdin(), KEY_FILE_MAX + 1),
+        true => {
+            input_is_data();
+            Secret::from_reader(&mut std::io::stdin(), KEY_FILE_MAX + 1)
+        }
         false => {
             let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
             Secret::from_reader(&mut file, KEY_FILE_MAX + 1)
