@@ -440,7 +440,7 @@ fn received_by_those_to_whom_it_is_allowed() {
     };
     assert_eq!(value("keysource"), "hex,prompt");
     assert_ne!(value("mountpoint"), "/nowhere");
-    assert_eq!(value("canmount"), "on");
+    assert_eq!(value("canmount"), "noauto");
     assert_eq!(
         (value("setuid"), value("devices")),
         ("off".into(), "off".into())

@@ -244,9 +244,8 @@ fn what_does_not_fit_is_refused() {
     bench.receive("safe/b", "full");
     bench.ok("key load safe/b");
     bench.ok("mount safe/b");
-    let done = bench.receive_bytes("safe/b", &bench.stream("all"));
-    assert_eq!(done.code, BUSY, "{done:?}");
     bench.write("safe/b", "mine", "m");
+    bench.refused("safe/b", "all", "was changed since @1");
     bench.ok("unmount safe/b");
     bench.refused("safe/b", "all", "was changed since @1");
     let done = bench.receive_bytes("-F -v safe/b", &bench.stream("all"));
@@ -273,4 +272,60 @@ fn what_does_not_fit_is_refused() {
     bench.receive("safe/clear", "clear");
     bench.ok("mount safe/clear");
     assert_eq!(bench.read("safe/clear", "file"), Some("c".into()));
+}
+
+#[test]
+fn a_mounted_dataset_shows_what_is_added_to_it() {
+    let Some(bench) = Bench::new() else { return };
+    // What is mounted in it goes aside and comes back.
+    fs::create_dir(bench.file("tank/a", "below")).unwrap();
+    bench.ok("snapshot tank/a@dir");
+    bench.send("tank/a@dir", "full");
+    bench.receive("safe/b", "full");
+    // Who reads changes nothing.
+    bench.ok("set atime=off safe");
+    bench.ok("key load safe/b");
+    bench.ok("mount safe/b");
+    bench.ok("create safe/b/below");
+    bench.write("safe/b/below", "own", "o");
+    bench.write("tank/a", "first", "2");
+    bench.write("tank/a", "second", "2");
+    bench.ok("snapshot tank/a@2");
+    bench.ok("snapshot tank/a@3");
+    bench.send("-I @dir tank/a@3", "all");
+
+    // A file that is open holds it up: nobody's file changes its contents unasked.
+    let held = fs::File::open(bench.file("safe/b", "first")).unwrap();
+    let done = bench.receive_bytes("safe/b", &bench.stream("all"));
+    assert_eq!(done.code, BUSY, "{done:?}");
+    assert!(done.err.contains("-F"), "{done:?}");
+    assert_eq!(bench.read("safe/b", "first"), Some("1".repeat(300_000)));
+    assert_eq!(bench.read("safe/b/below", "own"), Some("o".into()));
+    drop(held);
+    bench.receive("safe/b", "all");
+    for name in ["first", "second"] {
+        assert_eq!(bench.read("safe/b", name), Some("2".into()));
+    }
+    assert_eq!(bench.read("safe/b/below", "own"), Some("o".into()));
+    let mounted = bench.ok("get -H -o value mounted safe/b safe/b/below");
+    assert_eq!(mounted, "yes\nyes\n");
+
+    // With -F the file gives errors, and what was changed goes.
+    bench.write("safe/b", "mine", "m");
+    bench.ok("snapshot tank/a@4");
+    bench.send("-i @3 tank/a@4", "next");
+    bench.refused("safe/b", "next", "was changed since @3");
+    let held = fs::File::open(bench.file("safe/b", "")).unwrap();
+    bench.receive("-F safe/b", "next");
+    let flags = rustix::fs::OFlags::RDONLY;
+    let found = rustix::fs::openat(&held, "absent", flags, rustix::fs::Mode::empty());
+    assert_ne!(
+        found.unwrap_err(),
+        rustix::io::Errno::NOENT,
+        "its file system is gone"
+    );
+    assert_eq!(bench.read("safe/b", "mine"), None);
+    assert_eq!(bench.read("safe/b", "second"), Some("2".into()));
+    bench.ok("unmount safe/b/below");
+    bench.ok("inspect --check safe");
 }

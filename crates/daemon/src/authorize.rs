@@ -228,6 +228,10 @@ impl Check<'_> {
             Command::KeyUnload {
                 names, recursive, ..
             } if !names.is_empty() => self.need_all(names, *recursive, &["key"]),
+            // It says what the daemon reads and runs.
+            Command::KeyAccept { names, recursive } if !names.is_empty() => {
+                self.need_all(names, *recursive, &["key", "keysource"])
+            }
             Command::KeyChange {
                 name, keysource, ..
             }

@@ -10,6 +10,7 @@ use store::{DeviceStore, Store};
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
+use crate::memory::KnownPool;
 use crate::state::{Daemon, System};
 use crate::volumes;
 
@@ -102,6 +103,52 @@ impl Daemon {
 }
 
 impl Daemon {
+    /// A pool that was imported before: its devices where they were, or elsewhere in `places`, where devices of
+    /// any remembered pool were. What answers there and is no device of this pool is left alone.
+    pub(crate) fn known_candidate(
+        &self,
+        name: &str,
+        guid: u64,
+        known: &KnownPool,
+        places: &[PathBuf],
+    ) -> Result<Candidate> {
+        let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
+        let mut foreign = Vec::new();
+        let own = known.paths();
+        for path in own.iter().chain(places) {
+            let Ok(found) = self.probe(path) else {
+                continue;
+            };
+            if found.pool_guid == guid && known.has_device(found.device_guid) {
+                members
+                    .entry(found.device_guid)
+                    .or_insert_with(|| path.clone());
+            } else if own.contains(path) {
+                foreign.push(explain_foreign(path, &found, guid));
+            }
+        }
+        for reason in &foreign {
+            tracing::warn!(pool = name, reason, "a device is left alone");
+        }
+        if !members.is_empty() {
+            return Ok(self.read_candidate(guid, members.into_values().collect()));
+        }
+        Err(match foreign.is_empty() {
+            true => Failure::new(
+                FailureKind::NotFound,
+                format!("no device of pool '{name}' (guid {guid}) is there"),
+            ),
+            false => Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "pool '{name}' is not imported: {}; to import what is there, name it by its own guid: \
+                     strongroom pool import -d PATH GUID",
+                    foreign.join("; ")
+                ),
+            ),
+        })
+    }
+
     /// What is on the devices of a pool, as far as it can be opened.
     fn read_candidate(&self, guid: u64, paths: Vec<PathBuf>) -> Candidate {
         let read = || {
@@ -158,6 +205,21 @@ impl Daemon {
             tracing::warn!(reason, "a device of a pool is passed over");
         }
         Ok(store)
+    }
+}
+
+/// Why a device that is where one of a pool was is not taken for that.
+fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
+    let path = path.display();
+    match found.pool_guid == guid {
+        true => format!(
+            "{path} says that it is of this pool, but its own guid {} is none of the devices that were imported",
+            found.device_guid
+        ),
+        false => format!(
+            "{path} is of a pool with the guid {}, and the one that was imported has the guid {guid}",
+            found.pool_guid
+        ),
     }
 }
 

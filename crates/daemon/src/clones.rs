@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use cipher::{Suite, SystemRandom};
 use dataset::Resealer;
 use keys::{KeySource, Keyring, Wrapping, WrappingKey};
-use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
+use pool::{Entry, MakeKeyring, NewClone, Origin, Reseal, SealInput};
 
-use crate::api::{Failure, FailureKind, Props};
+use crate::api::{Failure, FailureKind, Props, Source};
 use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::handing::Handed;
@@ -79,11 +79,11 @@ impl Daemon {
             let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
             props.insert("encryption".into(), suite.into());
         }
-        // What somebody received without them gets them by no detour.
-        for name in context.forbidden(&imported, &parent)? {
-            let (of_origin, _) = properties::effective(&imported.pool, &head, name)?;
-            if DANGEROUS.contains(&name) && of_origin == "off" {
-                props.insert(name.into(), of_origin);
+        let forbidden = context.forbidden(&imported, &parent)?;
+        for name in imported.distrusted(&head, &parent)? {
+            // Whoever may set the property may say that the clone is trusted.
+            if forbidden.contains(name) || !props.contains_key(name) {
+                props.insert(name.into(), "off".into());
             }
         }
         let mut own = None;
@@ -135,6 +135,7 @@ impl Daemon {
                 .clone_snapshot(clone.snapshot, clone.name, new, &context.origin())?;
         if let Some(key) = own_key {
             imported.keys.lock().insert(made.id, key);
+            imported.accept_as_set(made.id);
         }
         imported.apply_settings()?;
         if clone.no_mount {
@@ -166,6 +167,9 @@ impl Daemon {
                 Some(imported.reseal_for(&clone, &moving, handed)?)
             }
         };
+        let owner = imported.pool.entry(moving[0].parent)?;
+        // Before the promotion, so that a power cut between the two leaves what allows less.
+        imported.pass_on_distrust(&owner, &clone, &context.origin())?;
         Ok(imported.pool.promote(name, reseal, &context.origin())?)
     }
 }
@@ -185,6 +189,45 @@ impl Imported {
             false => Some(*self.keyring(parent)?.wrapping().id()),
         };
         context.may_hand(self, origin, inherited.as_ref())
+    }
+
+    /// The properties that are off on a dataset since its files are not trusted, and that a dataset with the same
+    /// files has to have off as well: it would not follow `heir` in that, or `heir` allows more.
+    fn distrusted(&self, entry: &Entry, heir: &Entry) -> Result<Vec<&'static str>> {
+        let mut found = Vec::new();
+        for name in DANGEROUS.into_iter().filter(|_| entry.volume().is_none()) {
+            let (value, source) = properties::effective(&self.pool, entry, name)?;
+            let (of_heir, _) = properties::effective(&self.pool, heir, name)?;
+            if value == "off" && (source == Source::Local || of_heir != "off") {
+                found.push(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Has a clone, which takes over snapshots of `from`, allow no more than that. A value that was set on the
+    /// clone itself stays.
+    fn pass_on_distrust(&self, from: &Entry, clone: &Entry, origin: &Origin) -> Result<()> {
+        let mut off = Vec::new();
+        for name in self.distrusted(from, clone)? {
+            if !clone.props.contains_key(name) {
+                off.push((name.to_owned(), Some("off".to_owned())));
+            }
+        }
+        if off.is_empty() {
+            return Ok(());
+        }
+        let name = self.pool.name_of(clone.id)?;
+        let done: Vec<&str> = off.iter().map(|(name, _)| name.as_str()).collect();
+        let origin = Origin {
+            text: format!(
+                "{} off on {name}, as where its files are from",
+                done.join(", ")
+            ),
+            ..origin.clone()
+        };
+        self.pool.set_props(&[name], &off, &origin)?;
+        self.apply_settings()
     }
 
     /// What makes the keyring of a clone, and its first seal.

@@ -522,6 +522,7 @@ fn create_all(
     for (entry, key) in made.iter().zip(keys) {
         if let Some(key) = key {
             imported.keys.lock().insert(entry.id, key);
+            imported.accept_as_set(entry.id);
         }
     }
     Ok(made)

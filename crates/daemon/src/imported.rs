@@ -13,6 +13,7 @@ use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::Pool;
 
+use crate::accepted::Acceptances;
 use crate::api::{Allowed, Failure, FailureKind};
 use crate::failure::Result;
 use crate::metrics::files::FilesMeter;
@@ -28,6 +29,8 @@ const SCRUB_STEP: u64 = 32 << 20;
 /// An imported pool.
 pub(crate) struct Imported {
     pub(crate) pool: Pool,
+    /// The places of keys that may be read.
+    pub(crate) accepted: Arc<Acceptances>,
     /// Commands that change the pool run one after the other. True once the pool was let go.
     admin: Mutex<bool>,
     /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
@@ -135,9 +138,14 @@ impl Alarm {
 
 impl Imported {
     /// Looks after a pool from now on.
-    pub(crate) fn new(pool: Pool, alarm: &Arc<Alarm>) -> Arc<Imported> {
+    pub(crate) fn new(
+        pool: Pool,
+        accepted: &Arc<Acceptances>,
+        alarm: &Arc<Alarm>,
+    ) -> Arc<Imported> {
         let imported = Arc::new(Imported {
             pool,
+            accepted: Arc::clone(accepted),
             admin: Mutex::default(),
             keys: Mutex::default(),
             mounts: Mutex::default(),

@@ -115,6 +115,15 @@ impl Imported {
         match keyring.wrapping() {
             Wrapping::Own { .. } => {
                 let source: keys::KeySource = keysource.unwrap_or(&copy.keysource).parse()?;
+                if keysource.is_none() && self.is_proposed(entry, &source) {
+                    return Err(Failure::new(
+                        FailureKind::NoKey,
+                        format!(
+                            "the key of the backup of '{name}' was not read: the backup names '{source}', which \
+                             was not accepted here; say where the key is: -o keysource=FORMAT,LOCATION"
+                        ),
+                    ));
+                }
                 let material = material(&source, name, false, asker)?;
                 let key = keyring.unlock(&material);
                 Ok(Some(key.map_err(|error| context(error.into()))?))

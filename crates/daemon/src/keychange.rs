@@ -58,7 +58,7 @@ impl Imported {
         let is_root = entry.key_root == entry.id;
         let source = match change.keysource {
             Some(text) => text.parse::<KeySource>()?,
-            None if is_root => self.keysource(entry)?,
+            None if is_root => self.accepted_source(entry)?,
             None => KeySource::default(),
         };
         if is_root {
@@ -84,6 +84,7 @@ impl Imported {
         }
         self.replace_keyrings(&changes, &context.origin())?;
         self.keys.lock().insert(entry.id, new);
+        self.accept_as_set(entry.id);
         Ok(())
     }
 
@@ -126,7 +127,9 @@ impl Imported {
             .remove_slot(slot, &self.loaded_key(entry.id)?)
             .is_ok();
         let old = self.keysource(entry)?;
-        let stands = are_others && still_opens(&others, &old, slot, &name, context.asker).is_ok();
+        let stands = are_others
+            && !self.is_proposed(entry, &old)
+            && still_opens(&others, &old, slot, &name, context.asker).is_ok();
         let change = ("keysource".to_owned(), Some(source.to_string()));
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
             context.may_hand_all(self, now, None)?;
@@ -135,7 +138,11 @@ impl Imported {
                 done: format!("key slot {slot} changed"),
                 props: if stands { Vec::new() } else { vec![change] },
             })
-        })
+        })?;
+        if !stands {
+            self.accept_as_set(entry.id);
+        }
+        Ok(())
     }
 
     /// Has a dataset use the key of the one above it again.

@@ -92,6 +92,7 @@ impl Daemon {
                 imported.generation_rows(&entry).map(Reply::Generations)
             }
             Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
+            Command::KeyAccept { names, recursive } => self.key_accept(&names, recursive).map(done),
             other => self.run_slots(other, context),
         }
     }
@@ -174,6 +175,21 @@ impl Daemon {
             self.open_exports();
         }
         first_of(failures, context)
+    }
+
+    /// Accepts where keys come from as the properties say now.
+    fn key_accept(&self, names: &[String], recursive: bool) -> Result<()> {
+        for (imported, entries) in self.key_targets(names, recursive)? {
+            // Of several datasets those are meant that have keys of their own.
+            let meant = if recursive { &[] } else { names };
+            let mut roots = Vec::new();
+            for entry in &entries {
+                roots.extend(key_root(&imported, entry, meant)?);
+            }
+            let roots: Vec<&Entry> = roots.iter().map(|root| &**root).collect();
+            imported.accept_sources(&roots)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn key_unload(

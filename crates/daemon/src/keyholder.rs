@@ -365,8 +365,11 @@ impl Imported {
             return Err(loaded());
         }
         let keyring = self.keyring(key_root)?;
-        let own = self.keysource(key_root)?;
-        let material = material(source.unwrap_or(&own), &name, false, asker)?;
+        let own = match source {
+            Some(given) => given.clone(),
+            None => self.accepted_source(key_root)?,
+        };
+        let material = material(&own, &name, false, asker)?;
         let key = keyring
             .unlock(&material)
             .map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))?;
@@ -379,12 +382,16 @@ impl Imported {
             return Err(changed_meanwhile(&name));
         }
         match self.keys.lock().entry(key_root.id) {
-            MapEntry::Occupied(_) => Err(loaded()),
+            MapEntry::Occupied(_) => return Err(loaded()),
             MapEntry::Vacant(place) => {
                 place.insert(key);
-                Ok(())
             }
         }
+        // Whoever names the place that the property names has accepted it.
+        if source.is_some_and(|given| self.keysource(&entry).is_ok_and(|own| own == *given)) {
+            self.accept_as_set(entry.id);
+        }
+        Ok(())
     }
 
     /// Loads a key unless it is loaded.

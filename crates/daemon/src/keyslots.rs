@@ -60,7 +60,8 @@ impl Imported {
         let key = self.loaded_key(entry.id)?;
         let source = match keysource {
             Some(text) => text.parse::<KeySource>()?,
-            None => self.keysource(entry)?,
+            None if force => self.keysource(entry)?,
+            None => self.accepted_source(entry)?,
         };
         // Tried without the right to change the pool: the key may be far away.
         let mut tried = self.keyring(entry)?.wrapping().clone();
@@ -79,7 +80,11 @@ impl Imported {
                 done: format!("key slot {number} removed"),
                 props: props.into_iter().collect(),
             })
-        })
+        })?;
+        if keysource.is_some() {
+            self.accept_as_set(entry.id);
+        }
+        Ok(())
     }
 
     /// The slots of the key root of a dataset. No key is needed.

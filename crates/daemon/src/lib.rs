@@ -3,6 +3,7 @@
 //! [`client`] is the commands' side, [`api`] what both sides say, [`wire`] how. [`serve`] is the
 //! daemon itself.
 
+mod accepted;
 mod anchor;
 pub mod api;
 mod authorize;
@@ -35,6 +36,7 @@ mod keyslots;
 mod listen;
 mod loans;
 mod mappings;
+mod memory;
 mod metrics;
 mod mounts;
 mod notify;

@@ -15,6 +15,7 @@ use crate::devices::{redundancy, refuse_mixed};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, now_secs};
+use crate::memory::KnownPool;
 use crate::metrics::devices;
 use crate::plan::Plan;
 use crate::server::{Context, first_of};
@@ -42,6 +43,8 @@ pub(crate) struct ImportPool {
     pub(crate) no_mount: bool,
     pub(crate) load_keys: bool,
     pub(crate) without_logs: bool,
+    /// Read keys from where the pool says.
+    pub(crate) accept: bool,
 }
 
 impl Daemon {
@@ -101,10 +104,11 @@ impl Daemon {
         pool.claim(&host_name())?;
         store.commit_labels()?;
         made.keep();
-        let imported = Imported::new(pool, &self.alarm);
+        let imported = Imported::new(pool, &self.accepted, &self.alarm);
         let entry = imported.pool.top()?;
         if let Some(key) = key {
             imported.keys.lock().insert(entry.id, key);
+            imported.accept_as_set(entry.id);
         }
         self.take_in(&imported)?;
         if !new.no_mount {
@@ -233,7 +237,10 @@ impl Daemon {
                 pool.record(&context.origin())?;
             }
         }
-        let imported = Imported::new(pool, &self.alarm);
+        let imported = Imported::new(pool, &self.accepted, &self.alarm);
+        if import.accept {
+            imported.accept_all()?;
+        }
         self.take_in(&imported)?;
         imported.open_caches(self, context);
         let entries = imported.all_heads()?;
@@ -272,24 +279,18 @@ impl Daemon {
     /// Imports again what was imported when the daemon last ran.
     pub(crate) fn import_remembered(self: &Arc<Self>) {
         let remembered = self.recall();
+        let places = remembered.paths();
         let mut pools: Vec<_> = remembered.pools.into_iter().collect();
         // Those on volumes of others come after these.
-        pools.sort_by_key(|(_, search)| search.iter().any(|path| name_at(path).is_some()));
-        for (name, search) in pools {
-            let import = ImportPool {
-                search,
-                pool: Some(name.clone()),
-                new_name: None,
-                read_only: remembered.read_only.contains(&name),
-                force: false,
-                no_mount: false,
-                load_keys: true,
-                without_logs: false,
-            };
+        pools.sort_by_key(|(_, known)| {
+            let mut paths = known.devices.iter().map(|device| &device.path);
+            paths.any(|path| name_at(path).is_some())
+        });
+        for (name, known) in pools {
             let mut nobody = Unattended::default();
             let mut context = Context::internal("import at start", &mut nobody);
-            match self.import_pools(&import, &mut context) {
-                Ok(_) => tracing::info!(pool = name, "imported"),
+            match self.import_known(&name, &known, &places, &mut context) {
+                Ok(()) => tracing::info!(pool = name, "imported"),
                 Err(failure) => {
                     let reason = failure.message;
                     tracing::error!(
@@ -298,6 +299,34 @@ impl Daemon {
                         "could not be imported; to try again: strongroom pool import"
                     );
                 }
+            }
+        }
+    }
+
+    fn import_known(
+        self: &Arc<Self>,
+        name: &str,
+        known: &KnownPool,
+        places: &[PathBuf],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let import = ImportPool {
+            search: known.paths(),
+            pool: Some(name.to_owned()),
+            new_name: None,
+            read_only: known.read_only,
+            force: false,
+            no_mount: false,
+            load_keys: true,
+            without_logs: false,
+            // An older program imported it, and read its keys from where it said.
+            accept: known.guid.is_none(),
+        };
+        match known.guid {
+            None => self.import_pools(&import, context).map(|_| ()),
+            Some(guid) => {
+                let candidate = self.known_candidate(name, guid, known, places)?;
+                self.import_one(&candidate, &import, context).map(|_| ())
             }
         }
     }

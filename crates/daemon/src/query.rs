@@ -243,7 +243,13 @@ fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, 
     if mounted_ro {
         return Ok((Value::Text("on".into()), Source::Temporary));
     }
-    let (value, source) = properties::effective(&imported.pool, &listed.entry, name)?;
+    let (value, mut source) = properties::effective(&imported.pool, &listed.entry, name)?;
+    if name == "keysource" && listed.entry.key_root == listed.entry.id {
+        let keysource = value.parse();
+        if keysource.is_ok_and(|keysource| imported.is_proposed(&listed.entry, &keysource)) {
+            source = Source::Proposed;
+        }
+    }
     if properties::is_user_property(name) && source == Source::Default {
         return Ok((Value::None, Source::None));
     }

@@ -8,12 +8,12 @@ use cipher::Suite;
 use dataset::{Compression, RecordSealer};
 use keys::{Format, Generation, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
-use pool::{Begin, Entry, Reception, Sealing};
+use pool::{Begin, Entry, ReceiveInto, Reception, Sealing};
 
 use crate::api::{Failure, FailureKind, Props};
 use crate::datasets::suite_above;
 use crate::failure::Result;
-use crate::imported::Imported;
+use crate::imported::{Imported, MountState};
 use crate::keyholder::keyring_of;
 use crate::plan::{Plan, checked};
 use crate::properties::{self, Settable};
@@ -36,8 +36,27 @@ pub(crate) struct Chosen {
     forbidden: BTreeSet<&'static str>,
 }
 
-/// Who may not set these has what he receives without what they allow.
+/// These properties say whether a file can give its user more rights. They are off on what came from elsewhere.
 pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
+
+/// The receiver alone says what these properties are. A stream says nothing about them: they choose where the
+/// daemon mounts, what it allows there, and how much space it keeps from others.
+const OF_RECEIVER: [&str; 7] = [
+    "canmount",
+    "devices",
+    "exec",
+    "mountpoint",
+    "refreservation",
+    "reservation",
+    "setuid",
+];
+
+/// A new dataset that was received has these values, unless the receiver says otherwise.
+const DISTRUST: [(&str, &str); 3] = [
+    ("canmount", "noauto"),
+    ("devices", "off"),
+    ("setuid", "off"),
+];
 
 impl Chosen {
     /// Checks it, and asks for a key if the dataset is to have one of its own.
@@ -105,9 +124,11 @@ fn forbidden(
 
 /// What becomes of the keys and properties that come with a stream.
 pub(crate) struct Rules<'a> {
-    daemon: &'a Daemon,
-    imported: &'a Imported,
+    daemon: &'a Arc<Daemon>,
+    imported: &'a Arc<Imported>,
     dataset: &'a str,
+    /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
+    force: bool,
     /// The wrapping key of the dataset, if it is there and that is loaded.
     key: Option<WrappingKey>,
     props: BTreeMap<String, String>,
@@ -118,6 +139,8 @@ pub(crate) struct Rules<'a> {
     new: Mutex<New>,
     /// What was received so far.
     received: Mutex<Vec<String>>,
+    /// What could not be mounted again.
+    failures: Mutex<Vec<Failure>>,
 }
 
 /// What a dataset is to be that comes in the clear.
@@ -142,16 +165,18 @@ enum SealedBy {
 
 impl<'a> Rules<'a> {
     pub(crate) fn new(
-        daemon: &'a Daemon,
-        imported: &'a Imported,
-        dataset: &'a str,
+        daemon: &'a Arc<Daemon>,
+        imported: &'a Arc<Imported>,
+        into: &ReceiveInto<'a>,
         chosen: Chosen,
     ) -> Rules<'a> {
+        let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
         let head = imported.pool.find(dataset).ok();
         Rules {
             daemon,
             imported,
             dataset,
+            force: into.force,
             key: head.and_then(|head| imported.loaded_key(head.key_root).ok()),
             props: chosen.props,
             exclude: chosen.exclude,
@@ -160,12 +185,34 @@ impl<'a> Rules<'a> {
             plan: Mutex::new(chosen.plan),
             new: Mutex::default(),
             received: Mutex::default(),
+            failures: Mutex::default(),
         }
     }
 
-    /// The names of what was received.
-    pub(crate) fn into_received(self) -> Vec<String> {
-        self.received.into_inner()
+    /// The names of what was received, and why something could not be mounted again.
+    pub(crate) fn into_received(self) -> (Vec<String>, Vec<Failure>) {
+        (self.received.into_inner(), self.failures.into_inner())
+    }
+
+    /// Whether the dataset is mounted. It stays so until the end of each stream.
+    pub(crate) fn is_mounted(&self) -> bool {
+        let head = self.imported.pool.find(self.dataset);
+        head.is_ok_and(|head| self.imported.mounts.lock().contains_key(&head.id))
+    }
+
+    /// What has to be unmounted for the dataset to change: the dataset, and what is mounted in it.
+    fn mounted_in(&self) -> Vec<u64> {
+        let Ok(head) = self.imported.pool.find(self.dataset) else {
+            return Vec::new();
+        };
+        let mounts = self.imported.mounts.lock();
+        let Some(dir) = mounts.get(&head.id).map(MountState::dir) else {
+            return Vec::new();
+        };
+        let inside = mounts
+            .iter()
+            .filter(|(_, state)| state.dir().starts_with(&dir));
+        inside.map(|(id, _)| *id).collect()
     }
 
     /// Where the key is said to come from. What the daemon reads or runs for someone who may not say so is the
@@ -330,15 +377,16 @@ impl Reception for Rules<'_> {
         let mut props = begin.props.clone();
         props.retain(|name, value| {
             let is_known = properties::check(name, value, Settable::WithKey).is_ok();
-            let is_his =
+            let may_set =
                 name == "keysource" || !self.forbidden.contains(properties::permission_for(name));
-            // How much room is kept from others is not for a stream to say.
-            let reserves = ["reservation", "refreservation"].contains(&name.as_str());
-            is_known && is_his && !reserves && !self.exclude.contains(name)
+            let travels = !OF_RECEIVER.contains(&name.as_str());
+            is_known && may_set && travels && !self.exclude.iter().any(|left| left == name)
         });
-        for name in DANGEROUS {
-            if self.forbidden.contains(name) {
-                props.insert(name.into(), "off".into());
+        for (name, value) in DISTRUST {
+            let is_trusted =
+                self.exclude.iter().any(|left| left == name) && !self.forbidden.contains(name);
+            if begin.volume.is_none() && !is_trusted {
+                props.insert(name.into(), value.into());
             }
         }
         if begin.plain.is_some() {
@@ -373,7 +421,22 @@ impl Reception for Rules<'_> {
         };
         let _admin = self.imported.lock().map_err(refused)?;
         self.check_keys().map_err(refused)?;
-        finish()
+        let unmounted = self
+            .daemon
+            .unmount_all(self.imported, &self.mounted_in(), self.force)
+            .map_err(|failure| {
+                tracing::info!(reason = failure.message, "a receive cannot end");
+                pool::Error::Busy {
+                    name: format!(
+                        "'{}' stays as it was: its mount (close its files, or receive with -F)",
+                        self.dataset
+                    ),
+                }
+            })?;
+        let finished = finish();
+        let failures = self.daemon.mount_again(unmounted);
+        self.failures.lock().extend(failures);
+        finished
     }
 
     fn received(&self, name: &str) {
@@ -381,6 +444,7 @@ impl Reception for Rules<'_> {
         let own = self.new.lock().key.take();
         if let (Some(own), Ok(made)) = (own, self.imported.pool.find(self.dataset)) {
             self.imported.keys.lock().insert(made.id, own);
+            self.imported.accept_as_set(made.id);
         }
         self.received.lock().push(name.into());
     }

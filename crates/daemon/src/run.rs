@@ -134,6 +134,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
         no_mount: false,
         load_keys: true,
         without_logs: false,
+        accept: false,
     };
     let mut nobody = crate::pools::Unattended::default();
     let mut context = Context::internal("import at start", &mut nobody);

@@ -275,6 +275,7 @@ impl Daemon {
                 no_mount,
                 load_keys,
                 without_logs,
+                accept,
             } => {
                 let import = ImportPool {
                     search,
@@ -285,6 +286,7 @@ impl Daemon {
                     no_mount,
                     load_keys,
                     without_logs,
+                    accept,
                 };
                 self.import_pools(&import, context).map(Reply::Names)
             }

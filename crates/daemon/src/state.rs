@@ -1,7 +1,6 @@
 //! What the daemon owns.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -10,10 +9,11 @@ use cipher::SystemRandom;
 use dataset::{Clock, Engine, EngineOptions};
 use parking_lot::Mutex;
 use pool::{Entry, Env};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use vfs::Time;
 
+use crate::accepted::Acceptances;
 use crate::api::{Failure, FailureKind};
 use crate::connections::Connections;
 use crate::exports::Exported;
@@ -22,14 +22,20 @@ use crate::guests::Guests;
 use crate::imported::{Alarm, Imported};
 use crate::keyholder::now_secs;
 use crate::mappings::Mappings;
+use crate::memory::{Remembered, StateDir};
 use crate::zones::Zones;
+
+/// The file in which the imported pools are remembered.
+const MEMORY: &str = "pools.json";
 
 /// The daemon.
 pub(crate) struct Daemon {
     pub(crate) engine: Arc<Engine>,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) socket: PathBuf,
-    state_dir: PathBuf,
+    state: Arc<StateDir>,
+    /// The places of keys that may be read.
+    pub(crate) accepted: Arc<Acceptances>,
     pools: Mutex<Pools>,
     /// Those that send or receive.
     pub(crate) transfers: Connections,
@@ -86,36 +92,10 @@ pub(crate) fn new_guid() -> u64 {
     u64::from_le_bytes(bytes).max(1)
 }
 
-/// Pools that were imported and not exported, for the next start.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Remembered {
-    /// The devices of each pool, by its name.
-    pub(crate) pools: BTreeMap<String, Vec<PathBuf>>,
-    /// Those of them that are not to be written to.
-    #[serde(default)]
-    pub(crate) read_only: BTreeSet<String>,
-}
-
-impl Remembered {
-    fn insert(&mut self, imported: &Imported) {
-        let name = imported.pool.name();
-        let devices = imported.pool.devices();
-        let paths = devices.into_iter().map(|device| device.path.into());
-        self.pools.insert(name.clone(), paths.collect());
-        if imported.pool.is_read_only() {
-            self.read_only.insert(name);
-        }
-    }
-
-    fn remove(&mut self, name: &str) -> bool {
-        self.read_only.remove(name);
-        self.pools.remove(name).is_some()
-    }
-}
-
 impl Daemon {
     pub(crate) fn new(socket: &Path, state_dir: &Path, cache_bytes: u64) -> Arc<Daemon> {
         let alarm = Arc::new(Alarm::default());
+        let state = Arc::new(StateDir::new(state_dir));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // What is not written yet is part of what was allowed.
         let dirty_bytes = (cache_bytes / 2).min(1 << 30);
@@ -135,7 +115,8 @@ impl Daemon {
             engine,
             alarm,
             socket: socket.to_owned(),
-            state_dir: state_dir.to_owned(),
+            accepted: Acceptances::new(&state),
+            state,
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
             guests: Guests::new(),
@@ -216,34 +197,17 @@ impl Daemon {
         self.remember(&self.pools.lock());
     }
 
-    fn memory(&self) -> PathBuf {
-        self.state_file("pools.json")
-    }
-
-    /// The path of something that is remembered.
-    pub(crate) fn state_file(&self, name: &str) -> PathBuf {
-        self.state_dir.join(name)
-    }
-
     /// Reads which pools there were when the daemon last ran. They stay remembered until they are
     /// imported and exported again, also if they cannot be imported now.
     pub(crate) fn recall(&self) -> Remembered {
-        let text = std::fs::read_to_string(self.memory()).unwrap_or_default();
-        let remembered: Remembered = serde_json::from_str(&text).unwrap_or_else(|error| {
-            if !text.is_empty() {
-                let file = self.memory();
-                tracing::error!(%error, file = %file.display(), "the list of pools cannot be read; import them again: strongroom pool import");
-            }
-            Remembered::default()
-        });
+        let remembered: Remembered = self.recall_from(MEMORY, "strongroom pool import");
         self.pools.lock().absent = remembered.clone();
         remembered
     }
 
     /// The devices of pools that are remembered.
     pub(crate) fn remembered_devices(&self) -> Vec<PathBuf> {
-        let remembered = Daemon::to_remember(&self.pools.lock());
-        remembered.pools.into_values().flatten().collect()
+        Daemon::to_remember(&self.pools.lock()).paths()
     }
 
     fn to_remember(pools: &Pools) -> Remembered {
@@ -255,58 +219,23 @@ impl Daemon {
     }
 
     fn remember(&self, pools: &Pools) {
-        if let Err(error) = self.write_memory(&Daemon::to_remember(pools)) {
-            let file = self.memory();
+        if let Err(failure) = self.remember_in(MEMORY, &Daemon::to_remember(pools)) {
             tracing::warn!(
-                %error, file = %file.display(),
+                reason = failure.message,
                 "the list of imported pools could not be written; the next start imports older ones"
             );
         }
     }
 
-    /// Reads what is remembered in a file of the state directory. What cannot be read is put aside;
-    /// `again` is how to make it anew.
+    /// Reads what is remembered in a file of the state directory; `again` is how to make it anew.
     pub(crate) fn recall_from<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
-        let file = self.state_file(name);
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        if text.is_empty() {
-            return T::default();
-        }
-        serde_json::from_str(&text).unwrap_or_else(|error| {
-            let aside = file.with_extension("json.unreadable");
-            let _ = std::fs::rename(&file, &aside);
-            let file = aside.display();
-            tracing::error!(%error, %file, "what was remembered cannot be read and was put aside; make it again: {again}");
-            T::default()
-        })
+        self.state.recall(name, again)
     }
 
     /// Remembers something in a file of the state directory.
     pub(crate) fn remember_in(&self, name: &str, what: &impl Serialize) -> Result<()> {
-        let file = self.state_file(name);
-        let written = std::fs::create_dir_all(&self.state_dir);
-        let written = written.and_then(|()| write_json(&file, what));
-        written.map_err(|error| {
-            Failure::other(format!("{} cannot be written: {error}", file.display()))
-        })
+        self.state.remember(name, what)
     }
-
-    fn write_memory(&self, remembered: &Remembered) -> std::io::Result<()> {
-        std::fs::create_dir_all(&self.state_dir)?;
-        write_json(&self.memory(), remembered)
-    }
-}
-
-/// Writes a file for the next start, which holds the old state or the new one.
-fn write_json(path: &Path, what: &impl Serialize) -> std::io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let text = serde_json::to_string_pretty(what)?;
-    let mut file = std::fs::File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    // Or after a power cut the new name may be that of an empty file.
-    file.sync_all()?;
-    std::fs::rename(new, path)
 }
 
 pub(crate) fn already_imported(name: &str) -> Failure {

@@ -47,6 +47,7 @@ impl Daemon {
                     target: &target,
                     force,
                     resumable,
+                    is_open: false,
                 };
                 let received = self.receive(&into, &props, exclude, &data, context);
                 Ok(received.map(Reply::Names))
@@ -150,31 +151,24 @@ impl Daemon {
     ) -> Result<Vec<String>> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
         let imported = self.pool_of(dataset)?;
-        let head = imported.pool.find(dataset).ok();
-        if let Some(head) = &head
-            && imported.mounts.lock().contains_key(&head.id)
-        {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "'{dataset}' is mounted, and would change under whoever uses it; \
-                     'strongroom unmount {dataset}' first"
-                ),
-            ));
-        }
         // Whatever is asked is asked now.
         let chosen = Chosen::new(&imported, dataset, props, exclude, context)?;
         let _running = self.transfers.begin(data)?;
         let lost = |error| Failure::from(pool::Error::StreamIo(error));
         wire::send(&mut &*data, &Answer::Ready).map_err(lost)?;
-        let rules = Rules::new(self, &imported, dataset, chosen);
+        let rules = Rules::new(self, &imported, into, chosen);
+        let into = &ReceiveInto {
+            is_open: rules.is_mounted(),
+            ..*into
+        };
         let mut input = DataReader::new(data);
         let received = imported
             .pool
             .receive(&mut input, into, &rules, &context.origin());
         imported.apply_settings()?;
         imported.wake();
-        let names = rules.into_received();
+        let (names, failures) = rules.into_received();
+        context.tell(failures);
         let Err(error) = received else {
             return Ok(names);
         };

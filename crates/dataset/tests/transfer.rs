@@ -78,6 +78,7 @@ impl Copy<'_> {
             target: self.name,
             force: false,
             resumable,
+            is_open: false,
         };
         self.pool.receive(&mut bytes, &into, self, &origin())
     }

@@ -54,6 +54,7 @@ fn receive_some(
         target,
         force: false,
         resumable,
+        is_open: false,
     };
     let result = pool.receive(&mut rest as &mut dyn Read, &into, reception, &origin());
     (result, (stream.len() - rest.len()) as u64)

@@ -240,6 +240,7 @@ fn a_power_cut_at_every_write_leaves_all_or_what_goes_on() {
                 target: "tank/b",
                 force: true,
                 resumable,
+                is_open: false,
             };
             pool.receive(&mut input, &into, &AsItIs, &origin()).unwrap();
             let after = read_pool(&pool);

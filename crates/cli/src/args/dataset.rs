@@ -195,7 +195,7 @@ COLUMNS
 JSON
   [{\"name\", \"type\", \"properties\": {\"used\": {\"value\": 98304, \"source\": \"none\"}, ...}}, ...]
   Sizes are bytes, times are seconds since 1970, `null` does not apply, guids are strings.
-  A source is none, default, local, temporary or inherited; the last with \"from\": DATASET.
+  A source is none, default, local, temporary, proposed or inherited; the last with \"from\": DATASET.
 
 EXIT CODES
   3 if there is no such dataset, snapshot or property.")]
@@ -250,13 +250,14 @@ pub(crate) enum SourceKind {
     Default,
     Inherited,
     Temporary,
+    Proposed,
     None,
 }
 
 /// Show properties, and where their values come from
 ///
 /// The source of a value is `local` (set on this dataset), `inherited from` a dataset above,
-/// `default`, `temporary` (given to the command that mounted it), or `-` for what is counted or
+/// `default`, `temporary` (given to the command that mounted it), `proposed` (see `strongroom key accept`), or `-` for what is counted or
 /// fixed.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -34,6 +34,7 @@ pub(crate) enum Key {
     Load(KeyLoad),
     #[command(short_flag = 'u')]
     Unload(KeyUnload),
+    Accept(KeyAccept),
     #[command(short_flag = 'c')]
     Change(KeyChange),
     #[command(short_flag = 'K')]
@@ -138,6 +139,33 @@ pub(crate) struct KeyUnload {
     pub(crate) force: bool,
     /// Datasets
     #[arg(value_name = "DATASET")]
+    pub(crate) names: Vec<String>,
+}
+
+/// Accept where the keys of datasets come from
+///
+/// A stream, or a pool that this machine has not seen, can name any place for a key: a file, a server, a program or
+/// a token. The daemon does not read a key from there before you accept the place. `strongroom get keysource` shows
+/// such a place with the source `proposed`. What `create`, `clone`, `key change` and `receive -o keysource` set here is
+/// accepted as they set it. `key load -L LOCATION` with the place that is proposed accepts it as well.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Look at the place, and accept it:
+    strongroom get keysource backup/home
+    strongroom key accept backup/home
+
+  All places of a pool:
+    strongroom key accept -r backup
+
+EXIT CODES
+  3 if there is no such dataset.")]
+pub(crate) struct KeyAccept {
+    /// Of datasets below them too
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Datasets
+    #[arg(value_name = "DATASET", required = true)]
     pub(crate) names: Vec<String>,
 }
 

@@ -166,6 +166,9 @@ pub(crate) struct PoolImport {
     /// Do without log devices that are missing: what was synced last and waits there is lost
     #[arg(short = 'm')]
     pub(crate) without_logs: bool,
+    /// Accept where the pool says that its keys are, now and later
+    #[arg(long = "accept")]
+    pub(crate) accept: bool,
     /// `readonly=on`: change nothing on the devices
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = read_only_option)]
     pub(crate) read_only: Option<bool>,

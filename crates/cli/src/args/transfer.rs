@@ -27,8 +27,8 @@ EXAMPLES
     strongroom send -w -i @monday tank/home@tuesday | strongroom receive backup/home
 
   A copy with keys of its own; the stream is plain text:
-    strongroom send tank/home@monday | ssh host strongroom receive -o encryption=on backup/home
-    strongroom send -i @monday tank/home@tuesday | ssh host strongroom receive backup/home
+    strongroom send tank/home@monday | strongroom receive -o encryption=on backup/home
+    strongroom send -i @monday tank/home@tuesday | strongroom receive backup/home
 
   A dataset that was not encrypted becomes one that is:
     strongroom send tank/old@now | strongroom receive tank/vault/new
@@ -73,11 +73,22 @@ pub(crate) struct Send {
 /// there, and has been compared with what the stream says; until then, and after a failure, the dataset is
 /// as it was. What is received is not mounted.
 ///
+/// A dataset that is mounted stays so while a stream comes, and is mounted again at the end, with the new contents. If
+/// one of its files is open then, or somebody's working directory is in it, the receive fails and the dataset stays as
+/// it was. With -F such files give errors instead. Reading can change access times, which counts as a change: turn
+/// `atime` off on a copy that people read.
+///
 /// What was sent with -w comes with its keys: none has to be loaded, and a dataset keeps its key slots whatever a
 /// stream brings. What was sent without -w is plain text and is sealed here: a new dataset is encrypted as the one
 /// above, whose key has to be loaded, or as -o encryption and -o keysource say, as with `create`. What comes from
 /// an encrypted dataset stays in the clear only if -o encryption=off (or -x encryption, where nothing above is
-/// encrypted) says so. What is added to a dataset is sealed with its keys.
+/// encrypted) says so. What is added to a dataset is sealed with its keys. A passphrase for a new key is asked for on
+/// the terminal, never read from the stream.
+///
+/// A stream says nothing about this machine. Of its properties those are taken that belong to the contents; a new
+/// dataset has canmount=noauto, setuid=off and devices=off, and a place of its key is only proposed (see
+/// `strongroom key accept`). -o sets a property, and -x has it be what it is without the stream: -x setuid -x devices
+/// trusts the programs and devices in it, -x canmount has it mount by itself.
 ///
 /// With -s, what was received before an interruption is kept, and the property receive_resume_token says
 /// with which token `send -t` makes the rest; -A throws it away.
@@ -93,6 +104,9 @@ EXAMPLES
   Plain text into a dataset with a key of its own:
     strongroom receive -o encryption=on -o keysource=raw,file:///etc/key backup/home < home.stream
 
+  All that a trusted sender sends, to be mounted like any dataset:
+    strongroom receive -x canmount -x setuid -x devices backup/home < home.stream
+
   Look at it, with the key of where it comes from:
     strongroom key load backup/home
     strongroom mount backup/home
@@ -100,7 +114,7 @@ EXAMPLES
 EXIT CODES
   2 if the stream does not fit: the dataset is there already, lacks the snapshot, has newer ones or
   was changed, has other keys, or would be in the clear; 3 if there is nothing above it; 5 if it is
-  mounted; 9 if the stream is damaged or ends too early; 11 if there is no room.")]
+  in use; 9 if the stream is damaged or ends too early; 11 if there is no room.")]
 pub(crate) struct Receive {
     /// Take the dataset back to the snapshot that the stream goes on from; newer ones are destroyed
     #[arg(short = 'F')]
@@ -114,7 +128,7 @@ pub(crate) struct Receive {
     /// Set a property of a new dataset; of what comes in the clear also encryption and keysource
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]
     pub(crate) props: Vec<(String, String)>,
-    /// Leave out a property that the stream brings
+    /// Leave a property as it is without the stream
     #[arg(short = 'x', value_name = "PROPERTY")]
     pub(crate) exclude: Vec<String>,
     /// Say what was received, on the standard error

@@ -60,6 +60,7 @@ fn is_from(source: &Source, wanted: &[SourceKind]) -> bool {
         Source::Local => SourceKind::Local,
         Source::Inherited(_) => SourceKind::Inherited,
         Source::Temporary => SourceKind::Temporary,
+        Source::Proposed => SourceKind::Proposed,
     };
     wanted.is_empty() || wanted.contains(&kind)
 }

@@ -35,6 +35,13 @@ pub(super) fn run(args: Key, session: &mut Session) -> Result {
                 dry_run: args.dry_run,
             },
         ),
+        Key::Accept(args) => call_quiet(
+            session,
+            Command::KeyAccept {
+                names: args.names,
+                recursive: args.recursive,
+            },
+        ),
         Key::Unload(args) => call_quiet(
             session,
             Command::KeyUnload {

@@ -85,6 +85,7 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
         no_mount: args.no_mount,
         load_keys: args.load_keys,
         without_logs: args.without_logs,
+        accept: args.accept,
     };
     call_quiet(session, command)
 }

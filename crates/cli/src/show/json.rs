@@ -62,6 +62,7 @@ fn property(row: &PropertyRow) -> Json {
         Source::Default => json!({"value": value, "source": "default"}),
         Source::Local => json!({"value": value, "source": "local"}),
         Source::Temporary => json!({"value": value, "source": "temporary"}),
+        Source::Proposed => json!({"value": value, "source": "proposed"}),
         Source::Inherited(from) => json!({"value": value, "source": "inherited", "from": from}),
     }
 }

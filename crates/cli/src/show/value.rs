@@ -39,6 +39,7 @@ pub(crate) fn source(source: &Source) -> String {
         Source::Local => "local".into(),
         Source::Inherited(from) => format!("inherited from {from}"),
         Source::Temporary => "temporary".into(),
+        Source::Proposed => "proposed".into(),
     }
 }
 

@@ -82,9 +82,14 @@ impl Bench {
         self.place.run_with(&words(&line), bytes)
     }
 
+    /// Receives what mounts by itself like any dataset, and whose key is where the stream says.
     pub fn receive(&self, line: &str, file: &str) {
-        let done = self.receive_bytes(line, &self.stream(file));
+        let trusting = format!("-x canmount {line}");
+        let done = self.receive_bytes(&trusting, &self.stream(file));
         assert_eq!(done.code, 0, "{done:?}\n{}", self.place.log());
+        let target = words(line).pop().expect("a dataset");
+        let (dataset, _) = target.split_once('@').unwrap_or((target, ""));
+        self.ok(&format!("key accept -r {dataset}"));
     }
 
     #[track_caller]

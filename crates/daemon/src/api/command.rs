@@ -51,6 +51,9 @@ pub enum Command {
         load_keys: bool,
         /// Give up what waits in logs on devices that are not there.
         without_logs: bool,
+        /// Read keys from where the pool says, now and later.
+        #[serde(default)]
+        accept: bool,
     },
     /// Let go of a pool.
     PoolExport {
@@ -398,6 +401,13 @@ pub enum Command {
         backup: String,
         /// Where the key that opens it comes from; from where it did if absent.
         keysource: Option<String>,
+    },
+    /// Accept where the keys of datasets come from, as their properties say now.
+    KeyAccept {
+        /// Datasets with keys of their own.
+        names: Vec<String>,
+        /// With those below them.
+        recursive: bool,
     },
     /// Whether keys are loaded.
     KeyStatus {

@@ -58,6 +58,8 @@ pub enum Source {
     Inherited(String),
     /// It was given to the command that mounted it.
     Temporary,
+    /// It came with a stream or a pool, and is not used before it is accepted.
+    Proposed,
 }
 
 /// Something that is mounted.

@@ -165,6 +165,7 @@ impl Daemon {
             // Copies of wrapped keys, and marks of the state of a dataset, name more than what is the tenant's.
             Command::KeyBackup { .. }
             | Command::KeyRestore { .. }
+            | Command::KeyAccept { .. }
             | Command::Anchor { .. }
             | Command::AnchorVerify { .. } => return Err(refused()),
             // These are about pools, the machine, and other people.

@@ -303,6 +303,7 @@ impl Sim {
             target,
             force,
             resumable,
+            is_open: false,
         };
         let received = pool.receive(&mut way, &into, &taker, &origin());
         let place = self.world.place(target);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::Plan;
+use super::plan::{Plan, When};
 use super::{ReceiveInto, Reception, Sealing};
 use crate::commit::Commit;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ impl Pool {
         origin: &Origin,
     ) -> Result<String> {
         self.shared.commit_within_limits(|commit, state| {
-            let plan = Plan::new(self, state, begin, into)?;
+            let plan = Plan::new(self, state, begin, into, When::End)?;
             let keyring = match sealing {
                 None => plan.keyring(self, begin, reception)?,
                 Some(sealing) => sealing.keyring.clone().filter(|_| plan.head.is_none()),

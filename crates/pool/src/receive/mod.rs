@@ -37,6 +37,8 @@ pub struct ReceiveInto<'a> {
     pub force: bool,
     /// Keep what came, if it is interrupted.
     pub resumable: bool,
+    /// The dataset is open until [`Reception::finish`] closes it. What was changed in it by then counts.
+    pub is_open: bool,
 }
 
 /// What whoever knows keys and properties has to say to a stream.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::plan::Plan;
+use super::plan::{Plan, When};
 use super::{ReceiveInto, Reception};
 use crate::array::diff;
 use crate::commit::Commit;
@@ -27,7 +27,7 @@ impl Pool {
         reception: &dyn Reception,
     ) -> Result<(Arc<OpenDataset>, bool)> {
         let id = self.shared.commit_with(|commit, state| {
-            let plan = Plan::new(self, state, begin, into)?;
+            let plan = Plan::new(self, state, begin, into, When::Begin)?;
             plan.keyring(self, begin, reception)?;
             if plan.head.is_none() {
                 // Who chose what does not fit is told before anything comes.

@@ -16,6 +16,15 @@ use crate::state::State;
 use crate::stream::Begin;
 use crate::volume::VolumeShape;
 
+/// When it is looked at what a stream is to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// Before anything comes.
+    Begin,
+    /// In the commit that makes it seen.
+    End,
+}
+
 /// What a stream becomes.
 pub(super) struct Plan {
     /// Below which dataset, and under which name.
@@ -51,6 +60,7 @@ impl Plan {
         state: &State,
         begin: &Begin,
         into: &ReceiveInto<'_>,
+        when: When,
     ) -> Result<Plan> {
         let (dataset, snapshot) = match into.target.split_once('@') {
             Some((dataset, snapshot)) => (dataset, snapshot),
@@ -85,7 +95,11 @@ impl Plan {
             )),
             (false, Some(head)) => {
                 (plan.parent, plan.last) = place_of(state, dataset)?;
-                plan.go_on(pool, state, begin, into, &head)?;
+                plan.go_on(state, begin, into, &head)?;
+                if when == When::End || !into.is_open {
+                    let concerned = [&plan.later[..], &[head]].concat();
+                    pool.check_closed(state, &concerned)?;
+                }
                 Ok(plan)
             }
         }
@@ -94,7 +108,6 @@ impl Plan {
     /// Finds the snapshot that the stream goes on from.
     fn go_on(
         &mut self,
-        pool: &Pool,
         state: &State,
         begin: &Begin,
         into: &ReceiveInto<'_>,
@@ -162,9 +175,6 @@ impl Plan {
             holds::check(state, snapshot)?;
         }
         check_clones(state, &Vec::from_iter(&later), &BTreeSet::new())?;
-        let mut concerned = later.clone();
-        concerned.push(Arc::clone(head));
-        pool.check_closed(state, &concerned)?;
         self.rolls_back = is_changed || !later.is_empty();
         self.base = Some(base);
         self.later = later;

@@ -138,6 +138,7 @@ pub fn receive_as(
         target,
         force,
         resumable,
+        is_open: false,
     };
     pool.receive(&mut bytes, &into, &AsItIs, &origin())
 }

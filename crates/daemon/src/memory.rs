@@ -1,0 +1,243 @@
+//! What the daemon keeps in its state directory for its next start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::imported::Imported;
+
+/// So many unreadable files of one name are kept.
+const ASIDE_MAX: u32 = 1000;
+
+/// The directory in which a daemon remembers things.
+pub(crate) struct StateDir {
+    dir: PathBuf,
+    /// Files that could be neither read nor put aside. They are not written to.
+    stuck: Mutex<BTreeSet<String>>,
+}
+
+impl StateDir {
+    pub(crate) fn new(dir: &Path) -> StateDir {
+        StateDir {
+            dir: dir.to_owned(),
+            stuck: Mutex::default(),
+        }
+    }
+
+    /// The path of something that is remembered.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Reads a file. One that cannot be read is put aside, and the log says so; `again` says how to make its
+    /// contents again.
+    pub(crate) fn recall<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
+        let file = self.file(name);
+        let text = match std::fs::read(&file) {
+            Ok(text) if text.is_empty() => return T::default(),
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == ErrorKind::NotFound => return T::default(),
+            Err(error) => Err(error.to_string()),
+        };
+        let read = text.and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()));
+        read.unwrap_or_else(|reason: String| {
+            match put_aside(&file) {
+                Ok(aside) => {
+                    let aside = aside.display();
+                    tracing::error!(reason, file = %file.display(), %aside, "what was remembered cannot be read; the file is kept under another name. Make it again: {again}");
+                }
+                Err(error) => {
+                    self.stuck.lock().insert(name.into());
+                    tracing::error!(reason, %error, file = %file.display(), "what was remembered cannot be read, and the file cannot be renamed. The daemon does not write to it. Move it away, and start the daemon again");
+                }
+            }
+            T::default()
+        })
+    }
+
+    /// Writes a file for the next start.
+    pub(crate) fn remember(&self, name: &str, what: &impl Serialize) -> Result<()> {
+        let file = self.file(name);
+        let failed = |reason: String| {
+            Failure::other(format!("{} cannot be written: {reason}", file.display()))
+        };
+        if self.stuck.lock().contains(name) {
+            return Err(failed("what it holds cannot be read".into()));
+        }
+        let written = std::fs::create_dir_all(&self.dir);
+        let written = written.and_then(|()| write_json(&file, what));
+        written.map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Gives a file a name that no other file has.
+fn put_aside(file: &Path) -> io::Result<PathBuf> {
+    for number in 0..ASIDE_MAX {
+        let aside = match number {
+            0 => file.with_extension("json.unreadable"),
+            _ => file.with_extension(format!("json.unreadable.{number}")),
+        };
+        match renameat_with(CWD, file, CWD, &aside, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(aside),
+            Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Writes a file for the next start, which holds the old state or the new one.
+fn write_json(path: &Path, what: &impl Serialize) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let text = serde_json::to_string_pretty(what)?;
+    let mut file = std::fs::File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    // Or after a power cut the new name may be that of an empty file.
+    file.sync_all()?;
+    std::fs::rename(new, path)
+}
+
+/// Pools that were imported and not exported, for the next start.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(from = "StoredPools")]
+pub(crate) struct Remembered {
+    /// By name.
+    pub(crate) pools: BTreeMap<String, KnownPool>,
+}
+
+/// A pool that was imported.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KnownPool {
+    /// Absent in what an older program wrote, which knew pools by their names alone.
+    pub(crate) guid: Option<u64>,
+    pub(crate) devices: Vec<KnownDevice>,
+    /// Whether it is not to be written to.
+    pub(crate) read_only: bool,
+}
+
+/// A device of a pool that was imported.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KnownDevice {
+    pub(crate) path: PathBuf,
+    /// Absent in what an older program wrote.
+    pub(crate) guid: Option<u64>,
+}
+
+/// As it is in the file: as it is written now, or as older programs wrote it.
+#[derive(Deserialize)]
+struct StoredPools {
+    pools: BTreeMap<String, StoredPool>,
+    #[serde(default)]
+    read_only: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredPool {
+    Known(KnownPool),
+    Paths(Vec<PathBuf>),
+}
+
+impl From<StoredPools> for Remembered {
+    fn from(stored: StoredPools) -> Remembered {
+        let known = |(name, pool): (String, StoredPool)| {
+            let pool = match pool {
+                StoredPool::Known(pool) => pool,
+                StoredPool::Paths(paths) => KnownPool {
+                    guid: None,
+                    devices: paths
+                        .into_iter()
+                        .map(|path| KnownDevice { path, guid: None })
+                        .collect(),
+                    read_only: stored.read_only.contains(&name),
+                },
+            };
+            (name, pool)
+        };
+        Remembered {
+            pools: stored.pools.into_iter().map(known).collect(),
+        }
+    }
+}
+
+impl Remembered {
+    pub(crate) fn insert(&mut self, imported: &Imported) {
+        let devices = imported.pool.devices().into_iter();
+        let pool = KnownPool {
+            guid: Some(imported.pool.guid()),
+            devices: devices
+                .map(|device| KnownDevice {
+                    path: device.path.into(),
+                    guid: Some(device.guid),
+                })
+                .collect(),
+            read_only: imported.pool.is_read_only(),
+        };
+        self.pools.insert(imported.pool.name(), pool);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        self.pools.remove(name).is_some()
+    }
+
+    /// The paths of all devices.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let devices = self.pools.values().flat_map(|pool| &pool.devices);
+        devices.map(|device| device.path.clone()).collect()
+    }
+}
+
+impl KnownPool {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.devices.iter().map(|d| d.path.clone()).collect()
+    }
+
+    pub(crate) fn has_device(&self, guid: u64) -> bool {
+        self.devices.iter().any(|device| device.guid == Some(guid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_older_programs_wrote_is_read() {
+        let old = r#"{"pools": {"tank": ["/a", "/b"], "safe": ["/c"]}, "read_only": ["safe"]}"#;
+        let read: Remembered = serde_json::from_str(old).unwrap();
+        assert_eq!(
+            read.pools["tank"].paths(),
+            [Path::new("/a"), Path::new("/b")]
+        );
+        assert!(read.pools["tank"].guid.is_none() && !read.pools["tank"].read_only);
+        assert!(read.pools["safe"].read_only);
+        let text = serde_json::to_string(&read).unwrap();
+        let again: Remembered = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), text);
+    }
+
+    #[test]
+    fn nothing_that_cannot_be_read_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(dir.path());
+        for (text, aside) in [
+            ("{one", "x.json.unreadable"),
+            ("{two", "x.json.unreadable.1"),
+        ] {
+            std::fs::write(state.file("x.json"), text).unwrap();
+            let none: Vec<u64> = state.recall("x.json", "by hand");
+            assert!(none.is_empty());
+            state.remember("x.json", &vec![7]).unwrap();
+            assert_eq!(std::fs::read_to_string(state.file(aside)).unwrap(), text);
+        }
+        assert_eq!(state.recall::<Vec<u64>>("x.json", "by hand"), [7]);
+    }
+}
