@@ -259,7 +259,6 @@ fn texts() {
 fn frames() {
     let request = |command| Request {
         version: 1,
-        typed: "strongroom".into(),
         command,
     };
     let create = Command::PoolCreate {

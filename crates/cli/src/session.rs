@@ -1,6 +1,5 @@
 //! One command's dealings with the daemon.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use daemon::api::{Borrowing, Command, Failure, FailureKind, Reply};
@@ -14,7 +13,6 @@ pub(crate) struct Session {
     pub(crate) socket: PathBuf,
     /// Whether to print JSON.
     pub(crate) json: bool,
-    typed: String,
     prompter: Prompter,
 }
 
@@ -23,7 +21,6 @@ impl Session {
         Ok(Session {
             socket: absolute(&socket.unwrap_or_else(default_socket))?,
             json,
-            typed: typed(std::env::args_os().skip(1)),
             prompter: Prompter::default(),
         })
     }
@@ -31,7 +28,7 @@ impl Session {
     /// Has a command done, by a daemon that is started if none runs.
     pub(crate) fn call(&mut self, command: Command) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
-        client.call(command, &self.typed, &mut self.prompter)
+        client.call(command, &mut self.prompter)
     }
 
     /// Has a command done that sends or receives data, by a daemon that is started if none runs.
@@ -41,13 +38,13 @@ impl Session {
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
-        client.call_with_data(command, &self.typed, &mut self.prompter, data)
+        client.call_with_data(command, &mut self.prompter, data)
     }
 
     /// Borrows a device of a daemon, which is started if none runs.
     pub(crate) fn borrow(&self, device: &Path, how: Borrowing) -> Result<Borrowed, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
-        client.borrow(device, how, &self.typed)
+        client.borrow(device, how)
     }
 
     /// Borrows a device of a daemon that runs.
@@ -56,13 +53,13 @@ impl Session {
         device: &Path,
         how: Borrowing,
     ) -> Result<Borrowed, Failure> {
-        Client::connect(&self.socket)?.borrow(device, how, &self.typed)
+        Client::connect(&self.socket)?.borrow(device, how)
     }
 
     /// Has a command done by a daemon that runs.
     pub(crate) fn call_running(&mut self, command: Command) -> Result<Reply, Failure> {
         let client = Client::connect(&self.socket)?;
-        client.call(command, &self.typed, &mut self.prompter)
+        client.call(command, &mut self.prompter)
     }
 }
 
@@ -128,54 +125,9 @@ pub(crate) fn is_volume(name: &Path) -> bool {
         .is_some_and(|name| name.starts_with("volume:"))
 }
 
-/// What was typed, quoted as a shell would need it.
-fn typed(args: impl Iterator<Item = OsString>) -> String {
-    let words = args.map(|arg| quoted(&arg.to_string_lossy()));
-    std::iter::once("strongroom".to_string())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.into();
-    }
-    if word.chars().any(char::is_control) {
-        let escaped = word.replace('\\', "\\\\").replace('\'', "\\'");
-        let escaped = crate::show::text::in_a_cell(&escaped).into_owned();
-        return format!("$'{escaped}'");
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn typed_words_are_quoted_where_a_shell_would_need_it() {
-        for (word, expected) in [
-            ("tank/home@monday", "tank/home@monday"),
-            ("-o", "-o"),
-            (
-                "keysource=raw,file:///etc/keys/a%20b",
-                "keysource=raw,file:///etc/keys/a%20b",
-            ),
-            ("", "''"),
-            ("two words", "'two words'"),
-            ("it's", r"'it'\''s'"),
-            ("$HOME", "'$HOME'"),
-            ("~/key", "'~/key'"),
-            ("größe", "größe"),
-            ("a\nb'c\\", r"$'a\nb\'c\\'"),
-        ] {
-            assert_eq!(quoted(word), expected, "{word:?}");
-        }
-        let args = ["create", "tank/my files"].map(OsString::from);
-        assert_eq!(typed(args.into_iter()), "strongroom create 'tank/my files'");
-    }
 
     #[test]
     fn paths_become_absolute() {

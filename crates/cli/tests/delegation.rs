@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -506,4 +506,36 @@ fn idle_connections_lock_nobody_else_out() {
     let (code, said) = run_as(&place, (ANN, ANN), "list tank/a", "");
     assert_eq!(code, BUSY, "{said}");
     drop(silent);
+}
+
+/// What a caller says beside a command is nothing to the daemon.
+#[test]
+fn history_says_what_was_done() {
+    let Some(place) = shared_place() else { return };
+    let forged = r#"{"snapshot":{"names":["tank/a@1"],"recursive":false}}"#;
+    let request = |version: u64| {
+        let typed = "strongroom destroy -r tank/b";
+        let json = format!(r#"{{"version":{version},"typed":"{typed}","command":{forged}}}"#);
+        let mut stream = UnixStream::connect(place.socket()).unwrap();
+        stream.write_all(b"J").unwrap();
+        stream
+            .write_all(&(json.len() as u32).to_le_bytes())
+            .unwrap();
+        stream.write_all(json.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8(answer[5..].to_vec()).unwrap()
+    };
+    // Its version is in the answer to another one.
+    let words = request(0);
+    let version = words.split("speaks version ").nth(1).unwrap();
+    let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
+    let done = request(digits.parse().unwrap());
+    assert!(done.contains("done"), "{done}");
+    let history = place.ok("pool history tank");
+    assert!(
+        history.contains("strongroom snapshot tank/a@1\n"),
+        "{history}"
+    );
+    assert!(!history.contains("destroy"), "{history}");
 }

@@ -127,7 +127,7 @@ fn a_tenant_has_a_part_of_the_pool() {
     assert_eq!(listed, "rpool\nrpool/export\nrpool/export/bob\n");
     let history = place.ok("pool history -l eizoss");
     assert!(
-        history.contains("strongroom create rpool/export [user 12345 on "),
+        history.contains("strongroom create eizoss/zones/z/export [user 12345 on "),
         "{history}"
     );
     assert!(history.contains(":z]"), "{history}");

@@ -108,27 +108,17 @@ impl Client {
     }
 
     /// Has a command done.
-    pub fn call(
-        self,
-        command: Command,
-        typed: &str,
-        terminal: &mut dyn Terminal,
-    ) -> Result<Reply, Failure> {
-        self.call_with_data(command, typed, terminal, &mut NoData)
+    pub fn call(self, command: Command, terminal: &mut dyn Terminal) -> Result<Reply, Failure> {
+        self.call_with_data(command, terminal, &mut NoData)
     }
 
     /// Borrows a device of the daemon's.
     ///
     /// # Errors
     /// [`FailureKind::NotFound`] if the daemon has no such device; [`FailureKind::Busy`].
-    pub fn borrow(
-        mut self,
-        device: &Path,
-        how: Borrowing,
-        typed: &str,
-    ) -> Result<Borrowed, Failure> {
+    pub fn borrow(mut self, device: &Path, how: Borrowing) -> Result<Borrowed, Failure> {
         let device = device.to_owned();
-        self.request(Command::LuksBorrow { device, how }, typed)?;
+        self.request(Command::LuksBorrow { device, how })?;
         match wire::receive(&mut self.stream).map_err(lost)? {
             Answer::Lent(is) => Ok(Borrowed::new(self.stream, is)),
             Answer::Failed(failure) => Err(failure),
@@ -140,11 +130,10 @@ impl Client {
     pub fn call_with_data(
         mut self,
         command: Command,
-        typed: &str,
         terminal: &mut dyn Terminal,
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
-        self.request(command, typed)?;
+        self.request(command)?;
         let mut piece = Vec::new();
         loop {
             let answer = match wire::receive_any(&mut self.stream, &mut piece).map_err(lost)? {
@@ -175,10 +164,9 @@ impl Client {
 }
 
 impl Client {
-    fn request(&mut self, command: Command, typed: &str) -> Result<(), Failure> {
+    fn request(&mut self, command: Command) -> Result<(), Failure> {
         let request = Request {
             version: API_VERSION,
-            typed: typed.into(),
             command,
         };
         let Err(error) = wire::send(&mut self.stream, &request) else {

@@ -47,6 +47,7 @@ mod query;
 mod reception;
 mod reencrypt;
 mod run;
+mod said;
 mod server;
 mod shred;
 mod shutdown;

@@ -23,6 +23,7 @@ use crate::mounts::HowToMount;
 use crate::pools::{ImportPool, NewPool};
 use crate::properties;
 use crate::query::Get;
+use crate::said;
 use crate::state::Daemon;
 use crate::users::{Peer, host_name};
 use crate::wire;
@@ -38,7 +39,8 @@ pub(crate) struct Context<'a> {
     pub(crate) peer: Peer,
     /// How he sees things, if he is a zone's tenant.
     pub(crate) view: Option<&'a View>,
-    typed: String,
+    /// For the history.
+    said: String,
     pub(crate) asker: &'a mut dyn Asker,
 }
 
@@ -55,7 +57,7 @@ impl<'a> Context<'a> {
         Context {
             peer,
             view: None,
-            typed: what.into(),
+            said: what.into(),
             asker,
         }
     }
@@ -84,7 +86,7 @@ impl<'a> Context<'a> {
     pub(crate) fn origin(&self) -> Origin {
         Origin {
             who: self.peer.who.clone(),
-            text: self.typed.clone(),
+            text: self.said.clone(),
         }
     }
 
@@ -205,7 +207,8 @@ impl Daemon {
         view: Option<&View>,
         stream: &mut UnixStream,
     ) -> Result<Outcome> {
-        tracing::info!(who = peer.who, command = request.typed, "command");
+        let said = said::line(&request.command);
+        tracing::info!(who = peer.who, command = said, "command");
         let command = self.authorize(&peer, view, request.command)?;
         let lost = |error| Failure::other(format!("the caller went away: {error}"));
         let data = stream.try_clone().map_err(lost)?;
@@ -213,7 +216,8 @@ impl Daemon {
         let mut context = Context {
             peer,
             view,
-            typed: request.typed,
+            // In a zone what it means outside.
+            said: said::line(&command),
             asker: &mut remote,
         };
         if let Command::DaemonStop = command {

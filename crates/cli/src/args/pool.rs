@@ -387,12 +387,12 @@ pub(crate) struct PoolScrub {
 
 /// Show what was done to a pool, and when
 ///
-/// The pool keeps every command that changed it, and with -i what it did to carry them out, such as
+/// The pool keeps every command that changed it, as it could be typed, and with -i what it did to carry them out, such as
 /// the creation of keys. Secrets are never part of a command, and so never of the history.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  What was typed:
+  What was done:
     strongroom pool history tank
 
   Also what the pool did, and who did it on which host:

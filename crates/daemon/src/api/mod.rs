@@ -53,15 +53,13 @@ pub const FORMAT_VERSION: u32 = store::layout::FORMAT_VERSION;
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
 /// misunderstood.
-pub const API_VERSION: u32 = 5;
+pub const API_VERSION: u32 = 6;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// [`API_VERSION`]
     pub version: u32,
-    /// What was typed, for the history of the pool. Never holds a secret.
-    pub typed: String,
     /// What is wanted.
     pub command: Command,
 }

@@ -29,7 +29,7 @@ fn call(socket: &Path, request: &Json) -> std::result::Result<Reply, Failure> {
     let command: Command = serde_json::from_value(request.clone())
         .unwrap_or_else(|error| panic!("{request}: {error}"));
     let client = Client::connect(socket).unwrap();
-    client.call(command, "typed", &mut Typist::default())
+    client.call(command, &mut Typist::default())
 }
 
 /// A pool with datasets of others beside the zone `web`, whose root has a key that is loaded.

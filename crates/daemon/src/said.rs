@@ -1,0 +1,687 @@
+//! What a command is called in the history of a pool and in the log: as it could be typed.
+//!
+//! It is made from the command that is carried out, so that no caller writes what was not done. Options stand in one
+//! order, and properties by name. No secret is part of a command but the backup of a keyring, which is left out.
+
+use std::path::Path;
+
+use keys::KeySource;
+
+use crate::api::{
+    Command, DeviceChange, DeviceGroup, PermissionChange, PoolDevices, Props, Rotation, WhoKind,
+};
+
+/// Stands for what is not told.
+const LEFT_OUT: &str = "...";
+/// What is tried first among key slots if nobody says so.
+const USUAL_PRIORITY: u8 = 128;
+
+/// A command line.
+pub(crate) fn line(command: &Command) -> String {
+    of_pools(command).0
+}
+
+/// Words that become one line.
+struct Line(String);
+
+impl Line {
+    fn new(command: &str) -> Line {
+        Line(format!("strongroom {command}"))
+    }
+
+    /// One more word.
+    fn word(mut self, word: impl AsRef<str>) -> Line {
+        self.0.push(' ');
+        self.0.push_str(&quoted(word.as_ref()));
+        self
+    }
+
+    fn path(self, path: impl AsRef<Path>) -> Line {
+        self.word(path.as_ref().to_string_lossy())
+    }
+
+    fn words<W: AsRef<str>>(self, words: impl IntoIterator<Item = W>) -> Line {
+        words.into_iter().fold(self, Line::word)
+    }
+
+    /// An option, if it was given.
+    fn flag(self, option: &str, is_given: bool) -> Line {
+        match is_given {
+            true => self.word(option),
+            false => self,
+        }
+    }
+
+    /// An option with a value, if it was given.
+    fn option(self, option: &str, value: Option<impl AsRef<str>>) -> Line {
+        match value {
+            Some(value) => self.word(option).word(value),
+            None => self,
+        }
+    }
+
+    /// Properties, by name.
+    fn props(self, option: &str, props: &Props) -> Line {
+        let mut props: Vec<String> = props.iter().map(property).collect();
+        props.sort();
+        let add = |line: Line, prop: String| line.option(option, Some(prop));
+        props.into_iter().fold(self, add)
+    }
+
+    fn keysource(self, source: Option<&String>) -> Line {
+        let prop = source.map(|source| property(&("keysource".into(), source.clone())));
+        self.option("-o", prop)
+    }
+
+    fn groups(self, groups: &[DeviceGroup]) -> Line {
+        let add = |line: Line, group: &DeviceGroup| {
+            let line = match (group.parity, group.devices.len()) {
+                (0, 0 | 1) => line,
+                (0, _) => line.word("mirror"),
+                (parity, _) => line.word(format!("raidz{parity}")),
+            };
+            group
+                .devices
+                .iter()
+                .fold(line, |line, path| line.path(path))
+        };
+        groups.iter().fold(self, add)
+    }
+
+    fn devices(self, devices: &PoolDevices) -> Line {
+        let has_logs = !devices.logs.is_empty();
+        let mut line = self.groups(&devices.groups);
+        line = line.flag("log", has_logs).groups(&devices.logs);
+        for (word, paths) in [("cache", &devices.caches), ("spare", &devices.spares)] {
+            line = line.flag(word, !paths.is_empty());
+            line = paths.iter().fold(line, |line, path| line.path(path));
+        }
+        line
+    }
+}
+
+/// A property. What is no source of keys may be anything, a key among it.
+fn property((name, value): &(String, String)) -> String {
+    match name == "keysource" && value.parse::<KeySource>().is_err() {
+        true => format!("{name}={LEFT_OUT}"),
+        false => format!("{name}={value}"),
+    }
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    if word.chars().any(|c| c.is_control() || is_invisible(c)) {
+        let escaped: String = word
+            .chars()
+            .map(|c| match c {
+                '\'' | '\\' => format!("\\{c}"),
+                '\n' => r"\n".into(),
+                c if c.is_control() || is_invisible(c) => {
+                    let mut bytes = [0; 4];
+                    let bytes = c.encode_utf8(&mut bytes).bytes();
+                    bytes.map(|byte| format!("\\x{byte:02x}")).collect()
+                }
+                c => c.into(),
+            })
+            .collect();
+        return format!("$'{escaped}'");
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Whether a character changes how those around it look.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A size, in the largest unit of which it is a whole number.
+fn size(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let mut fitting = units
+        .iter()
+        .filter(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    match fitting.next() {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+fn of_pools(command: &Command) -> Line {
+    match command {
+        Command::PoolCreate {
+            pool,
+            devices,
+            size: of_files,
+            force,
+            props,
+            no_mount,
+        } => {
+            let (place, props): (Props, Props) = props
+                .iter()
+                .cloned()
+                .partition(|(name, _)| name == "mountpoint");
+            Line::new("pool create")
+                .flag("-f", *force)
+                .flag("-N", *no_mount)
+                .option("-s", of_files.map(size))
+                .option("-m", place.first().map(|(_, dir)| dir))
+                .props("-O", &props)
+                .word(pool)
+                .devices(devices)
+        }
+        Command::PoolImportable { search } => {
+            let line = Line::new("pool import");
+            search
+                .iter()
+                .fold(line, |line, dir| line.word("-d").path(dir))
+        }
+        Command::PoolImport {
+            search,
+            pool,
+            new_name,
+            read_only,
+            force,
+            no_mount,
+            load_keys,
+            without_logs,
+        } => {
+            let line = Line::new("pool import")
+                .flag("-a", pool.is_none())
+                .flag("-f", *force)
+                .flag("-l", *load_keys)
+                .flag("-m", *without_logs)
+                .flag("-N", *no_mount)
+                .option("-o", read_only.then_some("readonly=on"));
+            let line = search
+                .iter()
+                .fold(line, |line, dir| line.word("-d").path(dir));
+            line.words(pool).words(new_name)
+        }
+        Command::PoolExport { pool, force } => {
+            Line::new("pool export").flag("-f", *force).word(pool)
+        }
+        Command::PoolDestroy { pool, force } => {
+            Line::new("pool destroy").flag("-f", *force).word(pool)
+        }
+        Command::PoolStatus { pools } => Line::new("pool status").words(pools),
+        Command::PoolIo { pools } => Line::new("pool iostat").words(pools),
+        Command::PoolDevices { pool, change } => of_devices(pool, change),
+        Command::PoolSync { pools } => Line::new("pool sync").words(pools),
+        Command::PoolScrub { pool, stop } => Line::new("pool scrub").flag("-s", *stop).word(pool),
+        Command::PoolFeatures { pools } => Line::new("pool upgrade").words(pools),
+        Command::PoolHistory { pool, internal } => {
+            Line::new("pool history").flag("-i", *internal).word(pool)
+        }
+        other => of_datasets(other),
+    }
+}
+
+fn of_devices(pool: &str, change: &DeviceChange) -> Line {
+    match change {
+        DeviceChange::Add { devices, force } => {
+            let line = Line::new("pool add").flag("-f", *force);
+            line.word(pool).devices(devices)
+        }
+        DeviceChange::Attach { device, new, force } => {
+            let line = Line::new("pool attach").flag("-f", *force);
+            line.word(pool).word(device).path(new)
+        }
+        DeviceChange::Detach { device } => Line::new("pool detach").word(pool).word(device),
+        DeviceChange::Replace { device, new, force } => {
+            let line = Line::new("pool replace").flag("-f", *force);
+            let line = line.word(pool).word(device);
+            new.iter().fold(line, |line, path| line.path(path))
+        }
+        // Whether somebody waits for it is not what was done.
+        DeviceChange::Remove { device, wait: _ } => {
+            Line::new("pool remove").word(pool).word(device)
+        }
+        DeviceChange::StopRemove => Line::new("pool remove -s").word(pool),
+        DeviceChange::Offline { device, temporary } => {
+            let line = Line::new("pool offline").flag("-t", *temporary);
+            line.word(pool).word(device)
+        }
+        DeviceChange::Online { device } => Line::new("pool online").word(pool).word(device),
+        DeviceChange::Clear { device } => Line::new("pool clear").word(pool).words(device),
+    }
+}
+
+fn of_datasets(command: &Command) -> Line {
+    match command {
+        Command::Create {
+            name,
+            props,
+            parents,
+            no_mount,
+            volume,
+        } => Line::new("create")
+            .flag("-p", *parents)
+            .flag("-s", volume.is_some_and(|volume| volume.sparse))
+            .flag("-u", *no_mount)
+            .option("-V", volume.map(|volume| size(volume.size)))
+            .props("-o", props)
+            .word(name),
+        Command::Destroy {
+            name,
+            recursive,
+            clones,
+            force,
+            dry_run,
+        }
+        | Command::Shred {
+            name,
+            recursive,
+            clones,
+            force,
+            dry_run,
+        } => Line::new("destroy")
+            .flag("--shred", matches!(command, Command::Shred { .. }))
+            .flag("-f", *force)
+            .flag("-n", *dry_run)
+            .flag("-r", *recursive)
+            .flag("-R", *clones)
+            .word(name),
+        Command::Rename { from, to } => Line::new("rename").word(from).word(to),
+        Command::Get { names, props, .. } => {
+            let all = match props.is_empty() {
+                true => "all".into(),
+                false => props.join(","),
+            };
+            Line::new("get").word(all).words(names)
+        }
+        Command::Set {
+            names,
+            props,
+            force,
+        } => {
+            let mut props: Vec<String> = props.iter().map(property).collect();
+            props.sort();
+            let line = Line::new("set").flag("-f", *force);
+            line.words(props).words(names)
+        }
+        Command::Inherit {
+            names,
+            prop,
+            recursive,
+        } => {
+            let line = Line::new("inherit").flag("-r", *recursive);
+            line.word(prop).words(names)
+        }
+        Command::Userspace { name, kind, check } => {
+            let verb = match kind {
+                crate::api::OwnerKind::User => "userspace",
+                crate::api::OwnerKind::Group => "groupspace",
+            };
+            Line::new(verb).flag("--check", *check).word(name)
+        }
+        other => of_snapshots(other),
+    }
+}
+
+fn of_snapshots(command: &Command) -> Line {
+    match command {
+        Command::Snapshot { names, recursive } => {
+            Line::new("snapshot").flag("-r", *recursive).words(names)
+        }
+        Command::Rollback {
+            name,
+            recursive,
+            force,
+        } => {
+            let line = Line::new("rollback").flag("-f", *force);
+            line.flag("-r", *recursive).word(name)
+        }
+        Command::Clone {
+            snapshot,
+            name,
+            props,
+            rekey,
+            parents,
+            no_mount,
+        } => Line::new("clone")
+            .flag("-K", *rekey)
+            .flag("-p", *parents)
+            .flag("-u", *no_mount)
+            .props("-o", props)
+            .word(snapshot)
+            .word(name),
+        Command::Promote { name } => Line::new("promote").word(name),
+        Command::Hold {
+            names,
+            tag,
+            recursive,
+        } => {
+            let line = Line::new("hold").flag("-r", *recursive);
+            line.word(tag).words(names)
+        }
+        Command::Release {
+            names,
+            tag,
+            recursive,
+        } => {
+            let line = Line::new("release").flag("-r", *recursive);
+            line.word(tag).words(names)
+        }
+        Command::Holds { names, recursive } => {
+            Line::new("holds").flag("-r", *recursive).words(names)
+        }
+        Command::Diff { from, to } => Line::new("diff").word(from).words(to),
+        Command::Send { what, raw, props } => {
+            let line = Line::new("send").flag("-p", *props).flag("-w", *raw);
+            match what {
+                crate::api::SendWhat::Snapshot { name, from, all } => {
+                    let since = if *all { "-I" } else { "-i" };
+                    line.option(since, from.as_ref()).word(name)
+                }
+                crate::api::SendWhat::Rest { .. } => line.word("-t").word(LEFT_OUT),
+            }
+        }
+        Command::Receive {
+            target,
+            force,
+            resumable,
+            props,
+            exclude,
+        } => {
+            let mut exclude = exclude.clone();
+            exclude.sort();
+            let line = Line::new("receive")
+                .flag("-F", *force)
+                .flag("-s", *resumable)
+                .props("-o", props);
+            let leave = |line: Line, name: String| line.option("-x", Some(name));
+            exclude.into_iter().fold(line, leave).word(target)
+        }
+        Command::ReceiveAbandon { target } => Line::new("receive -A").word(target),
+        other => of_keys(other),
+    }
+}
+
+fn of_keys(command: &Command) -> Line {
+    match command {
+        Command::KeyLoad {
+            names,
+            recursive,
+            location,
+            keysource,
+            dry_run,
+        } => Line::new("key load")
+            .flag("-a", names.is_empty())
+            .flag("-n", *dry_run)
+            .flag("-r", *recursive)
+            // What is no location may be anything.
+            .option("-L", location.as_ref().map(|_| LEFT_OUT))
+            .keysource(keysource.as_ref())
+            .words(names),
+        Command::KeyUnload {
+            names,
+            recursive,
+            force,
+        } => Line::new("key unload")
+            .flag("-a", names.is_empty())
+            .flag("-f", *force)
+            .flag("-r", *recursive)
+            .words(names),
+        Command::KeyChange {
+            name,
+            keysource,
+            slot,
+            only,
+            inherit,
+        } => Line::new("key change")
+            .flag("-i", *inherit)
+            .flag("--only", *only)
+            .option("--slot", slot.map(|slot| slot.to_string()))
+            .keysource(keysource.as_ref())
+            .word(name),
+        Command::KeyRotate { name, how } => {
+            let verb = match how {
+                Rotation::New => "key -K",
+                Rotation::Reencrypt => "key -K --reencrypt",
+                Rotation::Pause => "key -K --pause",
+                Rotation::Resume => "key -K --resume",
+            };
+            Line::new(verb).word(name)
+        }
+        Command::KeyGenerations { name } => Line::new("key generations").word(name),
+        Command::KeyAdd {
+            name,
+            keysource,
+            priority,
+        } => {
+            let priority = (*priority != USUAL_PRIORITY).then(|| priority.to_string());
+            let line = Line::new("key add").option("-p", priority);
+            line.keysource(keysource.as_ref()).word(name)
+        }
+        Command::KeyRemove {
+            name,
+            slot,
+            keysource,
+            force,
+        } => {
+            let line = Line::new("key remove").flag("-f", *force);
+            let line = line.keysource(keysource.as_ref()).word(name);
+            line.word(slot.to_string())
+        }
+        Command::KeySlots { name } => Line::new("key slots").word(name),
+        Command::KeyBackup { name } => Line::new("key backup").word(name),
+        Command::KeyRestore {
+            name,
+            backup: _,
+            keysource,
+        } => {
+            let line = Line::new("key restore").keysource(keysource.as_ref());
+            line.word(name).word(LEFT_OUT)
+        }
+        Command::KeyStatus { names } => Line::new("key status").words(names),
+        other => of_rights(other),
+    }
+}
+
+fn of_rights(command: &Command) -> Line {
+    match command {
+        Command::Mount { name, dir, .. } => {
+            let line = Line::new("mount").flag("-a", name.is_none()).words(name);
+            dir.iter().fold(line, |line, dir| line.path(dir))
+        }
+        Command::Mounts => Line::new("mount"),
+        Command::Unmount { target, force } => Line::new("unmount")
+            .flag("-a", target.is_none())
+            .flag("-f", *force)
+            .words(target),
+        Command::Inspect { .. } => Line::new("inspect"),
+        Command::Anchor { names } => Line::new("anchor").words(names),
+        Command::AnchorVerify { .. } => Line::new("anchor verify"),
+        Command::Permissions { name } => Line::new("allow").word(name),
+        Command::ChangePermissions(change) => of_permissions(change),
+        Command::ZoneCreate(new) => Line::new("zone create")
+            .option("--alias", new.alias.as_ref())
+            .option("--dataset", Some(&new.dataset))
+            .flag("--immutable", new.immutable)
+            .option("--owner", new.owner.as_ref())
+            .word(&new.name),
+        Command::ZoneDestroy { name } => Line::new("zone destroy").word(name),
+        Command::Zones => Line::new("zone list"),
+        Command::NbdExport(new) => Line::new("nbd export").word(&new.device),
+        Command::NbdUnexport { name, force } => {
+            Line::new("nbd unexport").flag("--force", *force).word(name)
+        }
+        Command::NbdExports => Line::new("nbd list"),
+        Command::LuksOpen(new) => Line::new("luks open").path(&new.device).word(&new.name),
+        Command::LuksClose { name } => Line::new("luks close").word(name),
+        Command::LuksStatus { names } => Line::new("luks status").words(names),
+        Command::LuksRefresh { name, .. } => Line::new("luks refresh").word(name),
+        Command::LuksResize { name, .. } => Line::new("luks resize").word(name),
+        Command::LuksBorrow { device, .. } => Line::new("luks").path(device),
+        Command::DaemonStatus => Line::new("daemon status"),
+        Command::DaemonStop => Line::new("daemon stop"),
+        Command::PoolCreate { .. }
+        | Command::PoolImportable { .. }
+        | Command::PoolImport { .. }
+        | Command::PoolExport { .. }
+        | Command::PoolDestroy { .. }
+        | Command::PoolStatus { .. }
+        | Command::PoolIo { .. }
+        | Command::PoolDevices { .. }
+        | Command::PoolSync { .. }
+        | Command::PoolScrub { .. }
+        | Command::PoolFeatures { .. }
+        | Command::PoolHistory { .. }
+        | Command::Create { .. }
+        | Command::Destroy { .. }
+        | Command::Shred { .. }
+        | Command::Rename { .. }
+        | Command::Get { .. }
+        | Command::Set { .. }
+        | Command::Inherit { .. }
+        | Command::Userspace { .. }
+        | Command::Snapshot { .. }
+        | Command::Rollback { .. }
+        | Command::Clone { .. }
+        | Command::Promote { .. }
+        | Command::Hold { .. }
+        | Command::Release { .. }
+        | Command::Holds { .. }
+        | Command::Diff { .. }
+        | Command::Send { .. }
+        | Command::Receive { .. }
+        | Command::ReceiveAbandon { .. }
+        | Command::KeyLoad { .. }
+        | Command::KeyUnload { .. }
+        | Command::KeyChange { .. }
+        | Command::KeyRotate { .. }
+        | Command::KeyGenerations { .. }
+        | Command::KeyAdd { .. }
+        | Command::KeyRemove { .. }
+        | Command::KeySlots { .. }
+        | Command::KeyBackup { .. }
+        | Command::KeyRestore { .. }
+        | Command::KeyStatus { .. } => unreachable!("it is above"),
+    }
+}
+
+fn of_permissions(change: &PermissionChange) -> Line {
+    let verb = if change.remove { "unallow" } else { "allow" };
+    let kind = match change.kind {
+        Some(WhoKind::User) => "-u",
+        Some(WhoKind::Group) => "-g",
+        Some(WhoKind::Everyone) => "-e",
+        Some(WhoKind::Creator) => "-c",
+        Some(WhoKind::Set) => "-s",
+        None => "",
+    };
+    let is_named = !matches!(change.kind, Some(WhoKind::Everyone | WhoKind::Creator));
+    let list = |words: &[String]| (!words.is_empty()).then(|| words.join(","));
+    Line::new(verb)
+        .flag("-l", change.local && !change.below)
+        .flag("-d", change.below && !change.local)
+        .flag(kind, !kind.is_empty())
+        .words(list(&change.who).filter(|_| is_named))
+        .words(list(&change.permissions))
+        .word(&change.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(command: serde_json::Value) -> String {
+        line(&serde_json::from_value(command).unwrap())
+    }
+
+    #[test]
+    fn options_stand_in_one_order() {
+        let create = |props: serde_json::Value| {
+            said(
+                json!({"create": {"name": "tank/my files", "props": props, "parents": true,
+                                   "no_mount": true, "volume": {"size": 3u64 << 30, "sparse": true}}}),
+            )
+        };
+        let expected = "strongroom create -p -s -u -V 3G -o encryption=on \
+                        -o keysource=passphrase,prompt 'tank/my files'";
+        let (a, b) = (
+            json!(["encryption", "on"]),
+            json!(["keysource", "passphrase,prompt"]),
+        );
+        assert_eq!(create(json!([a, b])), expected);
+        assert_eq!(create(json!([b, a])), expected);
+        let device = |path: &str| json!({"devices": [path], "parity": 0});
+        let devices = json!({"groups": [{"devices": ["/a", "/b"], "parity": 0}, {"devices": ["/c", "/d", "/e"],
+            "parity": 1}], "logs": [device("/l")], "caches": ["/k"], "spares": ["/s"]});
+        assert_eq!(
+            said(
+                json!({"pool-create": {"pool": "tank", "devices": devices, "size": 100, "force": true,
+                        "props": [["mountpoint", "none"]], "no_mount": false}})
+            ),
+            "strongroom pool create -f -s 100 -m none tank mirror /a /b raidz1 /c /d /e log /l cache /k spare /s"
+        );
+        assert_eq!(
+            said(
+                json!({"change-permissions": {"name": "tank", "remove": false, "who": ["staff"],
+                "kind": "group", "permissions": ["create", "mount"], "local": false, "below": true}})
+            ),
+            "strongroom allow -d -g staff create,mount tank"
+        );
+    }
+
+    #[test]
+    fn no_secret_is_told() {
+        let change = json!({"key-change": {"name": "tank/a", "keysource": "hunter2", "slot": null,
+                                           "only": false, "inherit": false}});
+        assert_eq!(
+            said(change),
+            "strongroom key change -o keysource=... tank/a"
+        );
+        let restore =
+            json!({"key-restore": {"name": "tank/a", "backup": "00112233", "keysource": null}});
+        assert_eq!(said(restore), "strongroom key restore tank/a ...");
+        let load = json!({"key-load": {"names": ["a"], "recursive": false, "location": "hunter2",
+                                       "keysource": null, "dry_run": false}});
+        assert_eq!(said(load), "strongroom key load -L ... a");
+    }
+
+    #[test]
+    fn no_line_can_be_two() {
+        let set = |value: &str| {
+            said(
+                json!({"set": {"names": ["tank"], "props": [["org.example:note", value]], "force": false}}),
+            )
+        };
+        assert_eq!(
+            set("x\nstrongroom destroy tank"),
+            r"strongroom set $'org.example:note=x\nstrongroom destroy tank' tank"
+        );
+        assert_eq!(
+            set("it's"),
+            r"strongroom set 'org.example:note=it'\''s' tank"
+        );
+        assert!(!set("\u{202e}x").contains('\u{202e}'));
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_need_it() {
+        for (word, expected) in [
+            ("tank/home@monday", "tank/home@monday"),
+            ("-o", "-o"),
+            (
+                "keysource=raw,file:///etc/keys/a%20b",
+                "keysource=raw,file:///etc/keys/a%20b",
+            ),
+            ("", "''"),
+            ("two words", "'two words'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("~/key", "'~/key'"),
+            ("größe", "größe"),
+            ("a\nb'c\\", r"$'a\nb\'c\\'"),
+        ] {
+            assert_eq!(quoted(word), expected, "{word:?}");
+        }
+    }
+}
