@@ -102,10 +102,28 @@ impl Place {
 
     /// Starts the daemon with a variable in its environment.
     pub fn start_with(&mut self, variable: &str, value: &str) {
-        assert!(self.daemon.is_none(), "it runs");
         let mut command = self.command();
+        command.env(variable, value);
+        self.start_by(command);
+    }
+
+    /// Starts the daemon by another program, whose arguments end with the daemon's.
+    pub fn start_within(&mut self, words: &[String]) {
+        let own = self.command();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(PROGRAM);
+        for (name, value) in own.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        self.start_by(command);
+    }
+
+    fn start_by(&mut self, mut command: Command) {
+        assert!(self.daemon.is_none(), "it runs");
         command
-            .env(variable, value)
             .args(["daemon", "--detached", "--cache-size", self.cache])
             .arg("--state-dir")
             .arg(self.path("state"))

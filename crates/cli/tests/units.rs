@@ -1,0 +1,490 @@
+//! The units for systemd: their hardening lets every documented feature work.
+//!
+//! A table says which directives each feature needs. The daemon also runs with what the unit of the system
+//! leaves it: as a transient unit where systemd runs, else with the same capabilities, and with its system
+//! calls compared with the unit's filter.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::*;
+
+const README: &str = include_str!("../../../README.md");
+const PROVIDERS: &str = include_str!("../../../docs/KEY-PROVIDERS.md");
+
+/// What a feature needs of a unit.
+enum Need {
+    /// Sockets of these families.
+    Families(&'static [&'static str]),
+    /// These capabilities of root.
+    Capabilities(&'static [&'static str]),
+    /// These system calls.
+    Calls(&'static [&'static str]),
+    /// Nothing that forbids it: none of these directives, but with the value `no`.
+    Without(&'static [&'static str]),
+    /// A directive with this value.
+    Is(&'static str, &'static str),
+}
+
+use Need::*;
+
+/// Directives that give a service a name space of its own for mounts.
+const NAME_SPACES: &[&str] = &[
+    "PrivateMounts",
+    "PrivateTmp",
+    "PrivateDevices",
+    "PrivateUsers",
+    "ProtectSystem",
+    "ProtectHome",
+    "ProtectKernelTunables",
+    "ProtectKernelModules",
+    "ProtectKernelLogs",
+    "ProtectControlGroups",
+    "ProtectProc",
+    "ProcSubset",
+    "ProtectHostname",
+    "ReadWritePaths",
+    "ReadOnlyPaths",
+    "InaccessiblePaths",
+    "ExecPaths",
+    "NoExecPaths",
+    "BindPaths",
+    "BindReadOnlyPaths",
+    "TemporaryFileSystem",
+    "MountFlags",
+    "MountAPIVFS",
+    "RootDirectory",
+    "RootImage",
+    "DynamicUser",
+];
+
+/// Directives that keep devices away.
+const NO_DEVICES: &[&str] = &[
+    "PrivateDevices",
+    "DevicePolicy",
+    "DeviceAllow",
+    "ProtectClock",
+];
+
+/// Directives that keep the network away.
+const NO_NETWORK: &[&str] = &[
+    "PrivateNetwork",
+    "IPAddressDeny",
+    "SocketBindDeny",
+    "RestrictNetworkInterfaces",
+    "NetworkNamespacePath",
+];
+
+/// What the documents promise, in their words, and what that needs of the unit of the system.
+const FEATURES: &[(&str, &str, &[Need])] = &[
+    (
+        README,
+        "HTTPS server",
+        &[Families(&["AF_INET", "AF_INET6"]), Without(NO_NETWORK)],
+    ),
+    (
+        README,
+        "--listen 0.0.0.0:10809",
+        &[
+            Families(&["AF_INET", "AF_INET6"]),
+            Without(NO_NETWORK),
+            Calls(&["listen", "accept4"]),
+        ],
+    ),
+    (
+        README,
+        "PKCS#11 token",
+        &[
+            Families(&["AF_UNIX", "AF_NETLINK"]),
+            Without(NO_DEVICES),
+            Without(&["MemoryDenyWriteExecute"]),
+        ],
+    ),
+    (
+        PROVIDERS,
+        "`exec:///PROGRAM?ARGUMENT`",
+        &[
+            Calls(&["execve", "clone3", "kill", "ioctl"]),
+            Without(NO_DEVICES),
+        ],
+    ),
+    (
+        PROVIDERS,
+        "`/run/strongroom/key-providers`",
+        &[
+            Families(&["AF_UNIX"]),
+            Is("RuntimeDirectory", "strongroom"),
+            Is("RuntimeDirectoryPreserve", "yes"),
+        ],
+    ),
+    (
+        README,
+        "A whole POSIX file system",
+        &[
+            Without(NAME_SPACES),
+            Capabilities(&["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"]),
+            Calls(&[
+                "mount",
+                "umount2",
+                "move_mount",
+                "fsopen",
+                "fsmount",
+                "mount_setattr",
+            ]),
+        ],
+    ),
+    (
+        README,
+        "locked memory",
+        &[
+            Capabilities(&["CAP_IPC_LOCK"]),
+            Is("LimitMEMLOCK", "infinity"),
+            Is("LimitCORE", "0"),
+            Calls(&["mlock", "mlock2", "madvise"]),
+        ],
+    ),
+    (
+        README,
+        "on files or disks",
+        &[Without(NO_DEVICES), Calls(&["ioctl", "fallocate"])],
+    ),
+    (
+        README,
+        "/run/strongroom/zones",
+        &[Is("RuntimeDirectory", "strongroom")],
+    ),
+    (
+        README,
+        "it says when everything is imported and mounted",
+        &[Is("Type", "notify"), Is("TimeoutStartSec", "infinity")],
+    ),
+    (
+        README,
+        "journal",
+        &[Without(&[
+            "StandardOutput",
+            "StandardError",
+            "LogNamespace",
+        ])],
+    ),
+];
+
+/// The directives of a unit, with the last value that each gets.
+fn directives(path: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with(['#', '[']));
+    let pairs = lines.filter_map(|line| line.split_once('='));
+    pairs
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+fn unit(kind: &str) -> PathBuf {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd");
+    Path::new(root).join(kind).join("strongroom.service")
+}
+
+fn has(list: &str, wanted: &str) -> bool {
+    list.split(' ').any(|word| word == wanted)
+}
+
+/// The system calls that a filter lets through; `None` where nothing can say what the sets contain.
+fn calls(filter: &str) -> Option<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<String> = filter.split(' ').map(Into::into).collect();
+    while let Some(name) = open.pop() {
+        if !name.starts_with('@') {
+            found.insert(name);
+            continue;
+        }
+        let shown = Command::new("systemd-analyze")
+            .args(["syscall-filter", "--no-pager", &name])
+            .output();
+        let Ok(shown) = shown else {
+            eprintln!(
+                "skipped in part: there is no systemd-analyze, which knows sets of system calls"
+            );
+            return None;
+        };
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let words = text.lines().skip(1).map(str::trim);
+        open.extend(
+            words
+                .filter(|word| !word.is_empty() && !word.starts_with('#'))
+                .map(Into::into),
+        );
+    }
+    Some(found)
+}
+
+#[test]
+fn the_unit_of_the_system_lets_every_feature_work() {
+    let unit = directives(&unit("system"));
+    let value = |name: &str| unit.get(name).map_or("", String::as_str);
+    let calls = calls(value("SystemCallFilter"));
+    for (document, promise, needs) in FEATURES {
+        assert!(
+            document.contains(promise),
+            "no document promises '{promise}'"
+        );
+        for need in *needs {
+            match need {
+                Families(names) => names.iter().for_each(|name| {
+                    assert!(
+                        has(value("RestrictAddressFamilies"), name),
+                        "{promise}: {name}"
+                    );
+                }),
+                Capabilities(names) => names.iter().for_each(|name| {
+                    assert!(
+                        has(value("CapabilityBoundingSet"), name),
+                        "{promise}: {name}"
+                    );
+                }),
+                Calls(names) => names.iter().for_each(|name| {
+                    let lets = calls.as_ref().is_none_or(|calls| calls.contains(*name));
+                    assert!(lets, "{promise}: {name}");
+                }),
+                Without(names) => names.iter().for_each(|name| {
+                    assert!(["", "no"].contains(&value(name)), "{promise}: {name}");
+                }),
+                Is(name, wanted) => assert_eq!(value(name), *wanted, "{promise}: {name}"),
+            }
+        }
+    }
+    // What no feature needs stays forbidden.
+    for name in [
+        "NoNewPrivileges",
+        "RestrictNamespaces",
+        "RestrictSUIDSGID",
+        "LockPersonality",
+    ] {
+        assert_eq!(value(name), "yes", "{name}");
+    }
+}
+
+/// An ordinary user's daemon mounts by a program that is set-user-ID root.
+#[test]
+fn the_unit_of_a_user_forbids_nothing_that_fusermount_needs() {
+    assert!(README.contains("mount through `fusermount3`"));
+    let unit = directives(&unit("user"));
+    let implies_no_new_privileges = [
+        "NoNewPrivileges",
+        "SystemCallFilter",
+        "SystemCallArchitectures",
+        "RestrictAddressFamilies",
+        "RestrictNamespaces",
+        "RestrictRealtime",
+        "RestrictSUIDSGID",
+        "MemoryDenyWriteExecute",
+        "LockPersonality",
+        "ProtectClock",
+        "CapabilityBoundingSet",
+    ];
+    let forbidden = implies_no_new_privileges
+        .iter()
+        .chain(NAME_SPACES)
+        .chain(NO_DEVICES);
+    for name in forbidden.chain(NO_NETWORK) {
+        assert!(!unit.contains_key(*name), "{name}");
+    }
+    for (name, value) in [
+        ("Type", "notify"),
+        ("RuntimeDirectory", "strongroom"),
+        ("LimitCORE", "0"),
+    ] {
+        assert_eq!(unit[name], value, "{name}");
+    }
+}
+
+#[test]
+fn systemd_understands_the_units() {
+    let place = Place::without_daemon();
+    for kind in ["system", "user"] {
+        let text = fs::read_to_string(unit(kind)).unwrap();
+        let copy = place.path("strongroom.service");
+        fs::write(&copy, text.replace("/usr/local/bin/strongroom", PROGRAM)).unwrap();
+        let mut command = Command::new("systemd-analyze");
+        command.env("XDG_RUNTIME_DIR", place.root());
+        let manager = format!("--{kind}");
+        let output = command
+            .args(["verify", "--man=no", &manager])
+            .arg(&copy)
+            .output();
+        let Ok(output) = output else {
+            eprintln!("skipped: there is no systemd-analyze");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("Failed to initialize manager") || said.contains("Failed to lookup") {
+            eprintln!("skipped for {kind}: {said}");
+            continue;
+        }
+        assert_eq!(said, "", "{kind}");
+        assert!(output.status.success(), "{kind}");
+    }
+}
+
+/// Uses what the documents promise, of a daemon that is restricted.
+fn use_everything(place: &Place) {
+    let mnt = place.arg("mnt");
+    place.ok(&format!(
+        "pool create -s 64M -m {mnt} tank {}",
+        place.arg("tank.pool")
+    ));
+    place.ok(&format!("keygen {}", place.arg("key")));
+    let source = format!("raw,file://{}", place.arg("key"));
+    place.ok(&format!(
+        "create -o encryption=on -o keysource={source} tank/a"
+    ));
+    // A directory of another user, below which a dataset is mounted.
+    let theirs = place.path("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::set_permissions(&theirs, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(12345), Some(12345)).unwrap();
+    place.ok(&format!(
+        "create -o mountpoint={}/b tank/b",
+        theirs.display()
+    ));
+    fs::write(theirs.join("b/file"), "written").unwrap();
+    fs::write(place.path("mnt/a/file"), vec![7; 1 << 20]).unwrap();
+    std::os::unix::fs::chown(place.path("mnt/a/file"), Some(12345), None).unwrap();
+    place.ok("snapshot -r tank@1");
+    place.ok("clone -K tank/a@1 tank/a/clone");
+    place.ok("rollback tank/b@1");
+    // A key server, by a connection that is refused by the server and not by the unit.
+    let create = "create -u -o encryption=on -o keysource=raw,https://127.0.0.1:1/k tank/h";
+    let said = place.fails(create, NO_KEY);
+    assert!(said.contains("connection refused"), "{said}");
+    // A key provider that is not there; one that is would have to lie where root installs it.
+    let create = "create -u -o encryption=on -o keysource=raw,exec:///nowhere/p tank/p";
+    place.fails(create, NO_KEY);
+    // NBD by TCP needs certificates, so it is the address that is refused here.
+    place.ok("create -V 4M tank/v");
+    place.ok("nbd export tank/v");
+    place.ok("nbd list");
+    place.ok("nbd unexport tank/v");
+    // Tenants, delegates.
+    place.ok("zone create z --dataset tank/b --owner 12345");
+    place.ok("zone destroy z");
+    place.ok("allow -e snapshot tank/b");
+    // LUKS.
+    fs::write(place.path("luks"), "").unwrap();
+    fs::File::options()
+        .write(true)
+        .open(place.path("luks"))
+        .unwrap()
+        .set_len(32 << 20)
+        .unwrap();
+    let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+    place.ok_with(
+        &format!("luks format -q {cheap} {}", place.arg("luks")),
+        "passphrase\n",
+    );
+    place.ok_with(
+        &format!("luks open {} l", place.arg("luks")),
+        "passphrase\n",
+    );
+    place.ok("luks close l");
+    place.ok("pool scrub -w tank");
+    place.ok("unmount -a");
+    place.ok("key unload -a");
+    place.ok("key load -a");
+    place.ok("mount -a");
+    place.ok("destroy --shred -f tank/a/clone");
+    place.ok("pool status -v");
+}
+
+/// How the daemon is started with what the unit leaves it.
+fn sandbox(unit: &BTreeMap<String, String>, place: &Place) -> Option<Vec<String>> {
+    let strings = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
+    if Path::new("/run/systemd/system").is_dir() {
+        let mut words = strings(&["systemd-run", "--quiet", "--collect", "--pipe", "--wait"]);
+        let names = [
+            "CapabilityBoundingSet",
+            "NoNewPrivileges",
+            "RestrictAddressFamilies",
+            "RestrictNamespaces",
+            "RestrictRealtime",
+            "RestrictSUIDSGID",
+            "LockPersonality",
+            "SystemCallArchitectures",
+            "SystemCallFilter",
+            "SystemCallErrorNumber",
+            "KeyringMode",
+            "LimitMEMLOCK",
+            "LimitCORE",
+        ];
+        words.extend(names.map(|name| format!("--property={name}={}", unit[name])));
+        words.push(format!(
+            "--setenv=STRONGROOM_SOCKET={}",
+            place.arg("socket")
+        ));
+        return Some(words);
+    }
+    eprintln!("skipped in part: systemd does not run here; setpriv and strace stand in for it");
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no setpriv");
+        return None;
+    }
+    let capabilities = unit["CapabilityBoundingSet"]
+        .to_lowercase()
+        .replace("cap_", "+");
+    let bounding = format!("--bounding-set=-all,{}", capabilities.replace(' ', ","));
+    let mut words = strings(&["setpriv", "--no-new-privs", &bounding]);
+    match Command::new("strace").arg("-V").output() {
+        Ok(_) => {
+            words.extend(strings(&["strace", "-f", "-qq", "-c", "-U", "name", "-o"]));
+            words.push(place.arg("calls"));
+        }
+        Err(_) => eprintln!("skipped in part: there is no strace"),
+    }
+    Some(words)
+}
+
+#[test]
+fn a_daemon_that_is_restricted_does_everything() {
+    if !rustix::process::geteuid().is_root() || !can_mount() {
+        eprintln!("skipped: the unit of the system is root's, and needs /dev/fuse");
+        return;
+    }
+    let unit = directives(&unit("system"));
+    let mut place = Place::without_daemon();
+    let Some(within) = sandbox(&unit, &place) else {
+        return;
+    };
+    place.start_within(&within);
+    use_everything(&place);
+    place.ok("daemon stop");
+    place.wait_for_end();
+    let (Ok(made), Some(allowed)) = (
+        fs::read_to_string(place.path("calls")),
+        calls(&unit["SystemCallFilter"]),
+    ) else {
+        return;
+    };
+    let made: Vec<&str> = made
+        .lines()
+        .map(str::trim)
+        .filter(|name| !name.contains(['-', ' ']))
+        .collect();
+    assert!(
+        made.contains(&"mount") || made.contains(&"fsopen"),
+        "{made:?}"
+    );
+    for name in made
+        .iter()
+        .filter(|name| !["syscall", "total"].contains(name))
+    {
+        assert!(allowed.contains(*name), "the unit forbids {name}");
+    }
+}
