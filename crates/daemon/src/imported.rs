@@ -39,6 +39,8 @@ pub(crate) struct Imported {
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, VolumeState>>,
+    /// What re-encryptions wait for, by the id of the dataset.
+    pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
     alarm: Arc<Alarm>,
     leaving: AtomicBool,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -150,6 +152,7 @@ impl Imported {
             keys: Mutex::default(),
             mounts: Mutex::default(),
             volumes: Mutex::default(),
+            reencryption_waits: Mutex::default(),
             alarm: Arc::clone(alarm),
             leaving: AtomicBool::new(false),
             keeper: Mutex::default(),

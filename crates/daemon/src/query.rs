@@ -402,7 +402,10 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
             Some("Some data is damaged in every copy.".to_owned()),
             Some("Restore what is named below from a backup or a snapshot.".to_owned()),
         ),
-        None => health::advice(&pool.name(), &devices),
+        None => match health::advice(&pool.name(), &devices) {
+            (None, None) => imported.advice_on_reencryption(),
+            advice => advice,
+        },
     };
     let shared = pool.dedup_info();
     let resilver = pool.resilver_status();

@@ -22,6 +22,9 @@ const PROPERTY: &str = "@reencrypt";
 /// So many bytes are sealed anew before a commit.
 const STEP: u64 = 32 << 20;
 
+/// Why a re-encryption waits that would otherwise fill the pool.
+const TOO_LITTLE_SPACE: &str = "too little space is free in the pool";
+
 /// What is to be done with a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -92,12 +95,15 @@ impl Imported {
     pub(crate) fn reencryption(&self, entry: &Entry) -> Option<String> {
         let state = State::of(entry)?;
         let done = || {
-            let files = self.files_of(entry.id)?;
-            let seen = files.reencrypted().seen;
-            Some(100 * seen.min(entry.referenced) / entry.referenced.max(1))
+            let progress = self.files_of(entry.id)?.reencrypted();
+            let seen = progress.seen.min(entry.referenced);
+            Some((100 * seen / entry.referenced.max(1), progress.waits))
         };
         Some(match (state, done()) {
-            (State::Running, Some(percent)) => format!("running, {percent}% done"),
+            (State::Running, Some((percent, false))) => format!("running, {percent}% done"),
+            (State::Running, Some((percent, true))) => {
+                format!("waits for free space, {percent}% done")
+            }
             (State::Running, None) => "waits for a mount".into(),
             (State::Paused, _) => "paused".into(),
             (State::Pinned(ids), _) => {
@@ -111,26 +117,69 @@ impl Imported {
     /// Does a piece of it, for all datasets that are mounted. True if there is more to do at once.
     pub(crate) fn tend_reencryption(&self, all: &[Arc<Files>]) -> bool {
         let mut more = false;
+        let is_open = |id: &u64| all.iter().any(|files| files.id() == *id);
+        self.reencryption_waits.lock().retain(|id, _| is_open(id));
         for files in all {
             let Ok(entry) = self.pool.entry(files.id()) else {
                 continue;
             };
-            let worked = match State::of(&entry) {
+            let state = State::of(&entry);
+            let is_running = state == Some(State::Running);
+            let worked = match state {
                 Some(State::Running) => self.reencrypt(files, &entry),
                 Some(State::Pinned(ids)) if ids.iter().any(|id| self.pool.entry(*id).is_err()) => {
                     self.destroy_unused(files, &entry).map(|()| false)
                 }
                 _ => Ok(false),
             };
-            match worked {
-                Ok(again) => more |= again,
-                Err(failure) => {
-                    let (dataset, reason) = (files.name(), failure.message);
-                    tracing::warn!(dataset, reason, "re-encryption waits");
+            let waits = match worked {
+                Ok(again) => {
+                    more |= again;
+                    let waits = is_running && files.reencrypted().waits;
+                    waits.then(|| TOO_LITTLE_SPACE.to_owned())
                 }
-            }
+                Err(failure) => Some(failure.message),
+            };
+            self.note_wait(files, waits);
         }
         more
+    }
+
+    /// Which re-encryptions wait, and what to do, for the report on the pool.
+    pub(crate) fn advice_on_reencryption(&self) -> (Option<String>, Option<String>) {
+        let known = self.reencryption_waits.lock();
+        let mut waits = known.iter().filter_map(|(id, reason)| {
+            let name = self.pool.name_of(*id).ok()?;
+            Some((name, reason))
+        });
+        let Some((name, reason)) = waits.next() else {
+            return (None, None);
+        };
+        let trouble = format!("The re-encryption of '{name}' waits: {reason}.");
+        let action = match reason.as_str() {
+            TOO_LITTLE_SPACE => {
+                "Free some space: delete files, or destroy snapshots, which keep the old records. \
+                 The re-encryption goes on by itself."
+            }
+            _ => "The re-encryption tries again by itself. The log of the daemon says more.",
+        };
+        (Some(trouble), Some(action.into()))
+    }
+
+    /// Logs what a re-encryption waits for, once for each reason.
+    fn note_wait(&self, files: &Files, reason: Option<String>) {
+        let mut known = self.reencryption_waits.lock();
+        let dataset = files.name();
+        match reason {
+            None if known.remove(&files.id()).is_some() => {
+                tracing::info!(dataset, "re-encryption goes on");
+            }
+            Some(reason) if known.get(&files.id()) != Some(&reason) => {
+                tracing::warn!(dataset, reason, "re-encryption waits");
+                known.insert(files.id(), reason);
+            }
+            None | Some(_) => {}
+        }
     }
 
     /// A piece of one dataset.
@@ -140,7 +189,7 @@ impl Imported {
         if progress.is_done {
             self.destroy_unused(files, entry)?;
         }
-        Ok(!progress.is_done)
+        Ok(!progress.is_done && !progress.waits)
     }
 
     /// Destroys the generations of keys that neither the dataset nor a snapshot of it needs: the keyring

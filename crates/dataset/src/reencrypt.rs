@@ -11,12 +11,16 @@ use pool::{
     ArrayKind, Commit, Placed, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput,
 };
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::Files;
 use crate::seal::Sealed;
 
 /// So many records that are done are passed over in one step.
 const PASSED_MAX: usize = 50_000;
+
+/// Re-encryption leaves this part of a pool to those who write. With a snapshot, which keeps the old
+/// records, it would fill the pool.
+const LEFT_TO_WRITERS: u64 = 16;
 
 /// How far a dataset is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub struct Reencrypted {
     pub damaged: u64,
     /// Whether everything is sealed with the newest keys, as far as it can be.
     pub is_done: bool,
+    /// Whether it waits for free space. It goes on with the first step that finds some.
+    pub waits: bool,
 }
 
 /// Where a dataset is, and what waits for the commit.
@@ -59,10 +65,8 @@ thread_local! {
 }
 
 impl Files {
-    /// Seals about `budget` bytes anew, for the next commit. That has to come before the next step.
-    ///
-    /// # Errors
-    /// [`pool::Error::NoSpace`] if there is no room beside the old records; it can be tried again.
+    /// Seals about `budget` bytes anew, for the next commit. That has to come before the next step. Where
+    /// too little space is free it does nothing, and says that it waits.
     pub fn reencrypt_step(&self, budget: u64) -> Result<Reencrypted> {
         let mut walk = self.reencryption.walk.lock();
         let Some(newest) = self.sealer.newest() else {
@@ -71,6 +75,8 @@ impl Files {
         if walk.progress.is_done {
             *walk = Walk::default();
         }
+        let kept = self.kept_from_reencryption()?;
+        walk.progress.waits = false;
         let (mut left, mut passed) = (budget, 0);
         while left > 0 && passed < PASSED_MAX {
             let array = ArrayKind::ALL[walk.array];
@@ -81,17 +87,20 @@ impl Files {
                 continue;
             };
             let ptr = self.open.get(array, slot)?;
-            let size = ptr.place.disk_size().into();
+            let size = u64::from(ptr.place.disk_size());
             if ptr.is_empty() || ptr.identity.generation() == newest {
                 passed += 1;
             } else {
                 left = left.saturating_sub(size);
-                match self.reencrypt(array, slot) {
-                    Ok(true) => walk.found += 1,
-                    Ok(false) => walk.progress.damaged += 1,
-                    // The commit frees what was replaced so far; then there may be room again.
-                    Err(Error::Pool(pool::Error::NoSpace)) if self.has_waiting() => break,
-                    Err(error) => return Err(error),
+                let bytes = self.open.record_room(array, size as usize) + self.table_room();
+                let Ok(room) = self.pool.reserve_besides(bytes, ReserveFor::Writing, kept) else {
+                    // The commit frees what was replaced so far. Then there may be space again.
+                    walk.progress.waits = !self.has_waiting();
+                    break;
+                };
+                match self.reencrypt(array, slot, room)? {
+                    true => walk.found += 1,
+                    false => walk.progress.damaged += 1,
                 }
             }
             walk.progress.seen += size;
@@ -101,6 +110,13 @@ impl Files {
             self.pool.enter()?.mark_dirty();
         }
         Ok(walk.progress)
+    }
+
+    /// Bytes that are not for re-encryption: what reservations keep from the dataset, and what it leaves to
+    /// those who write.
+    fn kept_from_reencryption(&self) -> Result<u64> {
+        let kept = self.pool.limits(self.id())?.kept;
+        Ok(kept.saturating_add(self.pool.space().total / LEFT_TO_WRITERS))
     }
 
     fn has_waiting(&self) -> bool {
@@ -132,7 +148,7 @@ impl Files {
     }
 
     /// False if the record cannot be opened.
-    fn reencrypt(&self, array: ArrayKind, slot: u64) -> Result<bool> {
+    fn reencrypt(&self, array: ArrayKind, slot: u64, room: Reservation) -> Result<bool> {
         // Not borrowed: the device below may be a volume, which has its own to do.
         let mut buf = SEALED.take();
         let mut anew: Option<Sealed> = None;
@@ -154,10 +170,6 @@ impl Files {
                 return Ok(false);
             }
         };
-        let bytes = self.open.record_room(array, sealed.bytes.len());
-        let room = self
-            .pool
-            .reserve(bytes + self.table_room(), ReserveFor::Writing)?;
         let placed = self.place(array, &sealed)?;
         self.reencryption.waiting.lock().push(Rewritten {
             array,

@@ -264,6 +264,54 @@ fn what_is_stored_is_brought_to_the_newest_keys() {
     }
 }
 
+/// A snapshot keeps the old records. So all of it would be there twice, and there is no space for that.
+#[test]
+fn it_leaves_free_space_to_those_who_write_and_waits() {
+    let device = fault_device(32 << 20, &FaultClock::new());
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    let write_large = |name: &str, len: usize| {
+        let node = NewNode {
+            kind: Kind::File,
+            mode: 0o644,
+            umask: 0,
+            rdev: 0,
+        };
+        let ino = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?.ino;
+        let mut dice = Dice(len as u64);
+        let data: Vec<u8> = (0..len).map(|_| dice.below(256) as u8).collect();
+        let mut pieces = data.chunks(128 << 10).zip(0..);
+        pieces.try_for_each(|(piece, n)| files.write(ino, n * (128 << 10), piece, false))
+    };
+    write_large("large", 17 << 20).unwrap();
+    files.sync_all().unwrap();
+    pool.snapshot(&["tank/a@s".into()], false, &origin())
+        .unwrap();
+    rotate(&pool, &entry, &key, &files);
+    let step = || {
+        let progress = files.reencrypt_step(1 << 20).unwrap();
+        pool.commit().unwrap();
+        progress
+    };
+    let waits = (0..100).map(|_| step()).find(|progress| progress.waits);
+    let waits = waits.expect("there is not enough for all");
+    assert!(waits.seen > 1 << 20 && !waits.is_done, "{waits:?}");
+    let share = pool.space().total / 16;
+    assert!(pool.space().available > share * 3 / 4, "{:?}", pool.space());
+    write_large("more", share as usize / 2).unwrap();
+    assert!(step().waits && step().waits);
+    // It goes on by itself.
+    pool.destroy_dataset("tank/a@s", false, &origin()).unwrap();
+    while pool.space().freeing > 0 {
+        pool.commit().unwrap();
+    }
+    reencrypt(&pool, &files, 1 << 20);
+    assert!(!files.reencrypted().waits);
+    assert_eq!(generations(&pool, entry.id), BTreeSet::from([2]));
+    assert_clean(&pool);
+}
+
 #[test]
 fn a_power_cut_while_it_goes_on_costs_nothing() {
     let clock = FaultClock::new();

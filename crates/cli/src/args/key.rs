@@ -221,7 +221,8 @@ pub(crate) struct KeyChange {
 /// the dataset's keyring; snapshots too. Nothing is read or written but the keyring, so it takes no longer
 /// for a large dataset. With --reencrypt what is stored is brought to the new keys in the background, while
 /// the dataset is mounted and used; it takes room beside the old until the next commit, and for ever where
-/// snapshots keep the old. It goes on after a restart. Older keys that nothing needs any more are destroyed
+/// snapshots keep the old. It leaves 1/16 of the pool free for other writes, and waits where there is less:
+/// `get reencryption` and `pool status` say so. It goes on by itself, also after a restart. Older keys that nothing needs any more are destroyed
 /// then; those that only snapshots need, when the snapshots are. The passphrase stays; `key change` puts
 /// another in its place.
 #[derive(Args, Debug)]
