@@ -1,7 +1,7 @@
 //! A file system that stores nothing: how fast can FUSE be?
 //!
 //! ```text
-//! null_fs MOUNTPOINT [threads=N] [writeback=yes] [direct_create=no] [read_ahead=BYTES]
+//! null_fs MOUNTPOINT [threads=N] [writeback=yes] [read_ahead=BYTES]
 //!         [work=MICROSECONDS] [wait=MICROSECONDS] [allow_other]
 //! ```
 //!
@@ -36,7 +36,6 @@ fn main() -> ExitCode {
         match argument.split_once('=') {
             Some(("threads", count)) => options.threads = count.parse().ok(),
             Some(("writeback", value)) => options.writeback_cache = value == "yes",
-            Some(("direct_create", value)) => options.direct_create = value != "no",
             Some(("read_ahead", value)) => options.read_ahead = value.parse().unwrap_or(0),
             Some(("work", value)) => work = Duration::from_micros(value.parse().unwrap_or(0)),
             Some(("wait", value)) => wait = Duration::from_micros(value.parse().unwrap_or(0)),

@@ -193,7 +193,6 @@ pub(crate) mod init {
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
-    pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const NO_EXPORT_SUPPORT: u64 = 1 << 38;
 }
 
@@ -213,7 +212,6 @@ pub(crate) mod fattr {
 
 /// Flags of an opened file.
 pub(crate) mod fopen {
-    pub(crate) const DIRECT_IO: u32 = 1 << 0;
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
 }
 

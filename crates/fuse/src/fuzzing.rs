@@ -20,7 +20,6 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
     let (searcher, searches) = Searcher::new();
     let server = Server {
         fs,
-        create_flags: 0,
         searcher: &searcher,
     };
     if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {

@@ -9,6 +9,10 @@
 //! Left out too is asynchronous direct I/O (`ASYNC_DIO`): the kernel drops what it has of a file before such a
 //! write, and not once more after it, so that a buffered read in between leaves old contents in its cache
 //! for good.
+//!
+//! And left out is direct I/O that no program asked for (`FOPEN_DIRECT_IO`, `DIRECT_IO_ALLOW_MMAP`). Such a write
+//! passes the cache by. A page that a mapping brings into the cache meanwhile has the old bytes. The kernel
+//! later writes that page back whole, over the bytes of the write.
 
 use std::os::fd::BorrowedFd;
 
@@ -39,16 +43,6 @@ pub(crate) struct Agreed {
 }
 
 impl Agreed {
-    /// Whether writes may bypass the kernel's cache while the file looks like any other.
-    ///
-    /// It has to be possible to map such a file. And the kernel must not keep times: with the
-    /// write-back cache it believes its own modification time, and a write that bypasses the cache
-    /// does not change that (seen on 6.18).
-    pub(crate) fn allows_direct_create(self) -> bool {
-        self.flags & (init::DIRECT_IO_ALLOW_MMAP | init::WRITEBACK_CACHE)
-            == init::DIRECT_IO_ALLOW_MMAP
-    }
-
     /// Whether `SETXATTR` has its longer arguments.
     pub(crate) fn setxattr_ext(self) -> bool {
         self.flags & init::SETXATTR_EXT != 0
@@ -121,7 +115,6 @@ fn wanted(options: &Options) -> u64 {
         | init::HANDLE_KILLPRIV_V2
         | init::SETXATTR_EXT
         | init::INIT_EXT
-        | init::DIRECT_IO_ALLOW_MMAP
         // An inode number may be used again and there are no generations: a handle kept by an NFS
         // client could open another file.
         | init::NO_EXPORT_SUPPORT

@@ -35,13 +35,6 @@ pub struct Options {
     /// errors of writing come late, and what a program has written is lost if this process is
     /// killed.
     pub writeback_cache: bool,
-    /// Let the descriptor that created a file bypass the kernel's cache.
-    ///
-    /// Makes writing new files several times faster, except in very small pieces; reading back
-    /// through the same descriptor is not cached. Without effect where the kernel does not allow
-    /// such files to be mapped (before 6.6), and together with `writeback_cache`, which would show
-    /// wrong modification times.
-    pub direct_create: bool,
     /// How far the kernel reads ahead, in bytes. More than 128 KiB takes root.
     ///
     /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one
@@ -62,7 +55,6 @@ impl Default for Options {
             noexec: false,
             threads: None,
             writeback_cache: false,
-            direct_create: true,
             read_ahead: 1 << 20,
         }
     }

@@ -48,8 +48,6 @@ type Result<T> = std::result::Result<T, Errno>;
 /// A file system behind a mount.
 pub(crate) struct Server<'a> {
     pub(crate) fs: &'a dyn FileSystem,
-    /// `FOPEN_*` of files that are opened by being created with a name.
-    pub(crate) create_flags: u32,
     pub(crate) searcher: &'a Searcher,
 }
 
@@ -120,13 +118,12 @@ impl Server<'_> {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
                 let attr = fs.create(&caller, ino, name, &node)?;
                 put(out, &self.entry(ino, &attr));
-                put_opened(out, self.create_flags);
+                put_opened(out);
             }
             Op::Tmpfile { args } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
                 put(out, &self.entry(ino, &fs.tmpfile(&caller, ino, &node)?));
-                // Contents of a temporary file are read back through the same descriptor: cached.
-                put_opened(out, 0);
+                put_opened(out);
             }
             Op::Read { offset, len } => {
                 return Ok(Answer::Pieces(fs.read(ino, offset, len)?, len as usize));
@@ -326,12 +323,12 @@ fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, value: &T) {
     out.extend_from_slice(value.as_bytes());
 }
 
-fn put_opened(out: &mut Vec<u8>, open_flags: u32) {
-    let open_flags = open_flags | fopen::KEEP_CACHE;
+/// A file that was opened by being created is like those that are opened without a word.
+fn put_opened(out: &mut Vec<u8>) {
     put(
         out,
         &abi::OpenOut {
-            open_flags,
+            open_flags: fopen::KEEP_CACHE,
             ..Default::default()
         },
     );

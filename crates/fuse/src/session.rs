@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno as Os;
 use vfs::FileSystem;
 
-use crate::abi::{fopen, op};
+use crate::abi::op;
 use crate::buffer::Buffer;
 use crate::crew::Crew;
 use crate::error::Error;
@@ -52,7 +52,6 @@ type OnEnd = Box<dyn FnOnce(End) + Send>;
 pub(crate) struct Session {
     fs: Arc<dyn FileSystem>,
     agreed: Agreed,
-    create_flags: u32,
     crew: Crew,
     searcher: Searcher,
     /// Threads that have not ended.
@@ -84,12 +83,10 @@ impl Session {
         buffer: Buffer,
     ) -> Result<Arc<Session>, Error> {
         let count = options.worker_count();
-        let direct = options.direct_create && agreed.allows_direct_create();
         let (searcher, searches) = Searcher::new();
         let session = Arc::new(Session {
             fs,
             agreed,
-            create_flags: if direct { fopen::DIRECT_IO } else { 0 },
             crew: Crew::new(count),
             searcher,
             live: AtomicUsize::new(count + 2),
@@ -334,7 +331,6 @@ impl Seat {
         out.clear();
         let server = Server {
             fs: &*session.fs,
-            create_flags: session.create_flags,
             searcher: &session.searcher,
         };
         // A file system that panicked may be in any state, but it is still there, and so is whoever
