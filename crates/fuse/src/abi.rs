@@ -107,6 +107,7 @@ wire! {
         attr_valid: u64, attr_valid_nsec: u32, flags: u32, spare: [u64; 2], stat: Statx,
     }
     NotifyInvalInodeOut: 24 { ino: u64, off: i64, len: i64, }
+    NotifyRetrieveOut: 32 { notify_unique: u64, nodeid: u64, offset: u64, size: u32, padding: u32, }
     /// What a directory entry starts with; the name follows, padded to 8 bytes.
     Dirent: 24 { ino: u64, off: u64, namelen: u32, kind: u32, }
 }
@@ -217,6 +218,8 @@ pub(crate) mod fopen {
 
 /// A notification: contents of an inode are to be written back and forgotten.
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
+/// A notification: contents of an inode are asked for, and come as a request.
+pub(crate) const NOTIFY_RETRIEVE: i32 = 5;
 /// `fuse_write_in.write_flags`.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_fsync_in.fsync_flags`: contents only.

@@ -1,11 +1,13 @@
 //! Where requests are read to.
 //!
-//! Each worker has one buffer for ever: a megabyte that is allocated and given back with every
-//! write would cost page faults. The buffer begins so that the data of a `WRITE`, which is all but
-//! the first 80 bytes, begins on a page.
+//! A worker keeps its buffer from request to request: a megabyte that is got and given back with every
+//! write would cost page faults. It is a mapping of its own, so what no request has touched takes no
+//! memory, and what is given back is gone. The data of a `WRITE`, which is all but the first 80 bytes,
+//! begins on a page.
 
 use std::os::fd::BorrowedFd;
 
+use memmap2::{Advice, MmapMut};
 use rustix::io::{self, Errno};
 
 use crate::abi::{InHeader, WriteIn};
@@ -13,33 +15,51 @@ use crate::handshake::MAX_WRITE;
 
 const PAGE: usize = 4096;
 const BEFORE_DATA: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+/// Where a request begins.
+const START: usize = PAGE - BEFORE_DATA;
+/// The kernel refuses to be read with less room than for its largest request.
+const LEN: usize = MAX_WRITE as usize + 2 * PAGE;
 
 /// Room for one request.
 pub(crate) struct Buffer {
-    bytes: Vec<u8>,
-    start: usize,
+    bytes: MmapMut,
+    /// The longest request that was read into these pages.
+    longest: usize,
 }
 
 impl Buffer {
-    pub(crate) fn new() -> Buffer {
-        let bytes = vec![0; MAX_WRITE as usize + 2 * PAGE];
-        let to_page = bytes.as_ptr().align_offset(PAGE);
-        // `align_offset` may decline to answer; alignment is only a matter of speed.
-        let start = if to_page < PAGE {
-            to_page + PAGE - BEFORE_DATA
-        } else {
-            0
-        };
-        Buffer { bytes, start }
+    /// A buffer that takes no memory yet.
+    pub(crate) fn new() -> std::io::Result<Buffer> {
+        let bytes = MmapMut::map_anon(LEN)?;
+        // Its neighbours are other buffers: together they would be given huge pages at the first touch. A
+        // kernel without huge pages knows no such advice.
+        let _ = bytes.advise(Advice::NoHugePage);
+        Ok(Buffer { bytes, longest: 0 })
+    }
+
+    /// How much memory requests have made it take, about.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn give_back(&mut self) {
+        match Buffer::new() {
+            Ok(new) => *self = new,
+            Err(error) => tracing::debug!(%error, "a buffer keeps its memory"),
+        }
     }
 
     /// Waits for a request.
     pub(crate) fn read(&mut self, device: BorrowedFd<'_>) -> io::Result<&[u8]> {
-        let room = &mut self.bytes[self.start..];
+        let room = &mut self.bytes[START..];
         let mut again = true;
         loop {
             match io::read(device, &mut *room) {
-                Ok(len) => return Ok(&room[..len]),
+                Ok(len) => {
+                    self.longest = self.longest.max(len);
+                    return Ok(&self.bytes[START..START + len]);
+                }
                 // Also what a request gets that is being read while the last user unmounts; if the
                 // connection was cut indeed, the answer stays the same.
                 Err(Errno::CONNABORTED) if again => again = false,

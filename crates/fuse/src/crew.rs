@@ -3,21 +3,29 @@
 //! The kernel wakes the workers that wait in turn, so with more of them than there are requests
 //! each request finds a cold thread, often on another processor: on two cores four waiting workers
 //! cost a third of the metadata operations a second. But one is not enough either, since it may be
-//! held up by a disk. So one worker waits, the others sleep, and a watcher looks at short intervals
-//! whether requests are left lying while all who could take them are busy; then it wakes one more.
-//! When that has not happened for a while, one is sent to sleep. The watcher itself sleeps while
+//! held up by a disk. So one worker waits, and a watcher looks at short intervals
+//! whether requests are left lying while all who could take them are busy; then it calls one more.
+//! When that has not happened for a while, one is sent away. The watcher itself sleeps while
 //! nothing is asked.
 //!
 //! A request may thus lie for one interval before it is taken. That is little beside what made the
 //! workers busy for so long.
+//!
+//! Only the worker that waits is a thread all the time. The watcher starts another one when that is needed,
+//! and one that is not needed any more ends. But who waits in the kernel notices nothing, and keeps the memory
+//! of its largest request. So when nothing was asked for a second, the watcher has the kernel ping those who
+//! wait: each gives its memory back, and then ends or waits again. A ping needs a file that the kernel still knows; without
+//! one they wait until something is asked.
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::reply;
 
 /// How often the watcher looks.
 const INTERVAL: Duration = Duration::from_micros(500);
@@ -26,6 +34,10 @@ const INTERVAL: Duration = Duration::from_micros(500);
 const LYING_LOOKS: u32 = 4;
 /// After so many looks at which a worker was idle, there is one too many.
 const IDLE_LOOKS: u32 = 100;
+/// So often it looks whether threads that were sent away have ended, before it leaves that for the next time.
+const ENDING_LOOKS: u32 = 4000;
+/// When nothing was asked for so long, memory and threads that are not needed are given back.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The workers of a session, by number: those below `waiting` take requests.
 #[derive(Debug)]
@@ -37,18 +49,22 @@ pub(crate) struct Crew {
     members: Vec<Member>,
     watcher: OnceLock<Thread>,
     watcher_sleeps: AtomicBool,
+    /// A file that the kernel knows, or did; 0 if none was seen.
+    file: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Member {
-    thread: OnceLock<Thread>,
+    /// Whether there is such a worker, or is about to be.
+    is_there: AtomicBool,
+    /// Whether it keeps memory that only large requests need.
+    is_large: AtomicBool,
     /// Steps taken: odd while it has a request.
     steps: AtomicU64,
     /// Whether roll calls do not wait for the request.
     excused: AtomicBool,
     /// The last roll call that it heard, with no request left to answer.
     heard: AtomicU64,
-    asleep: AtomicBool,
 }
 
 impl Member {
@@ -63,24 +79,24 @@ impl Member {
 }
 
 impl Crew {
-    /// A crew of up to `size` workers, one of them waiting.
+    /// A crew of up to `size` workers. Number 0 is there from the beginning, and waits.
     pub(crate) fn new(size: usize) -> Crew {
+        let member = |number| Member {
+            is_there: AtomicBool::new(number == 0),
+            ..Member::default()
+        };
         Crew {
             waiting: AtomicUsize::new(1),
             stop: AtomicBool::new(false),
             call: AtomicU64::new(0),
-            members: (0..size).map(|_| Member::default()).collect(),
+            members: (0..size).map(member).collect(),
             watcher: OnceLock::new(),
             watcher_sleeps: AtomicBool::new(false),
+            file: AtomicU64::new(0),
         }
     }
 
-    /// Says that this thread is worker `number`.
-    pub(crate) fn join(&self, number: usize) {
-        let _ = self.members[number].thread.set(thread::current());
-    }
-
-    /// Sleeps until worker `number` is to wait for a request; false if it is to end.
+    /// Whether worker `number` is to wait for a request; if not, it is to end.
     pub(crate) fn turn(&self, number: usize) -> bool {
         let member = &self.members[number];
         loop {
@@ -91,10 +107,38 @@ impl Crew {
             if number < self.waiting.load(SeqCst) {
                 return true;
             }
-            member.asleep.store(true, SeqCst);
-            thread::park();
-            member.asleep.store(false, SeqCst);
+            member.is_there.store(false, SeqCst);
+            // It may have been called in that moment. Then either the watcher has seen that it is not there,
+            // and starts another one in its place, or it stays.
+            let is_called = number < self.waiting.load(SeqCst);
+            if !is_called || member.is_there.swap(true, SeqCst) {
+                return false;
+            }
         }
+    }
+
+    /// Says whether worker `number` keeps memory that only large requests need.
+    pub(crate) fn keeps_much(&self, number: usize, is_large: bool) {
+        let member = &self.members[number];
+        if member.is_large.load(Relaxed) != is_large {
+            member.is_large.store(is_large, SeqCst);
+        }
+    }
+
+    /// Notes a file that the kernel knows.
+    pub(crate) fn sees(&self, file: u64) {
+        if self.file.load(Relaxed) != file {
+            self.file.store(file, SeqCst);
+        }
+    }
+
+    /// Whether there is nothing to give back.
+    fn is_small(&self) -> bool {
+        let mut members = self.members.iter().enumerate();
+        members.all(|(number, member)| {
+            let is_there = member.is_there.load(SeqCst);
+            !is_there || (number == 0 && !member.is_large.load(SeqCst))
+        })
     }
 
     /// Whether only one worker waits for requests.
@@ -111,7 +155,7 @@ impl Crew {
     pub(crate) fn have_heard(&self, call: u64) -> bool {
         self.members.iter().all(|member| {
             let is_excused = || member.excused.load(SeqCst) && member.is_busy();
-            member.asleep.load(SeqCst) || member.heard.load(SeqCst) >= call || is_excused()
+            !member.is_there.load(SeqCst) || member.heard.load(SeqCst) >= call || is_excused()
         })
     }
 
@@ -133,12 +177,17 @@ impl Crew {
     /// Sends everyone home. Those in a request, or waiting for one, finish that first.
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
-        let members = self.members.iter().filter_map(|member| member.thread.get());
-        members.chain(self.watcher.get()).for_each(Thread::unpark);
+        self.watcher.get().map(Thread::unpark);
     }
 
-    /// What the watcher does until the end.
-    pub(crate) fn watch(&self, device: impl AsFd) {
+    /// What the watcher does until the end. `start` starts the worker of a number, if that can be done. `reap`
+    /// lets go of threads that have ended, and says whether no other one is on its way to its end.
+    pub(crate) fn watch(
+        &self,
+        device: impl AsFd,
+        start: impl Fn(usize) -> bool,
+        reap: impl Fn() -> bool,
+    ) {
         let _ = self.watcher.set(thread::current());
         let (mut idle, mut lying, mut before) = (0, 0, 0);
         while !self.stop.load(SeqCst) {
@@ -153,7 +202,7 @@ impl Crew {
                 }
                 idle = 0;
                 match waiting {
-                    1 => self.sleep(),
+                    1 => self.rest(&device, &reap),
                     _ => self.waiting.store(waiting - 1, SeqCst),
                 }
                 continue;
@@ -164,16 +213,20 @@ impl Crew {
             before = steps;
             if lying > 0 && (stuck || lying >= LYING_LOOKS) {
                 lying = 0;
-                self.wake_another(waiting);
+                self.call_another(waiting, &start);
             }
             thread::park_timeout(INTERVAL);
         }
     }
 
-    fn wake_another(&self, waiting: usize) {
-        if let Some(next) = self.members.get(waiting) {
-            self.waiting.store(waiting + 1, SeqCst);
-            next.thread.get().map(Thread::unpark);
+    fn call_another(&self, waiting: usize, start: &impl Fn(usize) -> bool) {
+        let Some(next) = self.members.get(waiting) else {
+            return;
+        };
+        self.waiting.store(waiting + 1, SeqCst);
+        if !next.is_there.swap(true, SeqCst) && !start(waiting) {
+            next.is_there.store(false, SeqCst);
+            self.waiting.store(waiting, SeqCst);
         }
     }
 
@@ -185,15 +238,55 @@ impl Crew {
             .sum()
     }
 
-    /// The watcher sleeps until something is asked.
-    fn sleep(&self) {
+    /// The watcher sleeps until something is asked. Before it sleeps for long, what is not needed is given
+    /// back.
+    fn rest(&self, device: &impl AsFd, reap: &impl Fn() -> bool) {
+        if !self.is_small() {
+            if !self.sleep(Some(Instant::now() + QUIET)) {
+                return;
+            }
+            self.give_back(device);
+            for _ in 0..ENDING_LOOKS {
+                if reap() || self.stop.load(SeqCst) {
+                    break;
+                }
+                thread::park_timeout(INTERVAL);
+            }
+        }
+        self.sleep(None);
+    }
+
+    /// Pings those who wait. The kernel wakes the one who waits longest, but another one may be faster.
+    fn give_back(&self, device: &impl AsFd) {
+        const ROUNDS: usize = 4;
+        for _ in 0..ROUNDS * self.members.len() {
+            if self.is_small() || self.stop.load(SeqCst) {
+                break;
+            }
+            if let Err(error) = reply::ping(device.as_fd(), self.file.load(SeqCst)) {
+                tracing::debug!(%error, "memory is not given back");
+                break;
+            }
+            thread::park_timeout(INTERVAL);
+        }
+    }
+
+    /// The watcher sleeps until something is asked, or until then. Whether nothing was asked.
+    fn sleep(&self, until: Option<Instant>) -> bool {
         self.watcher_sleeps.store(true, SeqCst);
         // Someone may have begun before that could be seen.
         let begun = self.members.iter().any(Member::is_busy);
-        while !begun && self.watcher_sleeps.load(SeqCst) && !self.stop.load(SeqCst) {
-            thread::park();
+        let mut is_over = false;
+        while !begun && !is_over && self.watcher_sleeps.load(SeqCst) && !self.stop.load(SeqCst) {
+            match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                None => thread::park(),
+                Some(rest) => {
+                    thread::park_timeout(rest);
+                    is_over = Some(Instant::now()) >= until;
+                }
+            }
         }
-        self.watcher_sleeps.store(false, SeqCst);
+        self.watcher_sleeps.swap(false, SeqCst) && is_over
     }
 }
 
@@ -207,45 +300,68 @@ pub(crate) fn requests_lie(device: &impl AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::cell::Cell;
 
     #[test]
-    fn one_waits_and_the_others_sleep_until_they_are_needed() {
-        let crew = Arc::new(Crew::new(2));
+    fn one_waits_and_others_are_started_when_they_are_needed() {
+        let crew = Crew::new(2);
+        let started = Cell::new(0);
+        let start = |number| {
+            started.set(started.get() + 1);
+            number == 1
+        };
         assert!(crew.turn(0));
-        let other = Arc::clone(&crew);
-        let second = thread::spawn(move || {
-            other.join(1);
-            other.turn(1)
-        });
-        crew.wake_another(1);
-        assert!(second.join().unwrap());
-        crew.wake_another(2);
+        crew.call_another(1, &start);
+        assert!(crew.turn(1) && started.get() == 1);
+        crew.call_another(2, &start);
         assert_eq!(crew.waiting.load(SeqCst), 2, "there is no third");
+        // It is sent away and called again before it has noticed.
+        crew.waiting.store(1, SeqCst);
+        crew.call_another(1, &start);
+        assert!(crew.turn(1) && started.get() == 1);
+        // It is sent away, ends, and is started again.
+        crew.waiting.store(1, SeqCst);
+        assert!(!crew.turn(1));
+        crew.call_another(1, &start);
+        assert!(crew.turn(1) && started.get() == 2);
+    }
+
+    #[test]
+    fn a_worker_that_cannot_be_started_is_not_waited_for() {
+        let crew = Crew::new(2);
+        crew.call_another(1, &|_| false);
+        assert_eq!(crew.waiting.load(SeqCst), 1);
+        assert!(crew.turn(0));
+        assert!(crew.have_heard(0));
     }
 
     #[test]
     fn all_end_at_the_end() {
-        let crew = Arc::new(Crew::new(4));
-        let sleepers: Vec<_> = (1..4)
-            .map(|number| {
-                let crew = Arc::clone(&crew);
-                thread::spawn(move || {
-                    crew.join(number);
-                    crew.turn(number)
-                })
-            })
-            .collect();
+        let crew = Crew::new(4);
+        (1..4).for_each(|number| crew.call_another(number, &|_| true));
+        assert!((0..4).all(|number| crew.turn(number)));
         crew.stop();
-        assert!(!crew.turn(0));
-        assert!(sleepers.into_iter().all(|sleeper| !sleeper.join().unwrap()));
+        assert!((0..4).all(|number| !crew.turn(number)));
+    }
+
+    #[test]
+    fn what_is_kept_is_known() {
+        let crew = Crew::new(2);
+        assert!(crew.is_small());
+        crew.keeps_much(0, true);
+        assert!(!crew.is_small());
+        crew.keeps_much(0, false);
+        assert!(crew.is_small());
+        crew.call_another(1, &|_| true);
+        assert!(!crew.is_small());
+        crew.waiting.store(1, SeqCst);
+        assert!(!crew.turn(1) && crew.is_small());
     }
 
     #[test]
     fn a_roll_call_waits_for_what_has_been_taken() {
         let crew = Crew::new(2);
         assert!(crew.turn(0));
-        crew.members[1].asleep.store(true, SeqCst);
         let call = crew.call();
         // It may have taken a request that it has not begun with.
         assert!(!crew.have_heard(call));

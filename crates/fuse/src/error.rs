@@ -80,6 +80,9 @@ pub enum Error {
         /// Why.
         cause: Errno,
     },
+    /// There is no memory for requests.
+    #[error("cannot map memory for requests: {0}; end other programs, or unmount something first")]
+    Memory(io::Error),
     /// There are no threads to be had.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -363,7 +363,7 @@ fn serve(
     fs: Arc<dyn FileSystem>,
     options: &Options,
 ) -> Result<Arc<Session>, Error> {
-    let mut buffer = Buffer::new();
+    let mut buffer = Buffer::new().map_err(Error::Memory)?;
     let agreed = handshake::shake(device.as_fd(), options, &mut buffer)?;
     Session::start(device, fs, options, agreed, buffer)
 }

@@ -85,40 +85,38 @@ impl<'a> Replier<'a> {
 /// Has the kernel write back what it has of `len` bytes of a file, or all of it if that is 0, and
 /// forget it.
 pub(crate) fn notify_inval_inode(device: BorrowedFd<'_>, ino: u64, offset: u64, len: u64) {
-    notify(
-        device,
-        &abi::NotifyInvalInodeOut {
-            ino,
-            off: offset.cast_signed(),
-            len: len.cast_signed(),
-        },
-    );
+    notify_inval(device, ino, offset.cast_signed(), len.cast_signed());
 }
 
 /// Has the kernel forget the attributes of an inode, and nothing of its contents.
 pub(crate) fn notify_attributes(device: BorrowedFd<'_>, ino: u64) {
-    notify(
-        device,
-        &abi::NotifyInvalInodeOut {
-            ino,
-            off: -1,
-            len: 0,
-        },
-    );
+    notify_inval(device, ino, -1, 0);
 }
 
-fn notify(device: BorrowedFd<'_>, body: &abi::NotifyInvalInodeOut) {
+fn notify_inval(device: BorrowedFd<'_>, ino: u64, off: i64, len: i64) {
+    let body = abi::NotifyInvalInodeOut { ino, off, len };
+    if let Err(error) = notify(device, abi::NOTIFY_INVAL_INODE, body.as_bytes()) {
+        tracing::debug!(ino, %error, "not written back or forgotten");
+    }
+}
+
+/// Has the kernel send a request that asks nothing, so that a worker which waits for one wakes up: it sends
+/// no bytes of this file. The kernel has to know the file; of a directory it sends nothing.
+pub(crate) fn ping(device: BorrowedFd<'_>, file: u64) -> Result<(), Errno> {
+    let body = abi::NotifyRetrieveOut {
+        nodeid: file,
+        ..Default::default()
+    };
+    notify(device, abi::NOTIFY_RETRIEVE, body.as_bytes())
+}
+
+fn notify(device: BorrowedFd<'_>, code: i32, body: &[u8]) -> Result<(), Errno> {
     let header = OutHeader {
-        len: (size_of::<OutHeader>() + size_of_val(body)) as u32,
-        error: abi::NOTIFY_INVAL_INODE,
+        len: (size_of::<OutHeader>() + body.len()) as u32,
+        error: code,
         // No request has this number, which is what makes it a notification.
         unique: 0,
     };
-    let slices = [
-        IoSlice::new(header.as_bytes()),
-        IoSlice::new(body.as_bytes()),
-    ];
-    if let Err(error) = rustix::io::retry_on_intr(|| rustix::io::writev(device, &slices)) {
-        tracing::debug!(ino = body.ino, %error, "not written back or forgotten");
-    }
+    let slices = [IoSlice::new(header.as_bytes()), IoSlice::new(body)];
+    rustix::io::retry_on_intr(|| rustix::io::writev(device, &slices)).map(drop)
 }

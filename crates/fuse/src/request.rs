@@ -133,7 +133,7 @@ pub(crate) enum Op<'a> {
         /// The answer has 64 bits.
         wide: bool,
     },
-    /// An answer to a notification; none are sent.
+    /// The answer to a [`crate::reply::ping`].
     NotifyReply,
     /// Something this crate does not know.
     Unknown,

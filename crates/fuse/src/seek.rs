@@ -7,13 +7,16 @@
 //! needs this: a hole that turns out not to be one is found out when data is looked for there.
 //!
 //! Writing back means requests to this very mount, for which the kernel has this one wait. That
-//! must not use up the workers, so a thread of its own does it.
+//! must not use up the workers, so a thread of its own does it. It is started for the first search, and ends
+//! when there has been none for a while.
 
 use std::any::Any;
-use std::os::fd::AsFd;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use vfs::{Error, FileSystem, Seek};
 use zerocopy::IntoBytes;
 
@@ -31,42 +34,76 @@ pub(crate) struct Search {
     pub(crate) found: Option<u64>,
 }
 
-/// How to reach the thread.
-pub(crate) struct Searcher(Sender<Option<Search>>);
+/// For so long the thread waits for another search.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What is to be searched for, and by whom.
+#[derive(Default)]
+pub(crate) struct Searcher {
+    state: Mutex<State>,
+    asked: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    searches: VecDeque<Search>,
+    /// Whether there is a thread, or one is about to be started.
+    has_thread: bool,
+    stop: bool,
+}
 
 impl Searcher {
-    /// A searcher, and what its thread runs with.
-    pub(crate) fn new() -> (Searcher, Receiver<Option<Search>>) {
-        let (send, receive) = std::sync::mpsc::channel();
-        (Searcher(send), receive)
+    /// Has the thread answer. True if there is none: then the caller starts one.
+    pub(crate) fn search(&self, search: Search) -> bool {
+        let mut state = self.state.lock();
+        state.searches.push_back(search);
+        self.asked.notify_one();
+        !std::mem::replace(&mut state.has_thread, true)
     }
 
-    /// Has the thread answer.
-    pub(crate) fn search(&self, search: Search) {
-        // It is there as long as requests come.
-        let _ = self.0.send(Some(search));
+    /// No thread could be started: whoever waits gets an error.
+    pub(crate) fn give_up(&self, device: impl AsFd) {
+        let mut state = self.state.lock();
+        state.has_thread = false;
+        for search in state.searches.drain(..) {
+            Replier::new(device.as_fd(), search.unique).error(Error::NoMemory.errno());
+        }
     }
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        let _ = self.0.send(None);
+        self.state.lock().stop = true;
+        self.asked.notify_all();
+    }
+
+    /// What the thread does until it is not needed any more.
+    pub(crate) fn run(&self, device: impl AsFd, fs: &dyn FileSystem) {
+        while let Some(search) = self.next() {
+            answer(device.as_fd(), fs, search);
+        }
+    }
+
+    fn next(&self) -> Option<Search> {
+        let mut state = self.state.lock();
+        if state.searches.is_empty() && !state.stop {
+            self.asked.wait_for(&mut state, LINGER);
+        }
+        let search = state.searches.pop_front();
+        state.has_thread = search.is_some();
+        search
     }
 }
 
-/// What the thread does until the end.
-pub(crate) fn run(device: impl AsFd, fs: &dyn FileSystem, searches: &Receiver<Option<Search>>) {
-    while let Ok(Some(search)) = searches.recv() {
-        let device = device.as_fd();
-        let end = search.found.unwrap_or(END);
-        notify_inval_inode(device, search.ino, search.offset, end - search.offset);
-        let seek = || fs.seek(search.ino, search.offset, Seek::Data);
-        let found = catch_unwind(AssertUnwindSafe(seek));
-        let replier = Replier::new(device, search.unique);
-        match found.map_err(|_: Box<dyn Any + Send>| Errno::IO) {
-            Ok(Ok(offset)) => replier.bytes(abi::LseekOut { offset }.as_bytes()),
-            Ok(Err(error)) => replier.error(error.errno()),
-            Err(errno) => replier.error(errno.0),
-        }
+fn answer(device: BorrowedFd<'_>, fs: &dyn FileSystem, search: Search) {
+    let end = search.found.unwrap_or(END);
+    notify_inval_inode(device, search.ino, search.offset, end - search.offset);
+    let seek = || fs.seek(search.ino, search.offset, Seek::Data);
+    let found = catch_unwind(AssertUnwindSafe(seek));
+    let replier = Replier::new(device, search.unique);
+    match found.map_err(|_: Box<dyn Any + Send>| Errno::IO) {
+        Ok(Ok(offset)) => replier.bytes(abi::LseekOut { offset }.as_bytes()),
+        Ok(Err(error)) => replier.error(error.errno()),
+        Err(errno) => replier.error(errno.0),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::abi::{self, fopen};
 use crate::convert::{self, Valid};
 use crate::directory::Page;
 use crate::request::{Op, Request};
-use crate::seek::{self, Search, Searcher};
+use crate::seek::{self, Search};
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ type Result<T> = std::result::Result<T, Errno>;
 /// A file system behind a mount.
 pub(crate) struct Server<'a> {
     pub(crate) fs: &'a dyn FileSystem,
-    pub(crate) searcher: &'a Searcher,
+    /// Has a search answered by another thread.
+    pub(crate) search: &'a dyn Fn(Search),
 }
 
 impl Server<'_> {
@@ -191,7 +192,7 @@ impl Server<'_> {
                     && let Some(found) = seek::skips(offset, &found)
                 {
                     let unique = request.header.unique;
-                    self.searcher.search(Search {
+                    (self.search)(Search {
                         unique,
                         ino,
                         offset,

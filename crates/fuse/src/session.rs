@@ -9,15 +9,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno as Os;
-use vfs::FileSystem;
+use vfs::{FileSystem, Kind};
+use zerocopy::FromBytes;
 
-use crate::abi::op;
+use crate::abi::{self, op};
 use crate::buffer::Buffer;
 use crate::crew::Crew;
 use crate::error::Error;
@@ -26,7 +26,7 @@ use crate::handshake::Agreed;
 use crate::options::Options;
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
-use crate::seek::{self, Search, Searcher};
+use crate::seek::{Search, Searcher};
 use crate::serve::{Answer, Errno, Server};
 
 /// How a session ended.
@@ -45,6 +45,9 @@ const OPS: usize = 64;
 
 /// To answer with more than this is work.
 const LARGE: usize = 32 << 10;
+
+/// The threads of an idle session: a worker that waits, and the watcher.
+const PERMANENT: usize = 2;
 
 type OnEnd = Box<dyn FnOnce(End) + Send>;
 
@@ -83,13 +86,12 @@ impl Session {
         buffer: Buffer,
     ) -> Result<Arc<Session>, Error> {
         let count = options.worker_count();
-        let (searcher, searches) = Searcher::new();
         let session = Arc::new(Session {
             fs,
             agreed,
             crew: Crew::new(count),
-            searcher,
-            live: AtomicUsize::new(count + 2),
+            searcher: Searcher::default(),
+            live: AtomicUsize::new(PERMANENT),
             counts: [const { AtomicU64::new(0) }; OPS],
             state: Mutex::default(),
             ended: Condvar::new(),
@@ -101,43 +103,38 @@ impl Session {
             device: Arc::clone(&device),
             number,
         };
-        let mut buffer = Some(buffer);
-        let mut started = 0;
-        let result = (0..count)
-            .try_for_each(|number| {
-                let (seat, buffer) = (seat(number), buffer.take());
-                session.spawn(&mut started, move || seat.work(buffer))
-            })
-            .and_then(|()| {
-                let seat = seat(count);
-                session.spawn(&mut started, move || seat.watch())
-            })
-            .and_then(|()| {
-                let seat = seat(count + 1);
-                session.spawn(&mut started, move || seat.search(&searches))
-            });
+        let (worker, watcher) = (seat(0), seat(count));
+        // The watcher is first: once there is a worker, the session may end at any time.
+        let watching = session.spawn("fuse-watch", move || watcher.watch());
+        let result = match watching {
+            Ok(()) => session.spawn("fuse-0", move || worker.work(buffer)),
+            Err(error) => {
+                session.live.fetch_sub(1, Ordering::AcqRel);
+                Err(error)
+            }
+        };
         if let Err(error) = result {
-            session
-                .live
-                .fetch_sub(count + 2 - started, Ordering::AcqRel);
+            session.live.fetch_sub(1, Ordering::AcqRel);
             session.stop();
             return Err(Error::Thread(error));
         }
         Ok(session)
     }
 
-    fn spawn(
-        &self,
-        started: &mut usize,
-        run: impl FnOnce() + Send + 'static,
-    ) -> std::io::Result<()> {
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let span = self.span.clone();
         let handle = thread::Builder::new()
-            .name(format!("fuse-{started}"))
+            .name(name.to_owned())
             .spawn(move || span.in_scope(run))?;
         self.state.lock().threads.push(handle);
-        *started += 1;
         Ok(())
+    }
+
+    /// Lets go of threads that have ended, which keep their stacks until then. How many are left.
+    fn reap(&self) -> usize {
+        let threads = &mut self.state.lock().threads;
+        threads.retain(|handle| !handle.is_finished());
+        threads.len()
     }
 
     /// Whether the kernel can still ask something.
@@ -145,7 +142,7 @@ impl Session {
         self.state.lock().end.is_none()
     }
 
-    /// Makes workers that wait for a request end after the next one, and all others now.
+    /// Makes workers end when they have served the request that they have, or wait for.
     pub(crate) fn stop(&self) {
         self.crew.stop();
         self.searcher.stop();
@@ -257,17 +254,19 @@ struct Seat {
 }
 
 impl Seat {
-    fn work(self, buffer: Option<Buffer>) {
+    fn work(self, mut buffer: Buffer) {
         let crew = &self.session.crew;
-        let mut buffer = buffer.unwrap_or_else(Buffer::new);
         let mut out = Vec::new();
         let mut follower = Follower::new();
-        crew.join(self.number);
         while crew.turn(self.number) {
             follower.look(self.device.as_fd());
             match buffer.read(self.device.as_fd()) {
                 Ok(bytes) => {
-                    self.handle(bytes, &mut out, &mut follower);
+                    if self.handle(bytes, &mut out, &mut follower) {
+                        buffer.give_back();
+                        out = Vec::new();
+                    }
+                    crew.keeps_much(self.number, buffer.longest().max(out.capacity()) > LARGE);
                     follower.answered();
                 }
                 Err(error) => {
@@ -288,13 +287,50 @@ impl Seat {
     }
 
     fn watch(self) {
-        self.session.crew.watch(&*self.device);
+        let start = |number| {
+            let seat = self.next_to(number);
+            let work = |buffer| seat.spawn(&format!("fuse-{number}"), |seat| seat.work(buffer));
+            Buffer::new().and_then(work).is_ok()
+        };
+        let reap = || self.session.reap() <= PERMANENT;
+        self.session.crew.watch(&*self.device, start, reap);
         self.finish();
     }
 
-    fn search(self, searches: &Receiver<Option<Search>>) {
-        seek::run(&*self.device, &*self.session.fs, searches);
-        self.finish();
+    /// Has a thread answer.
+    fn search(&self, search: Search) {
+        let searcher = &self.session.searcher;
+        if !searcher.search(search) {
+            return;
+        }
+        let run = |seat: Seat| {
+            let session = &seat.session;
+            session.searcher.run(&*seat.device, &*session.fs);
+            seat.finish();
+        };
+        if self.next_to(self.number).spawn("fuse-seek", run).is_err() {
+            searcher.give_up(&*self.device);
+        }
+    }
+
+    /// The place of another thread.
+    fn next_to(&self, number: usize) -> Seat {
+        Seat {
+            session: Arc::clone(&self.session),
+            device: Arc::clone(&self.device),
+            number,
+        }
+    }
+
+    /// Starts a thread for this place, from a thread of the session.
+    fn spawn(self, name: &str, run: impl FnOnce(Seat) + Send + 'static) -> std::io::Result<()> {
+        let session = Arc::clone(&self.session);
+        session.live.fetch_add(1, Ordering::AcqRel);
+        session.spawn(name, move || run(self)).inspect_err(|error| {
+            // Whoever calls this is still counted, so that this is not the end.
+            session.live.fetch_sub(1, Ordering::AcqRel);
+            tracing::debug!(%error, name, "no thread");
+        })
     }
 
     fn finish(self) {
@@ -308,36 +344,44 @@ impl Seat {
         }
     }
 
-    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>, follower: &mut Follower) {
+    /// Serves a request. Whether it was a ping: then what is not needed is to be given back.
+    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>, follower: &mut Follower) -> bool {
         let session = &*self.session;
         let request = match Request::parse(bytes, session.agreed.setxattr_ext()) {
             Ok(request) => request,
             Err(Malformed { header: None }) => {
-                return tracing::warn!(len = bytes.len(), "a request without a header");
+                tracing::warn!(len = bytes.len(), "a request without a header");
+                return false;
             }
             Err(Malformed { header: Some(head) }) => {
                 tracing::warn!(op = op::name(head.opcode), "a request that cannot be read");
                 if !matches!(head.opcode, op::FORGET | op::BATCH_FORGET) {
                     Replier::new(self.device.as_fd(), head.unique).error(Errno::INVALID.0);
                 }
-                return;
+                return false;
             }
         };
         let opcode = request.header.opcode;
         if let Some(count) = session.counts.get(opcode as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+        if matches!(request.op, Op::NotifyReply) {
+            return true;
+        }
         follower.see(&request, session.crew.is_alone());
         out.clear();
         let server = Server {
             fs: &*session.fs,
-            searcher: &session.searcher,
+            search: &|search| self.search(search),
         };
         // A file system that panicked may be in any state, but it is still there, and so is whoever
         // waits: an error for this call is the best there is.
         let excused = opcode != op::WRITE;
         session.crew.begin(self.number, excused);
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
+        if let Some(file) = known_file(&request, out) {
+            session.crew.sees(file);
+        }
         let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
         if !large {
             // Before the answer: with it, the next request may come.
@@ -379,5 +423,19 @@ impl Seat {
         if large {
             session.crew.end(self.number);
         }
+        false
+    }
+}
+
+/// The file that a request is about, or that its answer tells the kernel of.
+fn known_file(request: &Request<'_>, out: &[u8]) -> Option<u64> {
+    match request.op {
+        Op::Read { .. } | Op::Write { .. } => Some(request.header.nodeid),
+        Op::Lookup { .. } | Op::Create { .. } | Op::Mknod { .. } => {
+            let (entry, _) = abi::EntryOut::read_from_prefix(out).ok()?;
+            let is_file = Kind::from_bits((entry.attr.mode >> 12 & 0xf) as u8) == Some(Kind::File);
+            is_file.then_some(entry.nodeid)
+        }
+        _ => None,
     }
 }
