@@ -188,8 +188,10 @@ fn of_pools(command: &Command) -> Line {
             no_mount,
             load_keys,
             without_logs,
+            accept,
         } => {
             let line = Line::new("pool import")
+                .flag("--accept", *accept)
                 .flag("-a", pool.is_none())
                 .flag("-f", *force)
                 .flag("-l", *load_keys)
@@ -417,6 +419,9 @@ fn of_keys(command: &Command) -> Line {
             .option("-L", location.as_ref().map(|_| LEFT_OUT))
             .keysource(keysource.as_ref())
             .words(names),
+        Command::KeyAccept { names, recursive } => {
+            Line::new("key accept").flag("-r", *recursive).words(names)
+        }
         Command::KeyUnload {
             names,
             recursive,
@@ -551,6 +556,7 @@ fn of_rights(command: &Command) -> Line {
         | Command::Receive { .. }
         | Command::ReceiveAbandon { .. }
         | Command::KeyLoad { .. }
+        | Command::KeyAccept { .. }
         | Command::KeyUnload { .. }
         | Command::KeyChange { .. }
         | Command::KeyRotate { .. }
