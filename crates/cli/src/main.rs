@@ -35,6 +35,13 @@ fn main() -> ExitCode {
         eprintln!("strongroom: {}", text::message(&message));
         return ExitCode::from(FailureKind::Usage.exit_code());
     }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == daemon::TOKEN_HELPER)
+    {
+        // The process that loads a PKCS#11 module. Whoever started it is told what went wrong by its end.
+        return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

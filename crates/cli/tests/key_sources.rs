@@ -132,7 +132,7 @@ fn token_keygen(place: &Place, uri: &str, input: &str) -> i32 {
     let mut command = place.command();
     command
         .env("SOFTHSM2_CONF", place.path("softhsm2.conf"))
-        .args(["keygen", uri])
+        .args(["keygen", "--pkcs11-list", &place.arg("pkcs11"), uri])
         .stdin(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
@@ -146,6 +146,15 @@ fn a_key_stays_in_its_token() {
     let uri = |object: &str| format!("pkcs11:token=pool;object={object}?module-path={MODULE}");
     let with_pin =
         |object: &str, pin: &str| format!("{}&pin-source=file:{}", uri(object), place.arg(pin));
+    // No module is loaded that is not listed.
+    assert_eq!(token_keygen(&place, &with_pin("one", "pin"), ""), NO_KEY);
+    let source = format!("raw,{}", with_pin("one", "pin"));
+    let said = place.fails(
+        &format!("create -u -o encryption=on -o keysource={source} tank/a"),
+        NO_KEY,
+    );
+    assert!(said.contains("it is not listed"), "{said}");
+    fs::write(place.path("pkcs11"), format!("# tokens\n{MODULE}\n")).unwrap();
     assert_eq!(token_keygen(&place, &with_pin("one", "pin"), ""), 0);
     assert_eq!(token_keygen(&place, &with_pin("one", "pin"), ""), EXISTS);
     assert_eq!(
@@ -154,7 +163,6 @@ fn a_key_stays_in_its_token() {
     );
     assert_eq!(token_keygen(&place, &uri("two"), "1234\n"), 0);
 
-    let source = format!("raw,{}", with_pin("one", "pin"));
     place.ok(&format!(
         "create -u -o encryption=on -o keysource={source} tank/a"
     ));

@@ -19,6 +19,7 @@ use crate::api::{Ask, AskFormat, Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
+use crate::tokens::token_modules;
 
 /// A passphrase takes about this long to try.
 const KDF_TIME: Duration = Duration::from_millis(500);
@@ -113,7 +114,8 @@ pub(crate) fn material(
                 }
                 None => ask(AskFormat::Pin, false, asker)?,
             };
-            keys::token_material(uri, source.format(), pin).map_err(|error| context(error.into()))
+            keys::token_material(&token_modules(None), uri, source.format(), pin)
+                .map_err(|error| context(error.into()))
         }
         Location::Prompt => {
             let format = match source.format() {

@@ -54,6 +54,7 @@ mod shutdown;
 mod state;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod transfer;
 mod users;
 mod userspace;
@@ -62,3 +63,4 @@ pub mod wire;
 mod zones;
 
 pub use run::{ServeOptions, serve};
+pub use tokens::{TOKEN_HELPER, token_modules};

@@ -18,6 +18,7 @@ use crate::listen::{Listening, listen};
 use crate::pools::ImportPool;
 use crate::server::{Context, Served};
 use crate::state::Daemon;
+use crate::tokens::choose_list;
 use crate::{metrics, notify};
 
 /// How to run the daemon.
@@ -31,6 +32,8 @@ pub struct ServeOptions {
     pub cache_bytes: u64,
     /// Where to remember imported pools; the usual place if absent.
     pub state_dir: Option<PathBuf>,
+    /// The list of PKCS#11 modules that may be loaded; the usual one if absent.
+    pub pkcs11_list: Option<PathBuf>,
     /// Devices of pools to import besides those that are remembered.
     pub import: Vec<PathBuf>,
 }
@@ -67,6 +70,9 @@ struct Started {
 }
 
 fn start(options: &ServeOptions) -> Result<Started> {
+    if let Some(list) = &options.pkcs11_list {
+        choose_list(list.clone());
+    }
     let state_dir = options.state_dir.clone().map_or_else(usual_state_dir, Ok)?;
     let mut listening = listen(&options.socket)?;
     start_log(options.detached, &state_dir)?;

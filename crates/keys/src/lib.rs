@@ -61,5 +61,7 @@ pub use provider::{KeyRequest, Provider, ask_provider};
 pub use secret::{Key, Secret};
 pub use slot::{Slot, SlotKind, TokenSlot};
 pub use source::{Format, KeySource, Location};
-pub use token::{TokenKey, TokenUri, read_pin, token_keygen, token_material};
+pub use token::{
+    TokenKey, TokenModules, TokenUri, read_pin, serve_token, token_keygen, token_material,
+};
 pub use wrapping::{SLOTS_MAX, Wrapping, WrappingKey};

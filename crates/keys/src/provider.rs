@@ -201,7 +201,7 @@ fn start(path: &Path) -> io::Result<(UnixStream, Child)> {
 }
 
 /// A program that was started. It does not outlive this.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     fn pid(&self) -> Option<Pid> {
@@ -232,9 +232,9 @@ impl Drop for Running {
 }
 
 /// A socket that is given up at some moment.
-struct Talk {
-    stream: UnixStream,
-    until: Instant,
+pub(crate) struct Talk {
+    pub(crate) stream: UnixStream,
+    pub(crate) until: Instant,
 }
 
 impl Talk {

@@ -4,41 +4,83 @@
 //! unwrapped inside of the token, by AES-GCM; the slot holds it wrapped. With `hex` and `passphrase` the
 //! token is a safe: the text is read from a data object.
 //!
-//! A module is loaded once and stays, since many do not survive being unloaded; it is initialized for each
-//! operation, so that a token that was put in since is seen, and one that was taken out is missed.
+//! Which module is loaded stands in a property, which whoever can write to the devices can set. So a module is
+//! loaded only if it is in a list of this user's ([`TokenModules`]), and in a process of its own, which does one thing
+//! and ends: a module that crashes or hangs is an error message.
 
-use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
-use cryptoki::error::{Error as Failed, RvError};
-use cryptoki::mechanism::Mechanism;
-use cryptoki::mechanism::aead::GcmParams;
-use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
-use cryptoki::session::{Session, UserType};
-use cryptoki::slot::Slot;
-use cryptoki::types::RawAuthPin;
-use zeroize::Zeroizing;
+use std::time::Duration;
 
 use cipher::Random;
 
 use crate::layout::TokenParams;
 use crate::material::{limit, material};
-use crate::provider::{check_trusted, is_in};
+use crate::provider::check_trusted;
 use crate::source::{decode, refuse};
 use crate::{Error, Format, Key, KeyMaterial, Result, Secret};
 
-/// Bits of an authentication tag.
-const TAG_BITS: u64 = 128;
+mod helper;
+mod inside;
 
-/// Modules are in one of these: which one it is stands in a property, which whoever can write to the devices
-/// can set.
-const PLACES: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
+use helper::Op;
+pub use helper::serve_token;
 
-/// Modules that were loaded; locked while one is used.
-static MODULES: Mutex<Option<HashMap<PathBuf, Pkcs11>>> = Mutex::new(None);
+/// A list of modules is no longer than this.
+const LIST_MAX: usize = 64 << 10;
+
+/// Which modules may be loaded, and what loads them.
+#[derive(Clone, Debug)]
+pub struct TokenModules {
+    /// A file with the absolute path of one module in each line. `#` begins a comment.
+    pub list: PathBuf,
+    /// The program that loads a module and calls [`serve_token`], with its arguments.
+    pub helper: Vec<OsString>,
+    /// A module has this long to do one thing.
+    pub time_max: Duration,
+}
+
+impl TokenModules {
+    /// The module of a token, if it is listed, and nobody but root and this user can change it or the list.
+    fn module(&self, uri: &TokenUri) -> Result<PathBuf> {
+        let unusable = |path: &Path, why: String| {
+            uri.failed(format_args!("its module {}: {why}", path.display()))
+        };
+        let list = self.list.display();
+        let real = check_trusted(&uri.module).map_err(|(path, why)| unusable(&path, why))?;
+        let unlisted = || {
+            unusable(
+                &uri.module,
+                format!("it is not listed; write its path into a line of {list} to have it loaded"),
+            )
+        };
+        if std::fs::symlink_metadata(&self.list)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        {
+            return Err(unlisted());
+        }
+        let failed = |why: String| uri.failed(format_args!("the list of modules {list}: {why}"));
+        let path = check_trusted(&self.list).map_err(|(path, why)| match path == self.list {
+            true => failed(why),
+            false => failed(format!("{}: {why}", path.display())),
+        })?;
+        let mut file =
+            crate::file::open_regular(&path).map_err(|error| failed(error.to_string()))?;
+        let text = Secret::from_reader(&mut file, LIST_MAX)?;
+        let text = String::from_utf8_lossy(text.expose());
+        let lines = text.lines().map(str::trim);
+        let mut listed = lines.filter(|line| line.starts_with('/'));
+        match listed.any(|line| {
+            Path::new(line)
+                .canonicalize()
+                .is_ok_and(|path| path == real)
+        }) {
+            true => Ok(real),
+            false => Err(unlisted()),
+        }
+    }
+}
 
 /// Which object in which token, through which module; always one that can be looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,37 +193,6 @@ impl TokenUri {
         }
     }
 
-    /// What a module says, so that somebody can do something about it.
-    fn explained(&self, error: Failed) -> Error {
-        let Failed::Pkcs11(rv, _) = &error else {
-            return self.failed(error);
-        };
-        match rv {
-            RvError::PinIncorrect | RvError::PinInvalid | RvError::PinLenRange => {
-                self.refused("the PIN is wrong")
-            }
-            RvError::PinLocked => self.refused("the PIN was wrong too often, and is locked"),
-            RvError::PinExpired => self.refused("the PIN has expired"),
-            RvError::TokenNotPresent
-            | RvError::TokenNotRecognized
-            | RvError::DeviceRemoved
-            | RvError::DeviceError
-            | RvError::SlotIdInvalid
-            | RvError::SessionClosed
-            | RvError::SessionHandleInvalid => self.failed("it was taken away, or does not work"),
-            RvError::MechanismInvalid
-            | RvError::KeyTypeInconsistent
-            | RvError::KeyFunctionNotPermitted => self.failed(
-                "its key cannot be used: it has to be an AES key that may encrypt and decrypt, and the \
-                 token has to know AES-GCM",
-            ),
-            RvError::TokenWriteProtected | RvError::SessionReadOnly => {
-                self.failed("nothing can be written to it")
-            }
-            other => self.failed(other),
-        }
-    }
-
     fn refused(&self, reason: &str) -> Error {
         Error::TokenPin {
             token: self.shown().to_owned(),
@@ -210,6 +221,7 @@ fn value_bytes(value: &str) -> Result<Vec<u8>> {
 /// An AES key in a token, and what opens the token.
 #[derive(Debug)]
 pub struct TokenKey {
+    modules: TokenModules,
     uri: TokenUri,
     pin: Secret,
 }
@@ -218,32 +230,32 @@ pub struct TokenKey {
 /// made or opened.
 ///
 /// # Errors
-/// [`Error::Token`] if it is not there, or has no such object; [`Error::TokenPin`]; as
-/// [`crate::read_file`] for what is in a data object.
-pub fn token_material(uri: &TokenUri, format: Format, pin: Secret) -> Result<KeyMaterial> {
-    if format == Format::Raw {
-        let uri = uri.clone();
-        return Ok(KeyMaterial::Token(Box::new(TokenKey { uri, pin })));
-    }
-    let token = Token::open(uri, &pin, false)?;
-    let object = token.find(&[Attribute::Class(ObjectClass::DATA)], "data object")?;
-    let values = token
-        .session()?
-        .get_attributes(object, &[AttributeType::Value]);
-    let Ok([Attribute::Value(value)]) = values.as_deref() else {
-        return Err(uri.failed("its data object cannot be read"));
+/// [`Error::Token`] if its module is not listed or does not work, or it is not there, or has no such object;
+/// [`Error::TokenPin`]; as [`crate::read_file`] for what is in a data object.
+pub fn token_material(
+    modules: &TokenModules,
+    uri: &TokenUri,
+    format: Format,
+    pin: Secret,
+) -> Result<KeyMaterial> {
+    let key = TokenKey {
+        modules: modules.clone(),
+        uri: uri.clone(),
+        pin,
     };
-    let text = Secret::from_slice(&value[..value.len().min(limit(format, true))]);
-    let origin = format!("the token '{}'", uri.shown());
-    let found = material(format, text?, &origin, Some(value.len() as u64));
-    values.into_iter().flatten().for_each(wipe_value);
-    found
-}
-
-fn wipe_value(attribute: Attribute) {
-    if let Attribute::Value(value) = attribute {
-        drop(Zeroizing::new(value));
+    if format == Format::Raw {
+        return Ok(KeyMaterial::Token(Box::new(key)));
     }
+    let max = limit(format, true) as u64;
+    let mut answer = key.ask(Op::Read, &max.to_le_bytes())?;
+    let len = answer
+        .expose()
+        .first_chunk()
+        .map(|len| u64::from_le_bytes(*len))
+        .ok_or_else(|| uri.failed("its module's answer is too short"))?;
+    let text = Secret::from_slice(&answer.expose_mut()[8..])?;
+    let origin = format!("the token '{}'", uri.shown());
+    material(format, text, &origin, Some(len))
 }
 
 /// Reads a PIN from its file: the first line.
@@ -267,52 +279,31 @@ pub fn read_pin(path: &Path) -> Result<Secret> {
 /// Makes a new AES key of 256 bits in a token, which cannot be taken out.
 ///
 /// # Errors
-/// As [`token_material`]; [`Error::Token`] also if there is one of that name.
-pub fn token_keygen(uri: &TokenUri, pin: Secret) -> Result<()> {
-    let token = Token::open(uri, &pin, true)?;
-    if !token
-        .matching(&[Attribute::Class(ObjectClass::SECRET_KEY)])?
-        .is_empty()
-    {
-        return Err(Error::TokenKeyExists {
-            token: uri.shown().to_owned(),
-        });
-    }
-    let mut template = vec![
-        Attribute::Token(true),
-        Attribute::Private(true),
-        Attribute::Sensitive(true),
-        Attribute::Extractable(false),
-        Attribute::Encrypt(true),
-        Attribute::Decrypt(true),
-        Attribute::ValueLen((Key::LEN as u64).into()),
-    ];
-    template.extend(
-        uri.object
-            .iter()
-            .map(|name| Attribute::Label(name.clone().into_bytes())),
-    );
-    template.extend(uri.id.clone().map(Attribute::Id));
-    let made = token
-        .session()?
-        .generate_key(&Mechanism::AesKeyGen, &template);
-    made.map(|_| ()).map_err(|error| uri.explained(error))
+/// As [`token_material`]; [`Error::TokenKeyExists`] if there is one of that name.
+pub fn token_keygen(modules: &TokenModules, uri: &TokenUri, pin: Secret) -> Result<()> {
+    let key = TokenKey {
+        modules: modules.clone(),
+        uri: uri.clone(),
+        pin,
+    };
+    key.ask(Op::Keygen, &[]).map(|_| ())
 }
 
 impl TokenKey {
+    /// Has the module do something.
+    fn ask(&self, op: Op, payload: &[u8]) -> Result<Secret> {
+        let module = self.modules.module(&self.uri)?;
+        helper::ask(&self.modules, &module, (op, &self.uri, &self.pin), payload)
+    }
+
     /// Wraps the key of a slot inside the token.
     pub(crate) fn wrap(&self, key: &Key, random: &dyn Random) -> Result<TokenParams> {
         let mut nonce = [0; 12];
         random.fill(&mut nonce)?;
-        let token = Token::open(&self.uri, &self.pin, false)?;
-        let object = token.aes_key()?;
-        let mut iv = nonce;
-        let gcm = GcmParams::new(&mut iv, &[], TAG_BITS.into()).map_err(|e| self.uri.failed(e))?;
-        let wrapped = token
-            .session()?
-            .encrypt(&Mechanism::AesGcm(gcm), object, key.expose());
-        let wrapped = wrapped.map_err(|error| self.uri.explained(error))?;
-        let wrapped = wrapped.try_into().map_err(|_| {
+        let mut payload = Secret::from_slice(&nonce)?;
+        payload.push_slice(key.expose())?;
+        let wrapped = self.ask(Op::Wrap, payload.expose())?;
+        let wrapped = wrapped.expose().try_into().map_err(|_| {
             self.uri
                 .failed("what it wraps has another length than it should")
         })?;
@@ -328,156 +319,9 @@ impl TokenKey {
     /// # Errors
     /// [`Error::WrongKey`] if another key wrapped it.
     pub(crate) fn unwrap(&self, params: &TokenParams) -> Result<Key> {
-        let token = Token::open(&self.uri, &self.pin, false)?;
-        let object = token.aes_key()?;
-        let mut iv = params.nonce;
-        let gcm = GcmParams::new(&mut iv, &[], TAG_BITS.into()).map_err(|e| self.uri.failed(e))?;
-        let opened = token
-            .session()?
-            .decrypt(&Mechanism::AesGcm(gcm), object, &params.wrapped);
-        let opened = Zeroizing::new(opened.map_err(|error| match error {
-            // A tag that is wrong; tokens call it by different names.
-            Failed::Pkcs11(
-                RvError::EncryptedDataInvalid
-                | RvError::EncryptedDataLenRange
-                | RvError::GeneralError
-                | RvError::FunctionFailed,
-                _,
-            ) => Error::WrongKey,
-            error => self.uri.explained(error),
-        })?);
-        Key::fill_with(|key| match opened.len() == key.len() {
-            true => {
-                key.copy_from_slice(&opened);
-                Ok(())
-            }
-            false => Err(Error::WrongKey),
-        })
+        let payload = [&params.nonce[..], &params.wrapped].concat();
+        let opened = self.ask(Op::Unwrap, &payload)?;
+        let opened = opened.expose().try_into().map_err(|_| Error::WrongKey)?;
+        Key::from_bytes(opened)
     }
-}
-
-/// A token that was logged in to. Modules are not used by several at once.
-struct Token<'a> {
-    uri: &'a TokenUri,
-    module: Pkcs11,
-    /// `None` once it is closed.
-    session: Option<Session>,
-    _modules: MutexGuard<'static, Option<HashMap<PathBuf, Pkcs11>>>,
-}
-
-impl<'a> Token<'a> {
-    fn open(uri: &'a TokenUri, pin: &Secret, to_write: bool) -> Result<Token<'a>> {
-        let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
-        let module = module(uri, modules.get_or_insert_default())?;
-        let arguments = CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK);
-        module
-            .initialize(arguments)
-            .map_err(|error| uri.explained(error))?;
-        // From here on it is finalized whatever happens.
-        let mut token = Token {
-            uri,
-            module,
-            session: None,
-            _modules: modules,
-        };
-        let slot = token.slot()?;
-        let session = match to_write {
-            true => token.module.open_rw_session(slot),
-            false => token.module.open_ro_session(slot),
-        };
-        let session = session.map_err(|error| uri.explained(error))?;
-        let pin = RawAuthPin::new(Box::new(pin.expose().to_vec()));
-        let login = session.login_with_raw(UserType::User, &pin);
-        token.session = Some(session);
-        login.map_err(|error| uri.explained(error))?;
-        Ok(token)
-    }
-
-    fn session(&self) -> Result<&Session> {
-        self.session
-            .as_ref()
-            .ok_or_else(|| self.uri.failed("it is closed"))
-    }
-
-    /// The one slot with the token that is meant.
-    fn slot(&self) -> Result<Slot> {
-        let slots = self.module.get_slots_with_token();
-        let slots = slots.map_err(|error| self.uri.explained(error))?;
-        let is_meant = |slot: &Slot| {
-            let Ok(info) = self.module.get_token_info(*slot) else {
-                return false;
-            };
-            let is = |wanted: &Option<String>, found: &str| {
-                wanted.as_ref().is_none_or(|wanted| wanted == found)
-            };
-            info.token_initialized()
-                && is(&self.uri.token, info.label())
-                && is(&self.uri.serial, info.serial_number())
-                && is(&self.uri.manufacturer, info.manufacturer_id())
-                && is(&self.uri.model, info.model())
-        };
-        let found: Vec<Slot> = slots.into_iter().filter(is_meant).collect();
-        match found[..] {
-            [slot] => Ok(slot),
-            [] => Err(self.uri.failed("it is not there")),
-            _ => Err(self
-                .uri
-                .failed("there are several; name the one that is meant with serial=")),
-        }
-    }
-
-    fn aes_key(&self) -> Result<ObjectHandle> {
-        let class = Attribute::Class(ObjectClass::SECRET_KEY);
-        self.find(&[class, Attribute::KeyType(KeyType::AES)], "AES key")
-    }
-
-    /// The one object that is meant.
-    fn find(&self, template: &[Attribute], what: &str) -> Result<ObjectHandle> {
-        let name = self.uri.object.as_deref().unwrap_or("of that id");
-        match self.matching(template)?[..] {
-            [object] => Ok(object),
-            [] => Err(self.uri.failed(format_args!("it has no {what} '{name}'"))),
-            _ => Err(self.uri.failed(format_args!(
-                "it has several of the {what} '{name}'; name the one that is meant with id="
-            ))),
-        }
-    }
-
-    fn matching(&self, template: &[Attribute]) -> Result<Vec<ObjectHandle>> {
-        let mut template = template.to_vec();
-        let uri = self.uri;
-        template.extend(
-            uri.object
-                .iter()
-                .map(|name| Attribute::Label(name.clone().into_bytes())),
-        );
-        template.extend(uri.id.clone().map(Attribute::Id));
-        let found = self.session()?.find_objects(&template);
-        found.map_err(|error| uri.explained(error))
-    }
-}
-
-impl Drop for Token<'_> {
-    fn drop(&mut self) {
-        // The session is closed before the module is done with.
-        self.session = None;
-        let _ = self.module.clone().finalize();
-    }
-}
-
-/// The module of a token, loaded at the first use. It runs with the rights of this process.
-fn module(uri: &TokenUri, modules: &mut HashMap<PathBuf, Pkcs11>) -> Result<Pkcs11> {
-    let unusable =
-        |path: &Path, why: String| uri.failed(format_args!("its module {}: {why}", path.display()));
-    let path = check_trusted(&uri.module).map_err(|(path, why)| unusable(&path, why))?;
-    if !is_in(&path, PLACES) {
-        let places = PLACES.join(", ");
-        return Err(unusable(&path, format!("it is in none of {places}")));
-    }
-    if let Some(module) = modules.get(&path) {
-        return Ok(module.clone());
-    }
-    let module = Pkcs11::new(&path).map_err(|error| unusable(&path, error.to_string()))?;
-    modules.insert(path, module.clone());
-    Ok(module)
 }

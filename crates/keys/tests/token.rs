@@ -4,6 +4,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use cipher::SeededRandom;
 use common::{CHEAP, NOW};
@@ -12,8 +13,8 @@ use cryptoki::object::{Attribute, ObjectClass};
 use cryptoki::session::UserType;
 use cryptoki::types::AuthPin;
 use keys::{
-    Error, Format, KeyMaterial, KeySource, Location, Secret, SlotKind, TokenUri, Wrapping,
-    token_keygen, token_material,
+    Error, Format, KeyMaterial, KeySource, Location, Secret, SlotKind, TokenModules, TokenUri,
+    Wrapping, serve_token, token_keygen, token_material,
 };
 
 const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
@@ -67,12 +68,46 @@ fn uri(rest: &str) -> TokenUri {
     }
 }
 
+/// The process that loads modules is this program, which runs nothing but this test then.
+#[test]
+fn serves_as_helper() {
+    if std::env::args().any(|word| word == "serves_as_helper") && is_a_socket() {
+        serve_token().unwrap();
+    }
+}
+
+fn is_a_socket() -> bool {
+    rustix::net::sockopt::socket_peercred(std::io::stdin()).is_ok()
+}
+
+/// Those modules that a list in this directory names.
+fn listed(dir: &Path, modules: &[&Path]) -> TokenModules {
+    let list = dir.join("list");
+    let lines = modules
+        .iter()
+        .map(|module| format!("{}\n", module.display()));
+    std::fs::write(&list, lines.collect::<String>()).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let helper = ["--exact", "serves_as_helper", "--nocapture"].map(Into::into);
+    TokenModules {
+        list,
+        helper: [&[program.into()], &helper[..]].concat(),
+        time_max: Duration::from_secs(60),
+    }
+}
+
+/// Those of a test with a token.
+fn modules() -> TokenModules {
+    let dir = std::env::var_os("STRONGROOM_TOKEN_TEST").unwrap();
+    listed(Path::new(&dir), &[Path::new(MODULE)])
+}
+
 fn pin(text: &str) -> Secret {
     Secret::from_slice(text.as_bytes()).unwrap()
 }
 
 fn material(rest: &str, format: Format) -> Result<KeyMaterial, Error> {
-    token_material(&uri(rest), format, pin(PIN))
+    token_material(&modules(), &uri(rest), format, pin(PIN))
 }
 
 fn aes(rest: &str) -> KeyMaterial {
@@ -83,9 +118,9 @@ fn aes(rest: &str) -> KeyMaterial {
 fn a_slot_is_opened_by_the_key_that_made_it() {
     with_token("a_slot_is_opened_by_the_key_that_made_it", |_| {
         let random = SeededRandom::new(1);
-        token_keygen(&uri("token=pool;object=one"), pin(PIN)).unwrap();
-        token_keygen(&uri("token=pool;object=two;id=%07"), pin(PIN)).unwrap();
-        let again = token_keygen(&uri("token=pool;object=one"), pin(PIN));
+        token_keygen(&modules(), &uri("token=pool;object=one"), pin(PIN)).unwrap();
+        token_keygen(&modules(), &uri("token=pool;object=two;id=%07"), pin(PIN)).unwrap();
+        let again = token_keygen(&modules(), &uri("token=pool;object=one"), pin(PIN));
         assert!(matches!(again, Err(Error::TokenKeyExists { .. })));
 
         let (mut wrapping, key) =
@@ -112,7 +147,7 @@ fn a_slot_is_opened_by_the_key_that_made_it() {
 fn each_failure_is_told_from_the_others() {
     with_token("each_failure_is_told_from_the_others", |dir| {
         let random = SeededRandom::new(1);
-        token_keygen(&uri("token=pool;object=one"), pin(PIN)).unwrap();
+        token_keygen(&modules(), &uri("token=pool;object=one"), pin(PIN)).unwrap();
         let (wrapping, _) = Wrapping::create(&aes("object=one"), &CHEAP, NOW, &random).unwrap();
         let said = |rest: &str| wrapping.unlock(&aes(rest)).expect_err(rest).to_string();
         for (rest, reason) in [
@@ -126,7 +161,8 @@ fn each_failure_is_told_from_the_others() {
             let said = said(rest);
             assert!(said.contains(reason), "{rest}: {said}");
         }
-        let wrong = token_material(&uri("object=one"), Format::Raw, pin("9999")).unwrap();
+        let wrong =
+            token_material(&modules(), &uri("object=one"), Format::Raw, pin("9999")).unwrap();
         let wrong = wrapping.unlock(&wrong);
         assert!(matches!(wrong, Err(Error::TokenPin { .. })), "{wrong:?}");
 
@@ -144,27 +180,100 @@ fn each_failure_is_told_from_the_others() {
 }
 
 #[test]
-fn modules_that_others_can_change_are_not_loaded() {
+fn modules_that_are_not_listed_are_not_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let module = dir.path().join("module.so");
-    let ask = || {
-        let text = format!("hex,pkcs11:object=k?module-path={}", module.display());
-        let source: KeySource = text.parse().unwrap();
-        let Location::Token(uri) = source.location() else {
-            unreachable!();
-        };
-        let refused = token_material(uri, Format::Hex, pin(PIN)).expect_err("refused");
-        refused.to_string()
+    let ask = |modules: &TokenModules| {
+        let refused = token_material(modules, &hex_uri(&module), Format::Hex, pin(PIN));
+        refused.expect_err("refused").to_string()
     };
-    assert!(ask().contains("No such file"), "{}", ask());
+    let modules = listed(dir.path(), &[Path::new("/usr/lib/other.so")]);
+    assert!(ask(&modules).contains("No such file"), "{}", ask(&modules));
     std::fs::write(&module, "no library").unwrap();
     assert!(
-        ask().contains("module.so: it is in none of /usr/lib"),
+        ask(&modules).contains("it is not listed"),
         "{}",
-        ask()
+        ask(&modules)
     );
+    std::fs::remove_file(&modules.list).unwrap();
+    assert!(
+        ask(&modules).contains("it is not listed"),
+        "{}",
+        ask(&modules)
+    );
+    let modules = listed(dir.path(), &[&module]);
+    assert!(ask(&modules).contains("module.so"), "{}", ask(&modules));
+    assert!(!ask(&modules).contains("listed"), "{}", ask(&modules));
+    // What others can write to is no word of this user's.
+    open_to_others(&modules.list);
+    assert!(
+        ask(&modules).contains("others can write to it"),
+        "{}",
+        ask(&modules)
+    );
+    let modules = TokenModules {
+        list: dir.path().join("another"),
+        ..modules
+    };
+    std::fs::write(&modules.list, format!("{}\n", module.display())).unwrap();
     open_to_others(&module);
-    assert!(ask().contains("others can write to it"), "{}", ask());
+    assert!(
+        ask(&modules).contains("others can write to it"),
+        "{}",
+        ask(&modules)
+    );
+}
+
+/// A module that does this as soon as it is loaded; `None` where there is no compiler.
+fn broken_module(dir: &Path, does: &str) -> Option<PathBuf> {
+    let (source, module) = (dir.join("module.c"), dir.join("module.so"));
+    let text = format!("__attribute__((constructor)) void at_once(void) {{ {does}; }}\n");
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-w", "-o"])
+        .arg(&module)
+        .arg(&source)
+        .output();
+    match built {
+        Ok(built) if built.status.success() => Some(module),
+        other => {
+            eprintln!("skipped: no module can be built: {other:?}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_module_that_crashes_or_hangs_is_an_error() {
+    for (does, time_max, said) in [
+        ("__builtin_trap()", Duration::from_secs(60), "crashed"),
+        (
+            "for (;;) pause()",
+            Duration::from_millis(200),
+            "did not answer",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(module) = broken_module(dir.path(), does) else {
+            return;
+        };
+        let modules = TokenModules {
+            time_max,
+            ..listed(dir.path(), &[&module])
+        };
+        let failed = token_material(&modules, &hex_uri(&module), Format::Hex, pin(PIN));
+        let failed = failed.expect_err(does).to_string();
+        assert!(failed.contains(said), "{failed}");
+    }
+}
+
+fn hex_uri(module: &Path) -> TokenUri {
+    let text = format!("hex,pkcs11:object=k?module-path={}", module.display());
+    let source: KeySource = text.parse().unwrap();
+    match source.location() {
+        Location::Token(uri) => uri.clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn open_to_others(path: &PathBuf) {

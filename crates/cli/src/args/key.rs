@@ -494,7 +494,8 @@ pub(crate) enum KeyFormat {
 /// The key has 256 bits. Only the owner can read the file, and a file that exists is never overwritten:
 /// it may hold the only copy of a key. Keep a copy elsewhere: what is encrypted by a key that is lost is
 /// lost. In a PKCS#11 token, named by a pkcs11: URI (RFC 7512) with the path of its module, an AES key is made
-/// that cannot be taken out; the PIN is asked for, or read from the file that pin-source names.
+/// that cannot be taken out; the PIN is asked for, or read from the file that pin-source names. The module has to be
+/// in the list /etc/strongroom/pkcs11, or of an ordinary user in ~/.config/strongroom/pkcs11.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -517,6 +518,9 @@ pub(crate) struct Keygen {
     /// How to write it down
     #[arg(long, value_enum, default_value = "raw")]
     pub(crate) format: KeyFormat,
+    /// Load a PKCS#11 module in this list, and not one in /etc/strongroom/pkcs11
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pkcs11_list: Option<PathBuf>,
     /// The file to make, or the key in a token
     #[arg(value_name = "FILE|pkcs11:URI")]
     pub(crate) file: PathBuf,

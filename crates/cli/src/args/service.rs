@@ -133,6 +133,9 @@ pub(crate) struct Daemon {
     /// Where to remember which pools were imported, for the next start
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Load the PKCS#11 modules in this list, and not those in /etc/strongroom/pkcs11
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pkcs11_list: Option<PathBuf>,
     /// Import the pools on these devices at start
     #[arg(value_name = "PATH")]
     pub(crate) pools: Vec<PathBuf>,

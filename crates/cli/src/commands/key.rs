@@ -15,7 +15,7 @@ use super::{Outcome, Result, call_quiet};
 use crate::args::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
-use crate::session::{Session, answer, other, usage};
+use crate::session::{Session, absolute, answer, other, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, time};
 use crate::terminal::{self, Prompter};
@@ -223,7 +223,7 @@ pub(super) fn keygen(args: &Keygen) -> Result {
         .to_str()
         .filter(|text| text.starts_with("pkcs11:"));
     if let Some(uri) = file {
-        return token_keygen(uri);
+        return token_keygen(uri, args.pkcs11_list.as_deref());
     }
     let format = match args.format {
         KeyFormat::Raw => keys::Format::Raw,
@@ -236,7 +236,7 @@ pub(super) fn keygen(args: &Keygen) -> Result {
 }
 
 /// Makes a key in a token. The daemon has no part in it.
-fn token_keygen(uri: &str) -> Result {
+fn token_keygen(uri: &str, list: Option<&Path>) -> Result {
     let source: KeySource = format!("raw,{uri}").parse().map_err(keygen_failure)?;
     let Location::Token(uri) = source.location() else {
         return Err(usage("name the key to make as pkcs11:token=...;object=..."));
@@ -255,7 +255,8 @@ fn token_keygen(uri: &str) -> Result {
             })?
         }
     };
-    keys::token_keygen(uri, pin)
+    let list = list.map(absolute).transpose()?;
+    keys::token_keygen(&daemon::token_modules(list.as_deref()), uri, pin)
         .map(|()| Outcome::done())
         .map_err(keygen_failure)
 }

@@ -29,6 +29,7 @@ fn serve(args: Daemon, session: &Session) -> Result {
         detached: args.detached,
         cache_bytes: args.cache_size.unwrap_or_else(default_cache_bytes),
         state_dir: args.state_dir.as_deref().map(absolute).transpose()?,
+        pkcs11_list: args.pkcs11_list.as_deref().map(absolute).transpose()?,
         import: pools?,
     };
     match args.background {
@@ -50,6 +51,9 @@ fn start(options: &ServeOptions) -> std::result::Result<(), Failure> {
     let mut args = vec![format!("--cache-size={}", options.cache_bytes).into()];
     if let Some(dir) = &options.state_dir {
         args.extend(["--state-dir".into(), dir.into()]);
+    }
+    if let Some(list) = &options.pkcs11_list {
+        args.extend(["--pkcs11-list".into(), list.into()]);
     }
     args.push("--".into());
     args.extend(options.import.iter().map(Into::into));

@@ -127,6 +127,8 @@ impl Place {
             .args(["daemon", "--detached", "--cache-size", self.cache])
             .arg("--state-dir")
             .arg(self.path("state"))
+            .arg("--pkcs11-list")
+            .arg(self.path("pkcs11"))
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
