@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use daemon::api::{Borrowing, Command, Failure, FailureKind, Reply};
-use daemon::client::{Borrowed, Client, Data, default_socket};
+use daemon::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
+use daemon::client::{Borrowed, Client, Data, Terminal, default_socket};
+use keys::Secret;
 
 use crate::terminal::Prompter;
 
@@ -29,6 +30,20 @@ impl Session {
     pub(crate) fn call(&mut self, command: Command) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
         client.call(command, &mut self.prompter)
+    }
+
+    /// Has a command done that asks for a secret which is known already.
+    pub(crate) fn call_with_secret(
+        &mut self,
+        command: Command,
+        secret: Secret,
+    ) -> Result<Reply, Failure> {
+        let client = Client::connect_or_start(&self.socket)?;
+        let mut known = Known {
+            secret: Some(secret),
+            prompter: &mut self.prompter,
+        };
+        client.call(command, &mut known)
     }
 
     /// Has a command done that sends or receives data, by a daemon that is started if none runs.
@@ -60,6 +75,22 @@ impl Session {
     pub(crate) fn call_running(&mut self, command: Command) -> Result<Reply, Failure> {
         let client = Client::connect(&self.socket)?;
         client.call(command, &mut self.prompter)
+    }
+}
+
+/// Gives the secret that is asked for first.
+struct Known<'a> {
+    secret: Option<Secret>,
+    prompter: &'a mut Prompter,
+}
+
+impl Terminal for Known<'_> {
+    fn ask(&mut self, _: &Ask) -> Result<Option<Secret>, Failure> {
+        Ok(self.secret.take())
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.prompter.notice(text);
     }
 }
 

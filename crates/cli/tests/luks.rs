@@ -222,6 +222,61 @@ fn both_versions_are_what_cryptsetup_opens() {
     }
 }
 
+/// Key files are read by the command and not by the daemon: also a pipe, and one that never ends.
+#[test]
+fn the_caller_reads_key_files() {
+    let place = Place::new();
+    let image = image(&place);
+    // Longer than what can be typed.
+    let key = [7; 100_000];
+    std::fs::write(place.path("key"), key).unwrap();
+    let key_file = place.arg("key");
+    let args = [
+        &["luks", "format"],
+        &CHEAP[..],
+        &["--key-file", key_file.as_str(), &image],
+    ]
+    .concat();
+    assert_eq!(place.run_with(&args, b"").code, 0);
+    let close = ["close", "secret"];
+    let opened = |from: &str, input: &[u8]| {
+        let open = ["open", "--key-file", from, &image, "secret"];
+        let code = luks(&place, &open, input).code;
+        if code == 0 {
+            assert_eq!(luks(&place, &close, b"").code, 0);
+        }
+        code
+    };
+    assert_eq!(opened(&place.arg("key"), b""), 0);
+    assert_eq!(opened("-", &key), 0);
+    assert_eq!(opened("-", &key[1..]), WRONG_KEY);
+    assert_eq!(opened("-", b""), NO_KEY);
+    assert_eq!(opened("/dev/stdin", &key), 0);
+    assert_eq!(opened("/dev/zero", b""), NO_KEY, "it is too long");
+    assert_eq!(opened(&place.arg("nothing"), b""), NO_KEY);
+    let fifo = place.path("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let write = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::write(fifo, key).unwrap()
+    });
+    assert_eq!(opened(fifo.to_str().unwrap(), b""), 0);
+    write.join().unwrap();
+
+    let swap = [
+        "open",
+        "--type",
+        "plain",
+        "--key-file",
+        "/dev/urandom",
+        &image,
+        "secret",
+    ];
+    assert_eq!(luks(&place, &swap, b"").code, 0);
+    assert_eq!(luks(&place, &close, b"").code, 0);
+}
+
 #[test]
 fn a_container_is_opened_once_and_served_as_it_is_told() {
     let place = Place::new();

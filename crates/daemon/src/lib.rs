@@ -32,6 +32,7 @@ mod keybackup;
 mod keychange;
 mod keycommands;
 mod keyholder;
+mod keysatstart;
 mod keyslots;
 mod listen;
 mod loans;

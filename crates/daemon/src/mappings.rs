@@ -4,7 +4,6 @@
 //! that no container is open twice. It is not remembered: at the next start its key is gone.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,9 +23,6 @@ use crate::failure::Result;
 use crate::keyholder::Asker;
 use crate::state::Daemon;
 use crate::volumes;
-
-/// No key file is longer, in bytes: as cryptsetup has it.
-const KEY_FILE_MAX: usize = 8 << 20;
 
 /// What is open.
 #[derive(Default)]
@@ -367,19 +363,18 @@ fn open_plain(
 ) -> Result<Open> {
     let data = daemon.device(&new.device, new)?;
     let given = passphrase(new, asker)?;
-    let key = match &new.key_file {
-        Some(path) if given.len() < plain.key_len => {
+    let key = match new.with_key_file {
+        true if given.len() < plain.key_len => {
             return Err(Failure::new(
                 FailureKind::NoKey,
                 format!(
-                    "{} is shorter than a key of {} bits",
-                    path.display(),
+                    "the key file is shorter than a key of {} bits",
                     plain.key_len * 8
                 ),
             ));
         }
-        Some(_) => Secret::from_slice(&given.expose()[..plain.key_len])?,
-        None => luks::plain_key(&given, &plain.hash, plain.key_len)?,
+        true => Secret::from_slice(&given.expose()[..plain.key_len])?,
+        false => luks::plain_key(&given, &plain.hash, plain.key_len)?,
     };
     let settings = Plain {
         cipher: plain.cipher.clone(),
@@ -426,35 +421,24 @@ impl Daemon {
     }
 }
 
-/// What is in the key file, all of it, or what a person types.
+/// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
+/// or one that the caller may not read.
 fn passphrase(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Secret> {
-    let Some(path) = &new.key_file else {
-        let ask = Ask {
-            dataset: new.device.display().to_string(),
-            format: AskFormat::Passphrase,
-            twice: false,
-        };
-        return asker.ask(ask)?.ok_or_else(|| {
-            let name = new.device.display();
-            Failure::new(
-                FailureKind::NoKey,
-                format!("the passphrase of {name} was not given"),
-            )
-        });
+    let ask = Ask {
+        dataset: new.device.display().to_string(),
+        format: match new.with_key_file {
+            true => AskFormat::KeyFile,
+            false => AskFormat::Passphrase,
+        },
+        twice: false,
     };
-    let unreadable = |reason: String| {
+    asker.ask(ask)?.ok_or_else(|| {
+        let name = new.device.display();
         Failure::new(
             FailureKind::NoKey,
-            format!("the key file {}: {reason}", path.display()),
+            format!("the passphrase of {name} was not given"),
         )
-    };
-    let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let key = Secret::from_reader(&mut file, KEY_FILE_MAX + 1)?;
-    match key.len() {
-        0 => Err(unreadable("it is empty".into())),
-        len if len > KEY_FILE_MAX => Err(unreadable("it is too long to be a key".into())),
-        _ => Ok(key),
-    }
+    })
 }
 
 fn check_name(name: &str) -> Result<()> {

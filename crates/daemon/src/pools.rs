@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use block::{Access, BlockDevice, FileDevice};
 use pool::{Pool, PoolState, Superblock};
@@ -42,6 +43,8 @@ pub(crate) struct ImportPool {
     pub(crate) force: bool,
     pub(crate) no_mount: bool,
     pub(crate) load_keys: bool,
+    /// Until when keys are waited for; as long as each takes if not said.
+    pub(crate) keys_until: Option<Instant>,
     pub(crate) without_logs: bool,
     /// Read keys from where the pool says.
     pub(crate) accept: bool,
@@ -243,18 +246,8 @@ impl Daemon {
         }
         self.take_in(&imported)?;
         imported.open_caches(self, context);
-        let entries = imported.all_heads()?;
         if import.load_keys {
-            let mut nobody = Unattended::default();
-            for entry in entries.iter().filter(|entry| entry.key_root == entry.id) {
-                if let Err(failure) = imported.load_key(entry, None, false, &mut nobody) {
-                    context.tell(vec![failure]);
-                }
-            }
-            nobody
-                .notices
-                .into_iter()
-                .for_each(|notice| context.asker.notice(notice));
+            self.load_keys_of(&imported, import.keys_until, context)?;
         }
         if !import.no_mount {
             let _admin = imported.lock()?;
@@ -277,7 +270,7 @@ impl Daemon {
     }
 
     /// Imports again what was imported when the daemon last ran.
-    pub(crate) fn import_remembered(self: &Arc<Self>) {
+    pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
         let remembered = self.recall();
         let places = remembered.paths();
         let mut pools: Vec<_> = remembered.pools.into_iter().collect();
@@ -289,7 +282,10 @@ impl Daemon {
         for (name, known) in pools {
             let mut nobody = Unattended::default();
             let mut context = Context::internal("import at start", &mut nobody);
-            match self.import_known(&name, &known, &places, &mut context) {
+            let keys = Some(keys_until);
+            let result = self.import_known(&name, &known, &places, keys, &mut context);
+            nobody.log();
+            match result {
                 Ok(()) => tracing::info!(pool = name, "imported"),
                 Err(failure) => {
                     let reason = failure.message;
@@ -308,6 +304,7 @@ impl Daemon {
         name: &str,
         known: &KnownPool,
         places: &[PathBuf],
+        keys_until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let import = ImportPool {
@@ -318,6 +315,7 @@ impl Daemon {
             force: false,
             no_mount: false,
             load_keys: true,
+            keys_until,
             without_logs: false,
             // An older program imported it, and read its keys from where it said.
             accept: known.guid.is_none(),
@@ -407,7 +405,16 @@ fn close(imported: Arc<Imported>, context: &mut Context<'_>) {
 /// Nobody is there to ask.
 #[derive(Default)]
 pub(crate) struct Unattended {
-    notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
+}
+
+impl Unattended {
+    /// Logs what a person would have been told.
+    pub(crate) fn log(&self) {
+        for notice in &self.notices {
+            tracing::warn!(notice, "at start");
+        }
+    }
 }
 
 impl Asker for Unattended {

@@ -21,6 +21,9 @@ use crate::state::Daemon;
 use crate::tokens::choose_list;
 use crate::{metrics, notify};
 
+/// The start waits this long for keys, of all pools together. Those that come later are used then.
+const KEYS_AT_START: Duration = Duration::from_secs(20);
+
 /// How to run the daemon.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -52,8 +55,9 @@ pub fn serve(options: ServeOptions) -> Result<()> {
         leave_terminal();
     }
     let started = result?;
-    started.daemon.import_remembered();
-    import_named(&started.daemon, &options.import);
+    let keys_until = Instant::now() + KEYS_AT_START;
+    started.daemon.import_remembered(keys_until);
+    import_named(&started.daemon, &options.import, keys_until);
     started.daemon.open_exports();
     started.daemon.attend_zones();
     notify::tell(notify::READY);
@@ -127,7 +131,7 @@ fn test_ciphers() -> Result<()> {
     }
 }
 
-fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
+fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
     if search.is_empty() {
         return;
     }
@@ -139,12 +143,15 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf]) {
         force: false,
         no_mount: false,
         load_keys: true,
+        keys_until: Some(keys_until),
         without_logs: false,
         accept: false,
     };
     let mut nobody = crate::pools::Unattended::default();
     let mut context = Context::internal("import at start", &mut nobody);
-    if let Err(failure) = daemon.import_pools(&import, &mut context) {
+    let result = daemon.import_pools(&import, &mut context);
+    nobody.log();
+    if let Err(failure) = result {
         tracing::error!(
             reason = failure.message,
             "a pool could not be imported; to try again: strongroom pool import -d PATH"

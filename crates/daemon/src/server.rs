@@ -10,7 +10,8 @@ use pool::{Entry, Origin, Reach};
 use vfs::Caller;
 
 use crate::api::{
-    API_VERSION, Answer, Ask, Command, DaemonReport, Failure, FailureKind, Reply, Request,
+    API_VERSION, Answer, Ask, AskFormat, Command, DaemonReport, Failure, FailureKind, Reply,
+    Request,
 };
 use crate::clones::CloneOf;
 use crate::connections::Hurried;
@@ -126,8 +127,12 @@ impl Asker for Remote<'_> {
             Some(view) => view.ask(ask),
             None => ask,
         };
+        let len_max = match ask.format {
+            AskFormat::KeyFile => wire::KEY_FILE_MAX,
+            AskFormat::Passphrase | AskFormat::Hex | AskFormat::Pin => wire::SECRET_MAX,
+        };
         wire::send(self.stream, &Answer::Ask(ask)).map_err(lost)?;
-        wire::receive_secret(self.stream).map_err(lost)
+        wire::receive_secret(self.stream, len_max).map_err(lost)
     }
 
     fn notice(&mut self, text: String) {
@@ -289,6 +294,7 @@ impl Daemon {
                     force,
                     no_mount,
                     load_keys,
+                    keys_until: None,
                     without_logs,
                     accept,
                 };

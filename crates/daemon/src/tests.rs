@@ -229,14 +229,67 @@ fn pools_come_back_after_the_daemon() {
     // One that is not there for a while is not forgotten.
     std::fs::rename(dir.path().join("vault"), dir.path().join("away")).unwrap();
     let second = daemon(dir.path());
-    second.import_remembered();
+    second.import_remembered(Instant::now() + Duration::from_secs(60));
     assert_eq!(names(&second), ["tank"]);
     command(|context| second.export_pool("tank", false, context)).unwrap();
     drop(second);
     std::fs::rename(dir.path().join("away"), dir.path().join("vault")).unwrap();
     let third = daemon(dir.path());
-    third.import_remembered();
+    third.import_remembered(Instant::now() + Duration::from_secs(60));
     assert_eq!(names(&third), ["vault"]);
+}
+
+/// A key server that takes a connection and never says a word.
+#[test]
+fn the_start_does_not_wait_for_a_key_that_does_not_come() {
+    if !Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
+        eprintln!("skipped: this system trusts no certificates, so no server is asked");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let first = daemon(dir.path());
+    create_pool(&first, dir.path(), "tank");
+    for name in ["late", "never"] {
+        let source = key_file(dir.path(), name);
+        create(&first, &format!("tank/{name}"), &encrypted(&source));
+    }
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let source = format!("raw,https://127.0.0.1:{port}/key");
+    let tank = first.pool("tank").unwrap();
+    let never = first.find("tank/never").unwrap().1;
+    command(|context| {
+        let change = [("keysource".to_owned(), Some(source))];
+        let names = ["tank/never".to_owned()];
+        tank.pool.set_props(&names, &change, &context.origin())
+    })
+    .unwrap();
+    tank.accept_as_set(never.id);
+    drop(tank);
+    first.shut_down().unwrap();
+    drop(first);
+
+    let second = daemon(dir.path());
+    second.import_remembered(Instant::now());
+    let tank = second.pool("tank").unwrap();
+    let (mut asking, _) = server.accept().unwrap();
+    asking.set_nonblocking(true).unwrap();
+    let still_waits = loop {
+        match std::io::Read::read(&mut asking, &mut [0; 4096]) {
+            Ok(0) => break false,
+            Ok(_) => {}
+            Err(error) => break error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    };
+    assert!(
+        still_waits,
+        "the start went on after the server was given up"
+    );
+    let id = |name| second.find(name).unwrap().1.id;
+    while !tank.has_key(id("tank/late")) {
+        thread::yield_now();
+    }
+    assert!(!tank.has_key(id("tank/never")));
 }
 
 #[test]
@@ -253,13 +306,15 @@ fn what_was_not_to_be_written_comes_back_so() {
         force: false,
         no_mount: true,
         load_keys: false,
+        keys_until: None,
         without_logs: false,
+        accept: false,
     };
     command(|context| first.import_pools(&import, context)).unwrap();
     first.shut_down().unwrap();
     drop(first);
     let second = daemon(dir.path());
-    second.import_remembered();
+    second.import_remembered(Instant::now() + Duration::from_secs(60));
     assert!(second.pool("tank").unwrap().pool.is_read_only());
 }
 
@@ -288,7 +343,7 @@ fn a_pool_that_cannot_be_exported_stays_whole() {
     assert!(!busy.has_keeper());
     drop((busy, first));
     let second = daemon(dir.path());
-    second.import_remembered();
+    second.import_remembered(Instant::now() + Duration::from_secs(60));
     assert_eq!(names(&second), ["busy", "idle"]);
 }
 

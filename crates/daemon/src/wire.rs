@@ -13,8 +13,10 @@ use crate::api::{API_VERSION, Command, Request};
 
 /// The longest frame of JSON.
 pub const JSON_MAX: u32 = 64 << 20;
-/// The longest secret.
-const SECRET_MAX: u32 = 4096;
+/// The longest secret that is typed.
+pub const SECRET_MAX: u32 = 4096;
+/// The longest key file of a LUKS container: as cryptsetup has it.
+pub const KEY_FILE_MAX: u32 = 8 << 20;
 
 const JSON: u8 = b'J';
 const SECRET: u8 = b'S';
@@ -237,18 +239,21 @@ fn receive_text(stream: &mut impl Read, kind: u8, len: u32, max: u32) -> io::Res
     Ok(text)
 }
 
-/// Receives a secret; `None` if there is to be none.
-pub fn receive_secret(stream: &mut impl Read) -> io::Result<Option<Secret>> {
+/// Receives a secret of at most so many bytes; `None` if there is to be none.
+pub fn receive_secret(stream: &mut impl Read, len_max: u32) -> io::Result<Option<Secret>> {
     let (kind, len) = receive_head(stream)?;
     if kind == CANCEL && len == 0 {
         return Ok(None);
     }
-    if kind != SECRET || len > SECRET_MAX {
+    if kind != SECRET || len > len_max {
         return Err(bad("a frame with a secret was expected"));
     }
-    let mut secret = Secret::zeroed(len as usize).map_err(io::Error::other)?;
-    stream.read_exact(secret.expose_mut())?;
-    Ok(Some(secret))
+    // Locked memory is taken for what comes, not for what is announced.
+    let secret = Secret::from_reader(stream, len as usize).map_err(io::Error::other)?;
+    match secret.len() == len as usize {
+        true => Ok(Some(secret)),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 #[cfg(test)]
@@ -272,10 +277,13 @@ mod tests {
         let back: Request = receive(&mut stream).unwrap();
         assert!(matches!(back.command, Command::Mounts));
         assert_eq!(
-            receive_secret(&mut stream).unwrap().unwrap().expose(),
+            receive_secret(&mut stream, SECRET_MAX)
+                .unwrap()
+                .unwrap()
+                .expose(),
             b"correct horse"
         );
-        assert!(receive_secret(&mut stream).unwrap().is_none());
+        assert!(receive_secret(&mut stream, SECRET_MAX).unwrap().is_none());
         assert!(matches!(
             receive(&mut stream).unwrap(),
             Answer::Done(Reply::Nothing)
@@ -330,7 +338,7 @@ mod tests {
         let garbage = [JSON, 2, 0, 0, 0, b'{', b'x'];
         assert!(receive::<Request>(&mut &garbage[..]).is_err());
         let long = [SECRET, 0xff, 0xff, 0, 0];
-        assert!(receive_secret(&mut &long[..]).is_err());
-        assert!(receive_secret(&mut &[][..]).is_err());
+        assert!(receive_secret(&mut &long[..], SECRET_MAX).is_err());
+        assert!(receive_secret(&mut &[][..], SECRET_MAX).is_err());
     }
 }

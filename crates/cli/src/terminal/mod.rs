@@ -174,6 +174,7 @@ fn noun(format: AskFormat) -> &'static str {
         AskFormat::Passphrase => "passphrase",
         AskFormat::Hex => "hex key",
         AskFormat::Pin => "PIN",
+        AskFormat::KeyFile => "key file",
     }
 }
 

@@ -53,7 +53,7 @@ pub const FORMAT_VERSION: u32 = store::layout::FORMAT_VERSION;
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
 /// misunderstood.
-pub const API_VERSION: u32 = 6;
+pub const API_VERSION: u32 = 7;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,6 +106,8 @@ pub enum AskFormat {
     Hex,
     /// What opens a token.
     Pin,
+    /// What is in a key file, all of it.
+    KeyFile,
 }
 
 /// Why a command failed, and with which exit code it ends.

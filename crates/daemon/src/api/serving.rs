@@ -53,8 +53,8 @@ pub struct OpenMapping {
     pub header: Option<PathBuf>,
     /// What the mapping is called.
     pub name: String,
-    /// A file that is the passphrase; somebody is asked if absent.
-    pub key_file: Option<PathBuf>,
+    /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
+    pub with_key_file: bool,
     /// Only this key slot.
     pub key_slot: Option<u32>,
     /// Whether writes are refused.

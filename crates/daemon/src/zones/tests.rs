@@ -321,7 +321,7 @@ fn forbidden() -> Vec<Json> {
                               "listen": null, "tls_certificates": null}}),
         json!({"nbd-unexport": {"name": "x", "force": false}}),
         json!("nbd-exports"),
-        json!({"luks-open": {"device": "/dev/sda", "header": null, "name": "x", "key_file": null,
+        json!({"luks-open": {"device": "/dev/sda", "header": null, "name": "x", "with_key_file": false,
             "key_slot": null, "read_only": true, "allow_discards": false, "read_workqueue": false,
             "write_workqueue": false, "plain": null}}),
         json!({"luks-close": {"name": "x"}}),

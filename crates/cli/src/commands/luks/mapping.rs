@@ -2,15 +2,17 @@
 
 use std::fmt::Write;
 
-use daemon::api::{Command, MappingChange, MappingRow, MappingTimes, OpenMapping, PlainMapping};
+use daemon::api::{
+    Command, MappingChange, MappingRow, MappingTimes, OpenMapping, PlainMapping, Reply,
+};
 use luks::SECTOR;
 
-use super::{Outcome, Result, format};
+use super::{Outcome, Result, format, read_key_file};
 use crate::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
 };
 use crate::commands::call_quiet;
-use crate::session::{Session, absolute, answer, device_path, usage};
+use crate::session::{Session, answer, device_path, unexpected, usage};
 use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
@@ -19,12 +21,16 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         LuksOpenType::Plain => Some(plain(&args.plain)?),
     };
     let header = args.container.header.as_deref();
+    // A plain mapping takes the beginning of its key file, which may be endless.
+    let len_max = plain.as_ref().map(|plain| plain.key_len);
     let key_file = args.key.key_file.as_deref();
+    let key_file = key_file.map(|path| read_key_file(path, len_max));
+    let key_file = key_file.transpose()?;
     let new = OpenMapping {
         device: device_path(&args.container.device)?,
         header: header.map(device_path).transpose()?,
         name: args.name,
-        key_file: key_file.map(absolute).transpose()?,
+        with_key_file: key_file.is_some(),
         key_slot: args.key_slot,
         read_only: args.readonly,
         allow_discards: args.allow_discards,
@@ -32,7 +38,14 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         write_workqueue: args.write_workqueue,
         plain,
     };
-    call_quiet(session, Command::LuksOpen(Box::new(new)))
+    let command = Command::LuksOpen(Box::new(new));
+    match key_file {
+        None => call_quiet(session, command),
+        Some(key) => match session.call_with_secret(command, key)? {
+            Reply::Nothing => Ok(Outcome::done()),
+            reply => Err(unexpected(&reply)),
+        },
+    }
 }
 
 fn plain(args: &LuksPlain) -> Result<PlainMapping> {

@@ -23,7 +23,7 @@ use crate::show::json;
 use crate::terminal::{Prompter, confirm, input_is_data, is_interactive};
 
 /// No key file is longer, in bytes: as cryptsetup has it.
-const KEY_FILE_MAX: usize = 8 << 20;
+const KEY_FILE_MAX: usize = daemon::wire::KEY_FILE_MAX as usize;
 
 pub(super) fn run(args: Luks, session: &mut Session) -> Result {
     match args {
@@ -149,19 +149,26 @@ fn ask(device: &Path, new: bool) -> Result<Secret> {
 
 /// All that is in a key file, with newlines.
 fn key_file(path: &Path) -> Result<Secret> {
+    read_key_file(path, None)
+}
+
+/// What is in a key file, or its beginning of at most `len_max` bytes. The file may be a pipe: the calling
+/// user waits for it, and the daemon does not.
+fn read_key_file(path: &Path, len_max: Option<usize>) -> Result<Secret> {
     keys::harden_process().map_err(Failure::from)?;
     let unreadable = |reason: String| Failure {
         kind: FailureKind::NoKey,
         message: format!("the key file {}: {reason}", path.display()),
     };
+    let limit = len_max.unwrap_or(KEY_FILE_MAX + 1);
     let key = match path.as_os_str() == "-" {
         true => {
             input_is_data();
-            Secret::from_reader(&mut std::io::stdin(), KEY_FILE_MAX + 1)
+            Secret::from_reader(&mut std::io::stdin(), limit)
         }
         false => {
             let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-            Secret::from_reader(&mut file, KEY_FILE_MAX + 1)
+            Secret::from_reader(&mut file, limit)
         }
     };
     let key = key.map_err(Failure::from)?;
