@@ -3,12 +3,14 @@
 //!
 //! - `args` defines what can be typed, with the help texts;
 //! - `commands` carries it out, one file for each kind of thing;
+//! - `helper` is what mount(8) calls;
 //! - `session` is the connection to the daemon, and what it needs from this side;
 //! - `terminal` asks people, for secrets and whether they mean it;
 //! - `show` prints sizes, times, tables and JSON.
 
 mod args;
 mod commands;
+mod helper;
 mod session;
 mod show;
 mod terminal;
@@ -42,8 +44,27 @@ fn main() -> ExitCode {
         // The process that loads a PKCS#11 module. Whoever started it is told what went wrong by its end.
         return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    let cli = match Cli::try_parse() {
+    let mut args = std::env::args_os();
+    let is_helper = args
+        .next()
+        .is_some_and(|program| helper::is_called(&program));
+    let parsed = match is_helper {
+        false => Cli::try_parse(),
+        true => match helper::command_line(args) {
+            Ok(Some(line)) => Cli::try_parse_from(line),
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("mount.strongroom: {why}");
+                return ExitCode::from(helper::WRONG_CALL);
+            }
+        },
+    };
+    let cli = match parsed {
         Ok(cli) => cli,
+        Err(error) if is_helper => {
+            let _ = error.print();
+            return ExitCode::from(helper::WRONG_CALL);
+        }
         Err(error) => {
             // Help, a version or a usage error. If nobody reads it, that is no error.
             let _ = error.print();
@@ -65,6 +86,7 @@ fn main() -> ExitCode {
         eprintln!("strongroom: {}", text::message(message));
     }
     match outcome.failures.first() {
+        Some(_) if is_helper => ExitCode::from(helper::MOUNT_FAILED),
         Some(failure) => ExitCode::from(failure.kind.exit_code()),
         None => ExitCode::SUCCESS,
     }

@@ -119,6 +119,7 @@ fn datasets_of_ones_own() {
         "mount -a",
         "mount tank/a /tmp",
         "mount -O tank/a",
+        "mount -o remount,rw tank/a",
         "unmount /tank",
         "key backup tank/a /tmp/nothing",
         "allow 12346 mount tank/a",

@@ -196,7 +196,7 @@ impl Check<'_> {
                     false => Ok(()),
                 }
             }
-            Command::Mount { name: Some(_), .. } => Err(refused(
+            Command::Mount { name: Some(_), .. } | Command::Remount { .. } => Err(refused(
                 "where and how it is mounted is for root to say; mount it by its name alone",
             )),
             Command::Unmount {

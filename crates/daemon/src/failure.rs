@@ -180,9 +180,10 @@ impl From<dataset::Error> for Failure {
 impl From<fuse::Error> for Failure {
     fn from(error: fuse::Error) -> Failure {
         let kind = match &error {
-            fuse::Error::Busy(_) | fuse::Error::Covered(_) | fuse::Error::InUseElsewhere { .. } => {
-                FailureKind::Busy
-            }
+            fuse::Error::Busy(_)
+            | fuse::Error::Writing(_)
+            | fuse::Error::Covered(_)
+            | fuse::Error::InUseElsewhere { .. } => FailureKind::Busy,
             fuse::Error::NoMountpoint(_) => FailureKind::NotFound,
             _ => FailureKind::Other,
         };

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use dataset::{Files, Mounted};
+use dataset::{Atime, Files, Mounted, Settings};
 use fuse::Place;
 use pool::Entry;
 use vfs::Caller;
 
-use crate::api::{Allowed, Failure, FailureKind, MountRow};
+use crate::api::{AccessTimes, Allowed, Failure, FailureKind, MountRow};
 use crate::failure::Result;
 use crate::imported::{Imported, MountState};
 use crate::metrics::files::{FilesMeter, MeteredFiles};
@@ -39,8 +39,8 @@ impl Daemon {
         how: &HowToMount,
     ) -> Result<Arc<Files>> {
         let keys = imported.data_keys(entry)?;
-        let mut settings = properties::settings(&imported.pool, entry)?;
-        let read_only = settings.read_only || how.read_only;
+        let mut settings = imported.settings_of(entry, how.read_only, &how.allowed)?;
+        let read_only = settings.read_only;
         // Opening finishes what is unfinished: the first directory, files that were unlinked while
         // open. Nobody else can change anything yet.
         settings.read_only = false;
@@ -67,7 +67,7 @@ impl Daemon {
     ) -> Result<()> {
         let name = imported.pool.name_of(entry.id)?;
         refuse_volume(entry, &name, "mounted")?;
-        imported.clean_up(entry.id);
+        imported.let_end(entry.id)?;
         if let Some(state) = imported.mounts.lock().get(&entry.id) {
             return Err(Failure::new(
                 FailureKind::Busy,
@@ -108,6 +108,36 @@ impl Daemon {
             allowed: how.allowed,
         };
         imported.mounts.lock().insert(entry.id, state);
+        Ok(())
+    }
+
+    /// Changes what a mount allows.
+    pub(crate) fn remount(
+        &self,
+        name: &str,
+        read_only: Option<bool>,
+        allowed: Allowed,
+    ) -> Result<()> {
+        let (imported, entry) = self.find(name)?;
+        let _admin = imported.lock()?;
+        let mut mounts = imported.mounts.lock();
+        let state = mounts.get_mut(&entry.id).ok_or_else(|| {
+            let why = format!("'{name}' is not mounted; mount it first: strongroom mount {name}");
+            Failure::new(FailureKind::NotFound, why)
+        })?;
+        let stays = entry.is_snapshot() || imported.pool.is_read_only();
+        if stays && read_only == Some(false) {
+            return Err(Failure::usage(format!(
+                "'{name}' stays read-only: it is a snapshot, or its pool is imported read-only"
+            )));
+        }
+        let read_only = read_only.unwrap_or(state.read_only);
+        let allowed = allowed.or(state.allowed);
+        let settings = imported.settings_of(&entry, read_only, &allowed)?;
+        let options = imported.restrictions(&entry, read_only, &allowed)?;
+        state.mount.follow(&options)?;
+        state.files.set_settings(settings);
+        (state.read_only, state.allowed) = (read_only, allowed);
         Ok(())
     }
 
@@ -237,6 +267,27 @@ impl Imported {
         }
     }
 
+    /// Waits until what someone else has just unmounted is free to be mounted again.
+    fn let_end(&self, id: u64) -> Result<()> {
+        let mut mounts = self.mounts.lock();
+        let is_leaving = mounts
+            .get(&id)
+            .is_some_and(|state| !state.mount.is_in_tree());
+        let state = if is_leaving { mounts.remove(&id) } else { None };
+        drop(mounts);
+        let Some(state) = state else {
+            return Ok(());
+        };
+        match state.mount.unmount(false) {
+            Ok(()) => close(state),
+            Err(error) => {
+                self.mounts.lock().insert(id, state);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Unmounts a dataset or snapshot, if it is mounted; with `force` also if it is in use.
     pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
         let state = self.mounts.lock().remove(&id);
@@ -342,11 +393,30 @@ impl Imported {
         };
         Ok(fuse::Options {
             read_only,
+            access_times: match self.settings_of(entry, read_only, allowed)?.atime {
+                Atime::Off => fuse::AccessTimes::Never,
+                Atime::Relative => fuse::AccessTimes::Relative,
+                Atime::On => fuse::AccessTimes::Always,
+            },
+            nodiratime: allowed.directory_times == Some(false),
             noexec: !is_on(allowed.exec, "exec")?,
             nosuid: !is_on(allowed.setuid, "setuid")?,
             nodev: !is_on(allowed.devices, "devices")?,
             ..fuse::Options::default()
         })
+    }
+
+    /// What the files of a mount follow.
+    fn settings_of(&self, entry: &Entry, read_only: bool, allowed: &Allowed) -> Result<Settings> {
+        let mut settings = properties::settings(&self.pool, entry)?;
+        settings.read_only |= read_only;
+        settings.atime = match allowed.access_times {
+            None => settings.atime,
+            Some(AccessTimes::Never) => Atime::Off,
+            Some(AccessTimes::Relative) => Atime::Relative,
+            Some(AccessTimes::Always) => Atime::On,
+        };
+        Ok(settings)
     }
 
     /// Has open datasets follow their properties as they are now.
@@ -360,8 +430,7 @@ impl Imported {
         }
         for (id, state) in self.mounts.lock().iter() {
             let entry = self.pool.entry(*id)?;
-            let mut settings = properties::settings(&self.pool, &entry)?;
-            settings.read_only |= state.read_only;
+            let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
             state.files.set_settings(settings);
             let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
             state.mount.follow(&options)?;

@@ -493,6 +493,19 @@ fn of_rights(command: &Command) -> Line {
             let line = Line::new("mount").flag("-a", name.is_none()).words(name);
             dir.iter().fold(line, |line, dir| line.path(dir))
         }
+        Command::Remount {
+            name,
+            read_only,
+            allowed: _,
+        } => {
+            let options = match read_only {
+                Some(true) => "remount,ro",
+                Some(false) => "remount,rw",
+                None => "remount",
+            };
+            let line = Line::new("mount").option("-o", Some(options));
+            line.word(name)
+        }
         Command::Mounts => Line::new("mount"),
         Command::Unmount { target, force } => Line::new("unmount")
             .flag("-a", target.is_none())

@@ -457,6 +457,11 @@ impl Daemon {
                 load_keys,
                 ..
             } => self.mount_all(load_keys, context).map(done),
+            Command::Remount {
+                name,
+                read_only,
+                allowed,
+            } => self.remount(&name, read_only, allowed).map(done),
             Command::Mounts => self.mount_list().map(Reply::Mounts),
             Command::Unmount { target, force } => {
                 self.unmount(target.as_deref(), force, context).map(done)

@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 
 use crate::handshake::MAX_WRITE;
-use crate::options::Options;
+use crate::options::{AccessTimes, Options};
 use crate::place::{Spot, in_proc};
 
 /// How often a mount is looked for whose path changes meanwhile.
@@ -63,6 +63,12 @@ pub(crate) fn create(device: &OwnedFd, options: &Options) -> Result<OwnedFd, Err
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOSUID, options.nosuid);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NODEV, options.nodev);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, options.noexec);
+    attributes.set(MountAttrFlags::MOUNT_ATTR_NODIRATIME, options.nodiratime);
+    attributes |= match options.access_times {
+        AccessTimes::Never => MountAttrFlags::MOUNT_ATTR_NOATIME,
+        AccessTimes::Relative => MountAttrFlags::MOUNT_ATTR_RELATIME,
+        AccessTimes::Always => MountAttrFlags::MOUNT_ATTR_STRICTATIME,
+    };
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
@@ -81,6 +87,12 @@ pub(crate) fn change(root: &OwnedFd, options: &Options) -> Result<(), Errno> {
     flags.set(MountFlags::NOSUID, options.nosuid);
     flags.set(MountFlags::NODEV, options.nodev);
     flags.set(MountFlags::NOEXEC, options.noexec);
+    flags.set(MountFlags::NODIRATIME, options.nodiratime);
+    flags |= match options.access_times {
+        AccessTimes::Never => MountFlags::NOATIME,
+        AccessTimes::Relative => MountFlags::RELATIME,
+        AccessTimes::Always => MountFlags::STRICTATIME,
+    };
     rustix::mount::mount_remount(in_proc(root), flags, "")
 }
 

@@ -61,6 +61,9 @@ pub enum Error {
     /// Files of the mount are in use.
     #[error("{0}: in use; close its files and leave its directories first, or unmount with force")]
     Busy(PathBuf),
+    /// Files are open for writing, of what is to refuse changes.
+    #[error("{0}: files in it are open for writing; close them first")]
+    Writing(PathBuf),
     /// Something else is mounted on top.
     #[error("{0}: something else is mounted on top; unmount that first")]
     Covered(PathBuf),

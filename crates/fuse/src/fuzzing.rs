@@ -19,6 +19,7 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
     let server = Server {
         fs,
         search: &|_| {},
+        hears_opens: false,
     };
     if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {
         let len: usize = pieces.iter().map(bytes::Bytes::len).sum();

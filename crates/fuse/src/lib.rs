@@ -36,6 +36,6 @@ mod tune;
 pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;
-pub use options::Options;
+pub use options::{AccessTimes, Options};
 pub use place::Place;
 pub use session::End;

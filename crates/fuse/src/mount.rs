@@ -150,13 +150,16 @@ impl Mount {
         &self.path
     }
 
-    /// Has the mount follow other values of `read_only`, `nosuid`, `nodev` and `noexec`. Where the
-    /// helper has mounted it stays as it was.
+    /// Has the mount follow other values of `read_only`, `nosuid`, `nodev`, `noexec`, `access_times`
+    /// and `nodiratime`. Where the helper has mounted it stays as it was.
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
         // Without a root it is gone, or covered: what cannot be reached need not follow.
         match (self.how, self.root()) {
             (How::Ourselves, Some(root)) => {
-                attach::change(&root, options).map_err(|cause| cannot_mount(&self.path, cause))
+                attach::change(&root, options).map_err(|cause| match cause {
+                    Errno::BUSY => Error::Writing(self.path.clone()),
+                    cause => cannot_mount(&self.path, cause),
+                })
             }
             _ => Ok(()),
         }
@@ -166,6 +169,11 @@ impl Mount {
     fn root(&self) -> Option<OwnedFd> {
         let root = attach::find(self.id, &self.path)?.open().ok()?;
         (attach::id_of(&root) == Some(self.id)).then_some(root)
+    }
+
+    /// Whether the mount is in the tree of directories. It may still be in use where it is not.
+    pub fn is_in_tree(&self) -> bool {
+        attach::listed(self.id).is_some()
     }
 
     /// Whether the kernel still uses the file system. After a lazy unmount by someone else

@@ -7,6 +7,20 @@ use std::num::NonZeroUsize;
 const WORKERS_MIN: usize = 16;
 const WORKERS_MAX: usize = 64;
 
+/// When reading a file changes its access time.
+///
+/// The file system sees to that. The kernel shows it in its list of mounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// Never (`noatime`).
+    Never,
+    /// Where it is older than the last change, or a day (`relatime`).
+    #[default]
+    Relative,
+    /// Each time that a file is opened and read (`strictatime`).
+    Always,
+}
+
 /// How a file system is mounted and served.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,6 +39,12 @@ pub struct Options {
     pub nodev: bool,
     /// Refuse to run programs.
     pub noexec: bool,
+    /// When reading a file changes its access time. With [`AccessTimes::Always`] from the start, the
+    /// kernel reads a file anew each time that it is opened: it says nothing of what it reads from
+    /// its cache.
+    pub access_times: AccessTimes,
+    /// Access times of directories stay as they are (`nodiratime`).
+    pub nodiratime: bool,
     /// How many requests may be served at the same time; `None` for a number that suits the
     /// machine.
     pub threads: Option<NonZeroUsize>,
@@ -53,6 +73,8 @@ impl Default for Options {
             nosuid: false,
             nodev: false,
             noexec: false,
+            access_times: AccessTimes::Relative,
+            nodiratime: false,
             threads: None,
             writeback_cache: false,
             read_ahead: 1 << 20,

@@ -50,6 +50,8 @@ pub(crate) struct Server<'a> {
     pub(crate) fs: &'a dyn FileSystem,
     /// Has a search answered by another thread.
     pub(crate) search: &'a dyn Fn(Search),
+    /// The kernel tells of each opening, and reads anew what was opened.
+    pub(crate) hears_opens: bool,
 }
 
 impl Server<'_> {
@@ -213,6 +215,7 @@ impl Server<'_> {
             // Files and directories that were opened by being created are released.
             Op::Release | Op::Destroy => {}
             Op::NotifyReply => return Ok(Answer::Silence),
+            Op::Open if self.hears_opens => put(out, &abi::OpenOut::default()),
             // Refusing these once makes the kernel do without them: opening and closing cost no
             // request, permissions are checked by the kernel, and interrupts are not sent.
             Op::Open | Op::Opendir | Op::Flush | Op::Access | Op::Interrupt => {

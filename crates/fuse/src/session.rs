@@ -23,7 +23,7 @@ use crate::crew::Crew;
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::handshake::Agreed;
-use crate::options::Options;
+use crate::options::{AccessTimes, Options};
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{Search, Searcher};
@@ -55,6 +55,7 @@ type OnEnd = Box<dyn FnOnce(End) + Send>;
 pub(crate) struct Session {
     fs: Arc<dyn FileSystem>,
     agreed: Agreed,
+    hears_opens: bool,
     crew: Crew,
     searcher: Searcher,
     /// Threads that have not ended.
@@ -89,6 +90,7 @@ impl Session {
         let session = Arc::new(Session {
             fs,
             agreed,
+            hears_opens: options.access_times == AccessTimes::Always,
             crew: Crew::new(count),
             searcher: Searcher::default(),
             live: AtomicUsize::new(PERMANENT),
@@ -373,6 +375,7 @@ impl Seat {
         let server = Server {
             fs: &*session.fs,
             search: &|search| self.search(search),
+            hears_opens: session.hears_opens,
         };
         // A file system that panicked may be in any state, but it is still there, and so is whoever
         // waits: an error for this call is the best there is.

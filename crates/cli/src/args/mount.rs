@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
+use daemon::api::AccessTimes;
 
 /// Mount datasets, or list what is mounted
 ///
@@ -22,6 +23,10 @@ EXAMPLES
   One dataset where it belongs; one elsewhere, refusing changes:
     strongroom mount -l tank/home
     strongroom mount -o ro,noexec tank/home /mnt/look
+
+  From now on without changes, and with them again:
+    strongroom mount -o remount,ro tank/home
+    strongroom mount -o remount,rw tank/home
 
   A snapshot:
     strongroom mount tank/home@monday /mnt/monday
@@ -44,7 +49,9 @@ pub(crate) struct Mount {
     #[arg(short = 'O')]
     pub(crate) overlay: bool,
     /// For this mount, whatever the properties say: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
-    /// `suid`, `nodev` or `dev`
+    /// `suid`, `nodev` or `dev`, `noatime`, `relatime` or `strictatime`, `nodiratime` or
+    /// `diratime`; `remount` to change these of a dataset that is mounted. Words of fstab, such as
+    /// `noauto`, have no effect
     #[arg(
         short = 'o',
         value_name = "OPTION,...",
@@ -67,6 +74,11 @@ pub(crate) enum MountOption {
     Exec(bool),
     Setuid(bool),
     Devices(bool),
+    AccessTimes(AccessTimes),
+    DirectoryTimes(bool),
+    Remount,
+    /// For others, such as `mount -a` and systemd.
+    Ignored,
 }
 
 fn mount_option(text: &str) -> Result<MountOption, String> {
@@ -79,8 +91,29 @@ fn mount_option(text: &str) -> Result<MountOption, String> {
         "nosuid" | "setuid=off" => MountOption::Setuid(false),
         "dev" | "devices=on" => MountOption::Devices(true),
         "nodev" | "devices=off" => MountOption::Devices(false),
-        _ => return Err("options are ro, rw, [no]exec, [no]suid and [no]dev".into()),
+        "noatime" | "atime=off" => MountOption::AccessTimes(AccessTimes::Never),
+        "atime" | "relatime" => MountOption::AccessTimes(AccessTimes::Relative),
+        "strictatime" => MountOption::AccessTimes(AccessTimes::Always),
+        "diratime" => MountOption::DirectoryTimes(true),
+        "nodiratime" => MountOption::DirectoryTimes(false),
+        "remount" => MountOption::Remount,
+        other if is_ignored(other) => MountOption::Ignored,
+        _ => {
+            return Err(
+                "options are ro, rw, [no]exec, [no]suid, [no]dev, noatime, relatime, \
+                        strictatime, [no]diratime and remount"
+                    .into(),
+            );
+        }
     })
+}
+
+/// Whether an option of fstab is not for the file system.
+fn is_ignored(option: &str) -> bool {
+    let words = [
+        "defaults", "auto", "noauto", "nofail", "_netdev", "async", "nouser",
+    ];
+    words.contains(&option) || option.starts_with("x-") || option.starts_with("comment=")
 }
 
 /// Unmount datasets

@@ -17,21 +17,37 @@ pub(super) fn mount(args: Mount, session: &mut Session) -> Result {
         }
         return mounts(session);
     }
-    let mut read_only = false;
+    let mut read_only = None;
+    let mut remount = false;
     let mut allowed = Allowed::default();
     for option in &args.options {
         match option {
-            MountOption::ReadOnly(is_on) => read_only = *is_on,
+            MountOption::ReadOnly(is_on) => read_only = Some(*is_on),
             MountOption::Exec(is_on) => allowed.exec = Some(*is_on),
             MountOption::Setuid(is_on) => allowed.setuid = Some(*is_on),
             MountOption::Devices(is_on) => allowed.devices = Some(*is_on),
+            MountOption::AccessTimes(times) => allowed.access_times = Some(*times),
+            MountOption::DirectoryTimes(is_on) => allowed.directory_times = Some(*is_on),
+            MountOption::Remount => remount = true,
+            MountOption::Ignored => {}
         }
+    }
+    if remount {
+        let name = args
+            .name
+            .ok_or_else(|| usage("name the dataset to change"))?;
+        let command = Command::Remount {
+            name,
+            read_only,
+            allowed,
+        };
+        return call_quiet(session, command);
     }
     let command = Command::Mount {
         name: args.name,
         dir: args.dir.as_deref().map(absolute).transpose()?,
         load_keys: args.load_keys,
-        read_only,
+        read_only: read_only.unwrap_or(false),
         overlay: args.overlay,
         allowed,
     };

@@ -291,6 +291,15 @@ pub enum Command {
         #[serde(default)]
         allowed: Allowed,
     },
+    /// Change what a mount allows.
+    Remount {
+        /// The dataset or snapshot that is mounted.
+        name: String,
+        /// Refuse changes, or allow them.
+        read_only: Option<bool>,
+        /// What else changes.
+        allowed: Allowed,
+    },
     /// What is mounted where.
     Mounts,
     /// Unmount a dataset by its name or its directory, or all.

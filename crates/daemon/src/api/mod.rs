@@ -35,8 +35,8 @@ pub use serving::{
     MappingTimes, NewExport, OpenMapping, PlainMapping,
 };
 pub use wanted::{
-    Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, NewZone, PermissionChange,
-    PoolDevices, Rotation, SendWhat, WhoKind,
+    AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, NewZone,
+    PermissionChange, PoolDevices, Rotation, SendWhat, WhoKind,
 };
 
 /// Every feature of pools that this program knows.

@@ -107,6 +107,37 @@ pub struct Allowed {
     pub setuid: Option<bool>,
     /// Device nodes can be opened.
     pub devices: Option<bool>,
+    /// When reading changes access times.
+    #[serde(default)]
+    pub access_times: Option<AccessTimes>,
+    /// Access times of directories may change.
+    #[serde(default)]
+    pub directory_times: Option<bool>,
+}
+
+impl Allowed {
+    /// The same, and where that says nothing what `other` says.
+    pub fn or(self, other: Allowed) -> Allowed {
+        Allowed {
+            exec: self.exec.or(other.exec),
+            setuid: self.setuid.or(other.setuid),
+            devices: self.devices.or(other.devices),
+            access_times: self.access_times.or(other.access_times),
+            directory_times: self.directory_times.or(other.directory_times),
+        }
+    }
+}
+
+/// When reading a file changes its access time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessTimes {
+    /// Never.
+    Never,
+    /// Where it is older than the last change, or a day.
+    Relative,
+    /// Each time that a file is opened and read.
+    Always,
 }
 
 /// What to send.

@@ -143,6 +143,8 @@ impl Daemon {
             // Whether the keys that go with it are his is looked at when they are known: [`View::may_send`].
             Command::Send { what, .. } => view.send(what)?,
             Command::Mount { .. } | Command::Unmount { .. } => view.mounts(&mut command)?,
+            // How it is mounted is for the global zone to say.
+            Command::Remount { .. } => return Err(refused()),
             // Of what is mounted he is told what is his.
             Command::Mounts => {}
             Command::KeyLoad { .. }

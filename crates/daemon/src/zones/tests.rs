@@ -270,6 +270,10 @@ fn own() -> Vec<(Json, Is)> {
         (mount(json!(null), json!(null)), Refused),
         (json!({"unmount": {"target": null, "force": true}}), Refused),
         (json!({"unmount": {"target": "/", "force": true}}), Refused),
+        (
+            json!({"remount": {"name": "web/x", "read_only": false, "allowed": {}}}),
+            Refused,
+        ),
         (json!("mounts"), Done),
         (
             json!({"shred": {"name": "web/mine", "recursive": true, "clones": false, "force": false,

@@ -1,0 +1,161 @@
+//! Mounting as `mount(8)` and fstab have it: options, changes of a mount, and the helper.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::*;
+use rustix::mount::UnmountFlags;
+
+/// A pool with the dataset `tank/a`, and where that mounts.
+fn mounted_place() -> Option<(Place, PathBuf)> {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root mounts with options");
+        return None;
+    }
+    let place = Place::new();
+    place.pool("tank");
+    let dir = place.path("mnt");
+    place.ok(&format!("create -o mountpoint={} tank/a", dir.display()));
+    Some((place, dir))
+}
+
+/// The options of the mount at a directory.
+fn options_at(dir: &Path) -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let lines = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>());
+    let mut found = lines.filter(|fields| Path::new(fields[4]) == dir);
+    let options = found
+        .next()
+        .map(|fields| fields[5].split(',').map(str::to_owned).collect());
+    options.unwrap_or_default()
+}
+
+#[test]
+fn what_was_just_unmounted_mounts_again() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    for round in 0..30 {
+        let text = round.to_string();
+        fs::write(dir.join("file"), &text).unwrap();
+        rustix::mount::unmount(&dir, UnmountFlags::empty()).unwrap();
+        place.ok("mount tank/a");
+        assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), text);
+    }
+    // What still uses it is not waited for without end.
+    let file = File::open(dir.join("file")).unwrap();
+    rustix::mount::unmount(&dir, UnmountFlags::DETACH).unwrap();
+    let said = place.fails("mount tank/a", BUSY);
+    assert!(said.contains("unmounted here, but"), "{said}");
+    drop(file);
+    place.ok("mount tank/a");
+}
+
+#[test]
+fn a_mount_changes_to_read_only_and_back() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    let file = dir.join("file");
+    fs::write(&file, b"x").unwrap();
+    place.ok("mount -o remount,ro,noexec tank/a");
+    let has = |option: &str| options_at(&dir).iter().any(|found| found == option);
+    assert!(has("ro") && has("noexec"));
+    assert_eq!(
+        fs::write(&file, b"y").unwrap_err().kind(),
+        ErrorKind::ReadOnlyFilesystem
+    );
+    place.ok("set compression=off tank/a");
+    assert!(has("ro") && has("noexec"), "no property changes that");
+    place.ok("mount -o remount,rw tank/a");
+    assert!(has("rw") && has("noexec"), "what is not named stays");
+    let open = File::create(&file).unwrap();
+    let said = place.fails("mount -o remount,ro tank/a", BUSY);
+    assert!(said.contains("open for writing"), "{said}");
+    fs::write(&file, b"y").unwrap();
+    drop(open);
+    place.ok("snapshot tank/a@1");
+    fs::create_dir(place.path("snap")).unwrap();
+    place.ok(&format!("mount tank/a@1 {}", place.arg("snap")));
+    place.fails("mount -o remount,rw tank/a@1", USAGE);
+    place.ok("unmount tank/a");
+    place.fails("mount -o remount,ro tank/a", NOT_FOUND);
+}
+
+#[test]
+fn access_times_follow_the_options() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    let file = dir.join("file");
+    let accessed = || {
+        let before = fs::metadata(&file).unwrap();
+        fs::read(&file).unwrap();
+        let after = fs::metadata(&file).unwrap();
+        assert_eq!(before.mtime_nsec(), after.mtime_nsec());
+        (before.atime(), before.atime_nsec()) != (after.atime(), after.atime_nsec())
+    };
+    let mounted = |options: &str, expected: [bool; 2]| {
+        fs::write(&file, options).unwrap();
+        place.ok("unmount tank/a");
+        place.ok(&format!("mount -o {options} tank/a"));
+        assert_eq!([accessed(), accessed()], expected, "{options}");
+        let shown = options_at(&dir);
+        let words = options.split(',').filter(|word| *word != "strictatime");
+        let mut missing = words.filter(|word| !shown.iter().any(|found| found == word));
+        assert_eq!(missing.next(), None, "{options} {shown:?}");
+    };
+    mounted("noatime", [false, false]);
+    mounted("relatime", [true, false]);
+    mounted("strictatime", [true, true]);
+    mounted("relatime,nodiratime", [true, false]);
+    mounted("ro,strictatime", [false, false]);
+    // Of a mount that is there, too.
+    place.ok("mount -o remount,rw,relatime tank/a");
+    fs::write(&file, b"x").unwrap();
+    place.ok("mount -o remount,noatime tank/a");
+    assert!(!accessed() && options_at(&dir).iter().any(|option| option == "noatime"));
+}
+
+#[test]
+fn the_helper_that_mount_calls() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    let program = PathBuf::from(place.command().get_program());
+    let helper = place.path("mount.strongroom");
+    symlink(&program, &helper).unwrap();
+    symlink(&program, place.path("mount.fuse.strongroom")).unwrap();
+    let call = |name: &str, line: &str| {
+        let mut command = Command::new(place.path(name));
+        command
+            .args(words(line))
+            .env("STRONGROOM_SOCKET", place.socket());
+        command.output().unwrap()
+    };
+    let at = dir.display();
+    place.ok("unmount tank/a");
+    let line = format!("tank/a {at} -o rw,noatime,noauto,x-systemd.automount -t strongroom");
+    let done = call("mount.strongroom", &line);
+    assert!(done.status.success(), "{done:?}");
+    assert!(options_at(&dir).iter().any(|option| option == "noatime"));
+    let done = call(
+        "mount.fuse.strongroom",
+        &format!("tank/a {at} -o remount,ro"),
+    );
+    assert!(done.status.success(), "{done:?}");
+    assert!(options_at(&dir).iter().any(|option| option == "ro"));
+    // What mount(8) knows: 32 for a mount that failed, 1 for a wrong call.
+    let again = call("mount.strongroom", &line);
+    assert_eq!(again.status.code(), Some(32), "{again:?}");
+    let wrong = call("mount.strongroom", &format!("tank/a {at} -o surprise"));
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    assert_eq!(call("mount.strongroom", "tank/a").status.code(), Some(1));
+}
