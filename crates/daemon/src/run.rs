@@ -24,6 +24,9 @@ use crate::{metrics, notify};
 /// The start waits this long for keys, of all pools together. Those that come later are used then.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
 
+/// Password hashes have this much memory on the smallest machine, in KiB: two slots as they are made here.
+const HASH_MEMORY_LEAST: u64 = 128 << 10;
+
 /// How to run the daemon.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -93,6 +96,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
         );
     }
     test_ciphers()?;
+    keys::set_hash_memory(hash_memory_kib()?);
     // The first random number takes long; it is not to be the first command's.
     let warm = std::thread::Builder::new().name("warm-up".into());
     let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
@@ -110,6 +114,23 @@ fn start(options: &ServeOptions) -> Result<Started> {
         listening,
         stops,
     })
+}
+
+/// Memory for all password hashes together, in KiB: what `STRONGROOM_HASH_MEMORY` says in MiB, or a quarter
+/// of what the machine has.
+fn hash_memory_kib() -> Result<u64> {
+    if let Ok(text) = std::env::var("STRONGROOM_HASH_MEMORY") {
+        let mib = text
+            .parse::<u64>()
+            .ok()
+            .filter(|mib| (1..=1 << 30).contains(mib));
+        let refused = || Failure::usage("STRONGROOM_HASH_MEMORY is a number of MiB, from 1 on");
+        return mib.map(|mib| mib << 10).ok_or_else(refused);
+    }
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.map_or(HASH_MEMORY_LEAST, |kib| (kib / 4).max(HASH_MEMORY_LEAST)))
 }
 
 /// Refuses to work with ciphers that do not compute what they must.

@@ -212,6 +212,7 @@ impl Daemon {
         view: Option<&View>,
         stream: &mut UnixStream,
     ) -> Result<Outcome> {
+        keys::hash_for(peer.uid);
         let said = said::line(&request.command);
         tracing::info!(who = peer.who, command = said, "command");
         let command = self.authorize(&peer, view, request.command)?;

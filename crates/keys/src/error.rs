@@ -180,6 +180,31 @@ pub enum Error {
         memory_kib: u32,
     },
 
+    /// A password hash takes more memory than all of them have together.
+    #[error(
+        "one try at this passphrase takes {needed_mib} MiB of memory, and this daemon gives all password \
+         hashes together {limit_mib} MiB; if the key slot is one of yours, start the daemon with \
+         STRONGROOM_HASH_MEMORY={needed_mib}"
+    )]
+    KdfBudget {
+        /// How much the hash takes, in MiB.
+        needed_mib: u64,
+        /// How much there is in all, in MiB.
+        limit_mib: u64,
+    },
+    /// Too many password hashes wait for memory.
+    #[error("too many passphrases are being tried at the same time; try again later")]
+    KdfBusy,
+    /// Trying all slots would take too long.
+    #[error(
+        "this passphrase was not tried at all key slots: together they take more than {limit_gib} GiB of \
+         memory times passes; remove slots that are not yours"
+    )]
+    KdfWork {
+        /// What is tried at most, in GiB times passes.
+        limit_gib: u64,
+    },
+
     /// The key is not the one that was used here.
     #[error("the key or passphrase is wrong")]
     WrongKey,
@@ -229,4 +254,14 @@ pub enum Error {
     /// A cryptographic operation failed.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),
+}
+
+impl Error {
+    /// Whether it says what is wrong with one slot, so that another slot may still open.
+    pub(crate) fn is_of_one_slot(&self) -> bool {
+        matches!(
+            self,
+            Error::Damaged(_) | Error::KdfBudget { .. } | Error::KdfWork { .. }
+        )
+    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cipher::{Argon2Kind, PasswordHash};
 
-use crate::{Error, Result, Secret};
+use crate::{Error, Result, Secret, budget};
 
 /// The least that a new slot takes, in KiB: 64 MiB.
 const MEMORY_KIB_POLICY: u32 = 64 << 10;
@@ -29,7 +29,7 @@ const ITERATIONS_MAX: u32 = 1 << 16;
 const LANES_MAX: u32 = 64;
 
 /// The most work that a stored slot may ask for, in KiB times passes: 256 GiB, some minutes.
-const WORK_MAX: u64 = 1 << 28;
+pub(crate) const WORK_MAX: u64 = 1 << 28;
 
 /// How many lanes new parameters use at most.
 const LANES_NEW: u32 = 4;
@@ -149,6 +149,11 @@ impl Argon2Params {
         Ok(with(u32::try_from(fit).expect("clamped")))
     }
 
+    /// Memory times passes of one try, in KiB.
+    pub(crate) fn work(&self) -> u64 {
+        u64::from(self.memory_kib) * u64::from(self.iterations)
+    }
+
     /// The memory of a hash, in KiB.
     pub fn memory_kib(&self) -> u32 {
         self.memory_kib
@@ -181,6 +186,7 @@ impl Argon2Params {
             iterations: self.iterations,
             lanes: self.lanes,
         };
+        let _memory = budget::hash_memory(self.memory_kib)?;
         hash.derive(passphrase, salt, key)
             .map_err(|error| match error {
                 cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },

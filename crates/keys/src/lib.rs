@@ -20,6 +20,7 @@
 //! each wrapped key carries a commitment to the key that wrapped it.
 
 mod backup;
+mod budget;
 mod deadline;
 mod error;
 mod file;
@@ -44,6 +45,7 @@ mod wrap;
 mod wrapping;
 
 pub use backup::{Backup, BackupKeyring};
+pub use budget::{HashMemory, HashWork, hash_for, hash_memory, set_hash_memory};
 pub use deadline::in_time;
 pub use error::{Error, Result};
 pub use generation::{DataKeys, Generation};

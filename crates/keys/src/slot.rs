@@ -92,6 +92,14 @@ impl Slot {
         &self.head.kind
     }
 
+    /// What a try of this material costs, in KiB of memory times passes.
+    pub(crate) fn work(&self, material: &KeyMaterial) -> u64 {
+        match (&self.head.kind, material) {
+            (SlotKind::Passphrase { params, .. }, KeyMaterial::Passphrase(_)) => params.work(),
+            _ => 0,
+        }
+    }
+
     /// A new slot, with a new salt.
     pub(crate) fn create(
         (number, priority): (u32, u8),

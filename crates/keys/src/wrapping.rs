@@ -4,7 +4,8 @@ use std::fmt;
 
 use cipher::Random;
 
-use crate::{Argon2Params, Error, Key, KeyMaterial, Result, Slot};
+use crate::kdf::WORK_MAX;
+use crate::{Argon2Params, Error, HashWork, Key, KeyMaterial, Result, Slot};
 
 /// How many slots a wrapping key can have.
 pub const SLOTS_MAX: usize = 32;
@@ -107,7 +108,8 @@ impl Wrapping {
     /// # Errors
     /// [`Error::WrongKey`] if no slot opens; [`Error::KindMismatch`] if none takes this kind;
     /// [`Error::Damaged`] if the material is right for a slot that was changed, and for no other;
-    /// [`Error::Inherited`]; [`Error::KdfMemory`].
+    /// [`Error::Inherited`]; [`Error::KdfMemory`], [`Error::KdfBudget`]; [`Error::KdfWork`] if the slots
+    /// that were tried cost so much that no owner made them.
     pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
         let Wrapping::Own { id, slots } = self else {
             return Err(Error::Inherited);
@@ -115,12 +117,16 @@ impl Wrapping {
         let mut order: Vec<&Slot> = slots.iter().collect();
         order.sort_by_key(|slot| std::cmp::Reverse(slot.priority()));
         let mut failure = Error::KindMismatch(material.kind());
+        let mut work = HashWork::new(WORK_MAX);
         for slot in order {
-            match slot.unlock(id, material) {
+            let paid = work.spend(slot.work(material));
+            match paid.and_then(|()| slot.unlock(id, material)) {
                 Ok(Some(key)) => return Ok(key),
                 Ok(None) => {}
-                Err(Error::WrongKey) if matches!(failure, Error::Damaged(_)) => {}
-                Err(error @ (Error::WrongKey | Error::Damaged(_))) => failure = error,
+                Err(Error::WrongKey) if failure.is_of_one_slot() => {}
+                Err(error) if matches!(error, Error::WrongKey) || error.is_of_one_slot() => {
+                    failure = error;
+                }
                 Err(error) => return Err(error),
             }
         }

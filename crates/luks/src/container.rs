@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::Random;
-use keys::Secret;
+use keys::{HashWork, Secret};
 use serde_json::{Value, json};
 
-use crate::kdf::{Kdf, KdfChoice, KdfKind};
+use crate::kdf::{Kdf, KdfChoice, KdfKind, WORK_MAX};
 use crate::luks2::{self, Copy, CopyState};
 use crate::model::{Digest, Keyslot, Priority, SALT_LEN, Segment, Version};
 use crate::{Error, Result, crypto, keyslot, luks1};
@@ -348,7 +348,12 @@ impl Container {
             });
         }
         let mut damage = None;
+        let mut work = HashWork::new(WORK_MAX);
         for slot in slots {
+            if let Err(error) = work.spend(slot.kdf.work()) {
+                damage = Some(error.into());
+                continue;
+            }
             match keyslot::open(&*self.device, &slot, &digest, passphrase) {
                 Ok(Some(key)) => return Ok(Unlocked { slot: slot.id, key }),
                 Ok(None) => {}

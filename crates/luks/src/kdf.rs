@@ -27,7 +27,7 @@ const MEMORY_MAX: u32 = 4 << 20;
 const LANES_MAX: u32 = 64;
 
 /// The most work that a header may ask for, in KiB times passes: 1 TiB, some minutes.
-const WORK_MAX: u64 = 1 << 30;
+pub(crate) const WORK_MAX: u64 = 1 << 30;
 
 /// The least memory that is chosen here, in KiB, where the machine has it.
 const MEMORY_MIN: u32 = 64 << 10;
@@ -73,9 +73,21 @@ impl Kdf {
     /// [`Error::Usage`] for a cost or a hash that cannot be; [`Error::Keys`] without memory for it.
     pub(crate) fn derive(&self, passphrase: &Secret, salt: &[u8], len: usize) -> Result<Secret> {
         let mut key = Secret::zeroed(len)?;
-        self.checked()?
-            .derive(passphrase.expose(), salt, key.expose_mut())?;
+        let hash = self.checked()?;
+        let _memory = match self {
+            Kdf::Pbkdf2 { .. } => None,
+            Kdf::Argon2(_, cost) => Some(keys::hash_memory(cost.memory_kib)?),
+        };
+        hash.derive(passphrase.expose(), salt, key.expose_mut())?;
         Ok(key)
+    }
+
+    /// What a try costs, in KiB of memory times passes. PBKDF2 takes no memory.
+    pub(crate) fn work(&self) -> u64 {
+        match self {
+            Kdf::Pbkdf2 { .. } => 0,
+            Kdf::Argon2(_, cost) => u64::from(cost.memory_kib) * u64::from(cost.passes),
+        }
     }
 
     /// The hash, if its cost is one that somebody may have chosen in earnest.
