@@ -256,6 +256,10 @@ fn own() -> Vec<(Json, Is)> {
             Done,
         ),
         (load("web/mine", json!("file:///etc/shadow")), Refused),
+        (
+            json!({"key-accept": {"names": ["web/mine"], "recursive": false}}),
+            Refused,
+        ),
         (load("web/mine", json!("prompt")), Done),
         (
             json!({"key-unload": {"names": ["web"], "recursive": false, "force": true}}),
@@ -574,9 +578,10 @@ fn zones_are_remembered() {
     let failure = call(&again.zone_socket("z"), &json!("mounts")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure:?}");
     again.stop_zones();
-    std::fs::write(again.state_file("zones.json"), "nonsense").unwrap();
+    std::fs::write(site.dir.path().join("state/zones.json"), "nonsense").unwrap();
     assert!(again.recall_zones().is_empty());
-    assert!(again.state_file("zones.json.unreadable").exists());
+    let aside = site.dir.path().join("state/zones.json.unreadable");
+    assert!(aside.exists());
 }
 
 #[test]
