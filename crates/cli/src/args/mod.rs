@@ -7,6 +7,7 @@
 
 mod bench;
 mod clone;
+mod copy;
 mod crypto;
 mod dataset;
 mod delegation;
@@ -29,6 +30,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use bench::{Bench, BenchBlock};
 pub(crate) use clone::{Clone, Hold, Holds, Promote, Release};
+pub(crate) use copy::Cp;
 pub(crate) use crypto::{Crypto, CryptoBench, CryptoChange, StateDir};
 pub(crate) use dataset::{
     Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
@@ -126,6 +128,7 @@ pub(crate) enum Command {
     Holds(Holds),
     Release(Release),
     Diff(Diff),
+    Cp(Cp),
     Send(Send),
     #[command(alias = "recv")]
     Receive(Receive),

@@ -7,6 +7,7 @@ mod anchor;
 mod bench;
 mod clone;
 mod completion;
+mod copy;
 mod crypto;
 mod dataset;
 mod delegation;
@@ -96,6 +97,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Holds(args) => clone::holds(args, session),
         Command::Release(args) => clone::release(args, session),
         Command::Diff(args) => diff::run(args, session),
+        Command::Cp(args) => copy::run(&args),
         Command::Send(args) => transfer::send(args, session),
         Command::Receive(args) => transfer::receive(args, session),
         Command::Key(args) => key::run(args, session),
