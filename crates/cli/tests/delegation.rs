@@ -448,6 +448,10 @@ fn received_by_those_to_whom_it_is_allowed() {
     );
     assert_eq!(receive("receive tank/a/copy", &next), (0, String::new()));
     assert_eq!(receive("receive -F tank/a/copy", &next).0, PERMISSION);
+    // Only root makes clones of whatever snapshot a stream names.
+    let (code, said) = receive("receive tank/a/fresh", &next);
+    assert_eq!(code, USAGE, "{said}");
+    assert!(said.contains("there is no such dataset"), "{said}");
     // Nor does a detour.
     place.ok("allow 12345 clone,send tank/a");
     place.ok(&format!(

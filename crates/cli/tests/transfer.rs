@@ -329,3 +329,72 @@ fn a_mounted_dataset_shows_what_is_added_to_it() {
     bench.ok("unmount safe/b/below");
     bench.ok("inspect --check safe");
 }
+
+#[test]
+fn what_goes_on_from_an_origin_becomes_a_clone() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok(&format!("clone -o {} tank/a@1 tank/c", bench.key("b")));
+    bench.write("tank/c", "own", "c");
+    bench.ok("key rotate tank/c");
+    bench.write("tank/c", "rotated", "r");
+    bench.ok("snapshot tank/c@2");
+    bench.send("-i tank/a@1 tank/c@2", "clone");
+    // Without the origin there is nothing that it could be a clone of.
+    bench.refused("safe/c", "clone", "receive a full stream first");
+    bench.send("tank/a@1", "full");
+    bench.receive("safe/b", "full");
+    bench.receive("safe/c", "clone");
+    bench.write("tank/c", "more", "m");
+    bench.ok("snapshot tank/c@3");
+    bench.send("-i @2 tank/c@3", "next");
+    bench.receive("safe/c", "next");
+    let value = |line: &str| {
+        bench
+            .ok(&format!("get -Hp -o value {line}"))
+            .trim()
+            .to_owned()
+    };
+    assert_eq!(value("origin safe/c"), "safe/b@1");
+    // It holds what it does not share alone.
+    let used: u64 = value("used safe/c").parse().unwrap();
+    assert!(used < 300_000, "{used}");
+    bench.open_again("safe");
+    for (name, text) in [("own", "c"), ("rotated", "r"), ("more", "m")] {
+        assert_eq!(bench.read("safe/c", name), Some(text.into()));
+        assert_eq!(bench.read("safe/b", name), None);
+    }
+    assert_eq!(bench.read("safe/c", "first"), Some("1".repeat(300_000)));
+    bench.place.fails("destroy -r -f safe/b", BUSY);
+    bench.ok("promote safe/c");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/c", "first"), Some("1".repeat(300_000)));
+    assert_eq!(bench.read("safe/b", "first"), Some("1".repeat(300_000)));
+    bench.ok("unmount safe/b");
+    bench.ok("destroy -r -f safe/b");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/c", "first"), Some("1".repeat(300_000)));
+
+    // In the clear, where both are.
+    bench.ok("create tank/clear");
+    bench.write("tank/clear", "first", "1");
+    bench.ok("snapshot tank/clear@1");
+    bench.ok("clone tank/clear@1 tank/e");
+    bench.write("tank/e", "own", "e");
+    bench.ok("snapshot tank/e@2");
+    assert!(bench.sends("send tank/clear@1", "full"));
+    assert!(bench.sends("send -i tank/clear@1 tank/e@2", "clone"));
+    bench.receive("safe/clear", "full");
+    bench.receive("safe/e", "clone");
+    assert_eq!(value("origin safe/e"), "safe/clear@1");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/e", "first"), Some("1".into()));
+    assert_eq!(bench.read("safe/e", "own"), Some("e".into()));
+    bench.ok("unmount safe/e");
+    bench.ok("destroy -r -f safe/e");
+    bench.ok("inspect --check safe");
+
+    // Plain text brings no keys for what it would share.
+    assert!(bench.sends("send -i tank/a@1 tank/c@2", "plain"));
+    bench.receive("safe/a", "full");
+    bench.refused("safe/x", "plain", "whose keys do not come");
+}

@@ -34,6 +34,8 @@ pub(crate) struct Chosen {
     says_how: bool,
     /// Properties that he may not set, and so no stream for him.
     forbidden: BTreeSet<&'static str>,
+    /// Whether what comes may be a clone of any snapshot of the pool: the caller may do everything there.
+    may_clone: bool,
 }
 
 /// These properties say whether a file can give its user more rights. They are off on what came from elsewhere.
@@ -92,6 +94,7 @@ impl Chosen {
             plan,
             says_how,
             forbidden,
+            may_clone: context.view.is_none() && context.creator().is_none(),
         })
     }
 }
@@ -135,6 +138,7 @@ pub(crate) struct Rules<'a> {
     exclude: Vec<String>,
     says_how: bool,
     forbidden: BTreeSet<&'static str>,
+    may_clone: bool,
     plan: Mutex<Option<Plan>>,
     new: Mutex<New>,
     /// What was received so far.
@@ -182,6 +186,7 @@ impl<'a> Rules<'a> {
             exclude: chosen.exclude,
             says_how: chosen.says_how,
             forbidden: chosen.forbidden,
+            may_clone: chosen.may_clone,
             plan: Mutex::new(chosen.plan),
             new: Mutex::default(),
             received: Mutex::default(),
@@ -411,6 +416,10 @@ impl Reception for Rules<'_> {
         }
         props.extend(self.props.clone());
         Ok(props)
+    }
+
+    fn may_clone(&self, _: &Entry) -> bool {
+        self.may_clone
     }
 
     /// Keyrings change one after the other.

@@ -73,6 +73,9 @@ pub(crate) struct Send {
 /// there, and has been compared with what the stream says; until then, and after a failure, the dataset is
 /// as it was. What is received is not mounted.
 ///
+/// If the dataset is not there, and the pool has the snapshot that the stream goes on from, a new dataset is made as a
+/// clone of that snapshot: send -i ORIGIN CLONE@SNAPSHOT sends a clone after its origin.
+///
 /// A dataset that is mounted stays so while a stream comes, and is mounted again at the end, with the new contents. If
 /// one of its files is open then, or somebody's working directory is in it, the receive fails and the dataset stays as
 /// it was. With -F such files give errors instead. Reading can change access times, which counts as a change: turn

@@ -58,8 +58,8 @@ impl Pool {
                 }
             }
             match sealing {
-                None => enter_seal(state, head, begin)?,
-                Some(sealing) => make_seal(state, head, begin, sealing)?,
+                None => enter_seal(state, head, begin, plan.head.is_none())?,
+                Some(sealing) => make_seal(state, (head, plan.head.is_none()), begin, sealing)?,
             }
             let snapshot = (begin.to_guid, begin.created);
             snapshot::create(commit, state, head, &plan.snapshot, snapshot)?;
@@ -87,6 +87,9 @@ impl Plan {
         sealing: Option<&Sealing>,
     ) -> Result<u64> {
         let refused = |reason| Error::refused(self.dataset.as_str(), reason);
+        if state.entry(id)?.origin != self.base.as_ref().map_or(0, |base| base.id) {
+            return Err(self.lacks_base(begin));
+        }
         let mut props = reception.props(begin).map_err(refused)?;
         // Names that begin like this are the pool's own.
         props.retain(|name, _| !name.starts_with('@'));
@@ -144,11 +147,11 @@ impl Plan {
 }
 
 /// Gives a dataset the seal that came with the stream.
-fn enter_seal(state: &mut State, head: u64, begin: &Begin) -> Result<()> {
+fn enter_seal(state: &mut State, head: u64, begin: &Begin, is_new: bool) -> Result<()> {
     let entry = state.edit(head)?;
     let past = entry.sequence.max(entry.sequence_past);
     // Of a new dataset it counted the commits of the receive, which made no seals.
-    entry.sequence_past = if begin.is_full() { 0 } else { past };
+    entry.sequence_past = if is_new { 0 } else { past };
     entry.sequence = begin.sequence;
     entry.seal = begin.seal;
     entry.log = begin.log_head();
@@ -162,10 +165,15 @@ fn enter_seal(state: &mut State, head: u64, begin: &Begin) -> Result<()> {
 }
 
 /// Gives a dataset that came in the clear the first seal over what it is now.
-fn make_seal(state: &mut State, head: u64, begin: &Begin, sealing: &Sealing) -> Result<()> {
+fn make_seal(
+    state: &mut State,
+    (head, is_new): (u64, bool),
+    begin: &Begin,
+    sealing: &Sealing,
+) -> Result<()> {
     let entry = state.edit(head)?;
     // As in `enter_seal`.
-    let past = match begin.is_full() {
+    let past = match is_new {
         true => 0,
         false => entry.sequence.max(entry.sequence_past),
     };

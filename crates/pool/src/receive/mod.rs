@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
+use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::layout::Identity;
 use crate::lifecycle::Origin;
@@ -64,6 +65,11 @@ pub trait Reception {
 
     /// The properties of a new dataset.
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
+
+    /// Whether a new dataset may be a clone of this snapshot, which another dataset has: a stream goes on from it.
+    fn may_clone(&self, _base: &Entry) -> bool {
+        true
+    }
 
     /// Calls `finish`, which may replace a keyring, when nobody else does that.
     fn finish(&self, finish: &mut dyn FnMut() -> Result<String>) -> Result<String> {
@@ -172,9 +178,18 @@ impl Pool {
         }
         let partial = self.entry(id)?;
         let sealing = reception.sealing(begin, partial.family, partial.created_txg);
-        sealing
-            .map(Some)
-            .map_err(|reason| Error::refused(into.target, reason))
+        let sealing = sealing.map_err(|reason| Error::refused(into.target, reason))?;
+        match self.entry(partial.origin) {
+            Ok(base) if base.suite != sealing.suite => Err(Error::refused(
+                into.target,
+                format!(
+                    "it shares records with {}, and so is encrypted as that or not at all; receive it below a \
+                     dataset that is, or with -o encryption=off",
+                    self.name_of(base.id)?
+                ),
+            )),
+            _ => Ok(Some(sealing)),
+        }
     }
 
     /// Puts what comes into a dataset.

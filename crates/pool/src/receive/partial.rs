@@ -29,6 +29,11 @@ impl Pool {
         let id = self.shared.commit_with(|commit, state| {
             let plan = Plan::new(self, state, begin, into, When::Begin)?;
             plan.keyring(self, begin, reception)?;
+            if let (None, Some(base)) = (&plan.head, &plan.base)
+                && !reception.may_clone(base)
+            {
+                return Err(plan.lacks_base(begin));
+            }
             if plan.head.is_none() {
                 // Who chose what does not fit is told before anything comes.
                 let refused = |reason| Error::refused(plan.dataset.as_str(), reason);

@@ -88,11 +88,11 @@ impl Plan {
                 (plan.parent, plan.last) = free_name(state, dataset)?;
                 Ok(plan)
             }
-            (false, None) => Err(Error::refused(
-                dataset,
-                "there is no such dataset, and the stream goes on from a snapshot of one; receive \
-                 a full stream first",
-            )),
+            (false, None) => {
+                (plan.parent, plan.last) = free_name(state, dataset)?;
+                plan.share(state, begin)?;
+                Ok(plan)
+            }
             (false, Some(head)) => {
                 (plan.parent, plan.last) = place_of(state, dataset)?;
                 plan.go_on(state, begin, into, &head)?;
@@ -105,24 +105,43 @@ impl Plan {
         }
     }
 
-    /// Finds the snapshot that the stream goes on from.
-    fn go_on(
-        &mut self,
-        state: &State,
-        begin: &Begin,
-        into: &ReceiveInto<'_>,
-        head: &Arc<Entry>,
-    ) -> Result<()> {
-        let refused = |reason: String| Err(Error::refused(self.dataset.as_str(), reason));
-        let mut later = state.snapshots(head);
-        let Some(at) = later.iter().position(|s| s.guid == begin.from_guid) else {
-            return refused(format!(
-                "it lacks the snapshot that the stream goes on from (guid {})",
+    /// Of a stream that goes on from a snapshot which is not here.
+    pub(super) fn lacks_base(&self, begin: &Begin) -> Error {
+        Error::refused(
+            self.dataset.as_str(),
+            format!(
+                "there is no such dataset, and the stream goes on from a snapshot of one (guid {}); receive \
+                 a full stream first",
                 begin.from_guid
+            ),
+        )
+    }
+
+    /// Finds the snapshot of another dataset that the stream goes on from: what comes is to be a clone of it.
+    fn share(&mut self, state: &State, begin: &Begin) -> Result<()> {
+        let mut all = state.all();
+        let base = all.find(|entry| {
+            let is_meant = entry.is_snapshot() && entry.guid == begin.from_guid;
+            is_meant && self.fits(entry, begin).is_ok()
+        });
+        let base = Arc::clone(base.ok_or_else(|| self.lacks_base(begin))?);
+        if begin.plain.is_some() && base.suite != 0 {
+            return Err(Error::refused(
+                self.dataset.as_str(),
+                format!(
+                    "it would share records with {}, whose keys do not come with a stream in the clear; send it \
+                     with -w, or in full",
+                    state.name_of(&base)
+                ),
             ));
-        };
-        let base = Arc::clone(&later[at]);
-        later.truncate(at);
+        }
+        self.base = Some(base);
+        Ok(())
+    }
+
+    /// Checks that a snapshot is in the state that the stream goes on from.
+    fn fits(&self, base: &Entry, begin: &Begin) -> Result<()> {
+        let refused = |reason: String| Err(Error::refused(self.dataset.as_str(), reason));
         let blocks = |shape: Option<VolumeShape>| shape.map(|shape| shape.block_size());
         if blocks(base.volume()) != blocks(begin.volume) {
             return refused(format!(
@@ -148,6 +167,28 @@ impl Plan {
                 base.name
             ));
         }
+        Ok(())
+    }
+
+    /// Finds the snapshot that the stream goes on from.
+    fn go_on(
+        &mut self,
+        state: &State,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        head: &Arc<Entry>,
+    ) -> Result<()> {
+        let refused = |reason: String| Err(Error::refused(self.dataset.as_str(), reason));
+        let mut later = state.snapshots(head);
+        let Some(at) = later.iter().position(|s| s.guid == begin.from_guid) else {
+            return refused(format!(
+                "it lacks the snapshot that the stream goes on from (guid {})",
+                begin.from_guid
+            ));
+        };
+        let base = Arc::clone(&later[at]);
+        later.truncate(at);
+        self.fits(&base, begin)?;
         let is_changed = later.is_empty() && head.roots != base.roots || head.log.exists();
         if !later.is_empty() && !into.force {
             let names: Vec<String> = later.iter().map(|s| format!("@{}", s.name)).collect();
