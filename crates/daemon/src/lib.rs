@@ -47,6 +47,7 @@ mod properties;
 mod query;
 mod reception;
 mod reencrypt;
+mod restore;
 mod run;
 mod said;
 mod server;

@@ -126,7 +126,12 @@ impl Daemon {
 
     pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
         let pools = self.pools_named(names)?;
-        pools.iter().map(|imported| report(imported)).collect()
+        let report = |imported: &Arc<Imported>| {
+            let mut report = report(imported)?;
+            report.waiting = self.waiting_for_keys(imported)?;
+            Ok(report)
+        };
+        pools.iter().map(report).collect()
     }
 
     /// These pools; all if none is named.
@@ -434,6 +439,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
         damage,
+        waiting: Vec::new(),
     })
 }
 

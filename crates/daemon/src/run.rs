@@ -58,9 +58,11 @@ pub fn serve(options: ServeOptions) -> Result<()> {
         leave_terminal();
     }
     let started = result?;
+    let dead = started.daemon.clear_dead_mounts();
     let keys_until = Instant::now() + KEYS_AT_START;
     started.daemon.import_remembered(keys_until);
     import_named(&started.daemon, &options.import, keys_until);
+    started.daemon.mount_as_before(dead);
     started.daemon.open_exports();
     started.daemon.attend_zones();
     notify::tell(notify::READY);

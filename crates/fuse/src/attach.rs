@@ -162,7 +162,7 @@ pub(crate) fn find(id: Id, was: &Path) -> Option<Spot> {
 }
 
 /// What a path leads to. It may lead elsewhere a moment later, so the number has to be compared.
-fn spot(path: &Path) -> Option<Spot> {
+pub(crate) fn spot(path: &Path) -> Option<Spot> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let above = rustix::fs::openat(CWD, path.parent()?, flags, Mode::empty()).ok()?;
     Some(Spot {
@@ -185,7 +185,7 @@ pub(crate) fn listed(id: Id) -> Option<PathBuf> {
 }
 
 /// Spaces and the like are octal numbers in the kernel's lists.
-fn unescaped(field: &[u8]) -> PathBuf {
+pub(crate) fn unescaped(field: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;

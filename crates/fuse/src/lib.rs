@@ -7,7 +7,7 @@
 //!
 //! Layers, from the kernel up: `abi` (structures), `buffer`, `request` and `reply` (one message),
 //! `handshake` (what is agreed), `serve` with `convert` and `directory` (one request, one call),
-//! `session` (threads), `mount` with `place`, `attach`, `helper`, `tune` and `elsewhere` (the mount
+//! `session` (threads), `mount` with `place`, `attach`, `dead`, `helper`, `tune` and `elsewhere` (the mount
 //! itself).
 
 mod abi;
@@ -15,6 +15,7 @@ mod attach;
 mod buffer;
 mod convert;
 mod crew;
+mod dead;
 mod directory;
 mod elsewhere;
 mod error;
@@ -33,6 +34,7 @@ mod serve;
 mod session;
 mod tune;
 
+pub use dead::{Dead, clear_dead};
 pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;

@@ -298,7 +298,7 @@ JSON
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
     \"resilver\": as scrub, and \"waits\": null or why it does not go on,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
-    \"damage\": [...]}, ...]
+    \"damage\": [...], \"waiting\": [what waits for a key, ...]}, ...]
 
 EXIT CODES
   3 if there is no such pool. A pool that is not well is no failure of this command.")]

@@ -58,6 +58,15 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     if pool.read_only {
         line("access", "read-only");
     }
+    if !pool.waiting.is_empty() {
+        line(
+            "wait",
+            "for keys; to load them and mount: strongroom mount -a -l",
+        );
+        for name in &pool.waiting {
+            let _ = writeln!(out, "\t{}", text::in_a_cell(name));
+        }
+    }
     let removal = pool.removal.as_ref();
     let removal = removal.map_or(Vec::new(), |removal| removing(removal, now));
     for (label, lines) in [("scan", scans(pool, now)), ("remove", removal)] {
@@ -523,6 +532,7 @@ mod tests {
             resilver: no_scan(),
             removal: None,
             damage: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 

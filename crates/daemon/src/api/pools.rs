@@ -40,6 +40,9 @@ pub struct PoolReport {
     pub removal: Option<RemovalRow>,
     /// What is damaged, by name where that is known.
     pub damage: Vec<String>,
+    /// Datasets that would be mounted, and volumes that would be exported, if their keys were loaded.
+    #[serde(default)]
+    pub waiting: Vec<String>,
 }
 
 /// A device of a pool.

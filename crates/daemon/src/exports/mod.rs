@@ -190,6 +190,13 @@ impl Daemon {
         }
     }
 
+    /// Whether a volume is to be exported.
+    pub(crate) fn is_to_be_exported(&self, volume: &str) -> bool {
+        let all = self.exported.all.lock();
+        all.values()
+            .any(|entry| matches!(&entry.is.device, Exportable::Volume(name) if name == volume))
+    }
+
     /// Opens what is not open, also of what there was when the daemon last ran.
     pub(crate) fn open_exports(&self) {
         let _changing = self.exported.changing.lock();

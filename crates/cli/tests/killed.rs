@@ -1,0 +1,92 @@
+//! After the daemon was killed: what it left is cleared away, and what can be is as it was.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::*;
+
+const PASSPHRASE: &str = "correct horse battery staple";
+
+/// The options of the mount at a directory; none if nothing is mounted there.
+fn options_at(dir: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let lines = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>());
+    let mut found = lines.filter(|fields| Path::new(fields[4]) == dir);
+    found
+        .next()
+        .map_or_else(String::new, |fields| fields[5].to_owned())
+}
+
+#[test]
+fn mounts_and_exports_come_back_or_are_listed() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mut place = Place::new();
+    place.pool("tank");
+    fs::write(place.path("key"), [7; 32]).unwrap();
+    let key = format!(
+        "-o encryption=on -o keysource=raw,file://{}",
+        place.arg("key")
+    );
+    let [own, typed, other] = ["own", "typed", "other"].map(|name| place.path(name));
+    place.ok(&format!(
+        "create {key} -o mountpoint={} tank/own",
+        own.display()
+    ));
+    let line = format!(
+        "create -o encryption=on -o mountpoint={} tank/typed",
+        typed.display()
+    );
+    place.ok_with(&line, PASSPHRASE);
+    place.ok_with("create -o encryption=on -V 8M tank/disk", PASSPHRASE);
+    place.ok(&format!(
+        "nbd export --listen unix:{} tank/disk",
+        place.arg("nbd")
+    ));
+    place.ok("create tank/other");
+    fs::write(own.join("file"), b"own").unwrap();
+    fs::write(typed.join("file"), b"typed").unwrap();
+    fs::create_dir(&other).unwrap();
+    place.ok(&format!(
+        "mount -o ro,noexec tank/other {}",
+        other.display()
+    ));
+    place.ok("pool sync");
+
+    place.kill();
+    for dir in [&own, &typed, &other] {
+        assert!(fs::read_dir(dir).is_err(), "{dir:?} has lost its server");
+    }
+    place.start();
+    // It answers when it has imported and mounted what it could.
+    let status = place.ok("pool status tank");
+    assert_eq!(fs::read(own.join("file")).unwrap(), b"own");
+    // Where a command had mounted it, and how.
+    let options = options_at(&other);
+    assert!(
+        options.starts_with("ro,") && options.contains("noexec"),
+        "{options}"
+    );
+    // What waits for a key is no dead mount, and is named.
+    assert_eq!(options_at(&typed), "");
+    assert_eq!(fs::read_dir(&typed).unwrap().count(), 0);
+    assert!(status.contains("  wait: for keys"), "{status}");
+    assert!(status.contains("\ttank/disk\n\ttank/typed\n"), "{status}");
+    assert!(!status.contains("tank/own"), "{status}");
+
+    place.ok_with("key load tank/disk", PASSPHRASE);
+    place.ok_with("mount -l tank/typed", PASSPHRASE);
+    assert_eq!(fs::read(typed.join("file")).unwrap(), b"typed");
+    let status = place.ok("pool status tank");
+    assert!(!status.contains("wait:"), "{status}");
+    let exports = place.ok("nbd list");
+    assert!(
+        exports.contains("tank/disk") && !exports.contains("not loaded"),
+        "{exports}"
+    );
+}
