@@ -162,8 +162,9 @@ impl Sim {
 
     pub fn command_step(&mut self) {
         let name = self.pick_dataset();
-        match self.dice.below(34) {
+        match self.dice.below(42) {
             30..=33 => self.rotate_key(&name),
+            34..=41 => self.reencrypt(&name),
             24..=26 => self.clone_snapshot(&name),
             27..=29 => self.promote(),
             0..=3 => self.create_dataset(&name),

@@ -1,12 +1,13 @@
 //! Keys: what makes them, loads them, takes them away and puts others in their place. The pool's part
 //! of it; whoever asks for a passphrase is left out.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 
 use cipher::Suite;
 use dataset::{NewGeneration, OpenSnapshot};
 use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{DatasetKind, Entry, MakeKeyring, NewDataset, NewKeyring};
+use pool::{ArrayKind, DatasetKind, Entry, MakeKeyring, NewDataset, NewKeyring, RecordPtr};
 
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
@@ -211,6 +212,62 @@ impl Sim {
             // Whether it has happened cannot be seen from outside.
             self.dataset_mut(dataset.guid).may_be_rotated = true;
         }
+    }
+
+    /// A piece of a re-encryption, with or without a commit after it; or all of it.
+    pub fn reencrypt(&mut self, name: &str) {
+        let guid = self.world.datasets[name].guid;
+        if self.world.datasets[name].suite.is_none() || !self.mounted.contains_key(&guid) {
+            return;
+        }
+        let files = self.files(guid);
+        let budget = self.dice.below(400_000);
+        let (is_whole, commits) = (self.dice.below(3) == 0, self.dice.below(4) > 0);
+        self.say(format!(
+            "re-encrypt {budget} bytes of {name}, or all: {is_whole}"
+        ));
+        loop {
+            let stepped = files.reencrypt_step(budget + 1);
+            let Some(progress) = self.survive_dataset(stepped) else {
+                return;
+            };
+            if is_whole || commits {
+                self.commit();
+            }
+            if self.is_over || !is_whole || progress.waits {
+                return;
+            }
+            if progress.is_done {
+                break;
+            }
+        }
+        self.check_generations(name, &files);
+    }
+
+    /// After a re-encryption the newest keys open everything, as far as it could be read.
+    fn check_generations(&mut self, name: &str, files: &dataset::Files) {
+        if self.may_fail() || files.reencrypted().damaged > 0 {
+            return;
+        }
+        let pool = self.pool();
+        let mut found = BTreeSet::new();
+        for array in ArrayKind::ALL {
+            let mut see = |ptr: &RecordPtr| {
+                found.insert(ptr.identity.generation());
+            };
+            let seen = pool.each_record_of(files.id(), array, &mut see, &mut || Ok(()));
+            if self.survive(seen).is_none() {
+                return;
+            }
+        }
+        let sealed_by = files.sealed_by(&pool, files.id()).unwrap();
+        let newest = Keyring::decode(&pool.keyring(files.id()).unwrap()).unwrap();
+        let newest = newest.newest().number();
+        assert!(
+            found.iter().all(|number| *number == newest),
+            "{name}: {found:?}"
+        );
+        assert!(found.is_empty() || sealed_by == Some(newest), "{name}");
     }
 
     /// Another secret, or one of its own for what has inherited one.
