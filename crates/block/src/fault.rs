@@ -186,7 +186,7 @@ struct State {
 /// A device in memory that records what is done to it and fails on demand.
 pub struct FaultDevice {
     clock: FaultClock,
-    size: u64,
+    size: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -200,7 +200,7 @@ impl FaultDevice {
     pub fn from_bytes(bytes: Vec<u8>, clock: &FaultClock) -> FaultDevice {
         FaultDevice {
             clock: clock.clone(),
-            size: bytes.len() as u64,
+            size: AtomicU64::new(bytes.len() as u64),
             state: Mutex::new(State {
                 current: bytes.clone(),
                 journal: Journal {
@@ -247,6 +247,18 @@ impl FaultDevice {
     /// How many bytes were discarded in all.
     pub fn discarded(&self) -> u64 {
         self.lock().discarded
+    }
+
+    /// Makes the device this large: with zeros at its end, or without what was there. The journal starts
+    /// here.
+    pub fn resize(&self, size: usize) {
+        let mut state = self.lock();
+        state.current.resize(size, 0);
+        state.journal = Journal {
+            base: state.current.clone(),
+            events: Vec::new(),
+        };
+        self.size.store(size as u64, Ordering::SeqCst);
     }
 
     /// Takes the journal, leaving one that starts here.
@@ -301,7 +313,7 @@ impl State {
 
 impl BlockDevice for FaultDevice {
     fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::SeqCst)
     }
 
     fn sector_sizes(&self) -> SectorSizes {
@@ -359,7 +371,7 @@ impl BlockDevice for FaultDevice {
         let dead = self.is_dead(&state.faults);
         let event = self.clock.tick();
         if dead || state.faults.contains(&Fault::FailFlush(event)) {
-            return Err(self.error("flush", 0, self.size, io::ErrorKind::Other));
+            return Err(self.error("flush", 0, self.size(), io::ErrorKind::Other));
         }
         state.journal.events.push((event, Event::Flush));
         Ok(())

@@ -47,7 +47,7 @@ impl Imported {
         | DeviceChange::Detach { device }
         | DeviceChange::Remove { device, .. }
         | DeviceChange::Offline { device, .. }
-        | DeviceChange::Online { device }
+        | DeviceChange::Online { device, .. }
         | DeviceChange::Clear {
             device: Some(device),
         }) = change
@@ -61,6 +61,10 @@ impl Imported {
                 self.pool.offline_cache(cache.guid);
                 Ok(())
             }
+            DeviceChange::Online { expand: true, .. } => Err(Failure::usage(format!(
+                "{} is a cache device; remove it and add it again to use all of it",
+                cache.path
+            ))),
             DeviceChange::Online { .. } if cache.state == CacheState::Online => Ok(()),
             DeviceChange::Online { .. } | DeviceChange::Clear { .. } => {
                 self.online_cache(daemon, &cache)
@@ -105,6 +109,7 @@ pub(crate) fn rows(pool: &Pool) -> Vec<DeviceRow> {
         path: cache.path,
         guid: cache.guid,
         size: cache.size,
+        unused: 0,
         state: match cache.state {
             CacheState::Online => "ONLINE",
             CacheState::Away => "OFFLINE",

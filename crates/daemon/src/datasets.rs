@@ -56,6 +56,9 @@ impl Daemon {
             return Ok(());
         }
         missing_above(&imported, name, parents)?;
+        if props.iter().any(|(key, _)| key == properties::OF_POOLS) {
+            return Err(not_the_root(&imported, properties::OF_POOLS, name));
+        }
         let mut props = props.clone();
         let shape = volume
             .map(|new| volumes::shape(&new, &mut props))
@@ -256,6 +259,10 @@ impl Daemon {
             }
             let is_set = |(_, value): &&(String, Option<String>)| value.is_some();
             for (entry, name) in entries.iter().zip(&names) {
+                let of_pool = changes.iter().find(|(key, _)| key == properties::OF_POOLS);
+                if let Some((key, _)) = of_pool.filter(|_| entry.parent != 0) {
+                    return Err(not_the_root(&imported, key, name));
+                }
                 let mut set = changes.iter().filter(is_set);
                 if let Some((key, _)) = set.find(|(key, _)| !volumes::applies(entry, key)) {
                     return Err(Failure::usage(format!(
@@ -494,6 +501,14 @@ fn all_done(
             Err(error.into())
         }
     }
+}
+
+/// A property of pools is set on their roots.
+fn not_the_root(imported: &Imported, property: &str, name: &str) -> Failure {
+    let pool = imported.pool.name();
+    Failure::usage(format!(
+        "the property '{property}' is the pool's, and '{name}' is not its root; set it on '{pool}'"
+    ))
 }
 
 /// Makes datasets, each below the one before, all or none.

@@ -101,9 +101,10 @@ impl Imported {
                 let device = find(pool, device)?;
                 Ok(pool.offline_device(device.guid, *temporary, &origin)?)
             }
-            DeviceChange::Online { device } => {
+            DeviceChange::Online { device, expand } => {
                 let device = find(pool, device)?;
                 match device.state {
+                    _ if *expand => Ok(pool.expand_device(device.guid, &origin).map(drop)?),
                     DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
                     DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
                         self.online(daemon, &device, &origin)
@@ -188,6 +189,39 @@ impl Imported {
                 self.online(daemon, device, &origin).is_ok()
             }
         }
+    }
+
+    /// Uses all of the devices that became larger, if the property says so and no command works on the pool.
+    pub(crate) fn expand_by_itself(&self) -> pool::Result<()> {
+        let pool = &self.pool;
+        let is_wanted = pool
+            .top()?
+            .props
+            .get("autoexpand")
+            .is_some_and(|value| value == "on");
+        let Some(_admin) = self
+            .try_lock()
+            .filter(|_| is_wanted && pool.suspended().is_none())
+        else {
+            return Ok(());
+        };
+        let devices = pool.devices();
+        for found in pool.expandable() {
+            let path = devices.iter().find(|device| device.guid == found.guid);
+            let path = path.map_or("", |device| device.path.as_str());
+            let origin = Origin {
+                who: "strongroom".into(),
+                text: format!("pool online -e {} {path}, by autoexpand=on", pool.name()),
+            };
+            let gained = pool.expand_device(found.guid, &origin)?;
+            if gained.records > 0 {
+                tracing::info!(
+                    bytes = gained.records,
+                    "the pool grew, since {path} became larger"
+                );
+            }
+        }
+        Ok(())
     }
 
     fn online(&self, daemon: &Daemon, device: &DeviceInfo, origin: &Origin) -> Result<()> {

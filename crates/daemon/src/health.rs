@@ -1,6 +1,6 @@
 //! How the devices of a pool do, and what to do about it.
 
-use pool::{DeviceInfo, DeviceState, Purpose};
+use pool::{DeviceInfo, DeviceState, Expandable, Purpose};
 
 use crate::api::DeviceRow;
 
@@ -66,8 +66,36 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
     }
 }
 
+/// What there is to gain, if nothing is wrong.
+pub(crate) fn growth(
+    pool: &str,
+    devices: &[DeviceInfo],
+    expandable: &[Expandable],
+) -> (Option<String>, Option<String>) {
+    let found = expandable
+        .iter()
+        .max_by_key(|device| (device.unused, device.gain));
+    let device = found.and_then(|found| devices.iter().find(|d| d.guid == found.guid));
+    let Some(DeviceInfo { path, .. }) = device else {
+        return (None, None);
+    };
+    let what = match found.is_some_and(|found| found.unused > 0) {
+        true => format!("{path} became larger, and the pool does not use all of it."),
+        false => format!("The devices beside {path} are larger than the pool uses."),
+    };
+    let action = format!(
+        "Use all of it with 'strongroom pool online -e {pool} {path}'; 'strongroom set autoexpand=on {pool}' does \
+         so each time."
+    );
+    (Some(what), Some(action))
+}
+
 /// The devices for a report.
-pub(crate) fn rows(devices: &[DeviceInfo]) -> Vec<DeviceRow> {
+pub(crate) fn rows(devices: &[DeviceInfo], expandable: &[Expandable]) -> Vec<DeviceRow> {
+    let unused_of = |guid: u64| {
+        let found = expandable.iter().find(|device| device.guid == guid);
+        found.map_or(0, |device| device.unused)
+    };
     let path_of = |guid: u64| {
         let replaced = devices.iter().find(|device| device.guid == guid);
         replaced.map(|device| device.path.clone())
@@ -76,6 +104,7 @@ pub(crate) fn rows(devices: &[DeviceInfo]) -> Vec<DeviceRow> {
         path: device.path.clone(),
         guid: device.guid,
         size: device.size,
+        unused: unused_of(device.guid),
         state: match device.state {
             DeviceState::Online if device.purpose == Purpose::Leaving => "REMOVING",
             state => state_name(state),

@@ -247,6 +247,7 @@ impl Imported {
         let jobs = [
             pool.use_spares().map(|_| false),
             pool.heal().map(|_| false),
+            self.expand_by_itself().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrub_step(SCRUB_STEP),

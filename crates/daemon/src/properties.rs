@@ -76,6 +76,10 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     }),
     property("dedup", "on | off", "off", is_on_off),
     Definition {
+        inherits: false,
+        ..property(OF_POOLS, "on | off", "off", is_on_off)
+    },
+    Definition {
         settable: Settable::AtCreation,
         ..property(
             "encryption",
@@ -96,6 +100,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         )
     },
 ];
+
+/// The property that only the root of a pool has.
+pub(crate) const OF_POOLS: &str = "autoexpand";
 
 const fn property(
     name: &'static str,

@@ -1,9 +1,10 @@
 //! Looking: properties, pools, keys, history.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cipher::Suite;
-use pool::{Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
+use pool::{DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
 
 use crate::api::{
     DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
@@ -414,7 +415,15 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
     };
     let shared = pool.dedup_info();
     let resilver = pool.resilver_status();
-    let mut rows = health::rows(&devices);
+    let expandable = match suspended {
+        Some(_) => Vec::new(),
+        None => pool.expandable(),
+    };
+    let (trouble, action) = match trouble {
+        None => health::growth(&pool.name(), &devices, &expandable),
+        trouble => (trouble, action),
+    };
+    let mut rows = health::rows(&devices, &expandable);
     rows.extend(caches::rows(pool));
     Ok(PoolReport {
         name: pool.name(),
@@ -430,6 +439,7 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         size: space.total,
         allocated: space.total.saturating_sub(space.free),
         free: space.available,
+        expandable: gain(&devices, &expandable),
         dedupratio: ratio(shared.referenced, shared.stored) as f64 / 100.0,
         freeing: space.freeing > 0,
         read_only: pool.is_read_only(),
@@ -441,6 +451,15 @@ pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
         damage,
         waiting: Vec::new(),
     })
+}
+
+/// What the groups would gain together.
+fn gain(devices: &[DeviceInfo], expandable: &[Expandable]) -> u64 {
+    let groups = expandable.iter().filter_map(|found| {
+        let device = devices.iter().find(|device| device.guid == found.guid)?;
+        Some((device.group, found.gain))
+    });
+    groups.collect::<BTreeMap<_, _>>().into_values().sum()
 }
 
 fn scan_row(scan: &ScrubStatus, waits: Option<String>) -> ScrubRow {

@@ -247,7 +247,10 @@ fn of_devices(pool: &str, change: &DeviceChange) -> Line {
             let line = Line::new("pool offline").flag("-t", *temporary);
             line.word(pool).word(device)
         }
-        DeviceChange::Online { device } => Line::new("pool online").word(pool).word(device),
+        DeviceChange::Online { device, expand } => {
+            let line = Line::new("pool online").flag("-e", *expand);
+            line.word(pool).word(device)
+        }
         DeviceChange::Clear { device } => Line::new("pool clear").word(pool).words(device),
     }
 }

@@ -47,6 +47,9 @@ const OF_FILES: [&str; 14] = [
 
 /// Whether a property means anything for a dataset or snapshot.
 pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
+    if property == properties::OF_POOLS {
+        return entry.parent == 0;
+    }
     match entry.volume() {
         None => !OF_VOLUMES.contains(&property),
         Some(_) => !OF_FILES.contains(&property),

@@ -155,6 +155,17 @@ pub(crate) struct Role {
     pub(crate) segments: u32,
 }
 
+/// Segments of a group that are numbered one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) group: u16,
+    /// How many, parity included.
+    pub(crate) segments: u32,
+}
+
+/// A pool has no more stretches than this.
+pub(crate) const STRETCHES_MAX: usize = 4096;
+
 /// A part of the pool's past: from one import on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch {
@@ -192,6 +203,9 @@ pub(crate) struct Config {
     pub(crate) epochs: Vec<Epoch>,
     /// The resilver under way, or the last one.
     pub(crate) resilver: ResilverStatus,
+    /// The segments in the order of their numbers, if a group has grown. If none has, they are numbered group
+    /// by group, and the labels say how many there are.
+    pub(crate) stretches: Vec<Stretch>,
     /// Devices of the second-level cache. They stand at the end of the record: programs that do not know of
     /// them do without.
     pub(crate) caches: Vec<ConfigCache>,
@@ -245,14 +259,33 @@ impl Config {
     /// many groups.
     pub(crate) fn forget_last_gone(&mut self, mut groups: u32) -> u32 {
         while self.roles.len() == groups as usize
+            && self.is_numbered_last(groups)
             && self
                 .roles
                 .pop_if(|role| role.purpose == Purpose::Gone)
                 .is_some()
         {
             groups -= 1;
+            self.stretches
+                .retain(|stretch| u32::from(stretch.group) < groups);
         }
         groups
+    }
+
+    /// Whether no other segments have higher numbers than those of the last group.
+    fn is_numbered_last(&self, groups: u32) -> bool {
+        let is_last = |stretch: &Stretch| u32::from(stretch.group) + 1 == groups;
+        let mut others = self.stretches.iter().skip_while(|s| !is_last(s));
+        others.all(is_last)
+    }
+
+    /// How many segments a group has, parity included, if the configuration says so.
+    pub(crate) fn segments(&self, group: u16) -> Option<u32> {
+        if self.stretches.is_empty() {
+            return None;
+        }
+        let own = self.stretches.iter().filter(|s| s.group == group);
+        Some(own.map(|stretch| stretch.segments).sum())
     }
 
     /// Whether a device, or several together, can tell what is in the logs of a group: nobody has failed

@@ -5,6 +5,7 @@
 //! cut leaves a device that belongs to the pool, or one that is not used.
 
 mod changes;
+mod expand;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::resilver::ResilverStatus;
 use crate::root::DEVICES_MAX;
 use crate::scrub::ScrubPhase;
 use changes::Replaced;
+pub use expand::{Expandable, Gained};
 
 /// A device of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,6 +198,9 @@ impl Pool {
             state.config_dirty = true;
             state.config.shapes = shapes(store.as_ref());
             shared.space.grow(purpose)?;
+            if !state.config.stretches.is_empty() {
+                state.config.stretches = shared.space.numbering().stretches();
+            }
             shared.disk.grow();
             if purpose == Purpose::Logs {
                 let segments = store.groups()[usize::from(group)];

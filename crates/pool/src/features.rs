@@ -4,9 +4,9 @@
 
 use crate::pool::Pool;
 use crate::root::{
-    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_LOG, FEATURE_LOG_DEVICES, FEATURE_LOG_PLACES,
-    FEATURE_OWNERS, FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_RECEIVED, FEATURE_REDUNDANT,
-    FEATURE_REMOVED, FEATURE_ROTATED, FEATURE_SCATTERED, FEATURE_VOLUMES,
+    FEATURE_CLONES, FEATURE_DEDUP, FEATURE_GROWN, FEATURE_LOG, FEATURE_LOG_DEVICES,
+    FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_PARITY, FEATURE_QUICK_LOG, FEATURE_RECEIVED,
+    FEATURE_REDUNDANT, FEATURE_REMOVED, FEATURE_ROTATED, FEATURE_SCATTERED, FEATURE_VOLUMES,
 };
 
 /// Something that a program has to know to import a pool which has it.
@@ -123,6 +123,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "datasets that are block devices",
         begins: "create -V",
+    },
+    Feature {
+        name: "grown",
+        bit: FEATURE_GROWN,
+        since: "0.1.0",
+        what: "devices that became larger",
+        begins: "online -e; autoexpand=on, once there is something to gain",
     },
 ];
 

@@ -71,7 +71,7 @@ pub use commit::Commit;
 pub use config::{DeviceState, Purpose};
 pub use dedup::{DedupInfo, ROOM as DEDUP_ROOM};
 pub use destroy::Reach;
-pub use devices::DeviceInfo;
+pub use devices::{DeviceInfo, Expandable, Gained};
 pub use entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
 pub use env::Env;
 pub use error::{Error, Result};

@@ -66,6 +66,7 @@ impl Found<'_> {
         self.refuse_missing(config)?;
         self.store
             .assign(&assignment(config, &self.store.members()));
+        self.count_segments(config)?;
         self.refuse_other_shapes(config)?;
         let groups = config.forget_last_gone(groups);
         for (group, segments) in config.dispensable() {
@@ -195,6 +196,23 @@ impl Found<'_> {
                     other: leader.map_or_else(String::new, |leader| leader.name.clone()),
                 });
             }
+        }
+        Ok(())
+    }
+
+    /// Says how many segments each group has: what the configuration lists, or if no group has grown, what
+    /// the labels say.
+    fn count_segments(&self, config: &Config) -> Result<()> {
+        for (known, group) in self.store.groups().into_iter().zip(0..) {
+            let segments = config.segments(group).unwrap_or(known);
+            if known > 0 && u32::from(group) < self.root.groups.get() {
+                self.store.set_segments(group, segments)?;
+            }
+        }
+        let mut stretches = config.stretches.iter();
+        if stretches.any(|stretch| u32::from(stretch.group) >= self.root.groups.get()) {
+            let detail = "it has segments of a group that does not exist";
+            return Err(Error::inconsistent("configuration", detail));
         }
         Ok(())
     }

@@ -55,6 +55,10 @@ pub(crate) const FEATURE_OWNERS: u64 = 8192;
 /// Datasets may be volumes. Set with the first, and never taken back.
 pub(crate) const FEATURE_VOLUMES: u64 = 1 << 16;
 
+/// Groups may have more segments than the labels of their devices say. Set with the first that grows, and
+/// never taken back.
+pub(crate) const FEATURE_GROWN: u64 = 1 << 18;
+
 /// There may be cache devices. A program that does not know of them does without: this is a bit of the
 /// optional ones.
 pub(crate) const FEATURE_CACHES: u64 = 1;

@@ -16,7 +16,8 @@ use crate::marks::PARTIAL;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::reap::ReapJob;
 use crate::root::{
-    FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, FEATURE_REMOVED, PoolRoot,
+    FEATURE_GROWN, FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, FEATURE_REMOVED,
+    PoolRoot,
 };
 
 /// Everything about a pool that is not in a dataset.
@@ -91,6 +92,9 @@ impl State {
         }
         if self.config.removal.is_some() {
             self.root.features_required |= FEATURE_REMOVED;
+        }
+        if !self.config.stretches.is_empty() {
+            self.root.features_required |= FEATURE_GROWN;
         }
     }
 

@@ -132,7 +132,13 @@ impl DeviceStore {
         for member in &labelled {
             member.empty_headers()?;
         }
-        Ok(template.store(labelled))
+        let store = template.store(labelled);
+        store.groups.change(|layout| {
+            for group in &mut layout.groups {
+                group.segments = Some(group.segments());
+            }
+        });
+        Ok(store)
     }
 
     /// Writes the labels of a new pool, after its first superblock is durable.
@@ -308,6 +314,12 @@ impl Template {
             parity: (shape.parity() as u16).into(),
             reserved: 0.into(),
         }
+    }
+
+    /// How many segments a device of so many bytes has room for.
+    pub(crate) fn room_for(&self, size: u64) -> u32 {
+        let whole = Geometry::new("", size, self.segment_size, self.key_blocks);
+        whole.map_or(0, |whole| whole.segments)
     }
 
     fn store(&self, members: Vec<Arc<Member>>) -> DeviceStore {

@@ -82,6 +82,12 @@ impl Geometry {
         })
     }
 
+    /// How many segments a device of this size has room for. Its group may have fewer.
+    pub(crate) fn room(&self) -> u32 {
+        let between = self.device_size.saturating_sub(2 * self.header_size);
+        u32::try_from(between / u64::from(self.segment_size)).unwrap_or(u32::MAX)
+    }
+
     /// The least size of a device that has room for so many segments.
     pub(crate) fn least_size(&self, segments: u32) -> u64 {
         2 * self.header_size + u64::from(segments) * u64::from(self.segment_size)

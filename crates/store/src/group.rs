@@ -21,17 +21,22 @@ const STRIPE: u32 = 1 << 20;
 #[derive(Clone, Default)]
 pub(crate) struct Group {
     pub(crate) members: Vec<Arc<Member>>,
+    /// How many segments the pool says there are, parity included. Until it has, the labels count.
+    pub(crate) segments: Option<u32>,
     /// Of a group that the pool can do without: how many segments it has, also while none of its members
     /// is there.
     pub(crate) dispensable: Option<u32>,
 }
 
 impl Group {
+    /// A group with as many segments as its labels say.
     pub(crate) fn new(members: Vec<Arc<Member>>) -> Group {
-        Group {
+        let mut group = Group {
             members,
-            dispensable: None,
-        }
+            ..Group::default()
+        };
+        group.segments = Some(group.segments());
+        group
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -40,9 +45,55 @@ impl Group {
 
     /// How many segments each of its devices has room for, and its shape.
     pub(crate) fn per_column(&self) -> (u32, Shape) {
-        let absent = self.dispensable.unwrap_or(0);
-        let segments = self.members.first().map_or(absent, |m| m.geometry.segments);
-        (segments, self.shape())
+        let shape = self.shape();
+        let segments = match (self.segments, self.members.first()) {
+            (Some(all), Some(_)) => all / shape.columns() as u32,
+            (None, Some(first)) => first.geometry.segments,
+            (_, None) => self.dispensable.unwrap_or(0),
+        };
+        (segments, shape)
+    }
+
+    /// No segment has this index or a higher one. What labels say is too little of a group that has grown.
+    fn limit(&self) -> u32 {
+        if self.segments.is_some() {
+            return self.segments();
+        }
+        let rooms = self.members.iter().map(|member| member.geometry.room());
+        let most = rooms.max().unwrap_or(0);
+        most.saturating_mul(self.shape().columns() as u32)
+    }
+
+    /// An error if a member cannot hold its part of so many segments.
+    pub(crate) fn check_room(&self, member: &Member, segments: u32) -> Result<()> {
+        let each = segments / self.shape().columns() as u32;
+        match member.geometry.room() >= each {
+            true => Ok(()),
+            false => Err(Error::TooSmall {
+                device: member.device.name(),
+                size: member.geometry.device_size,
+                minimum: member.geometry.least_size(each),
+            }),
+        }
+    }
+
+    /// Says how many segments there are, parity included.
+    pub(crate) fn set_segments(&mut self, segments: u32) -> Result<()> {
+        for member in &self.members {
+            self.check_room(member, segments)?;
+        }
+        self.segments = Some(segments);
+        Ok(())
+    }
+
+    /// Takes a member in, which must have room for its part.
+    pub(crate) fn take_in(&mut self, member: Arc<Member>) -> Result<()> {
+        // It may have grown since the member was labelled.
+        let each = self.per_column().0;
+        let all = each.saturating_mul(self.shape().columns() as u32);
+        self.check_room(&member, all)?;
+        self.members.push(member);
+        Ok(())
     }
 
     /// Whether so many members hold everything as are needed for that.
@@ -134,7 +185,7 @@ impl Group {
     /// An error if the group has no such range, parity included.
     pub(crate) fn check_range(&self, segment: SegmentId, offset: u32, len: u64) -> Result<()> {
         let exists = self.members.first().is_some_and(|member| {
-            segment.index() < self.segments()
+            segment.index() < self.limit()
                 && u64::from(offset) + len <= u64::from(member.geometry.segment_size)
                 && (!self.shape().has_parity() || offset.is_multiple_of(UNIT))
         });
@@ -202,6 +253,9 @@ impl Layout {
     pub(crate) fn with(&self, members: Vec<Arc<Member>>) -> Layout {
         let mut layout = Layout::new(members);
         for (number, group) in self.groups.iter().enumerate() {
+            if let Some(same) = layout.groups.get_mut(number) {
+                same.segments = group.segments;
+            }
             if let Some(segments) = group.dispensable {
                 layout.make_dispensable(number, segments);
             }
@@ -233,6 +287,15 @@ impl Layout {
 
     pub(crate) fn find(&self, guid: u64) -> Option<&Arc<Member>> {
         self.all().find(|member| member.guid() == guid)
+    }
+
+    /// Puts a device in the place of the same one.
+    pub(crate) fn renew(&mut self, member: &Arc<Member>) {
+        let groups = self.groups.iter_mut();
+        let members = groups.flat_map(|group| &mut group.members);
+        for same in members.filter(|same| same.guid() == member.guid()) {
+            *same = Arc::clone(member);
+        }
     }
 
     pub(crate) fn remove(&mut self, guid: u64) {
@@ -284,6 +347,15 @@ impl Groups {
         let mut layout = Layout::clone(&current);
         change(&mut layout);
         *current = Arc::new(layout);
+    }
+
+    /// The same, unless that is refused.
+    pub(crate) fn try_change(&self, change: impl FnOnce(&mut Layout) -> Result<()>) -> Result<()> {
+        let mut current = self.layout.write();
+        let mut layout = Layout::clone(&current);
+        change(&mut layout)?;
+        *current = Arc::new(layout);
+        Ok(())
     }
 
     pub(crate) fn take_faults(&self) -> Vec<Fault> {

@@ -35,6 +35,7 @@ impl DeviceStore {
     fn group(layout: &Layout, number: u32) -> &Group {
         static NONE: Group = Group {
             members: Vec::new(),
+            segments: None,
             dispensable: None,
         };
         layout.groups.get(number as usize).unwrap_or(&NONE)
@@ -137,6 +138,40 @@ impl Store for DeviceStore {
             .iter()
             .map(Group::segments)
             .collect()
+    }
+
+    fn set_segments(&self, group: u16, segments: u32) -> Result<()> {
+        self.groups.try_change(|layout| {
+            let known = layout.groups.get_mut(usize::from(group));
+            let known = known.ok_or(Error::NoMember {
+                group: group.into(),
+            })?;
+            known.set_segments(segments)
+        })
+    }
+
+    fn room_for(&self, size: u64) -> u32 {
+        self.template().room_for(size)
+    }
+
+    fn refresh_sizes(&self) {
+        for member in self.groups.now().all() {
+            // One that cannot tell keeps the size that it had.
+            let _ = member.device.refresh_size();
+        }
+    }
+
+    fn extend(&self, guid: u64, key_blocks: &[u32], superblock: (u64, &[u8])) -> Result<bool> {
+        let layout = self.groups.now();
+        let member = DeviceStore::member(&layout, guid)?;
+        self.extend_member(member, key_blocks, superblock)
+    }
+
+    fn wipe_end(&self, guid: u64, size: u64) -> Result<()> {
+        let layout = self.groups.now();
+        let member = DeviceStore::member(&layout, guid)?;
+        let group = DeviceStore::group(&layout, member.label.group.get().into());
+        member.wipe_end(size, group.per_column().0)
     }
 
     fn key_blocks(&self) -> u32 {
@@ -457,10 +492,13 @@ impl Store for DeviceStore {
             member.set_state(MemberState::Resilvering);
         }
         let info = member.info();
-        self.groups.change(|layout| match joins {
-            Joins::Group { group, .. } => layout.groups[usize::from(group)].members.push(member),
-            Joins::Spares => layout.spares.push(member),
-        });
+        self.groups.try_change(|layout| {
+            match joins {
+                Joins::Group { group, .. } => layout.groups[usize::from(group)].take_in(member)?,
+                Joins::Spares => layout.spares.push(member),
+            }
+            Ok(())
+        })?;
         Ok(info)
     }
 
@@ -492,11 +530,10 @@ impl Store for DeviceStore {
         let member = self.template().member(&new, joins, holds)?;
         member.set_state(MemberState::Resilvering);
         member.write_labels()?;
-        self.groups.change(|layout| {
+        self.groups.try_change(|layout| {
             layout.remove(guid);
-            layout.groups[usize::from(group)].members.push(member);
-        });
-        Ok(())
+            layout.groups[usize::from(group)].take_in(member)
+        })
     }
 
     fn dismiss(&self, guid: u64) -> Result<()> {
@@ -528,13 +565,16 @@ impl Store for DeviceStore {
             });
         }
         member.set_state(MemberState::Offline);
-        self.groups.change(|layout| {
+        self.groups.try_change(|layout| {
+            if let Some(group) = layout.groups.get(usize::from(member.label.group.get())) {
+                group.check_room(&member, group.segments())?;
+            }
             let mut all: Vec<Arc<Member>> = layout.all().cloned().collect();
             all.retain(|other| other.guid() != guid);
             all.push(Arc::new(member));
             *layout = layout.with(all);
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
     fn let_go(&self, guid: u64, erase: bool) -> Result<()> {

@@ -11,6 +11,7 @@ mod cache;
 mod code;
 mod devices;
 mod error;
+mod extend;
 mod geometry;
 mod group;
 mod headers;
@@ -103,6 +104,12 @@ pub struct MemberInfo {
     pub column: u16,
     /// Bytes that the pool uses of it.
     pub size: u64,
+    /// Bytes that it has, as of [`Store::refresh_sizes`].
+    pub present: u64,
+    /// How many segments there is room for in the bytes that the pool uses.
+    pub room: u32,
+    /// How many there would be room for after [`Store::extend`].
+    pub room_extended: u32,
     /// Whether it is labelled as a spare.
     pub is_spare: bool,
     /// What it is good for.
@@ -191,6 +198,27 @@ pub trait Store: Send + Sync {
 
     /// How many segments each group holds, parity included.
     fn groups(&self) -> Vec<u32>;
+
+    /// Says how many segments a group has, parity included. Each of its members must have room for its part.
+    fn set_segments(&self, group: u16, segments: u32) -> Result<()>;
+
+    /// How many segments a device of so many bytes has room for.
+    fn room_for(&self, size: u64) -> u32;
+
+    /// Looks how large the devices are now.
+    fn refresh_sizes(&self);
+
+    /// Has the pool use all of a device that became larger: the header at its end moves to its new end. It
+    /// gets the key blocks named and the newest superblock. Durable when this returns; a power cut leaves
+    /// the old size or the new one. False if too little is gained. Nothing else may write to the headers
+    /// meanwhile.
+    ///
+    /// The old header at the end is left to [`Store::wipe_end`].
+    fn extend(&self, guid: u64, key_blocks: &[u32], superblock: (u64, &[u8])) -> Result<bool>;
+
+    /// Overwrites the header that ended a device while the pool used so many bytes of it, and what a power cut
+    /// left of [`Store::extend`] at its present end. Flushes.
+    fn wipe_end(&self, guid: u64, size: u64) -> Result<()>;
 
     /// How a group lays out what it holds.
     fn shape(&self, group: u32) -> Shape;

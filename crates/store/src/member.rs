@@ -30,6 +30,11 @@ pub(crate) struct Member {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) label: Label,
     pub(crate) geometry: Geometry,
+    condition: Arc<Condition>,
+}
+
+/// What becomes of a device while it is in use. It stays when the device gets another size.
+struct Condition {
     /// Whether something that was written may not be flushed yet.
     dirty: AtomicBool,
     /// Held while the device flushes: who finds nothing dirty must not overtake it.
@@ -48,11 +53,29 @@ impl Member {
             device,
             label,
             geometry,
-            dirty: AtomicBool::new(false),
-            flushing: Mutex::new(()),
-            has_lost: AtomicBool::new(false),
-            state: AtomicU8::new(MemberState::Online as u8),
-            errors: Default::default(),
+            condition: Arc::new(Condition {
+                dirty: AtomicBool::new(false),
+                flushing: Mutex::new(()),
+                has_lost: AtomicBool::new(false),
+                state: AtomicU8::new(MemberState::Online as u8),
+                errors: Default::default(),
+            }),
+        }
+    }
+
+    /// The same device with another size. Nothing is written yet.
+    pub(crate) fn with_size(&self, device_size: u64) -> Member {
+        let mut label = self.label;
+        label.device_size = device_size.into();
+        let geometry = Geometry {
+            device_size,
+            ..self.geometry
+        };
+        Member {
+            device: Arc::clone(&self.device),
+            label,
+            geometry,
+            condition: Arc::clone(&self.condition),
         }
     }
 
@@ -76,15 +99,15 @@ impl Member {
     }
 
     pub(crate) fn state(&self) -> MemberState {
-        MemberState::from_number(self.state.load(Ordering::Acquire))
+        MemberState::from_number(self.condition.state.load(Ordering::Acquire))
     }
 
     pub(crate) fn set_state(&self, state: MemberState) {
         if state == MemberState::Resilvering {
             // What it lost is written again.
-            self.has_lost.store(false, Ordering::Release);
+            self.condition.has_lost.store(false, Ordering::Release);
         }
-        self.state.store(state as u8, Ordering::Release);
+        self.condition.state.store(state as u8, Ordering::Release);
     }
 
     /// Whether it holds everything that its group does.
@@ -98,11 +121,11 @@ impl Member {
     }
 
     pub(crate) fn count(&self, what: Failed) {
-        self.errors[what as usize].fetch_add(1, Ordering::Relaxed);
+        self.condition.errors[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn errors(&self) -> ErrorCounts {
-        let [read, write, checksum] = &self.errors;
+        let [read, write, checksum] = &self.condition.errors;
         ErrorCounts {
             read: read.load(Ordering::Relaxed),
             write: write.load(Ordering::Relaxed),
@@ -112,7 +135,7 @@ impl Member {
 
     pub(crate) fn set_errors(&self, counts: &ErrorCounts) {
         let counts = [counts.read, counts.write, counts.checksum];
-        for (error, count) in self.errors.iter().zip(counts) {
+        for (error, count) in self.condition.errors.iter().zip(counts) {
             error.store(count, Ordering::Relaxed);
         }
     }
@@ -124,6 +147,12 @@ impl Member {
             group: self.label.group.get(),
             column: self.label.column.get(),
             size: self.geometry.device_size,
+            present: self.device.size(),
+            room: self.geometry.room(),
+            room_extended: self
+                .extended()
+                .map_or(0, |size| self.with_size(size).geometry.room())
+                .max(self.geometry.room()),
             is_spare: self.label.is_spare(),
             state: self.state(),
             errors: self.errors(),
@@ -215,11 +244,12 @@ impl Member {
         found.into_iter().map(|(txg, _)| txg).max()
     }
 
-    /// Whether both can be what their labels say, for all that is known without the pool.
+    /// Whether both can be what their labels say, for all that is known without the pool. Of a group that
+    /// has grown, each label says how many segments there were when its device joined.
     pub(crate) fn can_be_beside(&self, other: &Member) -> bool {
         self.label.group != other.label.group
             || self.label.is_spare()
-            || self.geometry.segments == other.geometry.segments && self.shape() == other.shape()
+            || self.shape() == other.shape()
     }
 
     /// Writes a superblock into both headers.
@@ -290,7 +320,7 @@ impl Member {
     pub(crate) fn write(&self, at: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let written = self.device.write_at(at, pieces);
         // Only now: a flush that began before the end of the write need not cover it.
-        self.dirty.store(true, Ordering::Release);
+        self.condition.dirty.store(true, Ordering::Release);
         Ok(written.inspect_err(|_| self.count(Failed::Write))?)
     }
 
@@ -300,25 +330,25 @@ impl Member {
 
     /// Whether [`Member::flush`] would have to wait for the device.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty.load(Ordering::Acquire) || self.flushing.is_locked()
+        self.condition.dirty.load(Ordering::Acquire) || self.condition.flushing.is_locked()
     }
 
     /// Flushes what was written since the last flush, also if someone else flushes it. After a failure
     /// none succeeds: the kernel may have dropped what it could not write, and says so once.
     pub(crate) fn flush(&self) -> Result<()> {
-        let _flushing = self.flushing.lock();
-        if self.has_lost.load(Ordering::Acquire) {
+        let _flushing = self.condition.flushing.lock();
+        if self.condition.has_lost.load(Ordering::Acquire) {
             return Err(Error::Unflushed {
                 device: self.device.name(),
             });
         }
-        if !self.dirty.swap(false, Ordering::AcqRel) {
+        if !self.condition.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         self.device.flush().map_err(|error| {
             self.count(Failed::Write);
-            self.dirty.store(true, Ordering::Release);
-            self.has_lost.store(true, Ordering::Release);
+            self.condition.dirty.store(true, Ordering::Release);
+            self.condition.has_lost.store(true, Ordering::Release);
             error.into()
         })
     }

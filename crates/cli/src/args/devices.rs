@@ -160,16 +160,31 @@ pub(crate) struct PoolOffline {
 /// Bring a device back that was away or had failed
 ///
 /// What was written meanwhile is copied to it in the background, and no more than that.
+///
+/// With -e the pool uses all of a device that became larger: a file, a disk, or a volume. The pool stays in
+/// use meanwhile. A mirror or a raidz group grows when each of its devices is larger. `pool list` shows under
+/// EXPANDSZ what there is to gain. The property `autoexpand=on` of the pool's root does the same by itself,
+/// within seconds. A pool does not shrink.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   After `pool offline`, or when a missing disk is there again:
     strongroom pool online tank /dev/sdc
 
+  A file became larger:
+    truncate -s 200G /srv/tank.pool
+    strongroom pool online -e tank /srv/tank.pool
+
+  Each time that a device becomes larger:
+    strongroom set autoexpand=on tank
+
 EXIT CODES
-  3 if there is no such pool, or the device is not there; 5 if it is in use; 12 if it was used in
+  2 if -e is given and the device cannot grow, or became smaller; 3 if there is no such pool, or the device is not there; 5 if it is in use; 12 if it was used in
   another pool meanwhile, or without this one.")]
 pub(crate) struct PoolOnline {
+    /// Use all of a device that became larger
+    #[arg(short)]
+    pub(crate) expand: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,

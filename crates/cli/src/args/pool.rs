@@ -215,7 +215,8 @@ pub(crate) struct PoolExport {
 /// List imported pools with their space and health
 ///
 /// SIZE is what the devices have for records, in all copies; ALLOC is what is taken of it, and CAP the
-/// part that is taken. FREE is what can still be written. The rest is a reserve for deletes. DEDUP is how many times as much shared records would
+/// part that is taken. FREE is what can still be written. The rest is a reserve for deletes. EXPANDSZ is
+/// what there would be more if each device that became larger were used whole (`pool online -e`). DEDUP is how many times as much shared records would
 /// take if each file had its own (`dedup=on`).
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -246,7 +247,7 @@ pub(crate) struct PoolList {
         short = 'o',
         value_name = "COLUMN,...",
         value_delimiter = ',',
-        default_value = "name,size,alloc,free,cap,dedup,health"
+        default_value = "name,size,alloc,free,expandsz,cap,dedup,health"
     )]
     pub(crate) columns: Vec<PoolColumn>,
     /// Pools, all if none is named; then every how many seconds, and how often
@@ -264,6 +265,8 @@ pub(crate) enum PoolColumn {
     Free,
     #[value(name = "cap", alias = "capacity")]
     Capacity,
+    #[value(name = "expandsz", alias = "expandsize")]
+    Expandable,
     #[value(alias = "dedupratio")]
     Dedup,
     Health,
@@ -293,8 +296,9 @@ EXAMPLES
 
 JSON
   [{\"name\", \"guid\", \"health\", \"trouble\", \"action\", \"size\", \"allocated\", \"free\",
-    \"dedupratio\", \"freeing\", \"read_only\", \"txg\", \"devices\": [{\"path\", \"guid\", \"size\",
-    \"state\", \"group\", \"replaces\", \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
+    \"expandable\", \"dedupratio\", \"freeing\", \"read_only\", \"txg\",
+    \"devices\": [{\"path\", \"guid\", \"size\", \"unused\", \"state\", \"group\", \"replaces\",
+    \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
     \"resilver\": as scrub, and \"waits\": null or why it does not go on,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,

@@ -53,8 +53,8 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
             (args.pool, change)
         }
         Pool::Online(args) => {
-            let device = member(&args.device)?;
-            (args.pool, DeviceChange::Online { device })
+            let (device, expand) = (member(&args.device)?, args.expand);
+            (args.pool, DeviceChange::Online { device, expand })
         }
         Pool::Remove(args) => {
             let wait = args.wait;

@@ -177,6 +177,7 @@ fn head(column: PoolColumn) -> Column {
         PoolColumn::Allocated => Column::right("ALLOC"),
         PoolColumn::Free => Column::right("FREE"),
         PoolColumn::Capacity => Column::right("CAP"),
+        PoolColumn::Expandable => Column::right("EXPANDSZ"),
         PoolColumn::Dedup => Column::right("DEDUP"),
         PoolColumn::Health => Column::left("HEALTH"),
         PoolColumn::Guid => Column::right("GUID"),
@@ -198,6 +199,8 @@ fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
                 false => format!("{percent}%"),
             }
         }
+        PoolColumn::Expandable if pool.expandable == 0 && !exact => "-".into(),
+        PoolColumn::Expandable => size::show(pool.expandable, exact),
         PoolColumn::Dedup => format!("{:.2}x", pool.dedupratio),
         PoolColumn::Health => pool.health.clone(),
         PoolColumn::Guid => pool.guid.to_string(),

@@ -21,6 +21,9 @@ pub struct PoolReport {
     pub allocated: u64,
     /// Of these, free.
     pub free: u64,
+    /// Bytes for records that there would be more if each device were used whole.
+    #[serde(default)]
+    pub expandable: u64,
     /// How many times as much shared records would take if each pointer had its own.
     pub dedupratio: f64,
     /// Whether something destroyed still has to be given back.
@@ -54,6 +57,9 @@ pub struct DeviceRow {
     pub guid: u64,
     /// Bytes.
     pub size: u64,
+    /// Bytes that it has besides, since it became larger.
+    #[serde(default)]
+    pub unused: u64,
     /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; `REMOVING` if it is online and its group
     /// is being removed; of a spare `AVAIL`.
     pub state: String,

@@ -90,6 +90,9 @@ pub enum DeviceChange {
     Online {
         /// Which.
         device: String,
+        /// Use all of it, if it became larger.
+        #[serde(default)]
+        expand: bool,
     },
     /// Forget failures, and try again what failed.
     Clear {

@@ -9,11 +9,13 @@
 //! [`FEATURE_LOG_DEVICES`]: crate::root::FEATURE_LOG_DEVICES
 //! [`FEATURE_REMOVED`]: crate::root::FEATURE_REMOVED
 
+use std::collections::BTreeMap;
+
 use store::{ErrorCounts, Shape};
 
 use super::{
     CACHES_MAX, Config, ConfigCache, ConfigDevice, DeviceState, Epoch, Purpose, ROLE_SEGMENTS_MAX,
-    Role,
+    Role, STRETCHES_MAX, Stretch,
 };
 use crate::removal::RemovalStatus;
 use crate::resilver::ResilverStatus;
@@ -53,6 +55,19 @@ impl Config {
         let is_leaving = |role: &&Role| role.purpose == Purpose::Leaving;
         self.roles.iter().filter(is_leaving).count() <= 1
             && self.leaving() == removal.map(|removal| removal.group)
+    }
+
+    /// Whether there are so many segments, and those of a group with parity can be shared out.
+    fn stretches_can_be(&self) -> bool {
+        let mut counts = BTreeMap::<u16, u32>::new();
+        let all = self.stretches.iter().all(|stretch| {
+            let columns = self.shape(stretch.group).columns() as u32;
+            let count = counts.entry(stretch.group).or_default();
+            let sum = count.checked_add(stretch.segments);
+            *count = sum.unwrap_or(0);
+            sum.is_some() && stretch.segments > 0 && stretch.segments.is_multiple_of(columns)
+        });
+        all && self.stretches.len() <= STRETCHES_MAX
     }
 
     /// Whether a device is in a column that its group has.
@@ -116,10 +131,16 @@ impl Config {
         for block in &self.wipe {
             w.u32(*block);
         }
-        if !self.caches.is_empty() {
+        if !self.caches.is_empty() || !self.stretches.is_empty() {
             w.u16(self.caches.len() as u16);
             for cache in &self.caches {
                 w.u64(cache.guid).u64(cache.size).text(&cache.path);
+            }
+        }
+        if !self.stretches.is_empty() {
+            w.u16(self.stretches.len() as u16);
+            for stretch in &self.stretches {
+                w.u16(stretch.group).u32(stretch.segments);
             }
         }
         w.bytes
@@ -189,7 +210,11 @@ impl Config {
             return None;
         }
         config.caches = caches.map(|_| take_cache(&mut r)).collect::<Option<_>>()?;
-        Some(config)
+        let stretches = 0..r.u16().unwrap_or(0);
+        config.stretches = stretches
+            .map(|_| take_stretch(&mut r))
+            .collect::<Option<_>>()?;
+        config.stretches_can_be().then_some(config)
     }
 }
 
@@ -217,6 +242,13 @@ fn take_cache(r: &mut Reader<'_>) -> Option<ConfigCache> {
         guid: r.u64()?,
         size: r.u64()?,
         path: r.text()?,
+    })
+}
+
+fn take_stretch(r: &mut Reader<'_>) -> Option<Stretch> {
+    Some(Stretch {
+        group: r.u16()?,
+        segments: r.u32()?,
     })
 }
 

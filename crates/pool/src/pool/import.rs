@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use store::{Shape, Store};
+use store::{MemberState, Shape, Store};
 
 use super::{CACHED_NODES, Pool, TXG_LIMIT};
 use crate::config::{Config, ConfigDevice, Epoch};
@@ -77,7 +77,7 @@ impl Pool {
         }
         let space = Space::open(
             Arc::clone(&disk),
-            state.config.purposes(),
+            &state.config,
             &state.root.table,
             &state.root.bitmaps,
         )?;
@@ -107,6 +107,7 @@ impl Pool {
             if was_active {
                 keyarea::discard_strays(store, &mut state)?;
             }
+            wipe_ends(store, &state.config);
             name_devices(store, &mut state.config);
             state.config_dirty = true;
             if state.config.is_redundant {
@@ -227,6 +228,19 @@ pub(crate) fn shapes(store: &dyn Store) -> Vec<Shape> {
     match shapes.iter().any(|shape| shape.has_parity()) {
         true => shapes,
         false => Vec::new(),
+    }
+}
+
+/// What a power cut left while a device grew holds keys, and is overwritten.
+fn wipe_ends(store: &dyn Store, config: &Config) {
+    for member in store.members() {
+        let listed = config.devices.iter().find(|d| d.guid == member.guid);
+        let Some(device) = listed.filter(|_| member.state == MemberState::Online) else {
+            continue;
+        };
+        if let Err(error) = store.wipe_end(member.guid, device.size) {
+            tracing::warn!(%error, "what is left where {} once ended was not overwritten", member.name);
+        }
     }
 }
 

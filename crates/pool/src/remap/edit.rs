@@ -1,7 +1,7 @@
 //! Changing the remap table, in commits.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use store::{SegmentId, Store, UNIT};
 
@@ -168,9 +168,8 @@ impl Remap {
         group: u32,
         each: &mut dyn FnMut(Extent, &[Extent]),
     ) -> Result<()> {
-        let (first, end) = table.slots(group);
-        let mut at = first;
-        while let Some((slot, _)) = self.next(&table.root, at, end)? {
+        let (ranges, mut at) = (table.slots(group), 0);
+        while let Some(slot) = self.next(&table.root, at, &ranges)? {
             let page = self.page(&table.root, slot)?.unwrap_or_default();
             for (from, pieces) in page.entries() {
                 let extent = table.extent(slot, from, page::units_of(pieces));
@@ -181,9 +180,14 @@ impl Remap {
         Ok(())
     }
 
-    fn next(&self, root: &RecordPtr, from: u64, end: u64) -> Result<Option<(u64, RecordPtr)>> {
-        let found = walk::next(self.plain()?, root, from)?;
-        Ok(found.filter(|(slot, _)| *slot < end))
+    fn next(&self, root: &RecordPtr, from: u64, ranges: &[Range<u64>]) -> Result<Option<u64>> {
+        for range in ranges.iter().filter(|range| range.end > from) {
+            let found = walk::next(self.plain()?, root, from.max(range.start))?;
+            if let Some((slot, _)) = found.filter(|(slot, _)| *slot < range.end) {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
     }
 
     /// Gives up copies of what lies in the group that is leaving, those of about `pages` pages. False if
@@ -193,10 +197,11 @@ impl Remap {
         let Some(group) = table.leaving else {
             return Ok(false);
         };
-        let (mut at, end) = table.slots(group);
+        let ranges = table.slots(group);
         let mut pending = self.pending.lock();
-        for _ in 0..pages {
-            let Some((slot, _)) = self.next(&table.root, at, end)? else {
+        let (mut done, mut at) = (0, 0);
+        while done < pages {
+            let Some(slot) = self.next(&table.root, at, &ranges)? else {
                 break;
             };
             let page = self.edit(&table, &mut pending, slot)?;
@@ -206,10 +211,10 @@ impl Remap {
                 page.entries()
                     .flat_map(|(_, pieces)| pieces.iter().copied()),
             );
-            at = slot + 1;
+            (done, at) = (done + 1, slot + 1);
         }
         *self.covered.lock() = None;
-        Ok(at != table.slots(group).0)
+        Ok(done > 0)
     }
 
     /// Has pages written anew that lie in the group that is leaving, or have nodes above them that do. False
@@ -276,9 +281,12 @@ impl Remap {
             if state.config.purpose(group) != Purpose::Moved {
                 continue;
             }
-            let (first, end) = table.slots(group.into());
-            let next = walk::next(disk, &state.root.remap, first)?;
-            if next.is_none_or(|(slot, _)| slot >= end) {
+            let mut is_empty = true;
+            for range in table.slots(group.into()) {
+                let next = walk::next(disk, &state.root.remap, range.start)?;
+                is_empty &= next.is_none_or(|(slot, _)| slot >= range.end);
+            }
+            if is_empty {
                 let purpose = Purpose::Gone;
                 let segments = state.config.roles[usize::from(group)].segments;
                 state.config.set_role(group, Role { purpose, segments });

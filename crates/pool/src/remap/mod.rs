@@ -14,6 +14,7 @@ mod edit;
 mod page;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -119,14 +120,14 @@ impl Table {
         })
     }
 
-    /// The pages of a group, the first and the one behind the last.
-    fn slots(&self, group: u32) -> (u64, u64) {
+    /// The pages of a group.
+    fn slots(&self, group: u32) -> Vec<Range<u64>> {
         let units = page::units_of_page(self.segment_units).max(1);
         let pages = u64::from(self.segment_units / units);
         let numbering = self.numbering.as_ref();
-        let first = numbering.map_or(0, |numbering| numbering.first(group));
-        let next = numbering.map_or(0, |numbering| numbering.first(group + 1));
-        (first * pages, next * pages)
+        let ranges = numbering.map_or(Vec::new(), |numbering| numbering.ranges(group));
+        let ranges = ranges.into_iter();
+        ranges.map(|r| r.start * pages..r.end * pages).collect()
     }
 }
 
@@ -146,7 +147,7 @@ impl Remap {
             .get_or_init(|| Box::new(Disk::new(Arc::clone(store), CACHED_NODES)))
             .grow();
         let changed = before.moved != moved || before.leaving != leaving;
-        let numbering = Numbering::of(store.as_ref());
+        let numbering = Numbering::of(store.as_ref(), &config.stretches);
         *self.table.write() = Arc::new(Table {
             root: *root,
             numbering: Some(numbering),

@@ -14,7 +14,7 @@ use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 use super::totals::Total;
 use super::{Bitmap, Class, Extent, Span};
 use crate::array::walk;
-use crate::config::Purpose;
+use crate::config::{Config, Stretch};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::{Place, RecordPtr};
@@ -52,6 +52,8 @@ pub(super) struct Inner {
     pub(super) is_rewritten: bool,
     /// Segments of a group that is removed, and that are in the table still.
     pub(super) dropped: Vec<SegmentId>,
+    /// Segments by which a group has grown in a commit that is not durable yet. Nothing is placed there.
+    pub(super) unopened: Vec<SegmentId>,
     /// The array of bitmaps of the last commit.
     bitmaps: RecordPtr,
     /// What each of the two transaction groups under way has allocated, by parity.
@@ -92,7 +94,7 @@ impl Inner {
 impl Space {
     /// The space of a new pool: nothing taken, and its system segments chosen.
     pub(crate) fn create(disk: Arc<Disk>) -> Space {
-        let space = Space::empty(disk);
+        let space = Space::empty(disk, &[]);
         let wanted = space.system_segments_for(&space.numbering());
         {
             let mut inner = space.inner.lock();
@@ -113,13 +115,13 @@ impl Space {
     /// The space of a pool as its segment table and bitmaps say.
     pub(crate) fn open(
         disk: Arc<Disk>,
-        purposes: impl Iterator<Item = Purpose>,
+        config: &Config,
         table: &RecordPtr,
         bitmaps: &RecordPtr,
     ) -> Result<Space> {
-        let space = Space::empty(disk);
+        let space = Space::empty(disk, &config.stretches);
         let mut inner = space.inner.lock();
-        for (takes, purpose) in inner.takes.iter_mut().zip(purposes) {
+        for (takes, purpose) in inner.takes.iter_mut().zip(config.purposes()) {
             *takes = Takes::of(purpose);
         }
         inner.bitmaps = *bitmaps;
@@ -131,9 +133,9 @@ impl Space {
         Ok(space)
     }
 
-    fn empty(disk: Arc<Disk>) -> Space {
+    fn empty(disk: Arc<Disk>, stretches: &[Stretch]) -> Space {
         let units = disk.store.segment_size() / UNIT;
-        let numbering = Arc::new(Numbering::of(disk.store.as_ref()));
+        let numbering = Arc::new(Numbering::of(disk.store.as_ref(), stretches));
         let summary = Summary::empty(units);
         let totals = disk.store.groups().into_iter();
         let totals = totals.map(|segments| Total::new(segments, units)).collect();
@@ -160,6 +162,7 @@ impl Space {
                 new_system: Vec::new(),
                 is_rewritten: false,
                 dropped: Vec::new(),
+                unopened: Vec::new(),
                 bitmaps: RecordPtr::EMPTY,
                 allocated: [Vec::new(), Vec::new()],
             }),

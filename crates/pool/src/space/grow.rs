@@ -1,4 +1,4 @@
-//! Growing: a group of devices that joins the pool.
+//! Growing: a group of devices that joins the pool, or has more segments than before.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::picker::Summary;
 use super::table::Numbering;
 use super::totals::Total;
 use super::{ReserveFor, Space};
-use crate::config::Purpose;
+use crate::config::{Purpose, Stretch};
 use crate::error::{Error, Result};
 
 impl Space {
@@ -18,7 +18,12 @@ impl Space {
     /// this enters it into the segment table.
     pub(crate) fn grow(self: &Arc<Space>, purpose: Purpose) -> Result<()> {
         let counts = self.disk.store.groups();
-        let numbering = Numbering::of(self.disk.store.as_ref());
+        let shapes = (0..counts.len() as u32).map(|group| self.disk.store.shape(group));
+        let mut numbering = Numbering::clone(&self.numbering());
+        let known = self.inner.lock().groups.len();
+        let new = counts.iter().zip(0..).skip(known);
+        let new = new.map(|(segments, group)| (group, *segments));
+        numbering.add_groups(new, shapes.collect());
         let wanted = self.system_segments_for(&numbering);
         let units = self.units_per_segment;
         let lacking = wanted.saturating_sub(self.inner.lock().system_segments());
@@ -36,7 +41,6 @@ impl Space {
         };
         *self.numbering.write() = Arc::new(numbering);
         let mut inner = self.inner.lock();
-        let known = inner.groups.len();
         for (group, segments) in counts.into_iter().enumerate().skip(known) {
             inner
                 .groups
@@ -54,6 +58,60 @@ impl Space {
             }
         }
         Ok(())
+    }
+
+    /// A group that holds data has `added` segments more. The commit that calls this enters them into the
+    /// segment table, and [`Space::open_extended`] has them used when it is durable.
+    pub(crate) fn extend(&self, group: u16, added: u32) {
+        let (numbering, own) = self.extended(group, added);
+        *self.numbering.write() = Arc::new(numbering);
+        let units = self.units_per_segment;
+        let mut inner = self.inner.lock();
+        let known = &mut inner.groups[usize::from(group)];
+        let first = known.len() as u32;
+        let (for_records, end) = (first + added - own, first + added);
+        known.resize(for_records as usize, Summary::unopened());
+        known.resize(end as usize, Summary::empty(units));
+        let total = &mut inner.totals[usize::from(group)];
+        total.extend(added);
+        total.free += u64::from(own) * u64::from(units);
+        // The last segments, as when a pool is made.
+        for index in (for_records..end).rev() {
+            inner.make_system(SegmentId::new(group, index), units);
+        }
+        let unopened = (first..for_records).map(|index| SegmentId::new(group, index));
+        inner.unopened.extend(unopened);
+    }
+
+    /// The numbers of all segments if a group had so many more, and how many of these would be the system's.
+    fn extended(&self, group: u16, added: u32) -> (Numbering, u32) {
+        let mut numbering = Numbering::clone(&self.numbering());
+        let segments = added;
+        numbering.append(Stretch { group, segments });
+        let wanted = self.system_segments_for(&numbering);
+        let lacking = wanted.saturating_sub(self.inner.lock().system_segments());
+        (numbering, lacking.min(added.into()) as u32)
+    }
+
+    /// Bytes of records of the usual size for which there would be room in so many more segments of a group.
+    pub(crate) fn gain(&self, group: u16, added: u32) -> u64 {
+        if added == 0 {
+            return 0;
+        }
+        let (_, own) = self.extended(group, added);
+        let units = u64::from(added - own) * u64::from(self.units_per_segment);
+        let shape = self.numbering().shape(group.into());
+        shape.usable(units) * u64::from(UNIT)
+    }
+
+    /// The commit that made a group grow is durable: its new segments are used from now on.
+    pub(crate) fn open_extended(&self) {
+        let units = self.units_per_segment;
+        let mut inner = self.inner.lock();
+        for id in std::mem::take(&mut inner.unopened) {
+            inner.groups[id.group() as usize][id.index() as usize] = Summary::empty(units);
+            inner.totals[id.group() as usize].free += u64::from(units);
+        }
     }
 }
 

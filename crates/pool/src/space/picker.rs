@@ -26,6 +26,11 @@ impl Summary {
             longest: units,
         }
     }
+
+    /// An empty segment in which nothing is placed yet.
+    pub(crate) fn unopened() -> Summary {
+        Summary::empty(0)
+    }
 }
 
 /// The best segment of a group for a run of `units`, by its index.

@@ -35,6 +35,13 @@ impl Total {
     }
 }
 
+impl Total {
+    /// There are more segments. Their units are not free yet.
+    pub(super) fn extend(&mut self, segments: u32) {
+        self.segments += segments;
+    }
+}
+
 /// Bytes of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
