@@ -309,6 +309,9 @@ impl Daemon {
         }
         let unmounted = self.unmount_all(imported, &moving, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        let before = unmounted.clone();
+        let entries = entries.iter().map(|entry| imported.pool.entry(entry.id));
+        let entries: Vec<Arc<Entry>> = entries.collect::<pool::Result<_>>()?;
         let changed = imported.pool.set_props(names, changes, &context.origin());
         imported.apply_settings()?;
         let still_has_place = |was: &Unmounted| {
@@ -321,14 +324,58 @@ impl Daemon {
             .filter(|was| still_has_place(was).unwrap_or(true))
             .collect();
         let mut failures = self.mount_again(unmounted);
-        if changed.is_ok() {
-            let waiting: Vec<Arc<Entry>> = waiting
-                .iter()
-                .filter_map(|id| imported.pool.entry(*id).ok())
-                .collect();
-            failures.extend(self.mount_automatic(imported, &waiting, context.caller()));
+        if let Err(error) = changed {
+            context.tell(failures);
+            return Err(error.into());
         }
-        all_done(changed, failures, context)
+        let entries_of = |ids: &[u64]| -> Vec<Arc<Entry>> {
+            let entries = ids.iter().filter_map(|id| imported.pool.entry(*id).ok());
+            entries.collect()
+        };
+        failures.extend(self.mount_automatic(imported, &entries_of(&waiting), context.caller()));
+        if failures.is_empty() {
+            return Ok(());
+        }
+        moving.extend(waiting);
+        if let Err(failure) = self.move_back(
+            imported,
+            (&entries, names),
+            changes,
+            moving,
+            before,
+            context,
+        ) {
+            failures.push(failure.context("the property was not set back"));
+        }
+        first_of(failures, context)
+    }
+
+    /// Sets properties back to what they were when `entries` were found, and mounts what was mounted then.
+    fn move_back(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        (entries, names): (&[Arc<Entry>], &[String]),
+        changes: &[(String, Option<String>)],
+        moved: Vec<u64>,
+        before: Vec<Unmounted>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let moved = self.unmount_all(imported, &moved, false)?;
+        moved.iter().rev().for_each(Unmounted::remove_dir);
+        let mut origin = context.origin();
+        origin.text += ", taken back: a mount failed";
+        for (entry, name) in entries.iter().zip(names) {
+            let old = changes
+                .iter()
+                .map(|(key, _)| (key.clone(), entry.props.get(key).cloned()));
+            let old: Vec<_> = old.collect();
+            imported
+                .pool
+                .set_props(std::slice::from_ref(name), &old, &origin)?;
+        }
+        imported.apply_settings()?;
+        context.tell(self.mount_again(before));
+        Ok(())
     }
 
     pub(crate) fn hold(

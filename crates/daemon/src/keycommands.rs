@@ -157,7 +157,9 @@ impl Daemon {
                 let mut load_one = || {
                     let root = key_root(&imported, entry, names)?;
                     let Some(root) = root else { return Ok(()) };
-                    if !dry_run && names.is_empty() && imported.has_key(root.id) {
+                    // Of several, those that are loaded need nothing.
+                    let is_one_of_several = names.is_empty() || load.recursive;
+                    if !dry_run && is_one_of_several && imported.has_key(root.id) {
                         return Ok(());
                     }
                     let source = match (load.keysource, load.location) {

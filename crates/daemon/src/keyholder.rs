@@ -39,6 +39,9 @@ pub(crate) trait Asker {
     fn notice(&mut self, text: String);
 }
 
+/// So often a person may type a key.
+const TRIES: usize = 3;
+
 /// Seconds since 1970.
 pub(crate) fn now_secs() -> u64 {
     SystemTime::now()
@@ -59,6 +62,7 @@ pub(crate) fn material(
             dataset: dataset.into(),
             format,
             twice,
+            again: false,
         };
         asker.ask(ask)?.ok_or_else(|| {
             Failure::new(
@@ -118,14 +122,38 @@ pub(crate) fn material(
                 .map_err(|error| context(error.into()))
         }
         Location::Prompt => {
-            let format = match source.format() {
-                Format::Hex => AskFormat::Hex,
-                Format::Passphrase | Format::Raw => AskFormat::Passphrase,
-            };
-            let typed = ask(format, new, asker)?;
+            let typed = ask(typed_format(source.format()), new, asker)?;
             keys::material_from_prompt(source.format(), typed)
                 .map_err(|error| context(error.into()))
         }
+    }
+}
+
+/// What a person types who typed a wrong key before. `None` if nobody does, or the key comes from elsewhere.
+fn typed_again(
+    source: &KeySource,
+    dataset: &str,
+    asker: &mut dyn Asker,
+) -> Result<Option<KeyMaterial>> {
+    let Location::Prompt = source.location() else {
+        return Ok(None);
+    };
+    let ask = Ask {
+        dataset: dataset.into(),
+        format: typed_format(source.format()),
+        twice: false,
+        again: true,
+    };
+    let typed = asker.ask(ask)?;
+    let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
+    Ok(material.transpose()?)
+}
+
+/// How a key is typed.
+fn typed_format(format: Format) -> AskFormat {
+    match format {
+        Format::Hex => AskFormat::Hex,
+        Format::Passphrase | Format::Raw => AskFormat::Passphrase,
     }
 }
 
@@ -371,10 +399,23 @@ impl Imported {
             Some(given) => given.clone(),
             None => self.accepted_source(key_root)?,
         };
-        let material = material(&own, &name, false, asker)?;
-        let key = keyring
-            .unlock(&material)
-            .map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))?;
+        let unlock = |material: &KeyMaterial| {
+            let key = keyring.unlock(material);
+            key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
+        };
+        let mut key = unlock(&material(&own, &name, false, asker)?);
+        for _ in 1..TRIES {
+            let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
+            let Some(again) = is_wrong
+                .then(|| typed_again(&own, &name, asker))
+                .transpose()?
+            else {
+                break;
+            };
+            let Some(again) = again else { break };
+            key = unlock(&again);
+        }
+        let key = key?;
         if dry_run {
             return Ok(());
         }

@@ -431,6 +431,7 @@ fn passphrase(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Secret> {
             false => AskFormat::Passphrase,
         },
         twice: false,
+        again: false,
     };
     asker.ask(ask)?.ok_or_else(|| {
         let name = new.device.display();

@@ -462,6 +462,7 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
 }
 
 /// Something that was mounted, and how.
+#[derive(Clone)]
 pub(crate) struct Unmounted {
     imported: Arc<Imported>,
     pub(crate) id: u64,

@@ -245,6 +245,7 @@ fn token_keygen(uri: &str, list: Option<&Path>) -> Result {
         Some(path) => keys::read_pin(path).map_err(keygen_failure)?,
         None => {
             let ask = Ask {
+                again: false,
                 dataset: uri.shown().to_owned(),
                 format: AskFormat::Pin,
                 twice: false,

@@ -50,6 +50,7 @@ impl Terminal for Prompter {
         keys::harden_process().map_err(other)?;
         let answer = match INPUT_IS_DATA.load(Ordering::Relaxed) || std::io::stdin().is_terminal() {
             true => self.ask_person(ask),
+            false if ask.again => Ok(None),
             false => read_from_script(std::io::stdin(), ask),
         };
         match answer? {
@@ -77,6 +78,10 @@ impl Prompter {
         };
         let what = noun(ask.format);
         let prompt = format!("Enter {what} for '{}': ", ask.dataset);
+        if ask.again {
+            tty.say(&format!("That {what} is wrong; try again.\n"));
+        }
+        let mut is_too_short = false;
         for _ in 0..TRIES {
             let Some(secret) = tty.read(&prompt)? else {
                 return Ok(None);
@@ -84,7 +89,8 @@ impl Prompter {
             if !ask.twice {
                 return Ok(Some(secret));
             }
-            if ask.format == AskFormat::Passphrase && secret.len() < PASSPHRASE_MIN {
+            is_too_short = ask.format == AskFormat::Passphrase && secret.len() < PASSPHRASE_MIN;
+            if is_too_short {
                 tty.say(&format!(
                     "It is too short; use at least {PASSPHRASE_MIN} characters.\n"
                 ));
@@ -96,7 +102,10 @@ impl Prompter {
                 None => return Ok(None),
             }
         }
-        Err(mismatch(ask))
+        Err(match is_too_short {
+            true => too_short(ask),
+            false => mismatch(ask),
+        })
     }
 }
 
@@ -178,6 +187,16 @@ fn noun(format: AskFormat) -> &'static str {
     }
 }
 
+fn too_short(ask: &Ask) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        message: format!(
+            "the passphrase for '{}' is too short; use at least {PASSPHRASE_MIN} characters",
+            ask.dataset
+        ),
+    }
+}
+
 fn too_long(ask: &Ask) -> Failure {
     Failure {
         kind: FailureKind::NoKey,
@@ -236,6 +255,7 @@ mod tests {
 
     fn ask(twice: bool) -> Ask {
         Ask {
+            again: false,
             dataset: "tank/home".into(),
             format: AskFormat::Passphrase,
             twice,

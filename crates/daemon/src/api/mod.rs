@@ -94,6 +94,9 @@ pub struct Ask {
     pub format: AskFormat,
     /// Ask twice: it is a new one.
     pub twice: bool,
+    /// What was given before was wrong. Only a person is asked again.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// What is typed.

@@ -137,6 +137,7 @@ fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Secret> {
 /// Asks for a passphrase, twice for a new one.
 fn ask(device: &Path, new: bool) -> Result<Secret> {
     let ask = Ask {
+        again: false,
         dataset: device.display().to_string(),
         format: AskFormat::Passphrase,
         twice: new,
