@@ -12,23 +12,47 @@ use crate::terminal::Prompter;
 pub(crate) struct Session {
     /// Where the daemon listens, absolute: a daemon that is started has another directory.
     pub(crate) socket: PathBuf,
+    /// Whether a daemon is started if none listens there: not at a socket that was typed, which may be
+    /// mistyped.
+    starts: bool,
     /// Whether to print JSON.
     pub(crate) json: bool,
     prompter: Prompter,
 }
 
 impl Session {
+    /// `socket`: what was typed, if anything.
     pub(crate) fn new(socket: Option<PathBuf>, json: bool) -> Result<Session, Failure> {
         Ok(Session {
+            starts: socket.is_none(),
             socket: absolute(&socket.unwrap_or_else(default_socket))?,
             json,
             prompter: Prompter::default(),
         })
     }
 
+    /// Connects to the daemon, which is started at the usual socket if none runs.
+    fn connect(&self) -> Result<Client, Failure> {
+        if self.starts {
+            return Client::connect_or_start(&self.socket);
+        }
+        Client::connect(&self.socket).map_err(|failure| match failure.kind {
+            FailureKind::NoDaemon => Failure {
+                message: format!(
+                    "{}; no daemon is started at a socket that --socket names: \
+                     'strongroom --socket {} daemon --background' starts one",
+                    failure.message,
+                    self.socket.display()
+                ),
+                ..failure
+            },
+            _ => failure,
+        })
+    }
+
     /// Has a command done, by a daemon that is started if none runs.
     pub(crate) fn call(&mut self, command: Command) -> Result<Reply, Failure> {
-        let client = Client::connect_or_start(&self.socket)?;
+        let client = self.connect()?;
         client.call(command, &mut self.prompter)
     }
 
@@ -52,13 +76,13 @@ impl Session {
         command: Command,
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
-        let client = Client::connect_or_start(&self.socket)?;
+        let client = self.connect()?;
         client.call_with_data(command, &mut self.prompter, data)
     }
 
     /// Borrows a device of a daemon, which is started if none runs.
     pub(crate) fn borrow(&self, device: &Path, how: Borrowing) -> Result<Borrowed, Failure> {
-        let client = Client::connect_or_start(&self.socket)?;
+        let client = self.connect()?;
         client.borrow(device, how)
     }
 

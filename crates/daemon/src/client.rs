@@ -16,6 +16,7 @@ pub use crate::borrowed::Borrowed;
 use crate::api::{
     API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request,
 };
+use crate::users::{group_name, user_name};
 use crate::wire;
 
 /// How long to wait for a daemon that another command is starting.
@@ -64,11 +65,12 @@ impl Client {
     /// Connects to a daemon that runs, and is root's or of the same user: others would get the
     /// passphrases.
     pub fn connect(socket: &Path) -> Result<Client, Failure> {
-        let stream = UnixStream::connect(socket).map_err(|error| {
-            no_daemon(format!(
+        let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => not_for_us(socket),
+            _ => no_daemon(format!(
                 "no daemon answers at {}: {error}",
                 socket.display()
-            ))
+            )),
         })?;
         let server = rustix::net::sockopt::socket_peercred(&stream)
             .map_err(|error| no_daemon(format!("the daemon is not known: {error}")))?;
@@ -252,6 +254,33 @@ pub fn start_daemon(socket: &Path, args: &[OsString]) -> Result<(), Failure> {
         )),
         "" => Err(failed("it ended at once; see its log".into())),
         reason => Err(failed(reason.into())),
+    }
+}
+
+/// The daemon's socket, or a directory on the way to it, is closed to this user.
+fn not_for_us(socket: &Path) -> Failure {
+    let mut places = socket.ancestors();
+    let found = places.find_map(|place| std::fs::metadata(place).ok());
+    let who = found.map_or_else(|| "its owner".into(), |found| may_use(&found));
+    Failure::new(
+        FailureKind::Permission,
+        format!(
+            "the daemon's socket {} is closed to you: only {who} may use it; become that user, or leave \
+             --socket and STRONGROOM_SOCKET away for a daemon of your own",
+            socket.display()
+        ),
+    )
+}
+
+/// The user, and the group if it may write, that something is for.
+fn may_use(found: &std::fs::Metadata) -> String {
+    use std::os::unix::fs::MetadataExt;
+    let user = user_name(found.uid()).unwrap_or_else(|| format!("uid {}", found.uid()));
+    let is_open = found.mode() & 0o020 != 0;
+    let group = group_name(found.gid()).unwrap_or_else(|| format!("gid {}", found.gid()));
+    match is_open {
+        true => format!("user '{user}' and group '{group}'"),
+        false => format!("user '{user}'"),
     }
 }
 

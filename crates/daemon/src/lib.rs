@@ -54,6 +54,7 @@ mod server;
 mod shred;
 mod shutdown;
 mod state;
+mod statedir;
 #[cfg(test)]
 mod tests;
 mod tokens;

@@ -1,6 +1,7 @@
 //! Starting the daemon, and its end.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::pools::ImportPool;
 use crate::server::{Context, Served};
 use crate::state::Daemon;
 use crate::tokens::choose_list;
-use crate::{metrics, notify};
+use crate::{metrics, notify, statedir};
 
 /// The start waits this long for keys, of all pools together. Those that come later are used then.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
@@ -74,6 +75,8 @@ pub fn serve(options: ServeOptions) -> Result<()> {
 /// A daemon that listens.
 struct Started {
     daemon: Arc<Daemon>,
+    /// Held as long as the daemon writes there.
+    _state_lock: Option<File>,
     listening: Listening,
     stops: Stops,
 }
@@ -82,9 +85,15 @@ fn start(options: &ServeOptions) -> Result<Started> {
     if let Some(list) = &options.pkcs11_list {
         choose_list(list.clone());
     }
-    let state_dir = options.state_dir.clone().map_or_else(usual_state_dir, Ok)?;
     let mut listening = listen(&options.socket)?;
+    let given = options.state_dir.clone();
+    let state_dir = given.or_else(|| statedir::remembered(&options.socket));
+    let state_dir = state_dir.map_or_else(usual_state_dir, Ok)?;
+    let state_lock = statedir::lock(&state_dir, &options.socket)?;
     start_log(options.detached, &state_dir)?;
+    if options.state_dir.is_some() {
+        statedir::remember(&options.socket, &state_dir);
+    }
     if options.detached {
         let _ = rustix::process::setsid();
     }
@@ -113,6 +122,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
     }
     Ok(Started {
         daemon,
+        _state_lock: state_lock,
         listening,
         stops,
     })
@@ -188,6 +198,7 @@ fn accept(started: &Started) {
         daemon,
         listening,
         stops,
+        ..
     } = started;
     let told = attend(
         &listening.listener,

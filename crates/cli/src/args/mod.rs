@@ -200,7 +200,8 @@ line at all is explained in several lines, which begin with `error: `.
 
 FILES
   /run/strongroom/socket
-      Where root's daemon listens. Other users have daemons of their own."
+      Where root's daemon listens. Other users have daemons of their own. A command
+      starts the daemon if none listens there, but not at a socket that --socket names."
 );
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use daemon::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
 use super::pool::device;
 use super::{Result, call_quiet};
 use crate::args::Pool;
-use crate::session::{Session, absolute, usage};
+use crate::session::{Session, absolute, is_volume, usage};
 
 /// A group with parity has so many devices.
 const RAIDZ_MIN: usize = 3;
@@ -144,6 +144,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             kind = next;
             continue;
         }
+        check_path(word)?;
         let path = match are_new {
             true => absolute(word)?,
             false => device(word)?,
@@ -174,6 +175,43 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
         return Err(usage(reason));
     }
     Ok(devices)
+}
+
+/// The words before devices.
+const WORDS: [&str; 8] = [
+    "mirror", "raidz", "raidz1", "raidz2", "log", "cache", "spare", "raidz3",
+];
+
+/// Refuses a name without a slash that is none of a disk: a word that is mistyped would become a file.
+fn check_path(word: &Path) -> Result<()> {
+    let text = word.to_string_lossy();
+    let is_disk = Path::new("/dev").join(word).exists();
+    if text.contains('/') || is_volume(word) || is_disk {
+        return Ok(());
+    }
+    let near = WORDS.iter().map(|known| (distance(&text, known), known));
+    let near = near.min().filter(|(far, _)| *far <= 2 && *far < text.len());
+    Err(usage(match near {
+        Some((_, known)) => {
+            format!("{text}: did you mean '{known}'? a file here is written ./{text}")
+        }
+        None => format!("{text}: there is no such disk in /dev; a file here is written ./{text}"),
+    }))
+}
+
+/// How many letters have to be changed, left out or put in to make one word of another.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (n, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], n + 1);
+        for (at, same) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *same);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
 }
 
 /// Refuses a group of too few devices, or of too many.
@@ -250,6 +288,32 @@ mod tests {
         assert_eq!(parsed.caches, ["/b", "/c"].map(PathBuf::from));
         assert!(parse(&["/a", "cache"]).is_err());
         assert!(parse(&["cache", "mirror", "/a", "/b"]).is_err());
+    }
+
+    #[test]
+    fn a_word_that_is_mistyped_is_no_file() {
+        for (wrong, known) in [
+            ("mirorr", "mirror"),
+            ("miror", "mirror"),
+            ("radz2", "raidz2"),
+            ("Mirror", "mirror"),
+            ("logs", "log"),
+            ("chache", "cache"),
+            ("spares", "spare"),
+        ] {
+            for are_new in [true, false] {
+                let words = [wrong, "/a", "/b"].map(PathBuf::from);
+                let refusal = devices(&words, are_new).unwrap_err().message;
+                let expected =
+                    format!("{wrong}: did you mean '{known}'? a file here is written ./{wrong}");
+                assert_eq!(refusal, expected);
+            }
+        }
+        let refusal = parse(&["tank.pool"]).unwrap_err().message;
+        assert!(refusal.ends_with("a file here is written ./tank.pool"));
+        let files = parse(&["./mirorr", "dir/tank.pool"]).unwrap();
+        assert_eq!(files.groups.len(), 2);
+        assert!(parse(&["null", "volume:tank/vol"]).is_ok());
     }
 
     #[test]
