@@ -101,9 +101,9 @@ impl State {
             let of_user = self.running.iter().filter(|claim| claim.user == user);
             of_user.map(|claim| claim.kib).sum()
         };
-        let mut waiting = self.waiting.iter().copied().collect::<Vec<_>>();
-        waiting.sort_by_key(|claim| (held(claim.user), claim.ticket));
-        waiting.first().map(|claim| claim.ticket)
+        let waiting = self.waiting.iter();
+        let first = waiting.min_by_key(|claim| (held(claim.user), claim.ticket));
+        first.map(|claim| claim.ticket)
     }
 
     fn fits(&self, kib: u64) -> bool {

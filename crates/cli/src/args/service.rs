@@ -106,7 +106,8 @@ EXAMPLES
 /// A signal to terminate (SIGTERM, SIGINT, SIGHUP) unmounts everything, also what is in use, makes it
 /// durable, exports the pools and ends it; the next start imports them again. STRONGROOM_LOG says what is
 /// logged: error, warn, info (if it is not set), debug, trace, or such for parts, as in
-/// `warn,daemon=debug`. There are no secrets in the log on any level. Metrics for Prometheus are at
+/// `warn,daemon=debug`. STRONGROOM_HASH_MEMORY is the memory for all password hashes together, in MiB; a
+/// quarter of the machine's if it is not set. There are no secrets in the log on any level. Metrics for Prometheus are at
 /// metrics.sock beside the socket for commands.
 #[derive(Args, Debug)]
 #[command(
