@@ -312,3 +312,13 @@ fn devices_that_were_away_are_overwritten_when_they_leave() {
     place.ok("pool destroy -f tank");
     assert!(blank("d") && blank("e"));
 }
+
+#[test]
+fn a_path_that_cannot_be_is_no_failure_of_a_device() {
+    let place = Place::new();
+    std::fs::write(place.path("file"), "").unwrap();
+    for name in ["x".repeat(300), "file/x".into()] {
+        let path = place.arg(&name);
+        place.fails(&format!("pool create -s 64M -m none tank {path}"), USAGE);
+    }
+}

@@ -39,9 +39,10 @@ impl From<block::Error> for Failure {
                     FailureKind::Permission
                 }
                 std::io::ErrorKind::AlreadyExists => FailureKind::Exists,
-                std::io::ErrorKind::IsADirectory | std::io::ErrorKind::FileTooLarge => {
-                    FailureKind::Usage
-                }
+                std::io::ErrorKind::IsADirectory
+                | std::io::ErrorKind::NotADirectory
+                | std::io::ErrorKind::InvalidFilename
+                | std::io::ErrorKind::FileTooLarge => FailureKind::Usage,
                 std::io::ErrorKind::StorageFull => FailureKind::NoSpace,
                 _ => FailureKind::Device,
             },

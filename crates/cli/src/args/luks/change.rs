@@ -54,9 +54,10 @@ pub(crate) struct LuksAddKey {
     #[command(flatten)]
     pub(crate) key: LuksKey,
     #[command(flatten)]
-    pub(crate) kdf: LuksKdf,
-    #[command(flatten)]
     pub(crate) container: LuksContainer,
+    // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) kdf: LuksKdf,
 }
 
 /// Exchange a passphrase
@@ -84,9 +85,10 @@ pub(crate) struct LuksChangeKey {
     #[command(flatten)]
     pub(crate) key: LuksKey,
     #[command(flatten)]
-    pub(crate) kdf: LuksKdf,
-    #[command(flatten)]
     pub(crate) container: LuksContainer,
+    // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) kdf: LuksKdf,
 }
 
 /// Take a passphrase away: the one that is given

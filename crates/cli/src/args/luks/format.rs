@@ -88,11 +88,12 @@ pub(crate) struct LuksFormat {
     pub(crate) batch_mode: bool,
     #[command(flatten)]
     pub(crate) key: LuksKey,
-    #[command(flatten)]
-    pub(crate) kdf: LuksKdf,
     /// A file, a disk or a volume, as volume:tank/disk
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
+    // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) kdf: LuksKdf,
 }
 
 /// What a guess at a new passphrase costs.

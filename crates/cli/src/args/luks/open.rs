@@ -40,8 +40,8 @@ EXAMPLES
 
 EXIT CODES
   2 if it makes no sense; 3 if there is no header; 4 if the name is taken; 5 if the container is in
-  use; 7 if no key slot opens with the passphrase; 8 if the key cannot be read; 9 if the header or key
-  material is damaged; 10 if the header asks for what is not known here.")]
+  use; 7 if no key slot opens with the passphrase; 8 if the key cannot be read; 9 if the header or
+  key material is damaged; 10 if the header asks for what is not known here.")]
 pub(crate) struct LuksOpen {
     /// What it is
     #[arg(long = "type", value_enum, default_value = "luks")]
@@ -64,12 +64,13 @@ pub(crate) struct LuksOpen {
     #[command(flatten)]
     pub(crate) key: LuksKey,
     #[command(flatten)]
-    pub(crate) plain: LuksPlain,
-    #[command(flatten)]
     pub(crate) container: LuksContainer,
     /// What the mapping is called
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) plain: LuksPlain,
 }
 
 /// What a header would say.
