@@ -4,7 +4,7 @@ mod common;
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
@@ -543,4 +543,28 @@ fn history_says_what_was_done() {
         "{history}"
     );
     assert!(!history.contains("destroy"), "{history}");
+}
+
+/// Who mounts a dataset for the first time does not own it for that.
+#[test]
+fn to_mount_is_not_to_own() {
+    let Some(place) = shared_place() else { return };
+    if !can_mount() {
+        return;
+    }
+    let owner = |name: &str| {
+        place.ok(&format!(
+            "create -u -o mountpoint={} tank/{name}",
+            place.arg("m")
+        ));
+        may(&place, ANN, &format!("mount tank/{name}"));
+        let uid = fs::metadata(place.path("m")).unwrap().uid();
+        place.ok(&format!("destroy -f tank/{name}"));
+        uid
+    };
+    place.ok("allow 12345 mount tank");
+    assert_eq!(owner("a/x"), 0);
+    place.ok("allow 12345 create tank/a");
+    assert_eq!(owner("a/x"), ANN);
+    assert_eq!(owner("b/x"), 0);
 }

@@ -102,6 +102,29 @@ impl Daemon {
         // It may stand for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let imported = self.pool_of(dataset)?;
+        if force && !dry_run {
+            // Whoever changes exports does so before anything of a pool.
+            let volumes = imported.volumes_of(&imported.pool.doomed(name, reach)?)?;
+            self.suspend_exports(&volumes, "its volume was to be destroyed")?;
+        }
+        let destroyed = self.destroy_in(&imported, name, reach, force, dry_run, context);
+        match &destroyed {
+            Ok(gone) if !dry_run => self.forget_exports(gone)?,
+            Err(_) if force => self.open_exports(),
+            _ => {}
+        }
+        destroyed
+    }
+
+    fn destroy_in(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        name: &str,
+        reach: Reach,
+        force: bool,
+        dry_run: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
         let _admin = imported.lock()?;
         let doomed = imported.pool.doomed(name, reach)?;
         if dry_run {
@@ -110,10 +133,10 @@ impl Daemon {
                 .map(|entry| Ok(imported.pool.name_of(entry.id)?))
                 .collect();
         }
-        self.keep_zone_roots(&imported, &doomed)?;
+        self.keep_zone_roots(imported, &doomed)?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
-        let unmounted = self.unmount_all(&imported, &ids, force)?;
+        let unmounted = self.unmount_all(imported, &ids, force)?;
         let destroyed = imported
             .pool
             .destroy_dataset(name, reach, &context.origin());
@@ -332,7 +355,8 @@ impl Daemon {
             let entries = ids.iter().filter_map(|id| imported.pool.entry(*id).ok());
             entries.collect()
         };
-        failures.extend(self.mount_automatic(imported, &entries_of(&waiting), context.caller()));
+        let owner = context.owner_elsewhere();
+        failures.extend(self.mount_automatic(imported, &entries_of(&waiting), owner));
         if failures.is_empty() {
             return Ok(());
         }

@@ -66,9 +66,11 @@ impl Imported {
         let files = match root == 0 || self.has_key(root) {
             false => None,
             true => {
+                let using = self.key_uses.begin(root, "a comparison", None)?;
                 let keys = self.data_keys(newer)?;
-                let found = dataset::diff(&self.pool, older, newer, keys);
-                let found = found.map_err(|error| self.explain_foreign(newer, error.into()))?;
+                let found = dataset::diff(&self.pool, older, newer, keys, &using.ended());
+                let found = found
+                    .map_err(|error| using.explain(self.explain_foreign(newer, error.into())))?;
                 let dir = self.dir_of(newer);
                 Some(found.iter().map(|found| row(found, &dir)).collect())
             }

@@ -16,6 +16,7 @@ use pool::Pool;
 use crate::accepted::Acceptances;
 use crate::api::{Allowed, Failure, FailureKind};
 use crate::failure::Result;
+use crate::keyuses::KeyUses;
 use crate::metrics::files::FilesMeter;
 use crate::volumes::VolumeState;
 
@@ -35,6 +36,8 @@ pub(crate) struct Imported {
     admin: Mutex<bool>,
     /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
     pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
+    /// Commands that have data keys now.
+    pub(crate) key_uses: Arc<KeyUses>,
     /// What is mounted, by the id of the dataset or snapshot.
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
     /// Volumes in use, by id.
@@ -150,6 +153,7 @@ impl Imported {
             accepted: Arc::clone(accepted),
             admin: Mutex::default(),
             keys: Mutex::default(),
+            key_uses: Arc::default(),
             mounts: Mutex::default(),
             volumes: Mutex::default(),
             reencryption_waits: Mutex::default(),

@@ -203,18 +203,31 @@ impl Daemon {
     ) -> Result<()> {
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, recursive)? {
-            let _admin = imported.lock()?;
+            if force {
+                self.suspend_exports_below(&imported, &entries, names)?;
+            }
+            let mut unloaded = Vec::new();
+            let admin = imported.lock()?;
             for entry in &entries {
-                let unload = || {
+                let mut unload = || {
                     let root = key_root(&imported, entry, names)?;
                     let Some(root) = root else { return Ok(()) };
                     if !imported.has_key(root.id) && (names.is_empty() || recursive) {
                         return Ok(());
                     }
-                    self.unload_key(&imported, &root, force)
+                    self.unload_key(&imported, &root, force)?;
+                    unloaded.push(root);
+                    Ok(())
                 };
                 failures.extend(unload().err());
             }
+            // What has data keys may wait for this lock to end.
+            drop(admin);
+            failures.extend(
+                unloaded
+                    .iter()
+                    .filter_map(|root| imported.end_uses(root).err()),
+            );
         }
         first_of(failures, context)
     }
@@ -251,9 +264,37 @@ impl Daemon {
                 format!("the key of '{root}' is in use: '{user}' {what}, or use -f"),
             ));
         }
+        if let Some(what) = imported.key_uses.of(root.id).filter(|_| !force) {
+            let root = imported.pool.name_of(root.id)?;
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the key of '{root}' is in use, by {what}; end that, or use -f"),
+            ));
+        }
         self.unmount_all(imported, &users, force)?;
         imported.keys.lock().remove(&root.id);
         Ok(())
+    }
+
+    /// Ends exports of volumes whose keys go. They are there again when the keys are.
+    fn suspend_exports_below(
+        &self,
+        imported: &Imported,
+        entries: &[Arc<Entry>],
+        names: &[String],
+    ) -> Result<()> {
+        let mut volumes = Vec::new();
+        for entry in entries {
+            let Ok(Some(root)) = key_root(imported, entry, names) else {
+                continue;
+            };
+            for id in imported.volumes_in_use() {
+                if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
+                    volumes.push(imported.pool.name_of(id)?);
+                }
+            }
+        }
+        self.suspend_exports(&volumes, "its key was unloaded")
     }
 
     /// The datasets whose keys a command is about, by pool; all if it names none.
@@ -275,6 +316,22 @@ impl Daemon {
             Ok((imported, entries))
         });
         named.collect()
+    }
+}
+
+impl Imported {
+    /// Ends the commands that still have data keys below a key that is unloaded.
+    fn end_uses(&self, root: &Entry) -> Result<()> {
+        if self.key_uses.end(root.id) {
+            return Ok(());
+        }
+        let root = self.pool.name_of(root.id)?;
+        Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "the key of '{root}' is unloaded, but a command that has its data keys has not ended yet"
+            ),
+        ))
     }
 }
 

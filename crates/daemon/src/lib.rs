@@ -34,6 +34,7 @@ mod keycommands;
 mod keyholder;
 mod keysatstart;
 mod keyslots;
+mod keyuses;
 mod listen;
 mod loans;
 mod mappings;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use dataset::{Atime, Files, Mounted, Settings};
 use fuse::Place;
@@ -15,6 +16,9 @@ use crate::metrics::files::{FilesMeter, MeteredFiles};
 use crate::properties::{self, Mountpoint};
 use crate::state::Daemon;
 use crate::volumes::refuse_volume;
+
+/// What the daemon does with a dataset that is not used any more ends within this time.
+const CLOSING_MAX: Duration = Duration::from_secs(5);
 
 /// How to mount.
 #[derive(Clone)]
@@ -308,6 +312,18 @@ impl Imported {
         Ok(())
     }
 
+    /// Waits until the daemon itself has nothing to do with these datasets any more: the pool's thread may look at
+    /// one, and what somebody else unmounted is closed a moment later. What a stream is made of is not waited for.
+    fn await_closed(&self, ids: &[u64]) -> Result<()> {
+        let mut heads = Vec::new();
+        for id in ids {
+            let entry = self.pool.entry(*id)?;
+            heads.extend((!entry.is_snapshot()).then_some(*id));
+        }
+        self.pool.wait_until_closed(&heads, CLOSING_MAX);
+        Ok(())
+    }
+
     /// How these datasets are mounted, those that are.
     fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<Unmounted> {
         let mounts = self.mounts.lock();
@@ -518,6 +534,9 @@ impl Daemon {
                 return Err(failure);
             }
             done.insert(0, next);
+        }
+        for (imported, ids) in wanted {
+            imported.await_closed(ids)?;
         }
         Ok(done)
     }

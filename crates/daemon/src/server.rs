@@ -99,6 +99,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Who owns the root of a dataset that is mounted for the first time, and that the caller has not made: of a
+    /// delegate's, the daemon's user.
+    pub(crate) fn owner_elsewhere(&self) -> Caller {
+        match self.creator() {
+            None => self.caller(),
+            Some(_) => Caller {
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+            },
+        }
+    }
+
     /// The uid of somebody who may do to what he makes what is said of makers. Root and tenants may do
     /// what they may.
     pub(crate) fn creator(&self) -> Option<u32> {
@@ -449,7 +461,7 @@ impl Daemon {
                     read_only,
                     overlay,
                     allowed,
-                    owner: context.caller(),
+                    owner: self.owner_of_root(&name, context)?,
                 };
                 self.mount_one(&name, load_keys, &how, context).map(done)
             }
@@ -523,6 +535,21 @@ impl Daemon {
             imported.wake();
         }
         Ok(())
+    }
+
+    /// Who owns the root of a dataset that is mounted for the first time. To mount it is not to own it: a delegate
+    /// does who may make datasets there.
+    fn owner_of_root(&self, name: &str, context: &Context<'_>) -> Result<Caller> {
+        let (imported, entry) = self.find(name)?;
+        let may_make = match imported.pool.entry(entry.parent) {
+            Ok(above) => imported.allows(&above, &context.peer, "create")?,
+            // The root of a pool is nobody's to make.
+            Err(_) => false,
+        };
+        Ok(match may_make {
+            true => context.caller(),
+            false => context.owner_elsewhere(),
+        })
     }
 
     fn mount_one(

@@ -13,6 +13,7 @@ use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
 use crate::api::{Answer, Command, Failure, FailureKind, Props, Reply, SendWhat};
 use crate::failure::Result;
 use crate::imported::Imported;
+use crate::keyuses::WhileLoaded;
 use crate::properties::{self, Settable};
 use crate::reception::{Chosen, Rules};
 use crate::server::Context;
@@ -73,6 +74,11 @@ impl Daemon {
         let all = pieces
             .iter()
             .map(|piece| imported.send_of(piece, raw, props));
+        let root = match pieces.first().filter(|_| !raw) {
+            Some(piece) => imported.key_root(&*imported.pool.entry(piece.to)?)?,
+            None => 0,
+        };
+        let root = Some(root).filter(|root| *root != 0);
         // Whatever is wrong with one of them is said before anything is sent.
         let all: Vec<SendOf> = all.collect::<Result<_>>()?;
         // Now that it is known which keyrings go with it.
@@ -80,12 +86,28 @@ impl Daemon {
             view.may_send(&imported, &pieces)?;
         }
         let _running = self.transfers.begin(data)?;
-        let mut out = DataWriter::new(data);
+        let using = |root| {
+            imported
+                .key_uses
+                .begin(root, "a stream that is sent", Some(data))
+        };
+        let key = root.map(using).transpose()?;
+        // It may have been unloaded since its data keys were taken.
+        root.map(|root| imported.loaded_key(root)).transpose()?;
+        let mut out = WhileLoaded {
+            data: DataWriter::new(data),
+            key: key.as_ref(),
+        };
+        let explained = |failure: Failure| match &key {
+            Some(key) => key.explain(failure),
+            None => failure,
+        };
         for what in all {
-            imported.pool.send(what)?.write(&mut out)?;
+            let sent = imported.pool.send(what)?.write(&mut out);
+            sent.map_err(|error| explained(error.into()))?;
         }
-        out.end()
-            .map_err(|error| pool::Error::StreamIo(error).into())
+        let ended = out.data.end();
+        ended.map_err(|error| explained(pool::Error::StreamIo(error).into()))
     }
 
     /// What is to be sent, one stream behind the other.
@@ -156,12 +178,21 @@ impl Daemon {
         let _running = self.transfers.begin(data)?;
         let lost = |error| Failure::from(pool::Error::StreamIo(error));
         wire::send(&mut &*data, &Answer::Ready).map_err(lost)?;
+        let using = |root| {
+            imported
+                .key_uses
+                .begin(root, "a stream that is received", Some(data))
+        };
+        let key = receiving_root(&imported, dataset)?.map(using).transpose()?;
         let rules = Rules::new(self, &imported, into, chosen);
         let into = &ReceiveInto {
             is_open: rules.is_mounted(),
             ..*into
         };
-        let mut input = DataReader::new(data);
+        let mut input = WhileLoaded {
+            data: DataReader::new(data),
+            key: key.as_ref(),
+        };
         let received = imported
             .pool
             .receive(&mut input, into, &rules, &context.origin());
@@ -176,6 +207,9 @@ impl Daemon {
             context.asker.notice(format!("received {name}"));
         }
         let mut failure = Failure::from(error);
+        if let Some(key) = &key {
+            failure = key.explain(failure);
+        }
         if let Ok(Some(_)) = imported.pool.resume_token(dataset) {
             failure.message += &format!(
                 "; what came is kept: go on with the token in the property receive_resume_token \
@@ -192,6 +226,16 @@ impl Daemon {
         imported.wake();
         Ok(())
     }
+}
+
+/// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
+/// dataset above a new one.
+fn receiving_root(imported: &Imported, dataset: &str) -> Result<Option<u64>> {
+    let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
+    let found = imported.pool.find(dataset);
+    let head = found.or_else(|_| imported.pool.find(above))?;
+    let root = imported.key_root(&head)?;
+    Ok(Some(root).filter(|root| *root != 0 && imported.has_key(*root)))
 }
 
 /// One stream.

@@ -454,6 +454,14 @@ impl Imported {
         Ok(())
     }
 
+    /// The names of those entries that are volumes, or snapshots of volumes.
+    pub(crate) fn volumes_of(&self, entries: &[Arc<Entry>]) -> Result<Vec<String>> {
+        let volumes = entries.iter().filter(|entry| entry.volume().is_some());
+        volumes
+            .map(|entry| Ok(self.pool.name_of(entry.id)?))
+            .collect()
+    }
+
     /// The volumes that are in use.
     pub(crate) fn volumes_in_use(&self) -> Vec<u64> {
         self.volumes.lock().keys().copied().collect()

@@ -96,7 +96,7 @@ fn expected(old: &Listing, new: &Listing) -> BTreeSet<(Change, Vec<u8>)> {
 }
 
 fn check(pool: &Pool, older: &Entry, newer: &Entry, context: &str) {
-    let found = diff(pool, older, newer, SUITE.map(data_keys)).unwrap();
+    let found = diff(pool, older, newer, SUITE.map(data_keys), &Arc::default()).unwrap();
     let (old, new) = (listing(pool, older), listing(pool, newer));
     let mut told = told(&found);
     told.retain(|(change, _)| *change != Change::Modified);
@@ -143,8 +143,14 @@ fn random_histories() {
                 check(&pool, older, newer, &context);
             }
             let now = pool.entry(files.id()).unwrap();
-            let found = diff(&pool, older, &now, SUITE.map(data_keys)).unwrap();
-            let last = diff(&pool, older, all.last().unwrap(), SUITE.map(data_keys));
+            let found = diff(&pool, older, &now, SUITE.map(data_keys), &Arc::default()).unwrap();
+            let last = diff(
+                &pool,
+                older,
+                all.last().unwrap(),
+                SUITE.map(data_keys),
+                &Arc::default(),
+            );
             assert_eq!(told(&found), told(&last.unwrap()));
         }
     }
@@ -178,7 +184,17 @@ fn what_lost_the_name_that_it_was_made_under() {
     let before = snapshot("before");
     files.write(file.ino, 0, b"new", false).unwrap();
     let after = snapshot("after");
-    let found = diff(&pool, &before, &after, SUITE.map(data_keys)).unwrap();
+    let found = diff(
+        &pool,
+        &before,
+        &after,
+        SUITE.map(data_keys),
+        &Arc::default(),
+    )
+    .unwrap();
+    let ended = Arc::new(true.into());
+    let late = diff(&pool, &before, &after, SUITE.map(data_keys), &ended);
+    assert!(late.is_err());
     let found: Vec<_> = found
         .iter()
         .map(|d| (d.change, d.path.as_slice()))

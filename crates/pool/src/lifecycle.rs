@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::commit::Commit;
 use crate::entry::{DatasetKind, Entry, PROPERTY_MAX};
@@ -257,6 +258,28 @@ impl Pool {
             log(commit, state, origin, None);
             Ok(())
         })
+    }
+
+    /// Waits so long until none of these datasets is open, and says whether that is so.
+    pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
+        /// Not everybody who lets go of one tells.
+        const SLICE: Duration = Duration::from_millis(20);
+        let mut open = self.shared.open.lock();
+        let mut left = patience;
+        loop {
+            let is_open = |id| {
+                let found: Option<&Weak<OpenDataset>> = open.get(id);
+                found.is_some_and(|weak| weak.strong_count() > 0)
+            };
+            if !ids.iter().any(is_open) {
+                return true;
+            }
+            if left.is_zero() {
+                return false;
+            }
+            left = left.saturating_sub(SLICE);
+            self.shared.closed.wait_for(&mut open, SLICE);
+        }
     }
 
     pub(crate) fn check_closed(&self, state: &State, entries: &[Arc<Entry>]) -> Result<()> {

@@ -552,6 +552,7 @@ impl Drop for OpenDataset {
                 self.shared.forget_open(&records);
             }
         }
+        self.shared.closed.notify_all();
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) read_only: bool,
     /// Open datasets, by id.
     pub(crate) open: Mutex<BTreeMap<u64, Weak<OpenDataset>>>,
+    /// One of them was closed.
+    pub(crate) closed: Condvar,
     gate: RwLock<Gate>,
     /// Whether the open transaction group has changes.
     dirty: AtomicBool,
@@ -404,6 +406,7 @@ impl Pool {
                 state: RwLock::new(state),
                 read_only,
                 open: Mutex::default(),
+                closed: Condvar::new(),
                 gate: RwLock::new(Gate { txg: txg + 1 }),
                 dirty: AtomicBool::new(false),
                 committing: Mutex::new(()),

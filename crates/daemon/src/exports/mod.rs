@@ -222,6 +222,46 @@ impl Daemon {
         }
     }
 
+    /// Ends exports of volumes that go. Clients lose them at once. They are remembered, and made again when the
+    /// volumes can be opened.
+    pub(crate) fn suspend_exports(&self, volumes: &[String], why: &str) -> Result<()> {
+        if volumes.is_empty() {
+            return Ok(());
+        }
+        let _changing = self.exported.changing.lock();
+        for (name, is) in self.exports_of(volumes) {
+            self.withdraw(&name, &is, true)?;
+            self.exported.set(&name, is, State::Failed(why.into()));
+        }
+        Ok(())
+    }
+
+    /// Forgets exports of volumes that are gone.
+    pub(crate) fn forget_exports(&self, volumes: &[String]) -> Result<()> {
+        let _changing = self.exported.changing.lock();
+        let gone = self.exports_of(volumes);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for (name, is) in gone {
+            self.withdraw(&name, &is, true)?;
+            self.exported.all.lock().remove(&name);
+        }
+        self.remember_exports()
+    }
+
+    fn exports_of(&self, volumes: &[String]) -> Vec<(String, Definition)> {
+        let all = self.exported.all.lock();
+        let is_one = |device: &Exportable| match device {
+            Exportable::Volume(name) => volumes.contains(name),
+            Exportable::File(_) | Exportable::Luks(_) => false,
+        };
+        all.iter()
+            .filter(|(_, entry)| is_one(&entry.is.device))
+            .map(|(name, entry)| (name.clone(), entry.is.clone()))
+            .collect()
+    }
+
     /// Lets go of the devices, until they are opened again. Without `force` nothing changes if one is in use.
     pub(crate) fn close_exports(&self, force: bool) -> Result<()> {
         let _changing = self.exported.changing.lock();

@@ -8,6 +8,7 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use keys::DataKeys;
 use pool::{ArrayKind, Entry, Pool};
@@ -47,19 +48,21 @@ pub struct Difference {
 }
 
 /// Finds what differs, sorted by path. `older` and `newer` are snapshots, or the dataset itself, of one line.
+/// Reads nothing more once `ended` is set.
 ///
 /// # Errors
 /// [`crate::Error::Damaged`] if a seal is not the key holder's or something cannot be read. Of a dataset that
-/// goes on what `newer` leads to may be gone.
+/// goes on what `newer` leads to may be gone. [`vfs::Error::Stale`] if it was ended.
 pub fn diff(
     pool: &Pool,
     older: &Entry,
     newer: &Entry,
     keys: Option<Vec<DataKeys>>,
+    ended: &Arc<AtomicBool>,
 ) -> Result<Vec<Difference>> {
     let sealer = Arc::new(Sealer::of(newer.family, keys)?);
-    let older_view = View::open(pool, older, &sealer)?;
-    let newer_view = View::open(pool, newer, &sealer)?;
+    let older_view = View::open(pool, older, &sealer, ended)?;
+    let newer_view = View::open(pool, newer, &sealer, ended)?;
     let cells = [
         older_view.cells(&pages_besides(pool, newer, older)?)?,
         newer_view.cells(&pages_besides(pool, older, newer)?)?,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use pool::{ArrayKind, Entry, OpenDataset, Pool};
@@ -26,6 +27,8 @@ pub(super) struct View {
     name: String,
     open: Arc<OpenDataset>,
     sealer: Arc<Sealer>,
+    /// Whether nothing is to be read any more.
+    ended: Arc<AtomicBool>,
     /// None if it was never written.
     tree: Option<Tree>,
     /// A name of each inode in the directories that were looked into.
@@ -34,6 +37,9 @@ pub(super) struct View {
 
 impl PageSource for View {
     fn load(&self, slot: u64) -> Result<Page> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err(vfs::Error::Stale.into());
+        }
         let found = read_record(&self.open, &self.sealer, &self.name, ArrayKind::Pages, slot)?;
         let (_, buffer) = found.ok_or_else(|| self.damaged("its tree"))?;
         Page::from_bytes(&buffer).ok_or_else(|| self.damaged("a page of its tree"))
@@ -42,7 +48,12 @@ impl PageSource for View {
 
 impl View {
     /// Checks the seal first.
-    pub(super) fn open(pool: &Pool, entry: &Entry, sealer: &Arc<Sealer>) -> Result<View> {
+    pub(super) fn open(
+        pool: &Pool,
+        entry: &Entry,
+        sealer: &Arc<Sealer>,
+        ended: &Arc<AtomicBool>,
+    ) -> Result<View> {
         let name = pool.name_of(entry.id)?;
         check_seal(pool, entry, sealer, &name)?;
         let open = pool.state_of(entry)?;
@@ -52,6 +63,7 @@ impl View {
             name,
             open,
             sealer: Arc::clone(sealer),
+            ended: Arc::clone(ended),
             known: Mutex::default(),
         })
     }

@@ -1,0 +1,196 @@
+//! Commands that have data keys for a while: a stream that is sent in the clear, one that is sealed as it comes, a
+//! comparison. Who unloads the key by force ends them.
+
+use std::collections::BTreeMap;
+use std::io::{Error as IoError, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+
+/// A command that is told to end has so long to end by itself and to say why,
+const POLITE: Duration = Duration::from_millis(500);
+/// and so long once its caller hears and says nothing more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The commands of one pool that have data keys.
+#[derive(Default)]
+pub(crate) struct KeyUses {
+    running: Mutex<Running>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Running {
+    next: u64,
+    all: BTreeMap<u64, Use>,
+}
+
+struct Use {
+    root: u64,
+    what: &'static str,
+    stream: Option<UnixStream>,
+    ended: Arc<AtomicBool>,
+}
+
+/// The data keys below a key root are in use while this exists.
+pub(crate) struct KeyUse {
+    all: Arc<KeyUses>,
+    number: u64,
+    ended: Arc<AtomicBool>,
+}
+
+impl KeyUses {
+    /// Begins to use the keys of a key root, for a command that its caller hears over `stream`, if data travels.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        root: u64,
+        what: &'static str,
+        stream: Option<&UnixStream>,
+    ) -> Result<KeyUse> {
+        let lost = |error| Failure::other(format!("the caller went away: {error}"));
+        let stream = stream.map(UnixStream::try_clone).transpose();
+        let ended = Arc::new(AtomicBool::new(false));
+        let is = Use {
+            root,
+            what,
+            stream: stream.map_err(lost)?,
+            ended: Arc::clone(&ended),
+        };
+        let mut running = self.running.lock();
+        running.next += 1;
+        let number = running.next;
+        running.all.insert(number, is);
+        let all = Arc::clone(self);
+        Ok(KeyUse { all, number, ended })
+    }
+
+    /// What uses the keys of a key root, if something does.
+    pub(crate) fn of(&self, root: u64) -> Option<&'static str> {
+        let running = self.running.lock();
+        let mut of_root = running.all.values().filter(|is| is.root == root);
+        of_root.next().map(|is| is.what)
+    }
+
+    /// Ends what uses the keys of a key root. False if something does not end.
+    pub(crate) fn end(&self, root: u64) -> bool {
+        let is_used = |running: &mut Running| running.all.values().any(|is| is.root == root);
+        let mut running = self.running.lock();
+        for is in running.all.values().filter(|is| is.root == root) {
+            is.ended.store(true, Ordering::Release);
+        }
+        self.changed.wait_while_for(&mut running, is_used, POLITE);
+        for is in running.all.values().filter(|is| is.root == root) {
+            // The caller reads nothing, or a pipe behind it does.
+            if let Some(stream) = &is.stream {
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+            }
+        }
+        self.changed.wait_while_for(&mut running, is_used, PATIENCE);
+        !is_used(&mut running)
+    }
+}
+
+impl KeyUse {
+    /// Whether the key was unloaded.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// The same, for what looks from time to time.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ended)
+    }
+
+    /// What a failure means if the key was unloaded.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        match self.is_ended() {
+            true => unloaded(),
+            false => failure,
+        }
+    }
+}
+
+impl Drop for KeyUse {
+    fn drop(&mut self) {
+        self.all.running.lock().all.remove(&self.number);
+        self.all.changed.notify_all();
+    }
+}
+
+fn unloaded() -> Failure {
+    Failure::new(
+        FailureKind::NoKey,
+        "the key was unloaded meanwhile; load it, and begin again",
+    )
+}
+
+/// Data that travels only as long as the key is loaded.
+pub(crate) struct WhileLoaded<'a, T> {
+    pub(crate) data: T,
+    pub(crate) key: Option<&'a KeyUse>,
+}
+
+impl<T> WhileLoaded<'_, T> {
+    fn check(&self) -> std::io::Result<()> {
+        match self.key.is_some_and(KeyUse::is_ended) {
+            true => Err(IoError::other(unloaded().message)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<T: Write> Write for WhileLoaded<'_, T> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.check()?;
+        self.data.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.check()?;
+        self.data.flush()
+    }
+}
+
+impl<T: Read> Read for WhileLoaded<'_, T> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.check()?;
+        self.data.read(buf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_listen_is_cut_off() {
+        let uses = Arc::<KeyUses>::default();
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let other = uses.begin(2, "a stream", None).unwrap();
+        let using = uses.begin(1, "a stream", Some(&here)).unwrap();
+        assert_eq!((uses.of(1), uses.of(3)), (Some("a stream"), None));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // It waits for somebody who says nothing.
+                let mut stream = &here;
+                assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+                assert!(using.is_ended());
+                let mut data = WhileLoaded {
+                    data: Vec::new(),
+                    key: Some(&using),
+                };
+                assert!(data.write(b"plain").is_err() && data.data.is_empty());
+                drop(using);
+            });
+            assert!(uses.end(1));
+        });
+        assert_eq!(there.read(&mut [0]).unwrap(), 0);
+        assert!(!other.is_ended() && uses.end(3));
+    }
+}
