@@ -82,8 +82,12 @@ fn load_keys(place: &Place) {
     }
 }
 
+/// Mounts what is not mounted: after a crash the daemon has mounted some by itself.
 fn mount(place: &Place) {
     for (dataset, dir, _) in &DATASETS {
+        if place.ok(&format!("get -H -o value mounted golden/{dataset}")) == "yes\n" {
+            continue;
+        }
         let dir = place.arg(&format!("mnt/{dir}"));
         place.ok(&format!("mount golden/{dataset} {dir}"));
     }

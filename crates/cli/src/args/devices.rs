@@ -179,8 +179,9 @@ EXAMPLES
     strongroom set autoexpand=on tank
 
 EXIT CODES
-  2 if -e is given and the device cannot grow, or became smaller; 3 if there is no such pool, or the device is not there; 5 if it is in use; 12 if it was used in
-  another pool meanwhile, or without this one.")]
+  2 if -e is given and the device cannot grow, or became smaller; 3 if there is no such pool, or the
+  device is not there; 5 if it is in use; 12 if it was used in another pool meanwhile, or without
+  this one.")]
 pub(crate) struct PoolOnline {
     /// Use all of a device that became larger
     #[arg(short)]
