@@ -1,7 +1,7 @@
 //! What reads text from outside, for `fuzz/`.
 
+use crate::memory::Remembered;
 use crate::metrics::check_request;
-use crate::state::Remembered;
 
 /// Reads a request for the metrics.
 pub fn metrics_request(mut bytes: &[u8]) {

@@ -350,8 +350,9 @@ impl Container {
         let mut damage = None;
         let mut work = HashWork::new(WORK_MAX);
         for slot in slots {
-            if let Err(error) = work.spend(slot.kdf.work()) {
-                damage = Some(error.into());
+            let paid = slot.kdf.work().and_then(|cost| Ok(work.spend(cost)?));
+            if let Err(error) = paid {
+                damage = Some(error);
                 continue;
             }
             match keyslot::open(&*self.device, &slot, &digest, passphrase) {

@@ -82,12 +82,14 @@ impl Kdf {
         Ok(key)
     }
 
-    /// What a try costs, in KiB of memory times passes. PBKDF2 takes no memory.
-    pub(crate) fn work(&self) -> u64 {
-        match self {
+    /// What a try costs, in KiB of memory times passes. PBKDF2 takes no memory. A cost that cannot
+    /// be computed here is an error of its own.
+    pub(crate) fn work(&self) -> Result<u64> {
+        self.checked()?;
+        Ok(match self {
             Kdf::Pbkdf2 { .. } => 0,
             Kdf::Argon2(_, cost) => u64::from(cost.memory_kib) * u64::from(cost.passes),
-        }
+        })
     }
 
     /// The hash, if its cost is one that somebody may have chosen in earnest.
