@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|word| word == daemon::TOKEN_HELPER)
     {
-        // The process that loads a PKCS#11 module. Whoever started it is told what went wrong by its end.
+        // The process that loads a PKCS#11 module. The exit of this process tells its parent what went wrong.
         return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     let mut args = std::env::args_os();

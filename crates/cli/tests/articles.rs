@@ -81,7 +81,7 @@ fn blocks(heading: &str) -> Vec<Block> {
         .collect()
 }
 
-/// Whoever types the commands.
+/// The user who types the commands.
 struct Reader {
     place: Place,
 }

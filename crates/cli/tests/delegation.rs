@@ -155,7 +155,7 @@ fn loading_keys_and_changing_them_are_different() {
     // Not with that group, not she.
     may_not(&place, ANN, "key unload tank/a/secret");
     may(&place, BOB, "key rotate tank/a/secret");
-    // With another key he could read what is sent as it is stored: that takes both.
+    // A user with another key can read raw streams, so this takes both permissions.
     may_not(&place, BOB, "key change tank/a/secret");
     may_not(&place, BOB, "key add tank/a/secret");
     place.ok("allow 12346 key tank/a/secret");
