@@ -10,9 +10,8 @@ use block::{BlockDevice, MemoryDevice};
 use cipher::{Padding, SeededRandom, Suite};
 use daemon::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
 use daemon::wire;
-use keys::{
-    Argon2Params, Backup, BackupKeyring, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping,
-};
+use keys::{Argon2Params, Backup, BackupKeyring, Generation, KeyMaterial, Keyring, Wrapping};
+use secret::{Key, Secret};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
 
 fn put(target: &str, name: &str, parts: &[&[u8]]) {
@@ -59,7 +58,11 @@ fn main() {
     ciphers();
     luks_headers();
     for (kind, bytes) in luks::fuzzing::integrity_samples() {
-        put("luks_integrity", &format!("kind-{kind}"), &[&[kind], &bytes]);
+        put(
+            "luks_integrity",
+            &format!("kind-{kind}"),
+            &[&[kind], &bytes],
+        );
     }
     nbd_clients();
     images();
@@ -162,7 +165,11 @@ fn daemon_texts() {
     let head = line.split(" check=").next().unwrap();
     let remembered = r#"{"pools":{"tank":["/dev/sdb"]},"read_only":["tank"]}"#;
     let request = "GET /metrics?x HTTP/1.1\r\nHost: x\r\n\r\n";
+    let grants = "u7 l create,mount\ng7 d @ops\n@ops l key,@ops\nc l destroy\ne l hold";
+    let mounts = "47 27 0:44 / /a\\040b ro,nosuid shared:1 - fuse.strongroom tank/a rw,user_id=0,group_id=0";
     for (name, kind, text) in [
+        ("grants", 3, grants),
+        ("mounts", 4, mounts),
         ("request", 0, request),
         ("pools", 1, remembered),
         ("anchor", 2, &line),

@@ -18,10 +18,12 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process holds the device.
-    #[error("{path} is in use by another process")]
+    #[error("{path} is in use by {holder}")]
     Busy {
         /// The device's path.
         path: String,
+        /// Who has it, as far as can be told.
+        holder: String,
     },
     /// The path is neither a regular file nor a block device.
     #[error("{path} is {what}, not a regular file or a block device")]
@@ -44,7 +46,7 @@ pub enum Error {
         size: u64,
     },
     /// A range is not made of whole sectors, on a device that takes nothing else.
-    #[error("{device}: bytes {offset}+{len} are no whole sectors of {sector} bytes")]
+    #[error("{device}: bytes {offset}+{len} are not whole sectors of {sector} bytes")]
     Misaligned {
         /// The device's name.
         device: String,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, total};
+use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, holder, total};
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,7 @@ impl FileDevice {
             .map_err(|source| match source.raw_os_error() {
                 Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => Error::Busy {
                     path: path.display().to_string(),
+                    holder: holder::of_disk(&metadata),
                 },
                 _ => open_error(source),
             })?;
@@ -91,7 +92,13 @@ impl FileDevice {
         if access == Access::Exclusive {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Busy { path: shown() }),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let metadata = file.metadata().map_err(open_error)?;
+                    return Err(Error::Busy {
+                        path: shown(),
+                        holder: holder::of_file(&metadata),
+                    });
+                }
                 Err(errno) => return Err(open_error(errno.into())),
             }
         }
@@ -557,10 +564,15 @@ mod tests {
     fn one_owner_at_a_time() {
         let (_dir, device) = temp(4096);
         let path = device.path().to_owned();
-        assert!(matches!(
-            FileDevice::open(&path, Access::Exclusive),
-            Err(Error::Busy { .. })
-        ));
+        let refused = FileDevice::open(&path, Access::Exclusive).err().unwrap();
+        assert!(matches!(refused, Error::Busy { .. }));
+        let own = format!("in use by process {} (", std::process::id());
+        let listed = std::fs::read_to_string("/proc/locks").unwrap();
+        let inode = std::fs::metadata(&path).unwrap().ino();
+        // Some file systems show other numbers there.
+        if listed.contains(&format!(":{inode} ")) {
+            assert!(refused.to_string().contains(&own), "{refused}");
+        }
         FileDevice::open(&path, Access::ReadOnly).unwrap();
         drop(device);
         FileDevice::open(&path, Access::Exclusive).unwrap();

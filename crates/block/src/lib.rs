@@ -1,202 +1,27 @@
-//! The block device noun, and the plain devices.
+//! A device of numbered bytes, and the plain devices.
 //!
-//! A [`BlockDevice`] is a numbered row of bytes that can be read, written, flushed, discarded and
-//! zeroed. Engines that make one (a volume, a LUKS mapping) and engines that use one (a pool) meet
-//! here, so that any of them can be a layer under any other.
+//! Each thing that makes a [`BlockDevice`] (a volume, a LUKS mapping) can lie under each thing that
+//! uses one (a pool, an NBD export).
 //!
-//! What a device promises: a write is durable once a later [`BlockDevice::flush`] has returned; a
-//! write that has not been flushed may survive a power cut wholly, in part (by sectors) or not at
-//! all, in any order. [`fault::FaultDevice`] produces every one of these outcomes on demand.
+//! What a device guarantees:
+//! - A write is durable once a later [`BlockDevice::flush`] has returned.
+//! - A write that has not been flushed may survive a power cut whole, in part (by sectors) or not at
+//!   all, in any order. [`fault::FaultDevice`] produces each of these outcomes on demand.
+//!
+//! Layers, lowest first: `error`; `device` (the trait); `file`, `memory`, `metered` and [`fault`]
+//! (the devices), which do not know each other, and `holder` (the process that has a file).
 
+mod device;
 mod error;
 pub mod fault;
 mod file;
+mod holder;
 mod memory;
 mod metered;
 
+pub use device::{BlockDevice, SectorSizes, Status};
+pub(crate) use device::{check_range, total};
 pub use error::{Error, Result};
 pub use file::{Access, FileDevice};
 pub use memory::MemoryDevice;
 pub use metered::{DeviceMeter, Metered};
-
-use std::io::IoSlice;
-use std::sync::Arc;
-
-/// The sizes, in bytes, in which a device is addressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SectorSizes {
-    /// The smallest aligned unit it takes.
-    pub logical: u32,
-    /// The unit that it writes as one: a power cut during a write may leave a physical sector old
-    /// or new, and may destroy neighbours in the same physical sector.
-    pub physical: u32,
-}
-
-/// What a device knows of a range without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// How long the range is, in bytes.
-    pub len: u64,
-    /// Nothing is stored for it: writing there takes new room.
-    pub is_hole: bool,
-    /// It reads as zeros.
-    pub is_zero: bool,
-}
-
-/// A device of numbered bytes. All offsets and lengths are in bytes.
-///
-/// Calls may come from any thread at any time. A failed call may have done part of its work.
-pub trait BlockDevice: Send + Sync {
-    /// How many bytes there are.
-    fn size(&self) -> u64;
-
-    /// Looks how many bytes there are now, where that may change behind the device's back, as a file
-    /// grows. From then on it is [`BlockDevice::size`].
-    fn refresh_size(&self) -> Result<u64> {
-        Ok(self.size())
-    }
-
-    /// The sector sizes.
-    fn sector_sizes(&self) -> SectorSizes;
-
-    /// A name for messages: the path, or what the device is.
-    fn name(&self) -> String;
-
-    /// Fills `buf` from `offset`. A device that ends before is an error, not a short read.
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
-
-    /// Writes the pieces one after the other from `offset`.
-    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
-
-    /// Writes, and returns when that is durable. Earlier writes need not be.
-    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.write_at(offset, pieces)?;
-        self.flush()
-    }
-
-    /// Writes `data` at `offset`, and may leave anything in it: what encrypts need not copy it first.
-    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
-        self.write_at(offset, &[IoSlice::new(data)])
-    }
-
-    /// Makes every write that has returned durable.
-    fn flush(&self) -> Result<()>;
-
-    /// Says that a range is no longer needed. It reads as anything afterwards.
-    fn discard(&self, offset: u64, len: u64) -> Result<()>;
-
-    /// Makes a range read as zeros. What it held may stay on the medium.
-    fn zero(&self, offset: u64, len: u64) -> Result<()> {
-        self.overwrite(offset, len)
-    }
-
-    /// As [`BlockDevice::zero`], if that is faster than writing; otherwise nothing is done, and this is
-    /// false.
-    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
-        let _ = (offset, len);
-        Ok(false)
-    }
-
-    /// What is known of a range of at most `len` bytes that begins at `offset`. Both lie on the device,
-    /// and `len` is not 0; nor is what is returned.
-    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
-        let _ = offset;
-        Ok(Status {
-            len,
-            is_hole: false,
-            is_zero: false,
-        })
-    }
-
-    /// Writes zeros over a range, so that what it held is gone as far as the device overwrites what
-    /// is written. Durable, as any write, after the next flush.
-    fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
-        const CHUNK: usize = 1 << 20;
-        let zeros = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];
-        let mut done = 0;
-        while done < len {
-            let n = CHUNK.min(usize::try_from(len - done).unwrap_or(CHUNK));
-            self.write_at(offset + done, &[IoSlice::new(&zeros[..n])])?;
-            done += n as u64;
-        }
-        Ok(())
-    }
-}
-
-/// A device that several have.
-impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
-    fn size(&self) -> u64 {
-        (**self).size()
-    }
-
-    fn refresh_size(&self) -> Result<u64> {
-        (**self).refresh_size()
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        (**self).sector_sizes()
-    }
-
-    fn name(&self) -> String {
-        (**self).name()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        (**self).read_at(offset, buf)
-    }
-
-    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        (**self).write_at(offset, pieces)
-    }
-
-    fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        (**self).write_durably_at(offset, pieces)
-    }
-
-    fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
-        (**self).write_in_place(offset, data)
-    }
-
-    fn flush(&self) -> Result<()> {
-        (**self).flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        (**self).discard(offset, len)
-    }
-
-    fn zero(&self, offset: u64, len: u64) -> Result<()> {
-        (**self).zero(offset, len)
-    }
-
-    fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
-        (**self).zero_fast(offset, len)
-    }
-
-    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
-        (**self).status_at(offset, len)
-    }
-
-    fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
-        (**self).overwrite(offset, len)
-    }
-}
-
-/// Checks that a range lies on a device.
-pub(crate) fn check_range(device: &dyn BlockDevice, offset: u64, len: u64) -> Result<()> {
-    let size = device.size();
-    match offset.checked_add(len) {
-        Some(end) if end <= size => Ok(()),
-        _ => Err(Error::OutOfRange {
-            device: device.name(),
-            offset,
-            len,
-            size,
-        }),
-    }
-}
-
-/// The length of a vectored write.
-pub(crate) fn total(pieces: &[IoSlice<'_>]) -> u64 {
-    pieces.iter().map(|p| p.len() as u64).sum()
-}

@@ -89,10 +89,15 @@ pub enum Error {
         provider: Provider,
     },
     /// FIPS mode is on, and this is not approved.
-    #[error("{mechanism} is not approved, and FIPS mode is on: strongroom crypto disable fips-140")]
+    #[error(
+        "{algorithm} is not approved, and FIPS mode is on; choose an approved algorithm, or run strongroom \
+         crypto disable fips-140"
+    )]
     NotApproved {
         /// What was asked for.
         mechanism: Mechanism,
+        /// Its full name.
+        algorithm: &'static str,
     },
     /// Every provider that has this is disabled.
     #[error("no provider of {mechanism} is enabled: strongroom crypto providers")]

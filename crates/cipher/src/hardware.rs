@@ -103,14 +103,14 @@ mod platform {
         let mut names: Vec<&str> = Vec::new();
         for word in words {
             let name = word.strip_prefix('-');
-            names.push(name.ok_or_else(|| format!("{word:?} does not begin with -"))?);
+            names.push(name.ok_or_else(|| format!("'{word}' does not begin with -"))?);
         }
         while let Some(name) = names.pop() {
             let mut known = SWITCHES.iter().chain([&SHA]);
             let switch = known.find(|switch| switch.name == name).ok_or_else(|| {
                 let known = SWITCHES.iter().chain([&SHA]).map(|switch| switch.name);
                 let known = known.collect::<Vec<_>>().join(", ");
-                format!("{name:?} is none of {known}")
+                format!("'{name}' is none of {known}")
             })?;
             low |= switch.low;
             high |= switch.high;

@@ -23,10 +23,23 @@
 //! What is sealed and opened may lie in several places (`*_pieces`): slices of any length and alignment,
 //! in place of one. Hashes and MACs take parts.
 //!
-//! Failures of authentication carry no detail ([`Error::Unauthentic`]). All the sizes are bytes.
+//! What it guarantees:
+//! - A failure of authentication carries no detail ([`Error::Unauthentic`]).
+//! - Keys and expanded keys are overwritten when they go, and are never printed.
+//! - Each mechanism has a test with known answers that a program can run ([`test_mechanisms`]).
+//!
+//! All sizes are bytes.
+//!
+//! Layers, lowest first:
+//! - `algorithms`: what is computed, by name;
+//! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
+//! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and what they compute;
+//! - `record`, `random`, `aead`, `names`, `password`, `keywrap`, [`af`]: what callers use;
+//! - `hardware`, `selftest`, `kat`: tests, and what the processor has.
 
 mod aead;
 pub mod af;
+mod algorithms;
 mod blocks;
 mod digest;
 mod error;
@@ -36,37 +49,34 @@ mod hash;
 mod kat;
 mod kdf;
 mod keywrap;
-mod mechanism;
 mod names;
 mod openssl;
 mod password;
 mod per_thread;
 mod pieces;
 mod policy;
-mod provider;
 mod random;
 mod record;
 mod sector;
 mod selftest;
-mod suite;
 
-pub use aead::{AeadAlgorithm, AeadCipher};
-pub use digest::{Digest, Output};
+pub use aead::AeadCipher;
+pub use algorithms::{
+    AeadAlgorithm, BlockCipher, Digest, IvMode, Mechanism, NameMode, Output, Provider, SectorMode,
+    SectorSpec, Suite,
+};
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware, hwcap_setting};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
 pub use kat::{MechanismTest, test_mechanisms};
 pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
-pub use mechanism::Mechanism;
-pub use names::{NameCipher, NameMode};
+pub use names::NameCipher;
 pub use password::{Argon2Kind, PasswordHash};
 pub use policy::{Policy, Target};
-pub use provider::Provider;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
-pub use sector::{BlockCipher, IvMode, SectorCipher, SectorMode, SectorSpec};
+pub use sector::SectorCipher;
 pub use selftest::{SelfTest, selftest};
-pub use suite::Suite;
 
 #[cfg(test)]
 mod tests;

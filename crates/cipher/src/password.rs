@@ -19,6 +19,22 @@ pub enum Argon2Kind {
     Argon2id,
 }
 
+impl Argon2Kind {
+    /// A refusal that says which Argon2 is refused.
+    fn named(self, error: Error) -> Error {
+        match error {
+            Error::NotApproved { mechanism, .. } => Error::NotApproved {
+                mechanism,
+                algorithm: match self {
+                    Argon2Kind::Argon2i => "Argon2i, the hash of the passphrase,",
+                    Argon2Kind::Argon2id => "Argon2id, the hash of the passphrase,",
+                },
+            },
+            other => other,
+        }
+    }
+}
+
 /// A password hash with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasswordHash {
@@ -66,7 +82,7 @@ impl PasswordHash {
                 iterations,
                 lanes,
             } => {
-                policy::provider(Mechanism::Argon2)?;
+                policy::provider(Mechanism::Argon2).map_err(|error| kind.named(error))?;
                 let params = Params::new(memory_kib, iterations, lanes, Some(key.len()))
                     .map_err(|_| Error::PasswordHash("outside of what Argon2 has"))?;
                 argon2(kind, params, password, salt, key)

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::{Error, Mechanism, Provider, Result};
+use crate::{Error, Mechanism, Provider, Result, Suite};
 
 /// What is disabled, and whether only approved mechanisms may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Target {
             None => (text, None),
         };
         let known = Provider::from_name(provider).ok_or_else(|| {
-            format!("there is no provider {provider:?}: aws-lc, openssl, portable")
+            format!("there is no provider '{provider}': aws-lc, openssl, portable")
         })?;
         let Some(name) = mechanism else {
             return Ok(Target::Provider(known));
@@ -52,7 +52,7 @@ impl Target {
             }
             Some(_) => Err(format!("{provider} does not have {name}")),
             None => Err(format!(
-                "there is no mechanism {name:?}: strongroom crypto providers lists them"
+                "there is no mechanism '{name}': strongroom crypto providers lists them"
             )),
         }
     }
@@ -115,7 +115,10 @@ impl Policy {
     /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if nobody is left.
     pub fn provider(&self, mechanism: Mechanism) -> Result<Provider> {
         if self.fips && !mechanism.is_approved() {
-            return Err(Error::NotApproved { mechanism });
+            return Err(Error::NotApproved {
+                mechanism,
+                algorithm: mechanism.full_name(),
+            });
         }
         self.enabled(mechanism).ok_or(Error::Disabled { mechanism })
     }
@@ -164,6 +167,16 @@ static INSTALLED: OnceLock<Policy> = OnceLock::new();
 /// Who serves a mechanism in this process.
 pub(crate) fn provider(mechanism: Mechanism) -> Result<Provider> {
     Policy::current().provider(mechanism)
+}
+
+impl Suite {
+    /// Whether the policy of the process lets it seal anything.
+    ///
+    /// # Errors
+    /// [`Error::NotApproved`] in FIPS mode.
+    pub fn check(self) -> Result<()> {
+        provider(Mechanism::Record(self)).map(drop)
+    }
 }
 
 impl fmt::Display for Policy {
@@ -231,11 +244,57 @@ mod tests {
         let mechanism = Mechanism::Argon2;
         assert_eq!(
             policy.provider(mechanism),
-            Err(Error::NotApproved { mechanism })
+            Err(Error::NotApproved {
+                mechanism,
+                algorithm: "Argon2"
+            })
         );
         assert_eq!(Policy::parse(&policy.to_string()), Ok(policy.clone()));
         policy.disable(Target::Fips).expect("switched off");
         assert_eq!(policy, Policy::default());
+    }
+
+    #[test]
+    fn refusals_name_the_algorithm_in_full() {
+        let mut policy = Policy::default();
+        policy.enable(Target::Fips);
+        let refused = Mechanism::all().filter_map(|m| Some((m, policy.provider(m).err()?)));
+        let refused: Vec<_> = refused
+            .map(|(m, e)| (m.to_string(), e.to_string()))
+            .collect();
+        let names = [
+            ("record-xchacha20-poly1305", "XChaCha20-Poly1305"),
+            ("camellia-xts", "Camellia in XTS mode"),
+            ("camellia-cbc", "Camellia in CBC mode"),
+            ("camellia-ecb", "Camellia in ECB mode"),
+            ("camellia-ctr", "Camellia in CTR mode"),
+            ("serpent-xts", "Serpent in XTS mode"),
+            ("serpent-cbc", "Serpent in CBC mode"),
+            ("serpent-ecb", "Serpent in ECB mode"),
+            ("serpent-ctr", "Serpent in CTR mode"),
+            ("twofish-xts", "Twofish in XTS mode"),
+            ("twofish-cbc", "Twofish in CBC mode"),
+            ("twofish-ecb", "Twofish in ECB mode"),
+            ("twofish-ctr", "Twofish in CTR mode"),
+            ("aes-hctr2", "AES-HCTR2"),
+            ("adiantum", "Adiantum (XChaCha12 and AES-256)"),
+            ("adiantum-xchacha20", "Adiantum (XChaCha20 and AES-256)"),
+            ("chacha20-poly1305", "ChaCha20-Poly1305"),
+            ("xchacha20-poly1305", "XChaCha20-Poly1305"),
+            ("ripemd160", "RIPEMD-160"),
+            ("whirlpool", "Whirlpool"),
+            ("blake2b-512", "BLAKE2b-512"),
+            ("blake2s-256", "BLAKE2s-256"),
+            ("blake3", "BLAKE3"),
+            ("argon2", "Argon2"),
+        ];
+        for (mechanism, name) in names {
+            let said = refused.iter().find(|(refused, _)| refused == mechanism);
+            let (_, said) = said.expect(mechanism);
+            let beginning = format!("{name} is not approved, and FIPS mode is on; ");
+            assert!(said.starts_with(&beginning), "{said}");
+        }
+        assert_eq!(refused.len(), names.len(), "{refused:?}");
     }
 
     #[test]

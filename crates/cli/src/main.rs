@@ -4,6 +4,7 @@
 //! - `args` defines what can be typed, with the help texts;
 //! - `commands` carries it out, one file for each kind of thing;
 //! - `helper` is what mount(8) calls;
+//! - `outcome` is what came of a command;
 //! - `session` is the connection to the daemon, and what it needs from this side;
 //! - `terminal` asks people, for secrets and whether they mean it;
 //! - `show` prints sizes, times, tables and JSON.
@@ -11,11 +12,12 @@
 mod args;
 mod commands;
 mod helper;
+mod outcome;
 mod session;
 mod show;
 mod terminal;
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -23,9 +25,9 @@ use clap::Parser;
 use daemon::api::{Failure, FailureKind};
 
 use crate::args::Cli;
-use crate::commands::Outcome;
+use crate::outcome::Outcome;
 use crate::session::Session;
-use crate::show::text::{self, printable};
+use crate::show::text;
 
 /// Records of many sizes come and go on many threads; the system's allocator would keep several times
 /// what they need.
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
     let outcome = Session::new(cli.socket, cli.json)
         .and_then(|mut session| commands::run(cli.command, &mut session))
         .unwrap_or_else(Outcome::failed);
-    if let Err(error) = print(&outcome.text) {
+    if let Err(error) = text::print(&outcome.text) {
         // A reader that has seen enough, like `head`, is no error.
         if error.kind() != io::ErrorKind::BrokenPipe {
             let why = text::message(&error.to_string());
@@ -111,11 +113,4 @@ fn switch_features_off() -> Result<(), String> {
     }
     let error = again.args(args).env("OPENSSL_ia32cap", value).exec();
     Err(wrong(error.to_string()))
-}
-
-/// Prints a text, whole.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(printable(text).as_bytes())?;
-    out.flush()
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
 use daemon::client::{Borrowed, Client, Data, Terminal, default_socket};
-use keys::Secret;
+use secret::Secret;
 
 use crate::terminal::Prompter;
 
@@ -18,6 +18,8 @@ pub(crate) struct Session {
     /// Whether to print JSON.
     pub(crate) json: bool,
     prompter: Prompter,
+    /// How much memory a password hash of the daemon may take, in MiB, if that was typed.
+    pub(crate) hash_memory: Option<u64>,
 }
 
 impl Session {
@@ -28,11 +30,17 @@ impl Session {
             socket: absolute(&socket.unwrap_or_else(default_socket))?,
             json,
             prompter: Prompter::default(),
+            hash_memory: None,
         })
     }
 
     /// Connects to the daemon, which is started at the usual socket if none runs.
     fn connect(&self) -> Result<Client, Failure> {
+        let client = self.connect_plainly()?;
+        Ok(client.with_hash_memory(self.hash_memory))
+    }
+
+    fn connect_plainly(&self) -> Result<Client, Failure> {
         if self.starts {
             return Client::connect_or_start(&self.socket);
         }
@@ -63,6 +71,7 @@ impl Session {
         secret: Secret,
     ) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
+        let client = client.with_hash_memory(self.hash_memory);
         let mut known = Known {
             secret: Some(secret),
             prompter: &mut self.prompter,
@@ -133,7 +142,7 @@ pub(crate) use answer;
 pub(crate) fn unexpected(_: &Reply) -> Failure {
     Failure {
         kind: FailureKind::Other,
-        message: "the daemon's answer is not understood; it may be of another version: \
+        message: "the answer of the daemon is not understood; it may be of another version: \
                   strongroom daemon stop"
             .into(),
     }
@@ -162,7 +171,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     match path.to_str() {
         Some(_) => Ok(path),
-        None => Err(refused("the path is no UTF-8".into())),
+        None => Err(refused("the path is not UTF-8".into())),
     }
 }
 

@@ -55,6 +55,83 @@ fn odd_names_are_refused_or_kept() {
 }
 
 #[test]
+fn errors_name_what_the_user_typed() {
+    let place = Place::new();
+    place.pool("tank");
+    let said = place.fails("create /mine", USAGE);
+    assert!(
+        said.contains("'/mine'") && said.contains("write POOL/PATH"),
+        "{said}"
+    );
+    let said = place.fails("send tank@none", NOT_FOUND);
+    assert!(said.contains("tank@none: no such snapshot"), "{said}");
+    let said = place.fails("send tank/none@monday", NOT_FOUND);
+    assert!(said.contains("tank/none: no such dataset"), "{said}");
+    let said = place.fails(&format!("keygen {}", place.arg("")), EXISTS);
+    assert!(
+        said.contains("it is a directory; name a new file in it"),
+        "{said}"
+    );
+    let said = place.fails(&format!("keygen {}", place.arg("none/key")), NOT_FOUND);
+    assert!(
+        said.contains("none does not exist; create it first"),
+        "{said}"
+    );
+}
+
+#[test]
+fn all_sizes_are_written_in_the_same_ways() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok("create -o quota=0.05G -o recordsize=64KiB tank/a");
+    place.ok("set refquota=32MiB reservation=1.5M tank/a");
+    let get = "get -H -p -o value recordsize,quota,refquota,reservation tank/a";
+    assert_eq!(place.ok(get), "64K\n53687091\n33554432\n1572864\n");
+    place.ok("create -V 1.5M -o volblocksize=0.0625M tank/v");
+    place.ok("set volsize=2.5MiB tank/v");
+    let get = "get -H -p -o value volsize,volblocksize tank/v";
+    assert_eq!(place.ok(get), "2621440\n65536\n");
+    let said = place.fails("set quota=1.5X tank/a", USAGE);
+    assert!(
+        said.contains("allowed: none | a size, such as 512M"),
+        "{said}"
+    );
+}
+
+/// A command that a pool without writes must refuse leaves mounts and open files as they are.
+#[test]
+fn refused_changes_unmount_nothing() {
+    if !can_mount() {
+        eprintln!("skipped: nothing can be mounted here");
+        return;
+    }
+    let place = Place::new();
+    let (mnt, file) = (place.arg("mnt"), place.arg("tank.pool"));
+    place.ok(&format!("pool create -s 64M -m {mnt} tank {file}"));
+    place.ok("create tank/a");
+    fs::write(place.path("mnt/a/file"), "text").unwrap();
+    place.ok("snapshot tank/a@1");
+    place.ok("pool export tank");
+    place.ok(&format!("pool import -d {file} -o readonly=on tank"));
+    let mut open = File::open(place.path("mnt/a/file")).unwrap();
+    for line in [
+        "destroy -r -f tank/a",
+        "rollback -f tank/a@1",
+        "rename tank/a tank/b",
+        "set mountpoint=none tank/a",
+    ] {
+        let said = place.fails(line, OTHER);
+        assert_eq!(
+            said, "strongroom: the pool is imported read-only\n",
+            "{line}"
+        );
+    }
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut open, &mut text).unwrap();
+    assert_eq!(text, "text");
+}
+
+#[test]
 fn several_datasets_change_together_or_not_at_all() {
     let place = Place::new();
     place.pool("tank");

@@ -142,7 +142,7 @@ fn wrong_missing_and_damaged_are_told_apart() {
         "does not exist",
         "holds 31 bytes",
         "is a directory",
-        "hexadecimal digit, as character 6",
+        "hexadecimal digit, at position 6",
     ]) {
         assert!(line.contains(part), "{line} lacks {part}");
     }

@@ -48,6 +48,12 @@ fn mounts_and_exports_come_back_or_are_listed() {
         "nbd export --listen unix:{} tank/disk",
         place.arg("nbd")
     ));
+    place.ok_with(
+        "create -o encryption=on -o mountpoint=none tank/named",
+        PASSPHRASE,
+    );
+    let named = place.path("named");
+    place.ok(&format!("mount tank/named {}", named.display()));
     place.ok("create tank/other");
     fs::write(own.join("file"), b"own").unwrap();
     fs::write(typed.join("file"), b"typed").unwrap();
@@ -76,10 +82,17 @@ fn mounts_and_exports_come_back_or_are_listed() {
     assert_eq!(options_at(&typed), "");
     assert_eq!(fs::read_dir(&typed).unwrap().count(), 0);
     assert!(status.contains("  wait: for keys"), "{status}");
-    assert!(status.contains("\ttank/disk\n\ttank/typed\n"), "{status}");
+    assert!(
+        status.contains("\ttank/disk\n\ttank/named\n\ttank/typed\n"),
+        "{status}"
+    );
     assert!(!status.contains("tank/own"), "{status}");
 
     place.ok_with("key load tank/disk", PASSPHRASE);
+    place.ok_with(
+        &format!("mount -l tank/named {}", named.display()),
+        PASSPHRASE,
+    );
     place.ok_with("mount -l tank/typed", PASSPHRASE);
     assert_eq!(fs::read(typed.join("file")).unwrap(), b"typed");
     let status = place.ok("pool status tank");

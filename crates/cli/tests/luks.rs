@@ -26,7 +26,14 @@ fn image(place: &Place) -> String {
 
 fn format(place: &Place, more: &[&str]) -> String {
     let image = image(place);
-    let args = [&["luks", "format"], &CHEAP[..], more, &[&image]].concat();
+    let cheap: Vec<&str> = match more.contains(&"--pbkdf-memory") {
+        true => CHEAP
+            .into_iter()
+            .filter(|word| !["--pbkdf-memory", "32"].contains(word))
+            .collect(),
+        false => CHEAP.to_vec(),
+    };
+    let args = [&["luks", "format"], &cheap[..], more, &[&image]].concat();
     let done = place.run_with(&args, PASSPHRASE);
     assert_eq!(done.code, 0, "{done:?}");
     image
@@ -527,4 +534,41 @@ fn a_header_may_be_elsewhere_and_mappings_without_one() {
         status.contains("type:    PLAIN") && status.contains("size:    16 sectors"),
         "{status}"
     );
+}
+
+/// A header file that is there and too short grows, as with cryptsetup.
+#[test]
+fn a_header_file_becomes_as_long_as_a_header() {
+    let place = Place::without_daemon();
+    let header = std::fs::File::create(place.path("header")).unwrap();
+    header.set_len(2 << 20).unwrap();
+    let image = format(&place, &["--header", &place.arg("header")]);
+    assert_eq!(header.metadata().unwrap().len(), 16 << 20);
+    let key = ["is-luks", &place.arg("header")];
+    assert_eq!(luks(&place, &key, b"").code, 0);
+    assert_eq!(luks(&place, &["is-luks", &image], b"").code, NOT_FOUND);
+}
+
+/// A foreign slot may ask for more memory than the daemon gives. Root can give that memory once.
+#[test]
+fn a_costly_slot_needs_a_flag() {
+    let mut place = Place::without_daemon();
+    place.start_with("STRONGROOM_HASH_MEMORY", "1");
+    let image = format(&place, &["--pbkdf-memory", "2048"]);
+    let open = ["open", &image, "x"];
+    let refused = luks(&place, &open, PASSPHRASE);
+    assert!(refused.code != 0, "{refused:?}");
+    assert!(
+        refused.err.contains("2 MiB of memory in 4 passes")
+            && refused.err.contains("--hash-memory 2"),
+        "{refused:?}"
+    );
+    let too_little = ["open", "--hash-memory", "1", &image, "x"];
+    assert!(luks(&place, &too_little, PASSPHRASE).code != 0);
+    let open = ["open", "--hash-memory", "2", &image, "x"];
+    let done = luks(&place, &open, PASSPHRASE);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(luks(&place, &["close", "x"], b"").code, 0);
+    // For that command only.
+    assert!(luks(&place, &["open", &image, "x"], PASSPHRASE).code != 0);
 }

@@ -59,6 +59,26 @@ fn what_was_just_unmounted_mounts_again() {
 }
 
 #[test]
+fn a_covered_mount_says_that_its_options_stay() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("none", &dir, "tmpfs", flags, None).unwrap();
+    let said = place.fails("mount -o remount,ro tank/a", BUSY);
+    assert!(said.contains("its options stay as they are"), "{said}");
+    let done = place.run(&["set", "exec=off", "tank/a"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(
+        done.err.contains("its options stay as they are"),
+        "{done:?}"
+    );
+    rustix::mount::unmount(&dir, UnmountFlags::empty()).unwrap();
+    place.ok("mount -o remount,ro tank/a");
+    assert!(options_at(&dir).contains(&"noexec".to_owned()));
+}
+
+#[test]
 fn a_mount_changes_to_read_only_and_back() {
     let Some((place, dir)) = mounted_place() else {
         return;

@@ -332,6 +332,11 @@ fn what_is_busy_stays() {
     fs::write(root.join("a/file"), "text").unwrap();
     place.ok("snapshot tank/a@now");
     fs::write(root.join("a/file"), "other").unwrap();
+    let said = place.fails("unmount tank", BUSY);
+    assert!(
+        said.contains(" is mounted in it") && said.contains(" -f"),
+        "{said}"
+    );
     let held = File::open(root.join("a/file")).unwrap();
     for line in [
         "pool export tank",

@@ -196,7 +196,11 @@ fn a_pool_in_use_is_refused() {
 
     let other = Place::new();
     let said = other.fails(&import(&file), BUSY);
-    assert!(said.contains("in use by another process"), "{said}");
+    // The other daemon, by its pid and its program.
+    let (_, holder) = said.split_once("is in use by process ").expect(&said);
+    let (pid, program) = holder.split_once(' ').unwrap();
+    assert!(Path::new("/proc").join(pid).exists(), "{said}");
+    assert!(program.starts_with("(strongroom)"), "{said}");
     other.fails(&format!("pool create -f tonk {path}"), BUSY);
     assert_eq!(other.ok("pool list -H"), "");
     place.ok("pool export tank");

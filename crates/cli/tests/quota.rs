@@ -147,7 +147,7 @@ fn what_is_reserved_is_kept_from_others_and_there_when_it_is_wanted() {
     assert_eq!(error, Some(ErrorKind::StorageFull));
     // Nobody reserves what there is not.
     let said = place.fails("set reservation=8M tank/a/b", NO_SPACE);
-    assert!(said.contains("reservations would keep"), "{said}");
+    assert!(said.contains("this would reserve"), "{said}");
     place.fails("create -o reservation=64M tank/f", NO_SPACE);
     place.fails("list tank/f", 3);
     place.ok("set reservation=none tank/d");
@@ -174,7 +174,7 @@ fn a_refreservation_is_for_overwriting_below_a_snapshot() {
     assert_eq!(fill(&file(&place, "a/one"), 36 * MIB), (36 * MIB, None));
     place.ok("pool sync");
     let said = place.fails("snapshot tank/a@2", NO_SPACE);
-    assert!(said.contains("reservations would keep"), "{said}");
+    assert!(said.contains("this would reserve"), "{said}");
     place.ok("set refreservation=none tank/a");
     place.ok("snapshot tank/a@2");
 }

@@ -1,4 +1,4 @@
-//! The commands in README.md and in the documents, as somebody types them who reads these for the first time.
+//! The commands in README.md and in the documents, as a new user types them.
 //!
 //! All blocks run one after another in a root directory of their own, word for word: the paths in them are
 //! those of that root. A table says how each block is run. A block without a row fails the test.
@@ -11,8 +11,9 @@ use std::process::Command;
 
 use common::{PROGRAM, can_mount};
 
-const DOCUMENTS: [(&str, &str); 4] = [
+const DOCUMENTS: [(&str, &str); 5] = [
     ("README.md", include_str!("../../../README.md")),
+    ("GUIDE.md", include_str!("../../../docs/GUIDE.md")),
     (
         "ARCHITECTURE.md",
         include_str!("../../../docs/ARCHITECTURE.md"),
@@ -46,34 +47,37 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("README.md", "sudo apt-get install gcc libc6-dev fuse3", Not("it builds the program that is tested here")),
     (
         "README.md",
-        "# A pool in a new file, and an encrypted dataset in it; asks twice for a passphrase.",
-        Root("mkdir -p ~/work /mnt/other; echo text > ~/work/file"),
+        "# A pool in a new file, and an encrypted dataset in it. The second command asks twice for a passphrase.",
+        Root("mkdir -p ~/work; echo text > ~/work/file"),
     ),
     ("README.md", "strongroom pool create -s 1G mine ~/mine.pool", User),
+    ("GUIDE.md", "# A clone is a writable copy of a snapshot that takes no space.", Root("")),
+    ("GUIDE.md", "strongroom create -V 1G tank/disk", Root("")),
+    ("GUIDE.md", "# After a file, disk or volume became larger, the pool can use all of it: now, or always.", Root("mkdir -p /mnt/other")),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom keygen --format hex /etc/keys/mail",
         Without("mkdir -p /etc/keys", &[("strongroom key change -o keysource=raw,https:", "there is no such server")]),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom send -w tank/home@monday | ssh host strongroom receive -s backup/home",
         // The other host is this one.
         Root("printf '#!/bin/sh\\nshift\\nexec \"$@\"\\n' > /usr/local/bin/ssh; chmod +x /usr/local/bin/ssh
             strongroom pool create -s 1G backup /var/lib/backup.pool; strongroom snapshot tank/home@tuesday"),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom send -w tank/home@monday | strongroom receive -x canmount -x setuid -x devices backup/home",
         Root("strongroom destroy -r -f backup/home"),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom send tank/home@monday | strongroom receive -o encryption=on backup/home",
         Not("the first asks at the terminal, for the standard input is the stream"),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom key add tank/mail                      # a second passphrase; 'key slots' shows both",
         Without(
             "mkdir -p /media/stick; strongroom keygen /etc/keys/ann
@@ -82,18 +86,18 @@ const BLOCKS: &[(&str, &str, How)] = &[
         ),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom allow ann create,destroy,mount,snapshot,rollback tank/home/ann",
         Root("echo ann:x:2000:2000::/home/ann:/bin/sh >> /etc/passwd; echo operators:x:2001: >> /etc/group"),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom set quota=20G tank/home",
         Root(""),
     ),
-    ("README.md", "strongroom create -o encryption=on -o quota=20G -o mountpoint=/zones/web tank/web", Root("")),
+    ("GUIDE.md", "strongroom create -o encryption=on -o quota=20G -o mountpoint=/zones/web tank/web", Root("")),
     (
-        "README.md",
+        "GUIDE.md",
         "strongroom nbd export /srv/disk.img --name disk   # at a socket for root",
         Without(
             "truncate -s 64M /srv/disk.img",
@@ -104,7 +108,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         ),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "truncate -s 1G secret.img",
         Without(
             "cd ~; truncate -s 1G secret.img
@@ -113,8 +117,8 @@ const BLOCKS: &[(&str, &str, How)] = &[
         ),
     ),
     (
-        "README.md",
-        "strongroom pool status -v          # what is wrong, and what to do",
+        "GUIDE.md",
+        "strongroom pool status -v          # each problem, and what to do",
         Without(
             "",
             &[
@@ -126,12 +130,12 @@ const BLOCKS: &[(&str, &str, How)] = &[
         ),
     ),
     (
-        "README.md",
-        "strongroom crypto providers        # who computes what, and why",
+        "GUIDE.md",
+        "strongroom crypto providers        # which implementation is used, and why",
         Without("", &[("strongroom crypto bench", "it takes minutes")]),
     ),
-    ("README.md", "sudo cp contrib/systemd/system/strongroom.service /etc/systemd/system/", Not("systemd does not run in the test")),
-    ("ASSURED-DELETE.md", "strongroom destroy --shred -r -n tank/secret     # what would go, and what would stay readable", Without(
+    ("GUIDE.md", "sudo cp contrib/systemd/system/strongroom.service /etc/systemd/system/", Not("systemd does not run in the test")),
+    ("ASSURED-DELETE.md", "strongroom destroy --shred -r -n tank/secret     # show what would go, and what would stay readable", Without(
         "strongroom crypto disable fips-140
             strongroom keygen /etc/keys/secret
             strongroom create -o encryption=on -o keysource=raw,file:///etc/keys/secret tank/secret",
@@ -145,10 +149,10 @@ const BLOCKS: &[(&str, &str, How)] = &[
     (
         "ARCHITECTURE.md",
         "strongroom create -V 10G -o encryption=on tank/disk",
-        Not("README.md has the same in a size that fits its pool"),
+        Not("GUIDE.md has the same in a size that fits its pool"),
     ),
     (
-        "README.md",
+        "GUIDE.md",
         "sudo ln -s /usr/local/bin/strongroom /sbin/mount.strongroom",
         Not("it changes the host's /sbin; the tests of the mount helper type it"),
     ),
@@ -241,7 +245,7 @@ fn script(document: &str, block: &str) -> String {
             reason.is_none()
         });
         let lines: Vec<&str> = lines.collect();
-        // Whoever is asked types the same passphrase.
+        // The same passphrase answers every prompt.
         format!(
             "echo '{document}: '\"$(cat <<'FIRST'\n{first}\nFIRST\n)\"\n{setup}\ncat > /tmp/block <<'BLOCK'\nset -ex\n{}\nBLOCK\n",
             lines.join("\n")

@@ -112,7 +112,7 @@ fn secrets_and_names_of_files_are_not_in_the_log_on_any_level() {
 fn a_log_filter_that_makes_no_sense_is_said() {
     let mut place = Place::without_daemon();
     place.start_with("STRONGROOM_LOG", "=,=nonsense=");
-    assert!(place.log().contains("STRONGROOM_LOG is not understood"));
+    assert!(place.log().contains("STRONGROOM_LOG is not valid"));
 }
 
 #[test]

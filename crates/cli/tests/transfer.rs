@@ -53,6 +53,9 @@ fn a_copy_goes_on_by_itself() {
     bench.send("-p tank/a@2", "full");
     bench.receive("-o org:copy=yes safe/b", "full");
     bench.ok("key load safe/b");
+    // Its seal is from before the last rotation.
+    bench.place.fails("mount safe/b", OTHER);
+    bench.ok("rollback safe/b@2");
     // Rotations, snapshots, clones and promotions of what has other transaction groups.
     bench.ok(&format!("clone -o {} safe/b@2 safe/early", bench.key("b")));
     bench.ok("mount safe/b");
@@ -97,6 +100,8 @@ fn a_copy_goes_on_by_itself() {
     // It is sent on as anything else, and comes back beside what it was.
     bench.send("safe/c@more", "on");
     bench.receive("tank/back", "on");
+    bench.ok("key load tank/back");
+    bench.ok("rollback tank/back@more");
     bench.open_again("tank");
     assert_eq!(bench.read("tank/back", "first"), Some("1".repeat(300_000)));
     assert_eq!(bench.read("tank/back", "more"), Some("n".into()));

@@ -14,6 +14,7 @@ use std::process::Command;
 use common::*;
 
 const README: &str = include_str!("../../../README.md");
+const GUIDE: &str = include_str!("../../../docs/GUIDE.md");
 const PROVIDERS: &str = include_str!("../../../docs/KEY-PROVIDERS.md");
 
 /// What a feature needs of a unit.
@@ -87,7 +88,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         &[Families(&["AF_INET", "AF_INET6"]), Without(NO_NETWORK)],
     ),
     (
-        README,
+        GUIDE,
         "--listen 0.0.0.0:10809",
         &[
             Families(&["AF_INET", "AF_INET6"]),
@@ -123,7 +124,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
     ),
     (
         README,
-        "A whole POSIX file system",
+        "POSIX through FUSE",
         &[
             Without(NAME_SPACES),
             Capabilities(&["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"]),
@@ -153,17 +154,17 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         &[Without(NO_DEVICES), Calls(&["ioctl", "fallocate"])],
     ),
     (
-        README,
+        GUIDE,
         "/run/strongroom/zones",
         &[Is("RuntimeDirectory", "strongroom")],
     ),
     (
-        README,
-        "it says when everything is imported and mounted",
+        GUIDE,
+        "reports when it has imported the pools and mounted the datasets",
         &[Is("Type", "notify"), Is("TimeoutStartSec", "infinity")],
     ),
     (
-        README,
+        GUIDE,
         "journal",
         &[Without(&[
             "StandardOutput",
@@ -270,7 +271,7 @@ fn the_unit_of_the_system_lets_every_feature_work() {
 /// An ordinary user's daemon mounts by a program that is set-user-ID root.
 #[test]
 fn the_unit_of_a_user_forbids_nothing_that_fusermount_needs() {
-    assert!(README.contains("mount through `fusermount3`"));
+    assert!(README.contains("mounts through `fusermount3`"));
     let unit = directives(&unit("user"));
     let implies_no_new_privileges = [
         "NoNewPrivileges",

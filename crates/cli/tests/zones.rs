@@ -4,11 +4,14 @@ mod common;
 
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
+use rustix::fs::{CWD, RenameFlags};
 
 const ANN: u32 = 12345;
 const BOB: u32 = 12346;
@@ -27,10 +30,15 @@ fn shared_place() -> Option<Place> {
 
 /// Runs a command at the socket of a zone, as somebody; returns how it ended, what it printed and what it
 /// said.
-fn run_as(place: &Place, (uid, gid): (u32, u32), zone: &str, line: &str) -> Done {
+fn run_as(place: &Place, user: (u32, u32), zone: &str, line: &str) -> Done {
+    run_at(place, user, &place.path("zones").join(zone), line)
+}
+
+/// The same at any socket.
+fn run_at(place: &Place, (uid, gid): (u32, u32), socket: &Path, line: &str) -> Done {
     let mut command = place.command();
     command
-        .env("STRONGROOM_SOCKET", place.path("zones").join(zone))
+        .env("STRONGROOM_SOCKET", socket)
         .args(words(line))
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -326,6 +334,107 @@ fn links_lead_no_mount_out_of_the_zone() {
     assert_eq!(fs::read_to_string(dir.join("a/file")).unwrap(), "x");
     may(&place, ANN, "unmount z/a");
     may_not(&place, ANN, "mount z/a /tmp");
+}
+
+/// While commands mount and make datasets, their user exchanges a directory on the way with a symbolic link, and so
+/// does a delegate: nothing is mounted, made or removed where the link leads.
+#[test]
+fn an_exchanged_directory_leads_no_mount_elsewhere() {
+    let Some(place) = shared_place() else { return };
+    if !can_mount() {
+        return;
+    }
+    place.pool("tank");
+    let dir = place.path("mnt");
+    place.ok(&format!("create -o mountpoint={} tank/z", dir.display()));
+    place.ok("zone create z --dataset tank/z --owner 12345");
+    place.ok("allow 12345 create,destroy,mount,rename tank/z");
+    place.ok("create -o canmount=off tank/z/a");
+    place.ok("create -u tank/z/a/b");
+    // What a link leads to: a place of root's, with empty directories by the names of the datasets.
+    let victim = place.path("victim");
+    for name in ["", "b", "c"] {
+        fs::create_dir_all(victim.join(name)).unwrap();
+    }
+    let look = || {
+        let mut found: Vec<String> = ["", "b", "c", "d"]
+            .map(|name| match fs::symlink_metadata(victim.join(name)) {
+                Ok(is) => format!("{name} {} {:o} {:?}", is.ino(), is.mode(), is.modified()),
+                Err(_) => format!("no {name}"),
+            })
+            .into();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let there = victim.display().to_string();
+        found.extend(
+            mounts
+                .lines()
+                .filter(|line| line.contains(&there))
+                .map(str::to_owned),
+        );
+        found
+    };
+    let before = look();
+    fs::create_dir_all(dir.join("a")).unwrap();
+    symlink(&victim, dir.join("link")).unwrap();
+    std::os::unix::fs::chown(&dir, Some(ANN), Some(ANN)).unwrap();
+    let zone = place.path("zones").join("z");
+    let global = place.socket();
+    let mut done = 0;
+    let exchanges = while_exchanging(&dir, || {
+        for _ in 0..10 {
+            for (socket, root) in [(&zone, "z"), (&global, "tank/z")] {
+                for line in [
+                    "mount R/a/b",
+                    "unmount R/a/b",
+                    "create R/a/c",
+                    "rename R/a/c R/a/d",
+                    "destroy R/a/d",
+                ] {
+                    let line = line.replace('R', root);
+                    let code = run_at(&place, (ANN, ANN), socket, &line).code;
+                    done += i32::from(code == 0);
+                    assert_eq!(look(), before, "{line}");
+                }
+                // What the link kept from being done.
+                for name in ["c", "d"] {
+                    run_at(
+                        &place,
+                        (ANN, ANN),
+                        socket,
+                        &format!("destroy -f {root}/a/{name}"),
+                    );
+                }
+            }
+        }
+    });
+    assert!(exchanges > 0 && done > 0, "{exchanges} {done}");
+    println!("{done} commands done, {exchanges} exchanges");
+    place.ok("unmount -f -a");
+    assert_eq!(look(), before);
+}
+
+/// Does something while a thread of the tenant exchanges `a` and `link` in a directory; says how often it did.
+fn while_exchanging(dir: &Path, work: impl FnOnce()) -> u32 {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let exchanging = scope.spawn(|| {
+            let uid = rustix::process::Uid::from_raw(ANN);
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let (a, link) = (dir.join("a"), dir.join("link"));
+                let exchanged =
+                    rustix::fs::renameat_with(CWD, &a, CWD, &link, RenameFlags::EXCHANGE);
+                count += u32::from(exchanged.is_ok());
+            }
+            count
+        });
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Relaxed);
+        let count = exchanging.join().unwrap();
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        count
+    })
 }
 
 #[test]

@@ -6,61 +6,14 @@
 //! for one place: a property that names another place proposes it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use keys::{KeySource, Location};
-use parking_lot::Mutex;
 use pool::Entry;
-use serde::{Deserialize, Serialize};
 
+use crate::acceptances::Accepted;
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::memory::StateDir;
-
-/// The file in the state directory.
-const MEMORY: &str = "accepted.json";
-
-/// A place of the key of one dataset.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Accepted {
-    pool: u64,
-    dataset: u64,
-    location: String,
-}
-
-/// What the owner has accepted.
-pub(crate) struct Acceptances {
-    state: Arc<StateDir>,
-    all: Mutex<BTreeSet<Accepted>>,
-}
-
-impl Acceptances {
-    pub(crate) fn new(state: &Arc<StateDir>) -> Arc<Acceptances> {
-        Arc::new(Acceptances {
-            all: Mutex::new(state.recall(MEMORY, "strongroom key accept")),
-            state: Arc::clone(state),
-        })
-    }
-
-    fn has(&self, accepted: &Accepted) -> bool {
-        self.all.lock().contains(accepted)
-    }
-
-    /// Adds these, leaves out what `is_stale`, and writes the file if anything changed.
-    fn add(&self, new: Vec<Accepted>, is_stale: impl Fn(&Accepted) -> bool) -> Result<()> {
-        let mut all = self.all.lock();
-        let mut changed = all.clone();
-        changed.extend(new.clone());
-        if changed == *all {
-            return Ok(());
-        }
-        changed.retain(|one| !is_stale(one) || new.contains(one));
-        self.state.remember(MEMORY, &changed)?;
-        *all = changed;
-        Ok(())
-    }
-}
 
 impl Imported {
     /// The place that a source names, as it is accepted for a key root.
@@ -123,7 +76,7 @@ impl Imported {
             tracing::error!(
                 reason = failure.message,
                 dataset = self.pool.name_of(id).unwrap_or_default(),
-                "the place of its key is only proposed; to accept it: strongroom key accept"
+                "its key location is only proposed; accept it with 'strongroom key accept'"
             );
         }
     }

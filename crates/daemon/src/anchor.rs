@@ -116,7 +116,12 @@ fn verify(imported: &Arc<Imported>, entry: &Entry) -> Result<Option<bool>> {
     };
     match dataset::verify_seal(&imported.pool, entry, keys) {
         Ok(()) => Ok(Some(true)),
-        Err(dataset::Error::Damaged { .. }) => Ok(Some(false)),
+        // An old seal could be anyone's who has the old keys.
+        Err(
+            dataset::Error::Damaged { .. }
+            | dataset::Error::OldSeal { .. }
+            | dataset::Error::KeyringCut { .. },
+        ) => Ok(Some(false)),
         Err(error) => Err(error.into()),
     }
 }

@@ -6,14 +6,22 @@ use std::sync::Arc;
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
 
-use crate::api::{Allowed, Command, Failure, FailureKind, OwnerKind, Props, SendWhat, WhoKind};
+use crate::api::{
+    Allowed, Command, DatasetRow, Failure, FailureKind, OwnerKind, Props, SendWhat, Value, WhoKind,
+};
+use crate::context::reach;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
-use crate::server::reach;
 use crate::state::Daemon;
 use crate::users::Peer;
 use crate::zones::View;
+
+/// The permissions to receive into a dataset, or to have a new one below it.
+const RECEIVE: &[&str] = &["receive", "create", "mount"];
+
+/// Why a caller is refused who may do nothing to a dataset, or who names one that is not there.
+const NOTHING: &str = "nothing is allowed to you there";
 
 /// Somebody, and what he may do.
 struct Check<'a> {
@@ -38,6 +46,23 @@ impl Daemon {
             check.datasets(&command)?;
         }
         Ok(command)
+    }
+
+    /// Leaves out of an answer the names of datasets on which nothing is allowed to a caller.
+    pub(crate) fn seen_by(&self, peer: &Peer, mut rows: Vec<DatasetRow>) -> Vec<DatasetRow> {
+        if peer.is_master {
+            return rows;
+        }
+        let check = Check { daemon: self, peer };
+        for prop in rows.iter_mut().flat_map(|row| &mut row.props) {
+            if let ("clones" | "origin", Value::Text(names)) = (&*prop.property, &prop.value) {
+                prop.value = match check.seen(names) {
+                    seen if seen.is_empty() => Value::None,
+                    seen => Value::Text(seen),
+                };
+            }
+        }
+        rows
     }
 }
 
@@ -86,7 +111,7 @@ impl Check<'_> {
                 self.need(name, &["promote", "mount"])?;
                 let (imported, entry) = self.find(name)?;
                 match imported.pool.entry(entry.origin) {
-                    Ok(origin) => self.need_of(&imported, &origin, &["promote", "mount"]),
+                    Ok(origin) => self.need_of(name, &imported, &origin, &["promote", "mount"]),
                     // It says itself that it is no clone.
                     Err(_) => Ok(()),
                 }
@@ -102,8 +127,12 @@ impl Check<'_> {
                 }
             }
             Command::Set { names, props, .. } => {
-                let mut names = names.iter();
-                names.try_for_each(|name| self.properties(name, props))
+                for name in names {
+                    // Also where no property asks for a permission.
+                    self.something_of(dataset_of(name))?;
+                    self.properties(name, props)?;
+                }
+                Ok(())
             }
             Command::Inherit {
                 names,
@@ -128,7 +157,7 @@ impl Check<'_> {
             } => {
                 self.need(name, &["rollback", "mount"])?;
                 match recursive {
-                    true => self.need(name, &["destroy"]),
+                    true => self.destroy_later(name),
                     false => Ok(()),
                 }
             }
@@ -144,8 +173,8 @@ impl Check<'_> {
                 raw,
                 ..
             } => {
-                // What is sealed can be sent by whoever may not have it opened.
-                let needed: &[&str] = match raw {
+                // A caller who may not have the contents opened can send them as long as they are sealed.
+                let needed: &[&str] = match *raw && self.is_sealed(name) {
                     true => &["send"],
                     false => &["send", "key"],
                 };
@@ -215,12 +244,12 @@ impl Check<'_> {
                 keysource,
                 ..
             } if !names.is_empty() => {
+                // The format does not matter here.
                 let given = location.as_ref().map(|location| format!("raw,{location}"));
-                for name in names {
-                    self.source(name, keysource.as_deref())?;
-                    // With which format it is read is not what this is about.
-                    if location.as_deref() != Some("prompt") {
-                        self.source(name, given.as_deref())?;
+                let given = given.filter(|_| location.as_deref() != Some("prompt"));
+                for source in [keysource, &given] {
+                    if is_read(source.as_deref())? {
+                        self.need_all(names, *recursive, &["keysource"])?;
                     }
                 }
                 self.need_all(names, *recursive, &["key"])
@@ -261,9 +290,10 @@ impl Check<'_> {
                     let (imported, entry) = self.find(name)?;
                     let looks_below = *depth != Some(0) || *snapshots;
                     for head in below(&imported, &entry, looks_below)? {
-                        self.something(&imported, &head)?;
+                        self.something(name, &imported, &head)?;
                         for prop in props.iter().filter(|prop| prop.contains('@')) {
-                            self.need_of(&imported, &head, &[properties::permission_for(prop)])?;
+                            let permission = properties::permission_for(prop);
+                            self.need_of(name, &imported, &head, &[permission])?;
                         }
                     }
                 }
@@ -273,7 +303,16 @@ impl Check<'_> {
                 OwnerKind::User => self.need(name, &["userused", "userobjused"]),
                 OwnerKind::Group => self.need(name, &["groupused", "groupobjused"]),
             },
-            Command::Holds { names, .. } | Command::KeyStatus { names } if !names.is_empty() => {
+            Command::Holds { names, recursive } if !names.is_empty() => {
+                for name in names.iter().map(|name| dataset_of(name)) {
+                    let (imported, entry) = self.find(name)?;
+                    for head in below(&imported, &entry, *recursive)? {
+                        self.something(name, &imported, &head)?;
+                    }
+                }
+                Ok(())
+            }
+            Command::KeyStatus { names } if !names.is_empty() => {
                 let mut names = names.iter().map(|name| dataset_of(name));
                 names.try_for_each(|name| self.something_of(name))
             }
@@ -294,8 +333,8 @@ impl Check<'_> {
                 }
                 let (imported, entry) = self.find(&change.name)?;
                 for head in below(&imported, &entry, change.below)? {
-                    self.need_of(&imported, &head, &["allow"])?;
-                    self.need_of(&imported, &head, &own)?;
+                    self.need_of(&change.name, &imported, &head, &["allow"])?;
+                    self.need_of(&change.name, &imported, &head, &own)?;
                 }
                 Ok(())
             }
@@ -309,20 +348,28 @@ impl Check<'_> {
     /// Receiving into a dataset, or making one.
     fn receive(&self, target: &str) -> Result<()> {
         let (at, _) = self.receives_at(target)?;
-        self.need(at, &["receive", "create", "mount"])
+        self.need(at, RECEIVE)
     }
 
     /// The dataset that says whether something may be received there, and whether it is that one: a new one
-    /// is for the one above to say.
+    /// is for the one above to say. A dataset that the caller may not see is refused as if it were not there.
     fn receives_at<'n>(&self, target: &'n str) -> Result<(&'n str, bool)> {
         let dataset = dataset_of(target);
-        if self.daemon.find(dataset).is_ok() {
+        let there = self.daemon.find(dataset).ok();
+        if let Some((imported, entry)) = &there
+            && imported.allows_something(entry, self.peer)?
+        {
             return Ok((dataset, true));
         }
-        match dataset.rsplit_once('/') {
-            Some((above, _)) => Ok((above, false)),
-            None => Err(refused("only root makes pools")),
+        let Some((above, _)) = dataset.rsplit_once('/') else {
+            return Err(refused("only root makes pools"));
+        };
+        if there.is_some() {
+            // A caller who could make the dataset finds out anyway.
+            self.need(above, RECEIVE)?;
+            return Err(self.may_not(dataset, NOTHING));
         }
+        Ok((above, false))
     }
 
     /// Making a dataset with these properties.
@@ -338,13 +385,53 @@ impl Check<'_> {
     }
 
     fn destroy(&self, name: &str, reach: Reach) -> Result<()> {
-        let imported = self.daemon.pool_of(dataset_of(name))?;
-        // Nobody learns what is there who may do nothing to it.
+        // Before anything is looked for: a caller who may do nothing there learns nothing.
         self.need(dataset_of(name), &["destroy"])?;
-        for entry in imported.pool.doomed(name, reach)? {
-            self.need_of(&imported, &entry, &["destroy", "mount"])?;
+        let imported = self.daemon.pool_of(dataset_of(name))?;
+        let doomed = match imported.pool.doomed(name, reach) {
+            Err(pool::Error::HasClones { name, clones }) => {
+                return Err(self.has_clones(name, &clones));
+            }
+            doomed => doomed?,
+        };
+        for entry in doomed {
+            self.need_of(name, &imported, &entry, &["destroy", "mount"])?;
         }
         Ok(())
+    }
+
+    /// Destroying the snapshots after this one.
+    fn destroy_later(&self, name: &str) -> Result<()> {
+        self.need(name, &["destroy"])?;
+        let (imported, entry) = self.daemon.find(name)?;
+        for later in imported.pool.snapshots(imported.head(&entry)?.id)? {
+            let clones = imported.pool.clones(later.id).join(", ");
+            if later.created_txg > entry.created_txg && !clones.is_empty() {
+                return Err(self.has_clones(imported.pool.name_of(later.id)?, &clones));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that clones are in the way, and names those that the caller may see.
+    fn has_clones(&self, name: String, clones: &str) -> Failure {
+        let seen = self.seen(clones);
+        match seen.is_empty() {
+            false => pool::Error::HasClones { name, clones: seen }.into(),
+            true => Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "{name} has clones on which nothing is allowed to you; ask root to promote or destroy them"
+                ),
+            ),
+        }
+    }
+
+    /// Those of these datasets on which something is allowed to the caller.
+    fn seen(&self, names: &str) -> String {
+        let seen = |name: &&str| self.something_of(name.trim()).is_ok();
+        let seen: Vec<&str> = names.split(',').filter(seen).map(str::trim).collect();
+        seen.join(",")
     }
 
     fn properties(&self, name: &str, props: &Props) -> Result<()> {
@@ -360,11 +447,16 @@ impl Check<'_> {
     /// A source of keys. What the daemon reads or runs for somebody is for root to say, unless he allows
     /// the property; to be asked is no such thing.
     fn source(&self, name: &str, source: Option<&str>) -> Result<()> {
-        let parsed = source.map(str::parse::<KeySource>).transpose()?;
-        match parsed.as_ref().map(KeySource::location) {
-            None | Some(Location::Prompt) => Ok(()),
-            Some(_) => self.need(name, &["keysource"]),
+        match is_read(source)? {
+            true => self.need(name, &["keysource"]),
+            false => Ok(()),
         }
+    }
+
+    /// Whether the contents of a dataset are encrypted. What is not there has none.
+    fn is_sealed(&self, name: &str) -> bool {
+        let found = self.daemon.find(dataset_of(name));
+        found.is_ok_and(|(_, entry)| entry.suite != 0)
     }
 
     /// Loading the key that opens a dataset.
@@ -372,7 +464,7 @@ impl Check<'_> {
         let (imported, entry) = self.find(name)?;
         match imported.key_root(&entry)? {
             0 => Ok(()),
-            root => self.need_of(&imported, &*imported.pool.entry(root)?, &["key"]),
+            root => self.need_of(name, &imported, &*imported.pool.entry(root)?, &["key"]),
         }
     }
 
@@ -383,28 +475,36 @@ impl Check<'_> {
 
     fn need_below(&self, name: &str, recursive: bool, permissions: &[&str]) -> Result<()> {
         self.need(name, permissions)?;
-        let (imported, entry) = self.find(name)?;
+        let (imported, entry) = self.find(dataset_of(name))?;
         for head in below(&imported, &entry, recursive)? {
-            self.need_of(&imported, &head, permissions)?;
+            self.need_of(name, &imported, &head, permissions)?;
         }
         Ok(())
     }
 
     fn need(&self, name: &str, permissions: &[&str]) -> Result<()> {
-        let (imported, entry) = self.find(dataset_of(name))?;
-        self.need_of(&imported, &entry, permissions)
+        let name = dataset_of(name);
+        let (imported, entry) = self.find(name)?;
+        self.need_of(name, &imported, &entry, permissions)
     }
 
     /// What is not there and what he may do nothing to are the same to somebody.
     fn find(&self, name: &str) -> Result<(Arc<Imported>, Arc<Entry>)> {
         let found = self.daemon.find(name);
-        found.map_err(|_| self.may_not(name, "nothing is allowed to you there"))
+        found.map_err(|_| self.may_not(name, NOTHING))
     }
 
-    fn need_of(&self, imported: &Imported, entry: &Entry, permissions: &[&str]) -> Result<()> {
+    /// Refuses a caller who lacks a permission on `entry`, which `named` stands for or brings with it.
+    fn need_of(
+        &self,
+        named: &str,
+        imported: &Imported,
+        entry: &Entry,
+        permissions: &[&str],
+    ) -> Result<()> {
         for permission in permissions {
             if !imported.allows(entry, self.peer, permission)? {
-                self.something(imported, entry)?;
+                self.something(named, imported, entry)?;
                 let name = imported.pool.name_of(entry.id)?;
                 let why = format!("the permission '{permission}' is not allowed to you there");
                 return Err(self.may_not(&name, &why));
@@ -415,15 +515,22 @@ impl Check<'_> {
 
     fn something_of(&self, name: &str) -> Result<()> {
         let (imported, entry) = self.find(name)?;
-        self.something(&imported, &entry)
+        self.something(name, &imported, &entry)
     }
 
-    fn something(&self, imported: &Imported, entry: &Entry) -> Result<()> {
+    /// Refuses a caller to whom nothing is allowed on `entry`, and does not tell its name: the caller named `named`.
+    fn something(&self, named: &str, imported: &Imported, entry: &Entry) -> Result<()> {
         if imported.allows_something(entry, self.peer)? {
             return Ok(());
         }
         let name = imported.pool.name_of(entry.id)?;
-        Err(self.may_not(&name, "nothing is allowed to you there"))
+        Err(match dataset_of(&name) == dataset_of(named) {
+            true => self.may_not(named, NOTHING),
+            false => self.may_not(
+                named,
+                "this is also about a dataset on which nothing is allowed to you",
+            ),
+        })
     }
 
     fn may_not(&self, name: &str, why: &str) -> Failure {
@@ -445,6 +552,13 @@ fn below(imported: &Imported, entry: &Arc<Entry>, recursive: bool) -> Result<Vec
 /// The dataset of a snapshot's name, or of what stands for several.
 pub(crate) fn dataset_of(name: &str) -> &str {
     name.split_once('@').map_or(name, |(dataset, _)| dataset)
+}
+
+/// Whether the daemon reads or runs something to have a key from a source.
+fn is_read(source: Option<&str>) -> Result<bool> {
+    let parsed = source.map(str::parse::<KeySource>).transpose()?;
+    let location = parsed.as_ref().map(KeySource::location);
+    Ok(location.is_some_and(|location| *location != Location::Prompt))
 }
 
 fn refused(why: &str) -> Failure {

@@ -7,10 +7,10 @@ use block::{Access, BlockDevice};
 use pool::{CacheInfo, CacheState, Pool};
 
 use crate::api::{DeviceChange, DeviceRow, Failure};
+use crate::context::Context;
 use crate::devices::is_named;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::server::Context;
 use crate::state::Daemon;
 
 impl Imported {

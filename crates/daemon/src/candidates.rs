@@ -9,10 +9,11 @@ use pool::{DeviceState, Pool, Superblock};
 use store::{DeviceStore, Store};
 
 use crate::api::{Failure, FailureKind};
+use crate::device_name;
 use crate::failure::Result;
 use crate::memory::KnownPool;
-use crate::state::{Daemon, System};
-use crate::volumes;
+use crate::state::Daemon;
+use crate::system::System;
 
 /// The devices that say they belong to one pool.
 pub(crate) struct Candidate {
@@ -72,7 +73,7 @@ impl Daemon {
             usual.extend(disks());
         }
         for place in search {
-            if volumes::name_at(place).is_some() {
+            if device_name::name_at(place).is_some() {
                 places.insert(place.clone(), true);
                 continue;
             }
@@ -128,7 +129,7 @@ impl Daemon {
             }
         }
         for reason in &foreign {
-            tracing::warn!(pool = name, reason, "a device is left alone");
+            tracing::warn!(pool = name, reason, "a device is ignored");
         }
         if !members.is_empty() {
             return Ok(self.read_candidate(guid, members.into_values().collect()));
@@ -202,7 +203,7 @@ impl Daemon {
         let store = DeviceStore::open(opened)?;
         let reasons = failures.iter().map(|failure| &failure.message);
         for reason in reasons.chain(store.passed_over()) {
-            tracing::warn!(reason, "a device of a pool is passed over");
+            tracing::warn!(reason, "a device of a pool is ignored");
         }
         Ok(store)
     }

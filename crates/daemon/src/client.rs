@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use keys::Secret;
 use rustix::process::Uid;
+use secret::Secret;
 
 pub use crate::borrowed::Borrowed;
 
@@ -59,6 +59,7 @@ pub(crate) fn fallback_dir() -> PathBuf {
 /// A connection to the daemon.
 pub struct Client {
     stream: UnixStream,
+    hash_memory: Option<u64>,
 }
 
 impl Client {
@@ -84,7 +85,27 @@ impl Client {
                 ),
             ));
         }
-        Ok(Client { stream })
+        Ok(Client {
+            stream,
+            hash_memory: None,
+        })
+    }
+
+    /// Lets a password hash take so much memory, in MiB, if the daemon is this user's.
+    pub fn with_hash_memory(self, mib: Option<u64>) -> Client {
+        Client {
+            hash_memory: mib,
+            ..self
+        }
+    }
+
+    /// Speaks over a stream that is connected.
+    #[cfg(test)]
+    pub(crate) fn over(stream: UnixStream) -> Client {
+        Client {
+            stream,
+            hash_memory: None,
+        }
     }
 
     /// Connects, and starts the daemon first if none runs.
@@ -170,6 +191,7 @@ impl Client {
         let request = Request {
             version: API_VERSION,
             command,
+            hash_memory: self.hash_memory,
         };
         let Err(error) = wire::send(&mut self.stream, &request) else {
             return Ok(());
@@ -294,7 +316,10 @@ fn lost(error: std::io::Error) -> Failure {
 }
 
 fn not_understood() -> Failure {
-    Failure::new(FailureKind::Other, "the daemon's answer is not understood")
+    Failure::new(
+        FailureKind::Other,
+        "the answer of the daemon is not understood",
+    )
 }
 
 fn no_daemon(message: String) -> Failure {

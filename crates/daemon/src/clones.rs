@@ -4,20 +4,22 @@ use std::sync::{Arc, Mutex};
 
 use cipher::{Suite, SystemRandom};
 use dataset::Resealer;
-use keys::{KeySource, Keyring, Wrapping, WrappingKey};
+use keys::{KeySource, Wrapping, WrappingKey};
 use pool::{Entry, MakeKeyring, NewClone, Origin, Reseal, SealInput};
 
 use crate::api::{Failure, FailureKind, Props, Source};
+use crate::context::{Context, first_of};
 use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::handing::Handed;
 use crate::imported::Imported;
-use crate::keyholder::{OwnKey, material, new_wrapping, now_secs};
+use crate::keyholder::{OwnKey, has_generation, material, new_wrapping};
 use crate::plan::checked;
 use crate::properties;
 use crate::reception::DANGEROUS;
-use crate::server::{Context, first_of};
-use crate::state::{Daemon, new_guid};
+use crate::state::Daemon;
+use crate::system::new_guid;
+use crate::system::now_secs;
 
 /// A clone to make.
 pub(crate) struct CloneOf<'a> {
@@ -41,7 +43,9 @@ impl Daemon {
     ) -> Result<()> {
         let (imported, origin) = self.find(clone.snapshot)?;
         if self.pool_of(clone.name)?.pool.guid() != imported.pool.guid() {
-            return Err(Failure::usage("a clone is in the pool of its snapshot"));
+            return Err(Failure::usage(
+                "a clone must be in the pool of its snapshot",
+            ));
         }
         if !origin.is_snapshot() {
             return Err(Failure::usage(format!(
@@ -56,7 +60,7 @@ impl Daemon {
         let (above, _) = clone
             .name
             .rsplit_once('/')
-            .ok_or_else(|| Failure::usage("a clone is below a dataset: POOL/NAME"))?;
+            .ok_or_else(|| Failure::usage("a clone needs a name below a dataset: POOL/NAME"))?;
         if clone.parents {
             let above = NewDatasets {
                 name: above,
@@ -137,7 +141,7 @@ impl Daemon {
             imported.keys.lock().insert(made.id, key);
             imported.accept_as_set(made.id);
         }
-        imported.apply_settings()?;
+        context.tell(imported.apply_settings()?);
         if clone.no_mount {
             return Ok(());
         }
@@ -227,7 +231,26 @@ impl Imported {
             ..origin.clone()
         };
         self.pool.set_props(&[name], &off, &origin)?;
-        self.apply_settings()
+        self.apply_settings().map(drop)
+    }
+
+    /// What makes the seal over a dataset that is taken back to a snapshot, if its key is loaded and the seal of the
+    /// snapshot is too old for a dataset. The caller accepts that state by naming it.
+    pub(crate) fn accepts(&self, snapshot: &Entry) -> Option<Reseal> {
+        let keys = self.data_keys(snapshot).ok().flatten()?;
+        let resealer = Resealer::new(snapshot.family, keys).ok()?;
+        let guid = self.pool.entry(snapshot.parent).ok()?.guid;
+        let was = SealInput::of(snapshot, guid);
+        let is_right = resealer.seals_head(&was, &snapshot.seal);
+        // What no keys of the dataset sealed stays as it is, and is refused when it is opened.
+        if is_right || resealer.reseal_head(&was, &snapshot.seal, &was).is_none() {
+            return None;
+        }
+        Some(Box::new(move |snapshot, input| {
+            let was = SealInput::of(snapshot, guid);
+            let seal = resealer.reseal_head(&was, &snapshot.seal, input);
+            seal.ok_or_else(|| not_of_one_moment(snapshot))
+        }))
     }
 
     /// What makes the keyring of a clone, and its first seal.
@@ -251,7 +274,8 @@ impl Imported {
         let until = origin.keys_txg();
         let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
             let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
-            if rekey {
+            // Of a snapshot from before a rotation there is no generation that seals what it becomes.
+            if rekey || ring.seals_no_heads() {
                 let suite = ring.newest().suite();
                 ring.rotate(new, txg, suite, now_secs(), &SystemRandom)?;
             }
@@ -269,7 +293,10 @@ impl Imported {
         let guid = self.pool.entry(origin.parent)?.guid;
         let reseal: Reseal = Box::new(move |snapshot, input| {
             let made = made.lock().expect("nobody panics with it");
-            reseal(made.as_ref(), guid, snapshot, input)
+            let old = SealInput::of(snapshot, guid);
+            let made = made.as_ref();
+            let seal = made.and_then(|made| made.reseal_head(&old, &snapshot.seal, input));
+            seal.ok_or_else(|| not_of_one_moment(snapshot))
         });
         Ok((keyring, reseal))
     }
@@ -300,30 +327,17 @@ impl Imported {
         let keys = own.open(&self.loaded_key(clone.key_root)?)?;
         let resealer = Resealer::new(clone.family, keys)?;
         Ok(Box::new(move |snapshot, input| {
-            reseal(Some(&resealer), owner.guid, snapshot, input)
+            let old = SealInput::of(snapshot, owner.guid);
+            let seal = resealer.reseal(&old, &snapshot.seal, input);
+            seal.ok_or_else(|| not_of_one_moment(snapshot))
         }))
     }
 }
 
-/// Whether a keyring has this generation: the same keys, not only the same number.
-pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
-    let found = keyring.generation(wanted.number());
-    found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))
-}
-
-/// The new seal over a snapshot that the dataset with this guid had.
-fn reseal(
-    resealer: Option<&Resealer>,
-    guid: u64,
-    snapshot: &Entry,
-    input: &SealInput,
-) -> std::result::Result<[u8; 32], String> {
-    let old = SealInput::of(snapshot, guid);
-    let seal = resealer.and_then(|resealer| resealer.reseal(&old, &snapshot.seal, input));
-    seal.ok_or_else(|| {
-        format!(
-            "that over the snapshot '@{}' is not its own: parts of it are not of the same moment",
-            snapshot.name
-        )
-    })
+/// Why a snapshot is not taken over.
+fn not_of_one_moment(snapshot: &Entry) -> String {
+    format!(
+        "that over the snapshot '@{}' is not its own: parts of it are not of the same moment",
+        snapshot.name
+    )
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Failure, FailureKind};
 use crate::failure::Result;
-use crate::run::usual_state_dir;
+use crate::statedir::usual_state_dir;
 
 /// Where the decisions are.
 pub struct Decisions {
@@ -71,7 +71,7 @@ impl Decisions {
         Policy::parse(&text).map_err(|line| Failure {
             kind: FailureKind::Damaged,
             message: format!(
-                "{}: {line:?} is not understood, or leaves a mechanism without a provider; mend \
+                "{}: the line '{line}' is not understood, or leaves a mechanism without a provider; repair \
                  the line, or remove the file to enable everything",
                 file.display()
             ),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use pool::{Entry, Reach};
 
 use crate::api::{Failure, FailureKind, HoldRow, NewVolume, Props};
+use crate::context::{Context, first_of};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::mounts::Unmounted;
 use crate::plan::Plan;
 use crate::properties::{self, Mountpoint, Settable};
-use crate::server::{Context, first_of};
 use crate::state::Daemon;
 use crate::volumes;
 
@@ -79,7 +79,7 @@ impl Daemon {
         plans.push((name.to_owned(), plan));
         let made = create_all(&imported, plans, context)?;
         // What is reserved for it is kept from others.
-        imported.apply_settings()?;
+        context.tell(imported.apply_settings()?);
         if !no_mount {
             let failures = self.mount_automatic(&imported, &made, context.caller());
             let created = |failure: Failure| {
@@ -102,6 +102,10 @@ impl Daemon {
         // It may stand for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let imported = self.pool_of(dataset)?;
+        if !dry_run {
+            // Before anything is unmounted.
+            imported.pool.check_writable()?;
+        }
         if force && !dry_run {
             // Whoever changes exports does so before anything of a pool.
             let volumes = imported.volumes_of(&imported.pool.doomed(name, reach)?)?;
@@ -136,6 +140,7 @@ impl Daemon {
         self.keep_zone_roots(imported, &doomed)?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
+        let own_dirs = imported.own_dirs(ids.iter().copied());
         let unmounted = self.unmount_all(imported, &ids, force)?;
         let destroyed = imported
             .pool
@@ -148,6 +153,7 @@ impl Daemon {
             }
         };
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        imported.remove_left_dirs(own_dirs);
         let mut keys = imported.keys.lock();
         ids.iter().for_each(|id| {
             keys.remove(id);
@@ -167,7 +173,8 @@ impl Daemon {
             || pool::DatasetName::parse(to)?.pool == pool::DatasetName::parse(from)?.pool;
         if !same_pool {
             return Err(Failure::usage(format!(
-                "'{to}' is in another pool; datasets stay in theirs"
+                "'{to}' is in another pool, and a dataset stays in its pool; to rename a pool: 'pool export', then \
+                 'pool import OLDNAME NEWNAME'"
             )));
         }
         let _admin = imported.lock()?;
@@ -175,13 +182,16 @@ impl Daemon {
         if entry.is_snapshot() {
             return Ok(imported.pool.rename(from, to, &context.origin())?);
         }
+        imported.pool.check_writable()?;
         // Its name is in the table of mounts, and where it mounts may follow its name.
         let moving = imported.heads_below(&entry)?;
         self.keep_zone_roots(&imported, &moving)?;
         let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
+        let own_dirs = imported.own_dirs(ids.iter().copied());
         let unmounted = self.unmount_all(&imported, &ids, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let renamed = imported.pool.rename(from, to, &context.origin());
+        imported.remove_left_dirs(own_dirs);
         let failures = self.mount_again(unmounted);
         all_done(renamed, failures, context)
     }
@@ -193,6 +203,11 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if props.is_empty() {
+            return Err(Failure::usage(
+                "name at least one property to set: PROPERTY=VALUE",
+            ));
+        }
         if self.set_account_quotas(names, props, context)?
             || self.set_volsize(names, props, force, context)?
         {
@@ -299,7 +314,7 @@ impl Daemon {
             }
             let origin = context.origin();
             imported.pool.set_props(&names, changes, &origin)?;
-            imported.apply_settings()?;
+            context.tell(imported.apply_settings()?);
         }
         Ok(())
     }
@@ -330,13 +345,16 @@ impl Daemon {
                 (None, Mountpoint::None | Mountpoint::Legacy) => waiting.push(head.id),
             }
         }
+        imported.pool.check_writable()?;
+        let own_dirs = imported.own_dirs(heads.keys().copied());
         let unmounted = self.unmount_all(imported, &moving, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let before = unmounted.clone();
         let entries = entries.iter().map(|entry| imported.pool.entry(entry.id));
         let entries: Vec<Arc<Entry>> = entries.collect::<pool::Result<_>>()?;
         let changed = imported.pool.set_props(names, changes, &context.origin());
-        imported.apply_settings()?;
+        imported.remove_left_dirs(own_dirs);
+        context.tell(imported.apply_settings()?);
         let still_has_place = |was: &Unmounted| {
             let entry = imported.pool.entry(was.id)?;
             let (now, _) = properties::mountpoint(&imported.pool, &entry)?;
@@ -384,6 +402,7 @@ impl Daemon {
         before: Vec<Unmounted>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        let own_dirs = imported.own_dirs(moved.iter().copied());
         let moved = self.unmount_all(imported, &moved, false)?;
         moved.iter().rev().for_each(Unmounted::remove_dir);
         let mut origin = context.origin();
@@ -397,7 +416,8 @@ impl Daemon {
                 .pool
                 .set_props(std::slice::from_ref(name), &old, &origin)?;
         }
-        imported.apply_settings()?;
+        imported.remove_left_dirs(own_dirs);
+        context.tell(imported.apply_settings()?);
         context.tell(self.mount_again(before));
         Ok(())
     }
@@ -476,7 +496,9 @@ impl Daemon {
         let imported = self.pool_of(first)?;
         for name in names {
             if self.pool_of(name)?.pool.guid() != imported.pool.guid() {
-                return Err(Failure::usage("snapshots of one moment are of one pool"));
+                return Err(Failure::usage(
+                    "snapshots of one command must be in one pool",
+                ));
             }
         }
         let _admin = imported.lock()?;
@@ -497,7 +519,7 @@ impl Daemon {
         let entry = imported.pool.find(name)?;
         if !entry.is_snapshot() {
             return Err(Failure::usage(format!(
-                "'{name}' is not a snapshot: dataset@snapshot"
+                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
             )));
         }
         let later: Vec<u64> = imported
@@ -513,10 +535,15 @@ impl Daemon {
                 format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
             ));
         }
+        imported.pool.check_writable()?;
         imported.close_snapshots(&later);
         let concerned = [&[entry.parent][..], &later].concat();
         let unmounted = self.unmount_all(&imported, &concerned, force)?;
-        let rolled_back = imported.pool.rollback(name, recursive, &context.origin());
+        let (pool, origin) = (&imported.pool, context.origin());
+        let rolled_back = match imported.accepts(&entry) {
+            None => pool.rollback(name, recursive, &origin),
+            Some(accept) => pool.rollback_and_accept(name, recursive, accept, &origin),
+        };
         let failures = self.mount_again(unmounted);
         imported.wake();
         all_done(rolled_back, failures, context)
@@ -590,7 +617,7 @@ fn create_all(
 ) -> Result<Vec<Arc<Entry>>> {
     let first = plans.first().and_then(|(name, _)| name.rsplit_once('/'));
     let Some((above, _)) = first else {
-        return Err(Failure::usage("a pool is made with 'pool create'"));
+        return Err(Failure::usage("create a pool with 'pool create'"));
     };
     // Those between have its suite and its key: they have no properties of their own.
     let above = imported.pool.find(above)?;
@@ -623,7 +650,7 @@ pub(crate) fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
         }
         at = above;
     }
-    Err(Failure::usage("a pool is made with 'pool create'"))
+    Err(Failure::usage("create a pool with 'pool create'"))
 }
 
 /// The datasets above one that do not exist, from the top.
@@ -640,7 +667,7 @@ fn missing_above(imported: &Imported, name: &str, make: bool) -> Result<Vec<Stri
     match missing.first() {
         Some(above) if !make => Err(Failure::new(
             FailureKind::NotFound,
-            format!("there is no dataset '{above}'; make it first, or use -p"),
+            format!("there is no dataset '{above}'; create it first, or use -p"),
         )),
         _ => Ok(missing),
     }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use pool::Entry;
 
 use crate::api::{Failure, FailureKind, PermissionChange, PermissionRow, WhoKind};
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
-use crate::server::Context;
 use crate::state::Daemon;
 use crate::users::{self, Peer};
 
@@ -173,6 +173,26 @@ impl Grants {
         let mut found = self.0.iter();
         found.any(|(who, granted)| who.is(peer) && *granted != Granted::default())
     }
+}
+
+/// Reads what a pool says of who may do what, and asks it.
+#[cfg(fuzzing)]
+pub fn read_grants(text: &str) {
+    let grants = Grants::parse(text);
+    let again = grants.to_text();
+    assert_eq!(Grants::parse(&again).to_text(), again);
+    let peer = Peer {
+        uid: 7,
+        gid: 7,
+        groups: vec![7],
+        is_master: false,
+        who: "somebody".into(),
+    };
+    let lineage = Lineage(vec![grants.clone(), grants]);
+    if lineage.allows(&peer, "mount") {
+        assert!(lineage.allows_something(&peer));
+    }
+    lineage.for_creator();
 }
 
 /// What a dataset says, then what those above it say, one after the other.

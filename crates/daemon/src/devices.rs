@@ -8,11 +8,12 @@ use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
 use store::NewMember;
 
 use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::keyholder::now_secs;
-use crate::server::Context;
-use crate::state::{Daemon, new_guid};
+use crate::state::Daemon;
+use crate::system::new_guid;
+use crate::system::now_secs;
 
 /// So much is copied at once of a group that is removed.
 const REMOVAL_STEP: u64 = 32 << 20;
@@ -30,7 +31,7 @@ impl Daemon {
             let done = imported.change_devices(self, change, context);
             imported.wake();
             // Where the devices are is wanted at the next start.
-            self.remember_pools();
+            self.remember_joined(pool);
             done?;
         }
         if let DeviceChange::Remove { wait: true, .. } = change {
@@ -51,7 +52,7 @@ pub(crate) fn keeps_keys(device: &DeviceInfo) -> String {
 }
 
 impl Imported {
-    fn change_devices(
+    pub(crate) fn change_devices(
         &self,
         daemon: &Daemon,
         change: &DeviceChange,
@@ -67,6 +68,7 @@ impl Imported {
             DeviceChange::Attach { device, new, force } => {
                 let beside = find(pool, device)?;
                 let new = new_member(daemon, new, *force)?;
+                daemon.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
             }
             DeviceChange::Replace { device, new, force } => {
@@ -80,6 +82,7 @@ impl Imported {
                         new_member(daemon, Path::new(&old.path), *force)?
                     }
                 };
+                daemon.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(old.guid, &new, true, &origin)?)
             }
             DeviceChange::Detach { device } => {
@@ -158,6 +161,9 @@ impl Imported {
         let caches = open(&new.caches)?;
         let spares = open(&new.spares)?;
         let origin = context.origin();
+        let in_groups = groups.iter().flat_map(|(group, _)| group);
+        let joining = in_groups.chain(logs.iter().flatten()).chain(&spares);
+        daemon.remember_joining(&self.pool.name(), &joining.collect::<Vec<_>>());
         for (group, parity) in &groups {
             self.pool.add_group(group, *parity, &origin)?;
         }
@@ -217,7 +223,7 @@ impl Imported {
             if gained.records > 0 {
                 tracing::info!(
                     bytes = gained.records,
-                    "the pool grew, since {path} became larger"
+                    "the pool grew, because {path} became larger"
                 );
             }
         }
@@ -252,7 +258,7 @@ impl Imported {
                 failures.extend(self.online(daemon, &device, &context.origin()).err());
             }
         }
-        crate::server::first_of(failures, context)
+        crate::context::first_of(failures, context)
     }
 }
 
@@ -387,3 +393,6 @@ pub(crate) fn refuse_mixed(mut groups: impl Iterator<Item = Redundancy>) -> Resu
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,7 +36,7 @@ impl Daemon {
         refuse_volume(&older, from, "compared file by file")?;
         if !imported.pool.is_earlier(&older, &newer) {
             return Err(Failure::usage(format!(
-                "'{from}' is no earlier snapshot of '{to}'"
+                "'{from}' is not an earlier snapshot of '{to}'"
             )));
         }
         if !newer.is_snapshot() && !imported.pool.is_read_only() {

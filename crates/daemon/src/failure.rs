@@ -143,6 +143,12 @@ impl From<keys::Error> for Failure {
     }
 }
 
+impl From<secret::Error> for Failure {
+    fn from(error: secret::Error) -> Failure {
+        Failure::other(error.to_string())
+    }
+}
+
 impl From<luks::Error> for Failure {
     fn from(error: luks::Error) -> Failure {
         use luks::Error as E;
@@ -184,6 +190,8 @@ impl From<fuse::Error> for Failure {
             fuse::Error::Busy(_)
             | fuse::Error::Writing(_)
             | fuse::Error::Covered(_)
+            | fuse::Error::OptionsCovered(_)
+            | fuse::Error::Inside { .. }
             | fuse::Error::InUseElsewhere { .. } => FailureKind::Busy,
             fuse::Error::NoMountpoint(_) => FailureKind::NotFound,
             _ => FailureKind::Other,

@@ -1,5 +1,6 @@
 //! What reads text from outside, for `fuzz/`.
 
+pub use crate::delegation::read_grants as grants;
 use crate::memory::Remembered;
 use crate::metrics::check_request;
 

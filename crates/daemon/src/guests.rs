@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 
 use crate::api::{Answer, Failure, FailureKind};
 use crate::failure::Result;
-use crate::run::{Next, Stops};
+use crate::stops::{Next, Stops};
 use crate::wire;
 
 /// A user has no more connections than this at a time,
@@ -57,8 +57,9 @@ impl Guests {
 
     /// Takes in whoever is at the other end.
     fn admit(self: &Arc<Self>, stream: &UnixStream) -> Result<Guest> {
-        let peer = rustix::net::sockopt::socket_peercred(stream)
-            .map_err(|error| Failure::other(format!("the caller is not known: {error}")))?;
+        let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| {
+            Failure::other(format!("the user of the caller is unknown: {error}"))
+        })?;
         self.admit_user(peer.uid)
     }
 
@@ -132,7 +133,7 @@ fn take<S, T>(
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 if !is_told {
-                    tracing::warn!(%error, "a connection could not be taken; it is tried again");
+                    tracing::warn!(%error, "a connection could not be accepted; the daemon tries again");
                 }
                 is_told = true;
                 pause();

@@ -53,7 +53,7 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
     match devices.iter().find(has_failed) {
         Some(device) => say(
             format!(
-                "{} had errors. What other copies allowed to mend was mended.",
+                "{} had errors. They were repaired where another copy was good.",
                 device.path
             ),
             format!(

@@ -1,6 +1,6 @@
 //! A pool that this daemon has imported: its keys, its mounts, and the thread that looks after it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,12 +13,15 @@ use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::Pool;
 
-use crate::accepted::Acceptances;
+use crate::acceptances::Acceptances;
+use crate::alarm::Alarm;
 use crate::api::{Allowed, Failure, FailureKind};
 use crate::failure::Result;
+use crate::huge_pages::Counted;
 use crate::keyuses::KeyUses;
+use crate::memory::{KnownDevice, KnownPool};
 use crate::metrics::files::FilesMeter;
-use crate::volumes::VolumeState;
+use crate::volume_state::VolumeState;
 
 /// A transaction group stays open no longer than this.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -40,6 +43,8 @@ pub(crate) struct Imported {
     pub(crate) key_uses: Arc<KeyUses>,
     /// What is mounted, by the id of the dataset or snapshot.
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
+    /// What a command had mounted before a crash, and what lacked its key then.
+    pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, VolumeState>>,
     /// What re-encryptions wait for, by the id of the dataset.
@@ -108,36 +113,14 @@ pub(crate) struct MountState {
     pub(crate) overlay: bool,
     /// What the command that mounted it said of what it allows.
     pub(crate) allowed: Allowed,
+    /// For as long as it is mounted.
+    pub(crate) _counted: Counted,
 }
 
 impl MountState {
     /// Where it is mounted.
     pub(crate) fn dir(&self) -> PathBuf {
         self.place.path()
-    }
-}
-
-/// Wakes the threads that look after pools.
-#[derive(Default)]
-pub(crate) struct Alarm {
-    rung: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl Alarm {
-    /// Wakes them.
-    pub(crate) fn ring(&self) {
-        *self.rung.lock() += 1;
-        self.changed.notify_all();
-    }
-
-    /// Waits until it rings after `last`, or for `time`, and says what it has rung by then.
-    fn wait(&self, last: u64, time: Duration) -> u64 {
-        let mut rung = self.rung.lock();
-        if *rung == last {
-            self.changed.wait_for(&mut rung, time);
-        }
-        *rung
     }
 }
 
@@ -155,6 +138,7 @@ impl Imported {
             keys: Mutex::default(),
             key_uses: Arc::default(),
             mounts: Mutex::default(),
+            not_mounted_again: Mutex::default(),
             volumes: Mutex::default(),
             reencryption_waits: Mutex::default(),
             alarm: Arc::clone(alarm),
@@ -214,6 +198,21 @@ impl Imported {
                 admin.let_go();
                 Ok(())
             }
+        }
+    }
+
+    /// What is remembered of it.
+    pub(crate) fn known(&self) -> KnownPool {
+        let devices = self.pool.devices().into_iter();
+        KnownPool {
+            guid: Some(self.pool.guid()),
+            devices: devices
+                .map(|device| KnownDevice {
+                    path: device.path.into(),
+                    guid: Some(device.guid),
+                })
+                .collect(),
+            read_only: self.pool.is_read_only(),
         }
     }
 

@@ -15,7 +15,8 @@ use crate::api::{
 };
 use crate::digits::hex;
 use crate::failure::Result;
-use crate::state::{Daemon, System};
+use crate::state::Daemon;
+use crate::system::System;
 
 /// With the most detail, this many records of each array are shown.
 const RECORDS_SHOWN: usize = 64;
@@ -218,7 +219,7 @@ fn pointer_row(what: String, ptr: &RecordPtr) -> PointerRow {
     }
 }
 
-fn place(addr: &pool::layout::Addr) -> String {
+fn place(addr: &pool::Addr) -> String {
     let segment = addr.segment();
     format!(
         "{}/{}:{:#x}",

@@ -5,22 +5,23 @@
 //! every change before it is committed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc;
+use std::sync::Arc;
 
 use cipher::SystemRandom;
-use dataset::NewGeneration;
-use keys::{KeySource, Keyring, Wrapping, WrappingKey};
-use pool::{Entry, MakeKeyring, NewKeyring, Origin};
+use dataset::{NewGeneration, Resealer};
+use keys::{DataKeys, KeyMaterial, KeySource, Keyring, Location, Wrapping, WrappingKey};
+use parking_lot::Mutex;
+use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
 
 use crate::api::{Failure, FailureKind};
+use crate::context::Context;
 use crate::failure::Result;
 use crate::handing::Handed;
 use crate::imported::Imported;
 use crate::keyholder::{
-    changed_meanwhile, cost, keyring_of, material, new_wrapping, now_secs, numbers,
+    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers,
 };
-use crate::keyslots::still_opens;
-use crate::server::Context;
+use crate::system::now_secs;
 
 /// How to change the key of a dataset.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +38,23 @@ pub(crate) struct KeyChange<'a> {
 
 /// What is said of the history of a keyring.
 const REWRAPPED: &str = "keyring rewrapped";
+
+/// What a rotation made.
+struct Rotated {
+    /// For the dataset, if it is open.
+    new: NewGeneration,
+    /// For the seal over it.
+    resealer: Resealer,
+}
+
+impl Rotated {
+    fn new(keys: DataKeys, keyring: &Keyring, key: &WrappingKey) -> keys::Result<Rotated> {
+        Ok(Rotated {
+            new: NewGeneration::new(keys)?,
+            resealer: Resealer::new(keyring.family(), keyring.open(key)?)?,
+        })
+    }
+}
 
 impl Imported {
     /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
@@ -176,8 +194,8 @@ impl Imported {
         Ok(())
     }
 
-    /// Gives a dataset new data keys, which everything written from now on is sealed with. Takes as long
-    /// as a commit, however large the dataset is.
+    /// Gives a dataset new data keys, which everything written from now on is sealed with, and the seal over its
+    /// present state. Takes as long as a commit, however large the dataset is.
     pub(crate) fn rotate_key(&self, entry: &Entry, origin: &Origin) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
@@ -185,21 +203,40 @@ impl Imported {
         let now = self.again(entry, &name)?;
         let key = self.loaded_key(now.key_root)?;
         let (mut keyring, _) = self.opened_keyring(&now)?;
-        let (sender, made) = mpsc::channel();
+        // A rotation accepts nothing: it seals anew only what is sealed as it has to be.
+        dataset::verify_seal(&self.pool, &now, keyring.open(&key)?)?;
+        let before = Resealer::new(keyring.family(), keyring.open(&key)?)?;
+        let made: Arc<Mutex<Option<Rotated>>> = Arc::default();
+        let place = Arc::clone(&made);
         let make: MakeKeyring = Box::new(move |txg| {
             let suite = keyring.newest().suite();
-            let keys = keyring.rotate(&key, txg, suite, now_secs(), &SystemRandom);
-            let new = keys.and_then(NewGeneration::new);
-            let new = new.map_err(|error| error.to_string())?;
-            // Whoever asked waits for it.
-            let _ = sender.send(new);
+            let rotated = keyring.rotate(&key, txg, suite, now_secs(), &SystemRandom);
+            let rotated = rotated.and_then(|keys| Rotated::new(keys, &keyring, &key));
+            *place.lock() = Some(rotated.map_err(|error| error.to_string())?);
             Ok(keyring.encode())
         });
-        self.pool.rotate_keyring(now.id, make, origin)?;
-        if let (Some(files), Ok(new)) = (self.files_of(now.id), made.recv()) {
-            files.use_generation(new);
-        }
-        Ok(())
+        let (guid, place) = (now.guid, Arc::clone(&made));
+        let reseal: Reseal = Box::new(move |entry, input| {
+            let was = SealInput::of(entry, guid);
+            let made = place.lock();
+            made.as_ref()
+                .filter(|_| before.seals_head(&was, &entry.seal))
+                .and_then(|made| made.resealer.reseal_head(&was, &entry.seal, input))
+                .ok_or_else(|| "it is not the seal over what the dataset is now".into())
+        });
+        let files = self.files_of(now.id);
+        let user = files.clone();
+        let done = Box::new(move || {
+            if let (Some(files), Some(made)) = (user, made.lock().take()) {
+                files.use_generation(made.new);
+            }
+        });
+        let keys = NewKeys { make, reseal, done };
+        let rotate = || self.pool.rotate_keyring(now.id, keys, origin);
+        Ok(match &files {
+            Some(files) => files.with_log_held(rotate),
+            None => rotate(),
+        }?)
     }
 
     /// The keyrings of a dataset and of those below that have their key from the same key root, for
@@ -302,4 +339,34 @@ pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Refuses what would leave `keysource` without a slot that it opens.
+pub(crate) fn still_opens(
+    wrapping: &Wrapping,
+    source: &KeySource,
+    number: u32,
+    name: &str,
+    asker: &mut dyn Asker,
+) -> Result<()> {
+    let refused = |why: &str| {
+        Failure::usage(format!(
+            "without key slot {number} the keysource of '{name}', {source}, opens nothing{why}; name \
+             another with -o keysource=..., or use -f"
+        ))
+    };
+    let mut slots = wrapping.slots().iter();
+    if !slots.any(|slot| slot.kind().takes(source)) {
+        return Err(refused(""));
+    }
+    // The person who types the key knows it.
+    if matches!(source.location(), Location::Prompt) {
+        return Ok(());
+    }
+    let found: KeyMaterial = material(source, name, false, asker)
+        .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
+    match wrapping.unlock(&found) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(&format!(" ({error})"))),
+    }
 }

@@ -6,11 +6,11 @@ use keys::KeySource;
 use pool::{Entry, Origin};
 
 use crate::api::{Command, Failure, FailureKind, Reply, Rotation};
+use crate::context::{Context, first_of};
 use crate::digits::{hex, unhex};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keychange::KeyChange;
-use crate::server::{Context, first_of};
 use crate::state::Daemon;
 
 /// Datasets of one pool whose keys a command is about.
@@ -92,7 +92,9 @@ impl Daemon {
                 imported.generation_rows(&entry).map(Reply::Generations)
             }
             Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
-            Command::KeyAccept { names, recursive } => self.key_accept(&names, recursive).map(done),
+            Command::KeyAccept { names, recursive } => {
+                self.key_accept(&names, recursive, context).map(done)
+            }
             other => self.run_slots(other, context),
         }
     }
@@ -167,6 +169,9 @@ impl Daemon {
                         (None, Some(text)) => Some(other_source(&imported, &root, text)?),
                         (None, None) => None,
                     };
+                    if let Some(named) = &source {
+                        context.may_have_read(&imported, &root, named)?;
+                    }
                     imported.load_key(&root, source.as_ref(), dry_run, context.asker)
                 };
                 failures.extend(load_one().err());
@@ -180,7 +185,7 @@ impl Daemon {
     }
 
     /// Accepts where keys come from as the properties say now.
-    fn key_accept(&self, names: &[String], recursive: bool) -> Result<()> {
+    fn key_accept(&self, names: &[String], recursive: bool, context: &Context<'_>) -> Result<()> {
         for (imported, entries) in self.key_targets(names, recursive)? {
             // Of several datasets those are meant that have keys of their own.
             let meant = if recursive { &[] } else { names };
@@ -189,6 +194,9 @@ impl Daemon {
                 roots.extend(key_root(&imported, entry, meant)?);
             }
             let roots: Vec<&Entry> = roots.iter().map(|root| &**root).collect();
+            for root in &roots {
+                context.may_have_read(&imported, root, &imported.keysource(root)?)?;
+            }
             imported.accept_sources(&roots)?;
         }
         Ok(())

@@ -6,7 +6,7 @@
 use std::collections::hash_map::Entry as MapEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use cipher::{Suite, SystemRandom};
 use keys::{
@@ -19,6 +19,7 @@ use crate::api::{Ask, AskFormat, Failure, FailureKind};
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
+use crate::system::now_secs;
 use crate::tokens::token_modules;
 
 /// A passphrase takes about this long to try.
@@ -33,7 +34,7 @@ const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 /// Whoever can ask a person.
 pub(crate) trait Asker {
     /// Asks for a secret; `None` if there will be none.
-    fn ask(&mut self, ask: Ask) -> Result<Option<keys::Secret>>;
+    fn ask(&mut self, ask: Ask) -> Result<Option<secret::Secret>>;
 
     /// Tells a person something.
     fn notice(&mut self, text: String);
@@ -41,13 +42,6 @@ pub(crate) trait Asker {
 
 /// So often a person may type a key.
 const TRIES: usize = 3;
-
-/// Seconds since 1970.
-pub(crate) fn now_secs() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
-}
 
 /// Gets a key from where it comes from. `new`: it is made now, so a person types it twice.
 pub(crate) fn material(
@@ -349,7 +343,7 @@ impl Imported {
             tracing::warn!(
                 dataset = name,
                 foreign,
-                "its keyring has generations that its key does not open; they are left aside"
+                "its keyring has generations that its key does not open; they are not used"
             );
         }
         let opened = keyring.open(&key);
@@ -475,13 +469,19 @@ impl Imported {
     }
 }
 
+/// Whether a keyring has this generation: the same keys, not only the same number.
+pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
+    let found = keyring.generation(wanted.number());
+    found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_keyring_is_the_one_of_its_dataset() {
-        let material = KeyMaterial::Key(keys::Key::random(&SystemRandom).unwrap());
+        let material = KeyMaterial::Key(keys::random_key(&SystemRandom).unwrap());
         let (wrapping, key) = new_wrapping(&material).unwrap();
         let suite = Suite::Aes256Gcm;
         let (generation, _) =

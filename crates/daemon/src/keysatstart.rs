@@ -13,10 +13,10 @@ use pool::Entry;
 use vfs::Caller;
 
 use crate::api::Failure;
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::pools::Unattended;
-use crate::server::Context;
 use crate::state::Daemon;
 
 /// So many key sources are asked at the same time.

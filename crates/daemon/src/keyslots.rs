@@ -1,15 +1,16 @@
 //! Slots: several ways to the wrapping key of one dataset.
 
 use cipher::SystemRandom;
-use keys::{KeyMaterial, KeySource, Location, Slot, SlotKind, Wrapping, WrappingKey};
+use keys::{KeySource, Slot, SlotKind, Wrapping, WrappingKey};
 use pool::{Entry, NewKeyring, Origin};
 
 use crate::api::{Failure, SlotRow};
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::keychange::{SlotChange, check_has_keyring};
-use crate::keyholder::{Asker, changed_meanwhile, cost, material, now_secs};
-use crate::server::Context;
+use crate::keychange::{SlotChange, check_has_keyring, still_opens};
+use crate::keyholder::{Asker, changed_meanwhile, cost, material};
+use crate::system::now_secs;
 
 impl Imported {
     /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
@@ -151,36 +152,6 @@ impl Imported {
         Err(Failure::other(format!(
             "'{name}' has its key from '{root}', which has the slots"
         )))
-    }
-}
-
-/// Refuses what would leave `keysource` without a slot that it opens.
-pub(crate) fn still_opens(
-    wrapping: &Wrapping,
-    source: &KeySource,
-    number: u32,
-    name: &str,
-    asker: &mut dyn Asker,
-) -> Result<()> {
-    let refused = |why: &str| {
-        Failure::usage(format!(
-            "without key slot {number} the keysource of '{name}', {source}, opens nothing{why}; name \
-             another with -o keysource=..., or use -f"
-        ))
-    };
-    let mut slots = wrapping.slots().iter();
-    if !slots.any(|slot| slot.kind().takes(source)) {
-        return Err(refused(""));
-    }
-    // Whoever types it knows.
-    if matches!(source.location(), Location::Prompt) {
-        return Ok(());
-    }
-    let found: KeyMaterial = material(source, name, false, asker)
-        .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
-    match wrapping.unlock(&found) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(refused(&format!(" ({error})"))),
     }
 }
 

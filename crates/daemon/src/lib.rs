@@ -3,7 +3,10 @@
 //! [`client`] is the commands' side, [`api`] what both sides say, [`wire`] how. [`serve`] is the
 //! daemon itself.
 
+mod acceptances;
 mod accepted;
+mod account_property;
+mod alarm;
 mod anchor;
 pub mod api;
 mod authorize;
@@ -13,9 +16,11 @@ mod candidates;
 pub mod client;
 mod clones;
 mod connections;
+mod context;
 pub mod crypto;
 mod datasets;
 mod delegation;
+mod device_name;
 mod devices;
 mod diff;
 pub mod digits;
@@ -26,6 +31,7 @@ pub mod fuzzing;
 mod guests;
 mod handing;
 mod health;
+mod huge_pages;
 mod imported;
 mod inspect;
 mod keybackup;
@@ -37,9 +43,11 @@ mod keyslots;
 mod keyuses;
 mod listen;
 mod loans;
+mod mapping_table;
 mod mappings;
 mod memory;
 mod metrics;
+mod mountpoints;
 mod mounts;
 mod notify;
 mod plan;
@@ -49,19 +57,25 @@ mod query;
 mod reception;
 mod reencrypt;
 mod restore;
+#[cfg(test)]
+mod rights;
 mod run;
 mod said;
 mod server;
 mod shred;
 mod shutdown;
+pub mod sizes;
 mod state;
 mod statedir;
+mod stops;
+mod system;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod transfer;
 mod users;
 mod userspace;
+mod volume_state;
 mod volumes;
 pub mod wire;
 mod zones;

@@ -12,10 +12,10 @@ use block::BlockDevice;
 use crate::api::{
     Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, Failure, FailureKind,
 };
+use crate::device_name;
 use crate::failure::Result;
-use crate::mappings::HeaderLoan;
+use crate::mapping_table::HeaderLoan;
 use crate::state::Daemon;
-use crate::volumes;
 use crate::wire;
 
 /// Who has a volume that is borrowed.
@@ -56,7 +56,7 @@ impl Daemon {
                 header: Some(header),
             });
         }
-        let Some(volume) = volumes::name_at(device) else {
+        let Some(volume) = device_name::name_at(device) else {
             return Err(Failure::new(
                 FailureKind::NotFound,
                 format!("no mapping of this daemon is on {}", device.display()),

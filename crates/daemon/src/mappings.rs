@@ -3,70 +3,25 @@
 //! A mapping has its devices (the data, and a header that is elsewhere) for itself until it is closed, so
 //! that no container is open twice. It is not remembered: at the next start its key is gone.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use keys::Secret;
 use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
-use parking_lot::Mutex;
+use secret::Secret;
 
 use crate::api::{
     Ask, AskFormat, Borrowing, Failure, FailureKind, MappingChange, MappingRow, MappingTimes,
     OpenMapping, PlainMapping,
 };
+use crate::device_name;
 use crate::exports::Exportable;
 use crate::failure::Result;
 use crate::keyholder::Asker;
+use crate::mapping_table::{Entry, HeaderLoan, Open};
 use crate::state::Daemon;
-use crate::volumes;
-
-/// What is open.
-#[derive(Default)]
-pub(crate) struct Mappings(Mutex<BTreeMap<String, Entry>>);
-
-enum Entry {
-    /// Its key is being found.
-    Opening,
-    Open(Box<Open>),
-}
-
-struct Open {
-    mapping: Arc<Mapping>,
-    kind: &'static str,
-    device: String,
-    header: Option<String>,
-    uuid: Option<String>,
-    slot: Option<u32>,
-    key_bits: usize,
-    /// Where it is, and how long, if there is one. It is kept from others.
-    on: Option<(Arc<dyn BlockDevice>, u64)>,
-    /// Whoever changes it has this too.
-    changing: Arc<()>,
-}
-
-/// The header of a container that is open, which somebody has borrowed. The container is not closed meanwhile.
-pub(crate) struct HeaderLoan {
-    device: Arc<dyn BlockDevice>,
-    len: u64,
-    _mapping: Arc<Mapping>,
-    _changing: Option<Arc<()>>,
-}
-
-impl HeaderLoan {
-    /// What it is on.
-    pub(crate) fn device(&self) -> &Arc<dyn BlockDevice> {
-        &self.device
-    }
-
-    /// How long it is with all key material, in bytes. It begins where the device does.
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-}
 
 impl Daemon {
     /// Opens a container or a plain mapping.
@@ -254,7 +209,7 @@ impl Open {
     fn is_on(&self, device: &Path) -> bool {
         let places = std::iter::once(&self.device).chain(&self.header);
         let mut places = places.map(Path::new);
-        match volumes::name_at(device) {
+        match device_name::name_at(device) {
             Some(_) => places.any(|place| place == device),
             None => places.any(|place| is_same(place, device)),
         }
@@ -409,7 +364,7 @@ fn flags(new: &OpenMapping) -> Flags {
 impl Daemon {
     /// A file, a disk or a volume, for a new mapping.
     fn device(&self, path: &Path, new: &OpenMapping) -> Result<Arc<dyn BlockDevice>> {
-        if let Some(volume) = volumes::name_at(path) {
+        if let Some(volume) = device_name::name_at(path) {
             let user = format!("the mapping '{}'", new.name);
             return Ok(Arc::new(self.lend_volume(volume, &user)?));
         }
@@ -447,7 +402,7 @@ fn check_name(name: &str) -> Result<()> {
     match name.len() {
         1..=127 if name.chars().all(plain) && name != "." && name != ".." => Ok(()),
         _ => Err(Failure::usage(format!(
-            "'{name}' is no name for a mapping: letters, digits and -_.+ make one"
+            "'{name}' is not a valid name for a mapping; use letters, digits and -_.+"
         ))),
     }
 }
@@ -455,6 +410,6 @@ fn check_name(name: &str) -> Result<()> {
 fn no_such_mapping(name: &str) -> Failure {
     Failure::new(
         FailureKind::NotFound,
-        format!("there is no mapping '{name}'; 'strongroom luks status' shows those that are open"),
+        format!("there is no mapping '{name}'; 'strongroom luks status' lists the open ones"),
     )
 }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Failure;
 use crate::failure::Result;
-use crate::imported::Imported;
 
 /// So many unreadable files of one name are kept.
 const ASIDE_MAX: u32 = 1000;
@@ -51,11 +50,11 @@ impl StateDir {
             match put_aside(&file) {
                 Ok(aside) => {
                     let aside = aside.display();
-                    tracing::error!(reason, file = %file.display(), %aside, "what was remembered cannot be read; the file is kept under another name. Make it again: {again}");
+                    tracing::error!(reason, file = %file.display(), %aside, "a state file cannot be read; it is kept under another name. To restore its contents: {again}");
                 }
                 Err(error) => {
                     self.stuck.lock().insert(name.into());
-                    tracing::error!(reason, %error, file = %file.display(), "what was remembered cannot be read, and the file cannot be renamed. The daemon does not write to it. Move it away, and start the daemon again");
+                    tracing::error!(reason, %error, file = %file.display(), "a state file cannot be read or renamed. The daemon does not write to it. Move it away, and start the daemon again");
                 }
             }
             T::default()
@@ -169,19 +168,17 @@ impl From<StoredPools> for Remembered {
 }
 
 impl Remembered {
-    pub(crate) fn insert(&mut self, imported: &Imported) {
-        let devices = imported.pool.devices().into_iter();
-        let pool = KnownPool {
-            guid: Some(imported.pool.guid()),
-            devices: devices
-                .map(|device| KnownDevice {
-                    path: device.path.into(),
-                    guid: Some(device.guid),
-                })
-                .collect(),
-            read_only: imported.pool.is_read_only(),
-        };
-        self.pools.insert(imported.pool.name(), pool);
+    pub(crate) fn insert(&mut self, name: String, pool: KnownPool) {
+        self.pools.insert(name, pool);
+    }
+
+    /// Adds a device to a pool that is there, unless it has it.
+    pub(crate) fn insert_device(&mut self, pool: &str, device: &KnownDevice) {
+        if let Some(pool) = self.pools.get_mut(pool)
+            && !pool.devices.iter().any(|known| known.guid == device.guid)
+        {
+            pool.devices.push(device.clone());
+        }
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> bool {

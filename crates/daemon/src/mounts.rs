@@ -11,8 +11,10 @@ use vfs::Caller;
 
 use crate::api::{AccessTimes, Allowed, Failure, FailureKind, MountRow};
 use crate::failure::Result;
+use crate::huge_pages::Counted;
 use crate::imported::{Imported, MountState};
 use crate::metrics::files::{FilesMeter, MeteredFiles};
+use crate::mountpoints;
 use crate::properties::{self, Mountpoint};
 use crate::state::Daemon;
 use crate::volumes::refuse_volume;
@@ -78,7 +80,8 @@ impl Daemon {
                 format!("'{name}' is mounted already, at {}", state.dir().display()),
             ));
         }
-        let place = mount_place(imported, entry, how, &name)?;
+        let counted = Counted::new();
+        let place = mountpoints::find(imported, entry, &name, how.dir.as_deref(), how.overlay)?;
         let files = self.open_files(imported, entry, how)?;
         let read_only = entry.is_snapshot() || how.read_only || imported.pool.is_read_only();
         let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
@@ -110,8 +113,10 @@ impl Daemon {
             by_property: how.dir.is_none(),
             overlay: how.overlay,
             allowed: how.allowed,
+            _counted: counted,
         };
         imported.mounts.lock().insert(entry.id, state);
+        imported.not_mounted_again.lock().remove(&entry.id);
         Ok(())
     }
 
@@ -196,45 +201,10 @@ impl Daemon {
                 .name("unmounted".into())
                 .spawn(cleanup)
             {
-                tracing::error!(%error, "nobody could clean up after a mount; to do so: strongroom unmount");
+                tracing::error!(%error, "a dead mount could not be removed; remove it with 'strongroom unmount'");
             }
         });
     }
-}
-
-/// Where to mount. Directories that are missing are made.
-fn mount_place(imported: &Imported, entry: &Entry, how: &HowToMount, name: &str) -> Result<Place> {
-    let place = match &how.dir {
-        Some(dir) => Place::new(dir, ""),
-        None => match properties::mountpoint(&imported.pool, entry)? {
-            (Mountpoint::Path(place), _) => place,
-            _ => {
-                return Err(Failure::usage(format!(
-                    "'{name}' has no mountpoint; say where: strongroom mount {name} DIRECTORY"
-                )));
-            }
-        },
-    };
-    // A mount that a killed daemon left behind is cleared away by the mount itself.
-    if place.is_dead() {
-        return Ok(place);
-    }
-    let dir = place.path();
-    let failed = |error: std::io::Error| {
-        let dir = dir.display();
-        Failure::other(format!("cannot mount '{name}' at {dir}: {error}"))
-    };
-    place.make().map_err(failed)?;
-    if !how.overlay && !place.is_empty().map_err(failed)? {
-        return Err(Failure::new(
-            FailureKind::Busy,
-            format!(
-                "cannot mount '{name}': {} is not empty; use -O to mount over it",
-                dir.display()
-            ),
-        ));
-    }
-    Ok(place)
 }
 
 /// Makes what was mounted durable, and lets it go.
@@ -435,8 +405,9 @@ impl Imported {
         Ok(settings)
     }
 
-    /// Has open datasets follow their properties as they are now.
-    pub(crate) fn apply_settings(&self) -> Result<()> {
+    /// Has open datasets follow their properties as they are now. Returns what could not be reached.
+    pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
+        let mut failures = Vec::new();
         for (id, state) in self.volumes.lock().iter() {
             let entry = self.pool.entry(*id)?;
             if let Some(volume) = state.device.volume().as_ref() {
@@ -449,13 +420,16 @@ impl Imported {
             let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
             state.files.set_settings(settings);
             let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
-            state.mount.follow(&options)?;
+            match state.mount.follow(&options) {
+                Err(error @ fuse::Error::OptionsCovered(_)) => failures.push(error.into()),
+                followed => followed?,
+            }
             if let Some(mounted) = &state.mounted {
                 let (snapdir, _) = properties::effective(&self.pool, &entry, "snapdir")?;
                 mounted.set_visible(snapdir == "visible");
             }
         }
-        Ok(())
+        Ok(failures)
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn tell(state: &str) {
     if let Err(error) = send(&socket, state) {
         tracing::warn!(
             %error, socket = %socket.display(),
-            "the service manager cannot be told; it may take the daemon for one that hangs"
+            "the service manager cannot be notified; it may think that the daemon hangs"
         );
     }
 }

@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyholder::{Asker, NewKey, OwnKey, material, new_keyring, new_wrapping};
 use crate::properties::{self, Settable};
-use crate::state::new_guid;
+use crate::system::new_guid;
 
 /// What a new dataset is to be.
 pub(crate) struct Plan {

@@ -11,18 +11,21 @@ use vfs::Caller;
 
 use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
 use crate::candidates::{Candidate, Candidates, choose};
+use crate::context::{Context, first_of};
+use crate::device_name::name_at;
 use crate::devices::keeps_keys;
 use crate::devices::{redundancy, refuse_mixed};
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::keyholder::{Asker, now_secs};
+use crate::keyholder::Asker;
 use crate::memory::KnownPool;
 use crate::metrics::devices;
+use crate::mountpoints;
 use crate::plan::Plan;
-use crate::server::{Context, first_of};
-use crate::state::{Daemon, System, already_imported, new_guid};
+use crate::state::{Daemon, already_imported};
+use crate::system::now_secs;
+use crate::system::{System, new_guid};
 use crate::users::host_name;
-use crate::volumes::name_at;
 
 /// A pool to make.
 pub(crate) struct NewPool {
@@ -292,7 +295,7 @@ impl Daemon {
                     tracing::error!(
                         pool = name,
                         reason,
-                        "could not be imported; to try again: strongroom pool import"
+                        "could not be imported; try again with 'strongroom pool import'"
                     );
                 }
             }
@@ -342,6 +345,7 @@ impl Daemon {
             Err(failure) => return Err(failure),
         };
         let mut admin = imported.lock()?;
+        let own_dirs = imported.all_own_dirs();
         let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
         let is_writable = !imported.pool.is_read_only() && imported.pool.suspended().is_none();
         let recorded = match is_writable {
@@ -357,6 +361,7 @@ impl Daemon {
             return exported;
         }
         self.remove(name);
+        mountpoints::remove_dirs(own_dirs);
         drop((admin, unmounted));
         close(imported, context);
         Ok(())
@@ -370,6 +375,7 @@ impl Daemon {
     ) -> Result<()> {
         let imported = self.pool(name)?;
         let mut admin = imported.lock()?;
+        let own_dirs = imported.all_own_dirs();
         let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
         imported.dismiss_keeper();
         let mut left = imported.pool.devices();
@@ -383,6 +389,7 @@ impl Daemon {
         imported.keys.lock().clear();
         admin.let_go();
         self.remove(name);
+        mountpoints::remove_dirs(own_dirs);
         drop((admin, unmounted));
         close(imported, context);
         for device in left {
@@ -418,7 +425,7 @@ impl Unattended {
 }
 
 impl Asker for Unattended {
-    fn ask(&mut self, _: crate::api::Ask) -> Result<Option<keys::Secret>> {
+    fn ask(&mut self, _: crate::api::Ask) -> Result<Option<secret::Secret>> {
         Ok(None)
     }
 

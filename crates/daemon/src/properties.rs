@@ -7,10 +7,10 @@ use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use fuse::Place;
 use pool::{Entry, Pool, SecondaryCache};
 
+use crate::account_property::AccountProperty;
 use crate::api::{Failure, FailureKind, Source};
 use crate::failure::Result;
-use crate::userspace::AccountProperty;
-use crate::volumes::OF_VOLUMES;
+use crate::sizes;
 
 /// Whether a property can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,13 +120,16 @@ const fn property(
     }
 }
 
-/// How much room a dataset may take, or has for sure.
+/// A limit for the space of a dataset, or space that is kept for it.
 const fn size(name: &'static str) -> Definition {
     Definition {
         inherits: false,
-        ..property(name, "none | a size, as 512M, 10G or 2T", "none", |v| {
-            v == "none" || bytes(v).is_some()
-        })
+        ..property(
+            name,
+            "none | a size, such as 512M, 1.5G or 2T",
+            "none",
+            |v| v == "none" || sizes::positive(v).is_some(),
+        )
     }
 }
 
@@ -137,6 +140,27 @@ pub(crate) fn is_size(name: &str) -> bool {
         "quota" | "refquota" | "reservation" | "refreservation"
     )
 }
+
+/// Properties that only volumes have.
+pub(crate) const OF_VOLUMES: [&str; 2] = ["volsize", "volblocksize"];
+
+/// Properties that only file systems have.
+pub(crate) const OF_FILES: [&str; 14] = [
+    "mounted",
+    "recordsize",
+    "mountpoint",
+    "quota",
+    "refquota",
+    "atime",
+    "relatime",
+    "exec",
+    "setuid",
+    "devices",
+    "canmount",
+    "snapdir",
+    "snapshots_changed",
+    "usedbychildren",
+];
 
 /// Properties that are counted or fixed, in the order in which they are shown.
 pub(crate) const COMPUTED: &[&str] = &[
@@ -190,38 +214,22 @@ fn is_mountpoint(value: &str) -> bool {
     matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
 }
 
+/// The size of records or blocks.
 pub(crate) fn record_size(value: &str) -> Option<u32> {
-    let (digits, unit) = match value.as_bytes().last()? {
-        b'k' | b'K' => (&value[..value.len() - 1], 1 << 10),
-        b'm' | b'M' => (&value[..value.len() - 1], 1 << 20),
-        _ => (value, 1),
-    };
-    let size = digits.parse::<u32>().ok()?.checked_mul(unit)?;
+    let size = u32::try_from(sizes::positive(value)?).ok()?;
     (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
 }
 
-/// A size in whole units.
-pub(crate) fn bytes(value: &str) -> Option<u64> {
-    let end = value.find(|c: char| !c.is_ascii_digit());
-    let (digits, unit) = value.split_at(end.unwrap_or(value.len()));
-    let shift = match unit {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        "P" | "p" => 50,
-        _ => return None,
-    };
-    let number = digits.parse::<u64>().ok()?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
-}
-
-/// A property as it is stored: sizes in bytes, and what is none not at all.
+/// A property as it is stored: sizes in bytes, record sizes in whole K or M, which older programs read too, and a
+/// size of none not at all.
 pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
-    match is_size(name) {
-        true => bytes(value).map(|bytes| bytes.to_string()),
-        false => Some(value.to_owned()),
+    match name {
+        _ if is_size(name) => sizes::positive(value).map(|bytes| bytes.to_string()),
+        "recordsize" => record_size(value).map(|size| match size {
+            0x10_0000 => "1M".into(),
+            size => format!("{}K", size >> 10),
+        }),
+        _ => Some(value.to_owned()),
     }
 }
 
@@ -292,7 +300,7 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
     }
     Err(Failure::new(
         FailureKind::NotFound,
-        format!("there is no property '{name}'; 'strongroom get all' shows those there are"),
+        format!("there is no property '{name}'; 'strongroom get all' lists all properties"),
     ))
 }
 
@@ -348,7 +356,7 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "the property '{name}' cannot be '{value}'; it is {}",
+        "the property '{name}' cannot be '{value}'; allowed: {}",
         definition.values
     )))
 }
@@ -458,6 +466,10 @@ mod tests {
             ("quota", "10G"),
             ("quota", "none"),
             ("quota", "1"),
+            ("quota", "1.5G"),
+            ("reservation", "512MiB"),
+            ("recordsize", "0.5M"),
+            ("recordsize", "64KiB"),
             ("refquota", "2T"),
             ("reservation", "10G"),
             ("refreservation", "none"),
@@ -475,7 +487,7 @@ mod tests {
             ("used", "5"),
             ("quota", "0"),
             ("reservation", "0"),
-            ("quota", "1.5G"),
+            ("quota", "1.2.3G"),
             ("quota", "99999999P"),
             ("quota", "much"),
             ("nonsense", "5"),
@@ -490,6 +502,22 @@ mod tests {
         assert!(check("encryption", "on", Settable::Always).is_err());
         assert!(check("keysource", "passphrase,prompt", Settable::Always).is_err());
         check("keysource", "passphrase,prompt", Settable::WithKey).unwrap();
+    }
+
+    /// Whatever the user types, older programs can read what is stored.
+    #[test]
+    fn sizes_are_stored_in_one_form() {
+        for (name, value, is) in [
+            ("quota", "1.5G", "1610612736"),
+            ("refquota", "512MiB", "536870912"),
+            ("recordsize", "0.5M", "512K"),
+            ("recordsize", "131072", "128K"),
+            ("recordsize", "1024k", "1M"),
+            ("compression", "1.5G", "1.5G"),
+        ] {
+            assert_eq!(stored(name, value).as_deref(), Some(is), "{name}={value}");
+        }
+        assert_eq!(stored("quota", "none"), None);
     }
 
     #[test]

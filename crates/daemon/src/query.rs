@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cipher::Suite;
 use pool::{DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
 
+use crate::account_property::AccountProperty;
 use crate::api::{
     DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
     PoolReport, PropertyRow, RemovalRow, ScrubRow, Source, Value,
@@ -16,7 +17,6 @@ use crate::health;
 use crate::imported::Imported;
 use crate::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
 use crate::state::Daemon;
-use crate::userspace::AccountProperty;
 use crate::volumes;
 
 /// What `get` and `list` ask for.

@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use pool::{Begin, Entry, ReceiveInto, Reception, Sealing};
 
 use crate::api::{Failure, FailureKind, Props};
+use crate::context::Context;
 use crate::datasets::suite_above;
 use crate::failure::Result;
 use crate::imported::{Imported, MountState};
 use crate::keyholder::keyring_of;
 use crate::plan::{Plan, checked};
 use crate::properties::{self, Settable};
-use crate::server::Context;
 use crate::state::Daemon;
 
 /// Properties that say how a dataset is encrypted.
@@ -356,9 +356,11 @@ impl Reception for Rules<'_> {
             Some(key) => own.opened_by(key).map_err(bad)?.0,
             None => own,
         };
-        let merged = merge(&own, &sent)?;
-        if let (Some(merged), Some(key)) = (&merged, key) {
-            merged.open(key).map_err(|error| {
+        let mut merged = merge(&own, &sent)?;
+        if let (Some(merged), Some(key)) = (&mut merged, key) {
+            let opened = merged.open(key).map(drop);
+            let settled = opened.and_then(|()| merged.settle_heads(key));
+            settled.map_err(|error| {
                 format!("the data keys that the stream brings do not open with the key of the dataset: {error}")
             })?;
         }
@@ -466,14 +468,10 @@ const NUMBER_MAX: u32 = 1 << 31;
 /// A keyring with the generations that another one of the same dataset has besides; `None` if it has none.
 /// Slots and the wrapping key stay what they are.
 fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, String> {
-    let same = |a: &Generation, b: &Generation| match a.wrapping_key() == b.wrapping_key() {
-        true => a == b,
-        false => (a.txg(), a.created(), a.suite()) == (b.txg(), b.created(), b.suite()),
-    };
     let mut new = Vec::new();
     for generation in sent.generations() {
         match own.generation(generation.number()) {
-            Some(known) if same(known, generation) => {}
+            Some(known) if known.is_same(generation) => {}
             Some(_) => {
                 return Err(format!(
                     "it was rotated apart from where the stream comes from: generation {} of its \

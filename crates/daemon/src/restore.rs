@@ -32,7 +32,7 @@ impl Daemon {
                 tracing::error!(
                     dataset = dead.source,
                     reason = failure.message,
-                    "not mounted again; to do so: strongroom mount -l"
+                    "not mounted again; mount it with 'strongroom mount -l'"
                 );
             }
         }
@@ -41,7 +41,11 @@ impl Daemon {
     fn mount_one_as_before(self: &Arc<Self>, dead: &Dead) -> Result<()> {
         let (imported, entry) = self.find(&dead.source)?;
         let _admin = imported.lock()?;
-        if imported.mounts.lock().contains_key(&entry.id) || imported.waits_for_key(&entry)? {
+        if imported.mounts.lock().contains_key(&entry.id) {
+            return Ok(());
+        }
+        if imported.waits_for_key(&entry)? {
+            imported.not_mounted_again.lock().insert(entry.id);
             return Ok(());
         }
         let had = |option: &str| dead.options.iter().any(|found| found == option);
@@ -61,7 +65,7 @@ impl Daemon {
         self.mount(&imported, &entry, &how)
     }
 
-    /// What would be mounted or exported if its key were loaded.
+    /// What would be mounted or exported if its key were loaded, or was mounted before a crash.
     pub(crate) fn waiting_for_keys(&self, imported: &Imported) -> Result<Vec<String>> {
         let mut waiting = Vec::new();
         for entry in imported.all_heads()? {
@@ -72,7 +76,16 @@ impl Daemon {
                 waiting.push(name);
             }
         }
+        // Snapshots, and datasets that do not mount by themselves.
+        for id in imported.not_mounted_again.lock().iter() {
+            if let Ok(entry) = imported.pool.entry(*id)
+                && imported.waits_for_key(&entry)?
+            {
+                waiting.push(imported.pool.name_of(*id)?);
+            }
+        }
         waiting.sort();
+        waiting.dedup();
         Ok(waiting)
     }
 }

@@ -1,9 +1,7 @@
 //! Starting the daemon, and its end.
 
-use std::ffi::OsString;
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +10,16 @@ use tracing_subscriber::EnvFilter;
 
 use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
+use crate::context::Context;
 use crate::crypto::Decisions;
 use crate::failure::Result;
 use crate::guests::{attend, raise_descriptor_limit};
 use crate::listen::{Listening, listen};
 use crate::pools::ImportPool;
-use crate::server::{Context, Served};
+use crate::server::Served;
 use crate::state::Daemon;
+use crate::statedir::usual_state_dir;
+use crate::stops::{Next, SIGNALLED, STOPPED, Stops};
 use crate::tokens::choose_list;
 use crate::{metrics, notify, statedir};
 
@@ -97,7 +98,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
     if options.detached {
         let _ = rustix::process::setsid();
     }
-    keys::harden_process()?;
+    secret::harden_process()?;
     raise_descriptor_limit();
     if let Some(cost) = Decisions::new(Some(state_dir.clone()))?.begin()? {
         tracing::info!(
@@ -187,7 +188,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
     if let Err(failure) = result {
         tracing::error!(
             reason = failure.message,
-            "a pool could not be imported; to try again: strongroom pool import -d PATH"
+            "a pool could not be imported; try again with 'strongroom pool import -d PATH'"
         );
     }
 }
@@ -221,69 +222,6 @@ fn accept(started: &Started) {
     }
 }
 
-/// Tells the thread that listens to end.
-#[derive(Clone)]
-pub(crate) struct Stops(Arc<(UnixStream, UnixStream)>);
-
-pub(crate) const STOPPED: u8 = 0;
-const SIGNALLED: u8 = 1;
-
-/// What the thread that listens is to do.
-pub(crate) enum Next {
-    Connection,
-    /// Unmount everything and end.
-    Signal,
-    /// End; everything is unmounted.
-    Stopped,
-}
-
-impl Stops {
-    pub(crate) fn new() -> Result<Stops> {
-        let pair = UnixStream::pair()
-            .map_err(|error| Failure::other(format!("the daemon cannot wait: {error}")))?;
-        Ok(Stops(Arc::new(pair)))
-    }
-
-    pub(crate) fn tell(&self, why: u8) {
-        // It fails only if nobody waits any more.
-        let _ = (&self.0.0).write_all(&[why]);
-    }
-
-    /// Waits so long, or until it is told to end.
-    pub(crate) fn wait_for(&self, time: Duration) {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let mut fds = [PollFd::new(&self.0.1, PollFlags::IN)];
-        // What cannot be waited for is tried again at once.
-        let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
-    }
-
-    /// Waits for a connection, or for being told to end.
-    pub(crate) fn wait(&self, listener: &UnixListener) -> Next {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let told = &self.0.1;
-        loop {
-            let mut fds = [
-                PollFd::new(told, PollFlags::IN),
-                PollFd::new(listener, PollFlags::IN),
-            ];
-            if poll(&mut fds, None).is_err() {
-                continue;
-            }
-            if !fds[0].revents().is_empty() {
-                let mut why = [STOPPED];
-                let _ = (&*told).read_exact(&mut why);
-                return match why {
-                    [SIGNALLED] => Next::Signal,
-                    _ => Next::Stopped,
-                };
-            }
-            if !fds[1].revents().is_empty() {
-                return Next::Connection;
-            }
-        }
-    }
-}
-
 /// Has SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
 fn stop_on_signals(stops: &Stops) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([
@@ -304,35 +242,6 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
         .spawn(watch)
         .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
     Ok(())
-}
-
-/// Where this user's daemon remembers things, unless it is told another place.
-pub(crate) fn usual_state_dir() -> Result<PathBuf> {
-    default_state_dir(
-        rustix::process::geteuid().is_root(),
-        std::env::var_os("XDG_STATE_HOME"),
-        std::env::var_os("HOME"),
-    )
-}
-
-/// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state
-/// directory for others.
-fn default_state_dir(
-    is_root: bool,
-    state_home: Option<OsString>,
-    home: Option<OsString>,
-) -> Result<PathBuf> {
-    let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
-    let own = || match is_root {
-        true => Some("/var/lib".into()),
-        false => absolute(Path::new(&home?).join(".local/state")),
-    };
-    let base = state_home.and_then(|dir| absolute(dir.into())).or_else(own);
-    base.map(|base| base.join("strongroom")).ok_or_else(|| {
-        Failure::usage(
-            "there is no HOME to remember pools in; say where: strongroom daemon --state-dir DIR",
-        )
-    })
 }
 
 /// Logs to the terminal, or detached to `daemon.log` in the state directory, what `STRONGROOM_LOG`
@@ -359,10 +268,7 @@ fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
         let _ = format.with_writer(std::io::stderr).try_init();
     }
     if let Some(filter) = wrong {
-        tracing::warn!(
-            filter,
-            "STRONGROOM_LOG is not understood, and 'info' taken in its place"
-        );
+        tracing::warn!(filter, "STRONGROOM_LOG is not valid; using 'info'");
     }
     Ok(())
 }
@@ -395,37 +301,5 @@ mod tests {
     #[test]
     fn the_ciphers_of_this_machine_work() {
         test_ciphers().unwrap();
-    }
-
-    #[test]
-    fn the_list_of_pools_is_never_where_others_can_write() {
-        let dir = |root, state: Option<&str>, home: Option<&str>| {
-            default_state_dir(root, state.map(Into::into), home.map(Into::into))
-        };
-        let is = |found: Result<PathBuf>, path: &str| found.unwrap() == Path::new(path);
-        assert!(is(dir(true, None, None), "/var/lib/strongroom"));
-        assert!(is(dir(false, Some("/s"), Some("/h")), "/s/strongroom"));
-        assert!(is(
-            dir(false, Some("relative"), Some("/h")),
-            "/h/.local/state/strongroom"
-        ));
-        for home in [None, Some("")] {
-            let failure = dir(false, None, home).unwrap_err();
-            assert!(failure.message.contains("--state-dir"));
-        }
-    }
-
-    #[test]
-    fn whoever_listens_can_be_told_to_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("socket");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let stops = Stops::new().unwrap();
-        let _connection = UnixStream::connect(&socket).unwrap();
-        assert!(matches!(stops.wait(&listener), Next::Connection));
-        // Also without the socket, and before any connection that waits.
-        std::fs::remove_file(&socket).unwrap();
-        stops.tell(SIGNALLED);
-        assert!(matches!(stops.wait(&listener), Next::Signal));
     }
 }

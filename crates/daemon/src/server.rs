@@ -1,12 +1,10 @@
 //! Serving commands: one connection, one command, one thread.
 
-use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use keys::Secret;
-use pool::{Entry, Origin, Reach};
+use secret::Secret;
 use vfs::Caller;
 
 use crate::api::{
@@ -15,115 +13,24 @@ use crate::api::{
 };
 use crate::clones::CloneOf;
 use crate::connections::Hurried;
+use crate::context::{Context, first_of, reach};
 use crate::datasets::NewDatasets;
 use crate::failure::Result;
-use crate::imported::Imported;
 use crate::keycommands::unloaded_roots;
 use crate::keyholder::Asker;
 use crate::mounts::HowToMount;
 use crate::pools::{ImportPool, NewPool};
-use crate::properties;
 use crate::query::Get;
 use crate::said;
 use crate::state::Daemon;
-use crate::users::{Peer, host_name};
+use crate::users::Peer;
 use crate::wire;
-use crate::zones::{self, View, Zone};
+use crate::zones::{View, Zone};
 
 /// Whoever connects says within this time what is wanted.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// A request of somebody else than root has no more bytes than this.
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
-
-/// Who wants something done, and how to talk to them.
-pub(crate) struct Context<'a> {
-    pub(crate) peer: Peer,
-    /// How he sees things, if he is a zone's tenant.
-    pub(crate) view: Option<&'a View>,
-    /// For the history.
-    said: String,
-    pub(crate) asker: &'a mut dyn Asker,
-}
-
-impl<'a> Context<'a> {
-    /// Something that the daemon does by itself.
-    pub(crate) fn internal(what: &str, asker: &'a mut dyn Asker) -> Context<'a> {
-        let peer = Peer {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            groups: Vec::new(),
-            is_master: true,
-            who: format!("daemon on {}", host_name()),
-        };
-        Context {
-            peer,
-            view: None,
-            said: what.into(),
-            asker,
-        }
-    }
-
-    /// Those properties of datasets that the caller may not set on one; of a tenant on one below his root.
-    pub(crate) fn forbidden(
-        &self,
-        imported: &Imported,
-        entry: &Entry,
-    ) -> Result<BTreeSet<&'static str>> {
-        let mut forbidden = BTreeSet::new();
-        let names = properties::DEFINITIONS.iter().map(|known| known.name);
-        for name in names.chain([properties::OF_USERS]) {
-            let may = match self.view {
-                Some(_) => name == properties::OF_USERS || zones::may_set(name, false),
-                None => self.peer.is_master || imported.allows(entry, &self.peer, name)?,
-            };
-            if !may {
-                forbidden.insert(name);
-            }
-        }
-        Ok(forbidden)
-    }
-
-    /// For the history.
-    pub(crate) fn origin(&self) -> Origin {
-        Origin {
-            who: self.peer.who.clone(),
-            text: self.said.clone(),
-        }
-    }
-
-    /// Who owns what is made.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller {
-            uid: self.peer.uid,
-            gid: self.peer.gid,
-        }
-    }
-
-    /// Who owns the root of a dataset that is mounted for the first time, and that the caller has not made: of a
-    /// delegate's, the daemon's user.
-    pub(crate) fn owner_elsewhere(&self) -> Caller {
-        match self.creator() {
-            None => self.caller(),
-            Some(_) => Caller {
-                uid: rustix::process::geteuid().as_raw(),
-                gid: rustix::process::getegid().as_raw(),
-            },
-        }
-    }
-
-    /// The uid of somebody who may do to what he makes what is said of makers. Root and tenants may do
-    /// what they may.
-    pub(crate) fn creator(&self) -> Option<u32> {
-        (!self.peer.is_master && self.view.is_none()).then_some(self.peer.uid)
-    }
-
-    /// Tells of failures that do not make the command fail.
-    pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
-        for failure in failures {
-            self.asker.notice(failure.message);
-        }
-    }
-}
 
 /// Asks over the connection, in a zone as its tenant calls things.
 struct Remote<'a> {
@@ -157,6 +64,18 @@ impl Asker for Remote<'_> {
     }
 }
 
+/// How much memory a request lets one password hash take, in KiB: others may not take it from the machine.
+fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&View>) -> Result<u64> {
+    match request.hash_memory {
+        None => Ok(0),
+        Some(mib) if peer.is_master && view.is_none() => Ok(mib.saturating_mul(1024)),
+        Some(_) => Err(Failure::new(
+            FailureKind::Permission,
+            "--hash-memory is for root, and for the user who runs the daemon",
+        )),
+    }
+}
+
 impl Daemon {
     /// Has a thread of its own serve a connection.
     pub(crate) fn serve_on_thread(serve: impl FnOnce() + Send + 'static) {
@@ -176,25 +95,22 @@ impl Daemon {
             Some(zone) => self.handle_in_zone(&mut stream, zone),
             None => self.handle(&mut stream),
         };
-        let answer = match outcome {
-            Ok(Outcome::Reply(reply)) => Answer::Done(reply),
-            Ok(Outcome::Stop) => {
-                let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
-                return Served::Stop;
-            }
-            Err(failure) => {
-                tracing::info!(reason = failure.message, "a command failed");
-                Answer::Failed(failure)
-            }
-        };
-        if let Err(error) = wire::send(&mut stream, &answer) {
-            tracing::debug!(%error, "a caller did not wait for its answer");
-        }
-        Served::Done
+        answer(stream, outcome)
+    }
+
+    /// Serves one connection of a caller who is known by other means.
+    #[cfg(test)]
+    pub(crate) fn serve_peer(self: &Arc<Self>, peer: Peer, mut stream: UnixStream) {
+        let outcome = self.hear(peer, &mut stream);
+        assert_eq!(answer(stream, outcome), Served::Done);
     }
 
     fn handle(self: &Arc<Self>, stream: &mut UnixStream) -> Result<Outcome> {
-        let peer = Peer::of(stream)?;
+        self.hear(Peer::of(stream)?, stream)
+    }
+
+    /// Hears what a caller wants, and does it.
+    fn hear(self: &Arc<Self>, peer: Peer, stream: &mut UnixStream) -> Result<Outcome> {
         let request = match peer.is_master {
             true => receive_in_time(stream, wire::JSON_MAX)?,
             false => {
@@ -225,15 +141,18 @@ impl Daemon {
         stream: &mut UnixStream,
     ) -> Result<Outcome> {
         keys::hash_for(peer.uid);
+        keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
         let said = said::line(&request.command);
         tracing::info!(who = peer.who, command = said, "command");
         let command = self.authorize(&peer, view, request.command)?;
         let lost = |error| Failure::other(format!("the caller went away: {error}"));
         let data = stream.try_clone().map_err(lost)?;
         let mut remote = Remote { stream, view };
+        let pools = || self.pools();
         let mut context = Context {
             peer,
             view,
+            pools: &pools,
             // In a zone what it means outside.
             said: said::line(&command),
             asker: &mut remote,
@@ -377,7 +296,10 @@ impl Daemon {
                     snapshots,
                     props,
                 })
-                .map(Reply::Datasets),
+                .map(|rows| match context.view {
+                    Some(_) => Reply::Datasets(rows),
+                    None => Reply::Datasets(self.seen_by(&context.peer, rows)),
+                }),
             Command::Set {
                 names,
                 props,
@@ -601,9 +523,28 @@ impl Daemon {
     }
 }
 
+/// Tells a caller what came of a command.
+fn answer(mut stream: UnixStream, outcome: Result<Outcome>) -> Served {
+    let answer = match outcome {
+        Ok(Outcome::Reply(reply)) => Answer::Done(reply),
+        Ok(Outcome::Stop) => {
+            let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
+            return Served::Stop;
+        }
+        Err(failure) => {
+            tracing::info!(reason = failure.message, "a command failed");
+            Answer::Failed(failure)
+        }
+    };
+    if let Err(error) = wire::send(&mut stream, &answer) {
+        tracing::debug!(%error, "a caller did not wait for its answer");
+    }
+    Served::Done
+}
+
 /// Receives what somebody wants done, in so many bytes and within [`REQUEST_TIME`].
 fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
-    let unheard = |error| Failure::other(format!("the caller cannot be heard: {error}"));
+    let unheard = |error| Failure::other(format!("the connection failed: {error}"));
     let until = Instant::now() + REQUEST_TIME;
     let request = understood(wire::receive_request(&mut Hurried { stream, until }, max))?;
     // Who is asked for a passphrase then may think.
@@ -622,24 +563,6 @@ fn understood(request: std::io::Result<std::result::Result<Request, u32>>) -> Re
     })
 }
 
-/// What is destroyed besides what is named.
-pub(crate) fn reach(recursive: bool, clones: bool) -> Reach {
-    match clones {
-        true => Reach::Clones,
-        false => recursive.into(),
-    }
-}
-
-/// The first failure is the command's; the others are told.
-pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()> {
-    if failures.is_empty() {
-        return Ok(());
-    }
-    let first = failures.remove(0);
-    context.tell(failures);
-    Err(first)
-}
-
 enum Outcome {
     Reply(Reply),
     Stop,
@@ -652,4 +575,34 @@ pub(crate) enum Served {
     Done,
     /// It ends.
     Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::API_VERSION;
+
+    #[test]
+    fn others_do_not_give_a_hash_more_memory() {
+        let request = |hash_memory| Request {
+            version: API_VERSION,
+            command: Command::Mounts,
+            hash_memory,
+        };
+        let peer = |is_master| Peer {
+            uid: 1000,
+            gid: 1000,
+            groups: vec![1000],
+            who: "another user".into(),
+            is_master,
+        };
+        let refused = hash_memory_of(&request(Some(5)), &peer(false), None);
+        assert_eq!(refused.unwrap_err().kind, FailureKind::Permission);
+        assert_eq!(
+            hash_memory_of(&request(None), &peer(false), None).unwrap(),
+            0
+        );
+        let allowed = hash_memory_of(&request(Some(5)), &peer(true), None);
+        assert_eq!(allowed.unwrap(), 5 << 10);
+    }
 }

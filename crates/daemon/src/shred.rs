@@ -9,17 +9,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cipher::SystemRandom;
-use keys::{Argon2Params, Key, KeyMaterial, Wrapping, WrappingKey};
+use keys::{Argon2Params, KeyMaterial, Wrapping, WrappingKey};
 use pool::{DeviceInfo, DeviceState, Entry, NewKeyring, Origin, Reach};
 
 use crate::api::{Failure, FailureKind, ShredReport, Survivor};
-use crate::clones::has_generation;
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::keyholder::now_secs;
+use crate::keyholder::has_generation;
 use crate::mounts::Unmounted;
-use crate::server::Context;
 use crate::state::Daemon;
+use crate::system::now_secs;
 
 /// The keysource of a dataset whose key nobody knows: what comes from there is another key each time.
 const NOWHERE: &str = "raw,file:///dev/random";
@@ -56,9 +56,11 @@ impl Daemon {
         if dry_run {
             return Ok(report);
         }
+        imported.pool.check_writable()?;
         self.keep_zone_roots(&imported, &doomed)?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
+        let own_dirs = imported.own_dirs(ids.iter().copied());
         let unmounted = self.unmount_all(&imported, &ids, force)?;
         let mut blocks = imported.key_blocks(&heads)?;
         let destroyed = imported
@@ -74,6 +76,7 @@ impl Daemon {
             return Err(failure);
         }
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        imported.remove_left_dirs(own_dirs);
         let mut keys = imported.keys.lock();
         ids.iter().for_each(|id| {
             keys.remove(id);
@@ -251,7 +254,7 @@ fn is_away(device: &DeviceInfo) -> bool {
 
 /// A wrapping key whose only slot is opened by a key that is gone when this returns.
 fn random_wrapping() -> Result<(Wrapping, WrappingKey)> {
-    let material = KeyMaterial::Key(Key::random(&SystemRandom)?);
+    let material = KeyMaterial::Key(keys::random_key(&SystemRandom)?);
     Ok(Wrapping::create(
         &material,
         &Argon2Params::RECOMMENDED,
@@ -262,6 +265,8 @@ fn random_wrapping() -> Result<(Wrapping, WrappingKey)> {
 
 #[cfg(test)]
 mod tests {
+    use secret::Key;
+
     use super::*;
     use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
 

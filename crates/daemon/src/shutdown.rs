@@ -37,7 +37,7 @@ impl Daemon {
         if let Err(failure) = self.leave_all(true) {
             tracing::error!(
                 reason = failure.message,
-                "not everything could be exported; what was synced is there at the next import"
+                "some pools could not be exported; synced data is there at the next import"
             );
         }
     }

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use cipher::SystemRandom;
-use dataset::{Clock, Engine, EngineOptions};
+use dataset::{Engine, EngineOptions};
 use parking_lot::Mutex;
-use pool::{Entry, Env};
+use pool::Entry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use vfs::Time;
+use store::NewMember;
 
-use crate::accepted::Acceptances;
+use crate::acceptances::Acceptances;
+use crate::alarm::Alarm;
 use crate::api::{Failure, FailureKind};
 use crate::connections::Connections;
 use crate::exports::Exported;
 use crate::failure::Result;
 use crate::guests::Guests;
-use crate::imported::{Alarm, Imported};
-use crate::keyholder::now_secs;
-use crate::mappings::Mappings;
-use crate::memory::{Remembered, StateDir};
+use crate::imported::Imported;
+use crate::mapping_table::Mappings;
+use crate::memory::{KnownDevice, Remembered, StateDir};
+use crate::system::System;
 use crate::zones::Zones;
 
 /// The file in which the imported pools are remembered.
@@ -53,43 +53,11 @@ struct Pools {
     /// Not imported now, for no reason that anybody asked for: they could not be imported at the
     /// start, or were exported for the daemon to end.
     absent: Remembered,
+    /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they
+    /// did, the next start looks at them too.
+    joining: Vec<(String, KnownDevice)>,
     /// Whether the daemon is ending, so that none may be added.
     stopping: bool,
-}
-
-/// Time and chance from the system.
-pub(crate) struct System;
-
-impl Clock for System {
-    fn now(&self) -> Time {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        Time {
-            secs: now.tv_sec,
-            nanos: now.tv_nsec as u32,
-        }
-    }
-}
-
-impl Env for System {
-    fn now(&self) -> u64 {
-        now_secs()
-    }
-
-    fn elapsed(&self) -> Duration {
-        static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-        BEGIN.elapsed()
-    }
-
-    fn guid(&self) -> u64 {
-        new_guid()
-    }
-}
-
-/// A random number that is not 0.
-pub(crate) fn new_guid() -> u64 {
-    let mut bytes = [0; 8];
-    cipher::Random::fill(&SystemRandom, &mut bytes).expect("the system has random numbers");
-    u64::from_le_bytes(bytes).max(1)
 }
 
 impl Daemon {
@@ -136,7 +104,7 @@ impl Daemon {
         self.pools.lock().imported.get(name).cloned().ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
-                format!("there is no imported pool '{name}'; 'strongroom pool import' shows those that could be"),
+                format!("there is no imported pool '{name}'; 'strongroom pool import' lists pools that can be imported"),
             )
         })
     }
@@ -183,7 +151,7 @@ impl Daemon {
     pub(crate) fn set_aside(&self, imported: &Imported) {
         let mut pools = self.pools.lock();
         pools.imported.remove(&imported.pool.name());
-        pools.absent.insert(imported);
+        pools.absent.insert(imported.pool.name(), imported.known());
         self.remember(&pools);
     }
 
@@ -195,6 +163,27 @@ impl Daemon {
     /// Remembers the devices of the imported pools as they are now.
     pub(crate) fn remember_pools(&self) {
         self.remember(&self.pools.lock());
+    }
+
+    /// Remembers devices that are about to join a pool, before they do.
+    pub(crate) fn remember_joining(&self, pool: &str, devices: &[&NewMember]) {
+        let mut pools = self.pools.lock();
+        let joining = devices.iter().map(|new| {
+            let device = KnownDevice {
+                path: new.device.name().into(),
+                guid: Some(new.guid),
+            };
+            (pool.to_owned(), device)
+        });
+        pools.joining.extend(joining);
+        self.remember(&pools);
+    }
+
+    /// Those that were to join a pool did, or did not: from now on the pool knows its devices.
+    pub(crate) fn remember_joined(&self, pool: &str) {
+        let mut pools = self.pools.lock();
+        pools.joining.retain(|(name, _)| name != pool);
+        self.remember(&pools);
     }
 
     /// Reads which pools there were when the daemon last ran. They stay remembered until they are
@@ -213,7 +202,10 @@ impl Daemon {
     fn to_remember(pools: &Pools) -> Remembered {
         let mut remembered = pools.absent.clone();
         for imported in pools.imported.values() {
-            remembered.insert(imported);
+            remembered.insert(imported.pool.name(), imported.known());
+        }
+        for (name, device) in &pools.joining {
+            remembered.insert_device(name, device);
         }
         remembered
     }

@@ -115,6 +115,35 @@ fn note(socket: &Path) -> PathBuf {
     name.into()
 }
 
+/// Where this user's daemon remembers things, unless it is told another place.
+pub(crate) fn usual_state_dir() -> Result<PathBuf> {
+    default_state_dir(
+        rustix::process::geteuid().is_root(),
+        std::env::var_os("XDG_STATE_HOME"),
+        std::env::var_os("HOME"),
+    )
+}
+
+/// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state
+/// directory for others.
+fn default_state_dir(
+    is_root: bool,
+    state_home: Option<OsString>,
+    home: Option<OsString>,
+) -> Result<PathBuf> {
+    let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
+    let own = || match is_root {
+        true => Some("/var/lib".into()),
+        false => absolute(Path::new(&home?).join(".local/state")),
+    };
+    let base = state_home.and_then(|dir| absolute(dir.into())).or_else(own);
+    base.map(|base| base.join("strongroom")).ok_or_else(|| {
+        Failure::usage(
+            "there is no HOME to remember pools in; say where: strongroom daemon --state-dir DIR",
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +181,23 @@ mod tests {
         assert_eq!(remembered(&socket), Some(PathBuf::from("/srv/state")));
         std::fs::write(note(&socket), "relative").unwrap();
         assert_eq!(remembered(&socket), None);
+    }
+
+    #[test]
+    fn the_list_of_pools_is_never_where_others_can_write() {
+        let dir = |root, state: Option<&str>, home: Option<&str>| {
+            default_state_dir(root, state.map(Into::into), home.map(Into::into))
+        };
+        let is = |found: Result<PathBuf>, path: &str| found.unwrap() == Path::new(path);
+        assert!(is(dir(true, None, None), "/var/lib/strongroom"));
+        assert!(is(dir(false, Some("/s"), Some("/h")), "/s/strongroom"));
+        assert!(is(
+            dir(false, Some("relative"), Some("/h")),
+            "/h/.local/state/strongroom"
+        ));
+        for home in [None, Some("")] {
+            let failure = dir(false, None, home).unwrap_err();
+            assert!(failure.message.contains("--state-dir"));
+        }
     }
 }

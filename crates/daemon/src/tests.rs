@@ -6,21 +6,21 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use keys::Secret;
 use pool::{PoolState, Reach};
+use secret::Secret;
 
 use crate::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
+use crate::context::Context;
 use crate::datasets::NewDatasets;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keychange::KeyChange;
 use crate::keyholder::Asker;
 use crate::pools::{ImportPool, NewPool, Unattended};
-use crate::server::Context;
 use crate::state::Daemon;
 
 const CACHE: u64 = 16 << 20;
-const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 pub(crate) fn daemon(dir: &Path) -> Arc<Daemon> {
     Daemon::new(&dir.join("socket"), &dir.join("state"), CACHE)

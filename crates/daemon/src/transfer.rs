@@ -11,12 +11,12 @@ use dataset::RecordOpener;
 use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
 
 use crate::api::{Answer, Command, Failure, FailureKind, Props, Reply, SendWhat};
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::keyuses::WhileLoaded;
 use crate::properties::{self, Settable};
 use crate::reception::{Chosen, Rules};
-use crate::server::Context;
 use crate::state::Daemon;
 use crate::wire::{self, DataReader, DataWriter};
 use crate::zones::View;
@@ -119,7 +119,7 @@ impl Daemon {
         let (imported, to) = self.find(name)?;
         if !to.is_snapshot() {
             return Err(Failure::usage(format!(
-                "'{name}' is not a snapshot; what is sent is dataset@snapshot"
+                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
             )));
         }
         let from = match from {
@@ -147,7 +147,7 @@ impl Daemon {
 
     fn rest(&self, token: &str) -> Result<(Arc<Imported>, Vec<Piece>)> {
         let token = ResumeToken::parse(token)
-            .ok_or_else(|| Failure::usage("this is no token of an interrupted receive"))?;
+            .ok_or_else(|| Failure::usage("this is not the token of an interrupted receive"))?;
         for imported in self.pools() {
             if let Some((to, from)) = imported.pool.snapshots_of(&token) {
                 let start = token.next;
@@ -196,7 +196,7 @@ impl Daemon {
         let received = imported
             .pool
             .receive(&mut input, into, &rules, &context.origin());
-        imported.apply_settings()?;
+        context.tell(imported.apply_settings()?);
         imported.wake();
         let (names, failures) = rules.into_received();
         context.tell(failures);
@@ -271,18 +271,22 @@ impl Imported {
             let travels = head.props.iter().filter(|(name, _)| known(name));
             sent.extend(travels.map(|(name, value)| (name.clone(), value.clone())));
         }
-        let mut keyring = Vec::new();
+        let (mut keyring, mut keys_txg) = (Vec::new(), to.keys_txg());
         if raw && to.suite != 0 {
             let root = self.pool.entry(head.key_root)?;
             let slots = self.keyring(&root)?;
             let ring = self.keyring(&to)?;
-            let ring = ring.for_stream(to.keys_txg(), slots.wrapping());
+            let makes = match piece.from {
+                None => true,
+                Some(from) => self.pool.entry(from)?.parent != to.parent,
+            };
+            let ring = ring.for_stream(to.keys_txg(), makes, slots.wrapping());
             let name = self.pool.name_of(head.id)?;
-            keyring = ring
-                .map_err(|error| {
-                    Failure::from(error).context(format_args!("the keyring of '{name}'"))
-                })?
-                .encode();
+            let ring = ring.map_err(|error| {
+                Failure::from(error).context(format_args!("the keyring of '{name}'"))
+            })?;
+            keys_txg = keys_txg.max(ring.newest().txg());
+            keyring = ring.encode();
             sent.insert("keysource".into(), self.keysource(&root)?.to_string());
         }
         Ok(SendOf {
@@ -290,6 +294,7 @@ impl Imported {
             from: piece.from,
             start: piece.start,
             keyring,
+            keys_txg,
             props: sent,
             open: match raw {
                 true => None,

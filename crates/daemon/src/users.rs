@@ -21,7 +21,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// Who is at the other end.
     pub(crate) fn of(stream: &UnixStream) -> Result<Peer> {
-        let unknown = |error| Failure::other(format!("the caller is not known: {error}"));
+        let unknown = |error| Failure::other(format!("the user of the caller is unknown: {error}"));
         let credentials = rustix::net::sockopt::socket_peercred(stream).map_err(unknown)?;
         let (uid, gid) = (credentials.uid, credentials.gid.as_raw());
         let name = user_name(uid.as_raw());

@@ -9,66 +9,16 @@ use std::sync::Arc;
 use dataset::{Account, Files, Miscount, Owner};
 use pool::Entry;
 
+use crate::account_property::{AccountProperty, Field};
 use crate::api::{AccountRow, Failure, FailureKind, OwnerKind, Props, Source, Value};
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
-use crate::properties;
-use crate::server::Context;
+use crate::sizes;
 use crate::state::Daemon;
 use crate::users;
 
-/// What a property says of an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
-    Used,
-    ObjectsUsed,
-    Quota,
-    ObjectQuota,
-}
-
-/// A property of an account: `userquota@ann`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AccountProperty<'a> {
-    name: &'a str,
-    kind: OwnerKind,
-    field: Field,
-    who: &'a str,
-}
-
-impl<'a> AccountProperty<'a> {
-    /// Reads the name of a property; none if it is another kind of property.
-    pub(crate) fn parse(name: &'a str) -> Option<AccountProperty<'a>> {
-        let (prefix, who) = name.split_once('@')?;
-        let (kind, field) = match prefix.strip_prefix("user") {
-            Some(field) => (OwnerKind::User, field),
-            None => (OwnerKind::Group, prefix.strip_prefix("group")?),
-        };
-        let field = match field {
-            "used" => Field::Used,
-            "objused" => Field::ObjectsUsed,
-            "quota" => Field::Quota,
-            "objquota" => Field::ObjectQuota,
-            _ => return None,
-        };
-        Some(AccountProperty {
-            name,
-            kind,
-            field,
-            who,
-        })
-    }
-
-    fn owner(&self) -> Result<Owner> {
-        let (owner, what) = match self.kind {
-            OwnerKind::User => (users::uid_of(self.who).map(Owner::User), "user"),
-            OwnerKind::Group => (users::gid_of(self.who).map(Owner::Group), "group"),
-        };
-        owner.ok_or_else(|| {
-            let text = format!("there is no {what} '{}'; a number will do too", self.who);
-            Failure::new(FailureKind::NotFound, text)
-        })
-    }
-
+impl AccountProperty<'_> {
     /// The number that a quota is set to; 0 for none.
     fn limit(&self, value: &str) -> Result<u64> {
         if !matches!(self.field, Field::Quota | Field::ObjectQuota) {
@@ -79,9 +29,9 @@ impl<'a> AccountProperty<'a> {
         }
         match value {
             "none" => Ok(0),
-            _ => properties::bytes(value).ok_or_else(|| {
+            _ => sizes::positive(value).ok_or_else(|| {
                 Failure::usage(format!(
-                    "the property '{}' cannot be '{value}'; it is none | a size, as 512M, 10G or 2T",
+                    "the property '{}' cannot be '{value}'; allowed: none | a size, such as 512M, 1.5G or 2T",
                     self.name
                 ))
             }),

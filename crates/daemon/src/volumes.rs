@@ -5,45 +5,27 @@
 //! command which would take the volume away can tell what to end first.
 
 use std::collections::btree_map;
-use std::io::{Error as IoError, ErrorKind, IoSlice};
+use std::io::IoSlice;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use block::{BlockDevice, SectorSizes, Status};
 use dataset::Volume;
-use parking_lot::{RwLock, RwLockReadGuard};
 use pool::{Entry, VolumeShape};
 
-use crate::api::{Failure, FailureKind, NewVolume, Props};
+use crate::api::{Failure, NewVolume, Props};
+use crate::context::Context;
+use crate::device_name::name_at;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
-use crate::server::Context;
+use crate::properties::{OF_FILES, OF_VOLUMES};
+use crate::sizes;
 use crate::state::Daemon;
+use crate::volume_state::{VolumeInUse, VolumeState, in_use};
 
 /// Bytes of a block, unless something else is asked for.
 const BLOCK_SIZE: u32 = 16 << 10;
-
-/// Properties that only volumes have.
-pub(crate) const OF_VOLUMES: [&str; 2] = ["volsize", "volblocksize"];
-
-/// Properties that only file systems have.
-const OF_FILES: [&str; 14] = [
-    "mounted",
-    "recordsize",
-    "mountpoint",
-    "quota",
-    "refquota",
-    "atime",
-    "relatime",
-    "exec",
-    "setuid",
-    "devices",
-    "canmount",
-    "snapdir",
-    "snapshots_changed",
-    "usedbychildren",
-];
 
 /// Whether a property means anything for a dataset or snapshot.
 pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
@@ -64,7 +46,7 @@ pub(crate) fn shape(new: &NewVolume, props: &mut Props) -> Result<VolumeShape> {
         if name == "volblocksize" {
             block_size = properties::record_size(value).ok_or_else(|| {
                 Failure::usage(format!(
-                    "the property 'volblocksize' cannot be '{value}'; it is 4K to 1M, a power of two"
+                    "the property 'volblocksize' cannot be '{value}'; allowed: 4K to 1M, a power of two"
                 ))
             })?;
         } else if OF_FILES.contains(&name.as_str()) {
@@ -104,19 +86,6 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
     }
 }
 
-/// What names of devices begin with that are volumes of pools.
-pub(crate) const PREFIX: &str = "volume:";
-
-/// The volume that a name of a device means, if it is one.
-pub(crate) fn name_at(path: &Path) -> Option<&str> {
-    path.to_str()?.strip_prefix(PREFIX)
-}
-
-/// Whether it can be the name of a volume, or of a snapshot of one: a pool has no other datasets without a slash.
-pub(crate) fn is_name(text: &str) -> bool {
-    pool::DatasetName::parse(text).is_ok_and(|name| !name.path.is_empty())
-}
-
 /// Pools by how many others they lie on, one on a volume of the other: first those that lie on none.
 pub(crate) fn layers(pools: Vec<Arc<Imported>>) -> Vec<Vec<Arc<Imported>>> {
     let below = |imported: &Arc<Imported>| -> Vec<String> {
@@ -143,71 +112,6 @@ pub(crate) fn layers(pools: Vec<Arc<Imported>>) -> Vec<Vec<Arc<Imported>>> {
         rest = upper;
     }
     layers
-}
-
-/// A volume that is open, and what uses it.
-pub(crate) struct VolumeState {
-    pub(crate) device: Arc<VolumeInUse>,
-    /// One for each loan.
-    users: Vec<String>,
-}
-
-fn in_use(name: &str, user: &str) -> Failure {
-    Failure::new(
-        FailureKind::Busy,
-        format!("'{name}' is in use, by {user}; end that first"),
-    )
-}
-
-/// A volume that may be taken away while something uses it. Whatever is asked of it then fails.
-pub(crate) struct VolumeInUse {
-    name: String,
-    sector_sizes: SectorSizes,
-    volume: RwLock<Option<Volume>>,
-}
-
-impl VolumeInUse {
-    fn new(volume: Volume) -> VolumeInUse {
-        VolumeInUse {
-            name: format!("{PREFIX}{}", volume.dataset().name()),
-            sector_sizes: volume.sector_sizes(),
-            volume: RwLock::new(Some(volume)),
-        }
-    }
-
-    /// The volume, as long as it is there. It is not taken away while this is held.
-    pub(crate) fn volume(&self) -> RwLockReadGuard<'_, Option<Volume>> {
-        self.volume.read()
-    }
-
-    fn with<T>(
-        &self,
-        operation: &'static str,
-        (offset, len): (u64, u64),
-        ask: impl FnOnce(&Volume) -> block::Result<T>,
-    ) -> block::Result<T> {
-        match self.volume().as_ref() {
-            Some(volume) => ask(volume),
-            None => Err(block::Error::Io {
-                device: self.name.clone(),
-                operation,
-                offset,
-                len,
-                source: IoError::new(ErrorKind::NotConnected, "the volume was taken out of use"),
-            }),
-        }
-    }
-
-    /// Ends what is under way, makes everything durable and closes the volume.
-    fn take_away(&self) {
-        let Some(volume) = self.volume.write().take() else {
-            return;
-        };
-        if let Err(error) = volume.close() {
-            let dataset = volume.dataset().name();
-            tracing::error!(%error, dataset, "closing a volume failed; what was not flushed is lost. 'strongroom pool status' says more");
-        }
-    }
 }
 
 /// The use of a volume, which ends when this is dropped.
@@ -359,23 +263,23 @@ impl Daemon {
             return Ok(false);
         };
         let [name] = names else {
-            return Err(Failure::usage("volumes get other sizes one by one"));
+            return Err(Failure::usage("'set volsize' takes one volume"));
         };
         if props.len() > 1 {
             return Err(Failure::usage(
                 "the property 'volsize' is set by itself; set the other properties with a command of their own",
             ));
         }
-        let size = properties::bytes(size).ok_or_else(|| {
+        let size = sizes::positive(size).ok_or_else(|| {
             Failure::usage(format!(
-                "the property 'volsize' cannot be '{size}'; it is a size, as 512M, 10G or 2T"
+                "the property 'volsize' cannot be '{size}'; allowed: a size, such as 512M, 1.5G or 2T"
             ))
         })?;
         let (imported, entry) = self.find(name)?;
         let _admin = imported.lock()?;
         let entry = imported.again(&entry, name)?;
         self.resize_volume(&imported, &entry, name, size, force, context)?;
-        imported.apply_settings()?;
+        context.tell(imported.apply_settings()?);
         Ok(true)
     }
 

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 
-use keys::Secret;
+use secret::Secret;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -267,6 +267,7 @@ mod tests {
         let request = Request {
             version: 1,
             command: Command::Mounts,
+            hash_memory: None,
         };
         send(&mut wire, &request).unwrap();
         let secret = Secret::from_slice(b"correct horse").unwrap();

@@ -16,6 +16,32 @@ pub enum Error {
     /// The keys.
     #[error(transparent)]
     Keys(#[from] keys::Error),
+    /// The present state of a dataset has a seal of keys that seal no present state any more.
+    #[error(
+        "{dataset}: its present state has the old seal of key generation {generation}, and only generation \
+         {floor} or a later one seals it since 'key rotate'. A rollback without the key and a received older \
+         snapshot look like that, and so does a forgery with the old keys. 'strongroom rollback \
+         {dataset}@SNAPSHOT' with the key loaded accepts the state of a snapshot; make one if there is none"
+    )]
+    OldSeal {
+        /// The dataset.
+        dataset: String,
+        /// The generation that made the seal.
+        generation: u32,
+        /// The oldest generation that seals the present state.
+        floor: u32,
+    },
+    /// The keyring lacks the generations that seal the present state of a dataset.
+    #[error(
+        "{dataset}: its keyring lacks the key generations after {newest}, which seal its present state. A later \
+         stream or 'strongroom key restore' brings them; its snapshots can be mounted and cloned"
+    )]
+    KeyringCut {
+        /// The dataset.
+        dataset: String,
+        /// The newest generation that is there.
+        newest: u32,
+    },
     /// Something that its seal vouches for, or that nothing vouches for, cannot be.
     #[error("{dataset}: {what} is damaged")]
     Damaged {

@@ -3,14 +3,14 @@
 use pool::{ArrayKind, Identity, RecordPtr};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::core::io::extents::decode_dead;
 use crate::fs::acl::Acl;
-use crate::header::Header;
-use crate::io::extents::decode_dead;
 use crate::layout::{
     AttrValue, Extent, NameEntry, SharedRun, XattrValue, decode_names, encode_names,
 };
-use crate::owners::Account;
 use crate::seal::{Compression, Sealer, fuzzing};
+use crate::tree::Header;
+use crate::tree::owners::Account;
 use crate::tree::{CELL_MAX, PAGE, Page, PageKind};
 
 /// How many decoders [`value`] knows.
@@ -35,7 +35,7 @@ pub fn value(kind: u8, bytes: &[u8]) {
             };
             let record = u64::from_le_bytes(*record);
             if let Some(extent) = Extent::decode(record, value) {
-                assert!(extent.slot_of(extent.end() - 1) < pool::layout::SLOT_LIMIT);
+                assert!(extent.slot_of(extent.end() - 1) < pool::SLOT_LIMIT);
                 let _ = extent.part(record, extent.end());
             }
         }
@@ -67,7 +67,7 @@ pub fn value(kind: u8, bytes: &[u8]) {
         7 => {
             let _ = decode_dead(bytes);
         }
-        8 => crate::log::steps::decode_all(bytes),
+        8 => crate::core::log::steps::decode_all(bytes),
         _ => {
             if let Some(account) = Account::decode(bytes) {
                 assert_eq!(account.encode(), bytes);
@@ -211,7 +211,7 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
         (5, acl),
         (6, run.encode()),
         (7, vec![1; 16]),
-        (8, crate::log::steps::sample()),
+        (8, crate::core::log::steps::sample()),
         (9, (1..=4u64).flat_map(u64::to_le_bytes).collect()),
     ]
 }

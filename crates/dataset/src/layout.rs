@@ -8,11 +8,17 @@ use vfs::{Attr, Ino, Kind, Time};
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// The slot of the root page of the tree. Slot 0 holds the dataset's header.
+pub(crate) const ROOT_SLOT: u64 = 1;
+
 /// Inode numbers are below this; the bits above tell snapshots apart in a mount.
 pub(crate) const INO_LIMIT: u64 = 1 << 48;
 
 /// Files up to this many bytes live in the tree.
 pub(crate) const INLINE_MAX: u64 = 2048;
+
+/// Records are as long as whole units of this.
+pub(crate) const UNIT: u64 = 4096;
 
 /// Extended attribute values up to this many bytes live in the tree.
 pub(crate) const XATTR_INLINE_MAX: usize = 2048;
@@ -184,7 +190,9 @@ pub(crate) struct AttrValue {
     pub(crate) mtime: DiskTime,
     pub(crate) ctime: DiskTime,
     pub(crate) btime: DiskTime,
-    reserved: [u8; 24],
+    /// Bytes that the file shows at least, as `fallocate` asked for them. No quota counts them.
+    promised: U64,
+    reserved: [u8; 16],
 }
 
 const _: () = assert!(size_of::<AttrValue>() == 128);
@@ -254,6 +262,25 @@ impl AttrValue {
         self.allocated.get().saturating_add(inline)
     }
 
+    /// Promises this many bytes of holes, in a range up to `end`. Promises that overlap are counted
+    /// twice, but never beyond the end of the file and of the range.
+    pub(crate) fn promise(&mut self, holes: u64, end: u64) {
+        let shown = self.taken().max(self.promised.get());
+        self.promised = shown.saturating_add(holes).into();
+        self.limit_promise(end.max(self.size.get()));
+    }
+
+    /// Promises nothing beyond an end of the file.
+    pub(crate) fn limit_promise(&mut self, end: u64) {
+        let most = end.checked_next_multiple_of(UNIT).unwrap_or(u64::MAX);
+        self.promised = self.promised.get().min(most).into();
+    }
+
+    /// Takes promises back: of bytes that are punched out.
+    pub(crate) fn withdraw(&mut self, bytes: u64) {
+        self.promised = self.promised.get().saturating_sub(bytes).into();
+    }
+
     /// What the world sees.
     pub(crate) fn to_attr(self, ino: Ino) -> Attr {
         let size = match self.kind() {
@@ -270,7 +297,7 @@ impl AttrValue {
             gid: self.gid.get(),
             rdev: self.rdev.get(),
             size,
-            blocks: self.taken().div_ceil(512),
+            blocks: self.taken().max(self.promised.get()).div_ceil(512),
             blksize: self.record_size.get(),
             atime: self.atime.into(),
             mtime: self.mtime.into(),
@@ -306,7 +333,7 @@ impl Extent {
         let (slot, count) = (value.slot.get(), value.count.get());
         let ends = slot.checked_add(count)?;
         record.checked_add(count)?;
-        (count > 0 && ends <= pool::layout::SLOT_LIMIT).then_some(Extent {
+        (count > 0 && ends <= pool::SLOT_LIMIT).then_some(Extent {
             record,
             slot,
             count,
@@ -357,7 +384,7 @@ impl SharedRun {
     pub(crate) fn decode(slot: u64, value: &[u8]) -> Option<SharedRun> {
         let [count, owners] = <[U64; 2]>::read_from_bytes(value).ok()?.map(U64::get);
         let ends = slot.checked_add(count)?;
-        let fits = owners < u64::MAX && ends <= pool::layout::SLOT_LIMIT;
+        let fits = owners < u64::MAX && ends <= pool::SLOT_LIMIT;
         (count > 0 && fits).then_some(SharedRun {
             slot,
             count,

@@ -1,38 +1,50 @@
 //! The plaintext side of a pool: files and directories on two arrays of sealed records, and volumes on one.
+//!
+//! [`Files`] is an open dataset. [`Mounted`] makes it a [`vfs::FileSystem`]. A [`Volume`] is a
+//! [`block::BlockDevice`] on the same machinery.
+//!
+//! What it guarantees:
+//! - What is compressed, encrypted and checked here is all that the pool ever gets: no plaintext, no keys.
+//! - What it returns was sealed by the key holder. What anything else has replaced or mixed is an error.
+//! - Each operation is in one transaction group, whole: after a power cut it has happened or it has not.
+//! - An `fsync` that returned is durable, by the log or by a commit.
+//! - Space and quotas are checked before anything changes, so that a commit does not find the pool full.
+//!
+//! Layers, lowest first:
+//! - `error`, `layout`, `buffer`: what can go wrong, bytes on the devices, plaintext of a record;
+//! - `seal`: compression, encryption, seals;
+//! - `tree`: the metadata tree, and what users and groups have;
+//! - `core`: the open dataset: admission, records, the log, settings;
+//! - `fs`: names, attributes, directories;
+//! - `mounted`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: what callers use.
 
+mod buffer;
+mod core;
 mod diff;
-mod engine;
 mod error;
-mod files;
 mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod header;
-mod io;
 mod layout;
-mod log;
 mod measure;
 mod mounted;
-mod owners;
-mod quota;
 mod reencrypt;
-mod room;
 mod seal;
 mod transfer;
 mod tree;
 mod volume;
 
+pub use self::core::{
+    Atime, Clock, Engine, EngineOptions, Files, PrimaryCache, Reencrypted, Settings, SyncMode,
+    verify_seal,
+};
 pub use diff::{Change, Difference, diff};
-pub use engine::{Clock, Engine, EngineOptions};
 pub use error::{Error, Result};
-pub use files::{Atime, Files, PrimaryCache, Settings, verify_seal};
 pub use fs::Miscount;
-pub use log::SyncMode;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
-pub use owners::{Account, Owner, Usage};
-pub use reencrypt::Reencrypted;
 pub use seal::{Compression, NewGeneration, Resealer};
 pub use transfer::{RecordOpener, RecordSealer};
+pub use tree::owners::{Account, Owner, Usage};
 pub use volume::Volume;

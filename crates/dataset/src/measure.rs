@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::buffer::Buffer;
+use crate::core::Files;
 use crate::error::Result;
-use crate::files::Files;
-use crate::io::buffer::Buffer;
 
 /// Seals one record again and again, and lets the result go.
 pub struct SealPipeline {

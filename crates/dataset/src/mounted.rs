@@ -14,7 +14,7 @@ use vfs::{
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
 };
 
-use crate::files::Files;
+use crate::core::Files;
 use crate::fs::to_errno;
 use crate::layout::INO_LIMIT;
 

@@ -6,13 +6,11 @@
 
 use std::cell::RefCell;
 
-use parking_lot::Mutex;
-use pool::{
-    ArrayKind, Commit, Placed, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput,
-};
+use pool::{ArrayKind, Commit, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput};
 
+use crate::core::Files;
+use crate::core::reencryption::{Reencrypted, Rewritten, Walk};
 use crate::error::Result;
-use crate::files::Files;
 use crate::seal::Sealed;
 
 /// So many records that are done are passed over in one step.
@@ -21,44 +19,6 @@ const PASSED_MAX: usize = 50_000;
 /// Re-encryption leaves this part of a pool to those who write. With a snapshot, which keeps the old
 /// records, it would fill the pool.
 const LEFT_TO_WRITERS: u64 = 16;
-
-/// How far a dataset is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reencrypted {
-    /// Bytes on disk that were looked at.
-    pub seen: u64,
-    /// Records that could not be opened, which stay as they are.
-    pub damaged: u64,
-    /// Whether everything is sealed with the newest keys, as far as it can be.
-    pub is_done: bool,
-    /// Whether it waits for free space. It goes on with the first step that finds some.
-    pub waits: bool,
-}
-
-/// Where a dataset is, and what waits for the commit.
-#[derive(Default)]
-pub(crate) struct Reencryption {
-    walk: Mutex<Walk>,
-    waiting: Mutex<Vec<Rewritten>>,
-}
-
-#[derive(Default)]
-struct Walk {
-    array: usize,
-    slot: u64,
-    /// Records that this pass has sealed anew. One that finds none is the last.
-    found: u64,
-    progress: Reencrypted,
-}
-
-/// A record that is sealed anew and in no array yet.
-struct Rewritten {
-    array: ArrayKind,
-    slot: u64,
-    was: RecordPtr,
-    placed: Placed,
-    _room: Reservation,
-}
 
 thread_local! {
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

@@ -6,9 +6,9 @@ use cipher::Random;
 use keys::DataKeys;
 use pool::{ArrayKind, OpenRecords, Pool, RecordPtr, SealInput, SealRecords, SealedRecord};
 
-use crate::engine::Engine;
+use crate::core::Engine;
+use crate::core::{Settings, check_seal};
 use crate::error::Result;
-use crate::files::{Settings, check_seal};
 use crate::seal::{Compression, Nonces, Sealer};
 
 /// Opens the records of a snapshot.

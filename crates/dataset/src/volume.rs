@@ -16,14 +16,14 @@ use keys::DataKeys;
 use parking_lot::{Mutex, MutexGuard};
 use pool::{Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
 
-use crate::engine::Engine;
+use crate::core::Engine;
+use crate::core::io::ahead::ReadAhead;
+use crate::core::io::blocks::{VOLUME_INO, in_blocks};
+use crate::core::io::inode::Inode;
+use crate::core::log::SyncMode;
+use crate::core::{Files, Settings};
 use crate::error::{Error, Result};
-use crate::files::{Files, Settings};
 use crate::fs::to_errno;
-use crate::io::ahead::ReadAhead;
-use crate::io::blocks::{VOLUME_INO, in_blocks};
-use crate::io::inode::Inode;
-use crate::log::SyncMode;
 
 /// Longer writes are several.
 const WRITE_MAX: usize = 1 << 20;

@@ -24,8 +24,9 @@ use common::driver::Driver;
 use common::model::Picture;
 use common::*;
 use dataset::{Files, Settings};
-use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping};
+use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
 use pool::{DatasetKind, NewDataset, Pool, ScrubPhase};
+use secret::Key;
 use store::{CreateOptions, DeviceStore, Store};
 use vfs::ROOT;
 

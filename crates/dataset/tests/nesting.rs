@@ -15,9 +15,9 @@ use block::fault::{FaultClock, Survival};
 use cipher::{Suite, SystemRandom};
 use common::*;
 use dataset::{Engine, EngineOptions, Files, Settings, Volume};
-use keys::Secret;
 use luks::{Container, Flags, Format, KdfChoice, KdfKind, Mapping, SlotChoice, Variant, Version};
 use pool::{DatasetKind, NewDataset, Pool, VolumeShape};
+use secret::Secret;
 use store::{CreateOptions, DeviceStore, Store};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 

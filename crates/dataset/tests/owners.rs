@@ -11,7 +11,7 @@ use common::driver::Driver;
 use common::*;
 use dataset::{Files, Owner, Settings, Usage};
 use pool::Pool;
-use vfs::{Caller, Error, FileSystem, Ino, Kind, NewNode, ROOT, SetAttr};
+use vfs::{Caller, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, SetAttr};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 const ANN: Caller = Caller { uid: 5, gid: 6 };
@@ -125,8 +125,8 @@ fn after_random_operations_everyone_has_what_his_files_take() {
                 account.used.objects, found.objects,
                 "seed {seed}, {owner:?}"
             );
-            let rounded = found.bytes - account.used.bytes;
-            assert!(rounded < 512 * found.objects, "seed {seed}, {owner:?}");
+            // Files show what `fallocate` promised them, too.
+            assert!(found.bytes >= account.used.bytes, "seed {seed}, {owner:?}");
         }
         let before = files.accounts().unwrap();
         files.close().unwrap();
@@ -135,6 +135,49 @@ fn after_random_operations_everyone_has_what_his_files_take() {
         assert_eq!(files.accounts().unwrap(), before);
         assert_right(&files, &format!("seed {seed}, opened again"));
     }
+}
+
+#[test]
+fn promised_blocks_are_shown_and_not_counted() {
+    let (_pool, files) = new_files();
+    files.count_owners().unwrap();
+    let ino = make(&files, &ANN, "a").unwrap();
+    let shown = || files.getattr(ino).unwrap().blocks * 512;
+    let counted = || files.account(Owner::User(5)).unwrap().unwrap().used.bytes;
+    let extend = Fallocate::Allocate { keep_size: false };
+    let keep = Fallocate::Allocate { keep_size: true };
+    // Two bytes in two records.
+    let record = u64::from(files.getattr(ino).unwrap().blksize);
+    files.fallocate(ino, record - 1, 2, extend).unwrap();
+    let promised = shown();
+    assert_eq!((promised, counted()), (record + 4096, 0));
+    write(&files, ino, record - 1, 2).unwrap();
+    assert_eq!((shown(), counted()), (promised, promised));
+    // The end of the file moves, and then what is promised with it.
+    files.fallocate(ino, 0, 8 * record, extend).unwrap();
+    assert_eq!((shown(), counted()), (8 * record, promised));
+    let set = SetAttr {
+        size: Some(6 * record),
+        ..SetAttr::default()
+    };
+    files.setattr(&Caller::default(), ino, &set).unwrap();
+    assert_eq!(shown(), 6 * record);
+    files.fallocate(ino, 0, 6 * record, extend).unwrap();
+    assert_eq!(shown(), 6 * record, "promised already");
+    files
+        .fallocate(ino, 2 * record, 3 * record, Fallocate::Punch)
+        .unwrap();
+    assert_eq!(shown(), 3 * record);
+    // Beyond the end.
+    files.fallocate(ino, 6 * record, record, keep).unwrap();
+    assert_eq!((shown(), counted()), (4 * record, promised));
+    let set = SetAttr {
+        size: Some(0),
+        ..SetAttr::default()
+    };
+    files.setattr(&Caller::default(), ino, &set).unwrap();
+    assert_eq!((shown(), counted()), (0, 0));
+    assert_right(&files, "in the end");
 }
 
 #[test]

@@ -6,15 +6,18 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use block::fault::{FaultClock, Survival};
+use block::fault::{FaultClock, FaultDevice, Survival};
 use cipher::{SeededRandom, Suite};
 use common::driver::Driver;
 use common::look::look;
 use common::model::assert_same;
 use common::*;
-use dataset::{Files, NewGeneration, Settings};
-use keys::{Argon2Params, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, Pool, RecordPtr};
+use dataset::{Files, NewGeneration, Resealer, Settings};
+use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use pool::{
+    ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, NewKeys, Pool, RecordPtr, SealInput,
+};
+use secret::Key;
 use vfs::{FileSystem, Kind, NewNode, ROOT};
 
 const SUITE: Suite = Suite::Aes256Gcm;
@@ -51,26 +54,59 @@ fn keyring(pool: &Pool, entry: &Entry) -> Keyring {
 }
 
 fn open(pool: &Pool, entry: &Entry) -> Arc<Files> {
+    try_open(pool, entry).unwrap()
+}
+
+fn try_open(pool: &Pool, entry: &Entry) -> dataset::Result<Arc<Files>> {
     let ring = keyring(pool, entry);
     let key = ring.unlock(&material()).unwrap();
     let keys = Some(ring.open(&key).unwrap());
     let settings = Settings::default();
-    Files::open(&engine(7, 0), pool, entry.id, keys, settings, &ROOT_USER).unwrap()
+    Files::open(&engine(7, 0), pool, entry.id, keys, settings, &ROOT_USER)
 }
 
-fn rotate(pool: &Pool, entry: &Entry, key: &WrappingKey, files: &Files) {
+fn rotate(pool: &Pool, entry: &Entry, key: &WrappingKey, files: &Arc<Files>) {
+    files
+        .with_log_held(|| try_rotate(pool, entry, key, Some(files)))
+        .unwrap();
+}
+
+fn try_rotate(
+    pool: &Pool,
+    entry: &Entry,
+    key: &WrappingKey,
+    files: Option<&Arc<Files>>,
+) -> pool::Result<()> {
     let mut ring = keyring(pool, entry);
     let key = key.try_clone().unwrap();
+    let before = Resealer::new(FAMILY, ring.open(&key).unwrap()).unwrap();
     let (sender, made) = std::sync::mpsc::channel();
-    let make = Box::new(move |txg| {
-        let keys = ring.rotate(&key, txg, SUITE, 1, &SeededRandom::new(txg));
-        sender
-            .send(NewGeneration::new(keys.unwrap()).unwrap())
-            .unwrap();
-        Ok(ring.encode())
-    });
-    pool.rotate_keyring(entry.id, make, &origin()).unwrap();
-    files.use_generation(made.recv().unwrap());
+    let (to_reseal, resealers) = std::sync::mpsc::channel();
+    let (guid, user) = (entry.guid, files.cloned());
+    let rotation = NewKeys {
+        make: Box::new(move |txg| {
+            let keys = ring.rotate(&key, txg, SUITE, 1, &SeededRandom::new(txg));
+            sender
+                .send(NewGeneration::new(keys.unwrap()).unwrap())
+                .unwrap();
+            let after = Resealer::new(FAMILY, ring.open(&key).unwrap());
+            to_reseal.send(after.unwrap()).unwrap();
+            Ok(ring.encode())
+        }),
+        reseal: Box::new(move |entry, input| {
+            let was = SealInput::of(entry, guid);
+            let after = resealers.recv().unwrap();
+            let seal = after.reseal_head(&was, &entry.seal, input);
+            seal.filter(|_| before.seals_head(&was, &entry.seal))
+                .ok_or_else(|| "not its own".into())
+        }),
+        done: Box::new(move || {
+            if let Some(files) = user {
+                files.use_generation(made.recv().unwrap());
+            }
+        }),
+    };
+    pool.rotate_keyring(entry.id, rotation, &origin())
 }
 
 fn write(files: &Files, name: &str) {
@@ -143,10 +179,13 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
                 let found = read(&files, name);
                 assert!(found.is_none() || found == expected(name), "cut {cut}");
             }
+            // The keys and the seal come with one commit.
+            let sealed_by = files.sealed_by(&pool, entry.id).unwrap();
+            assert_eq!(sealed_by, Some(count as u32), "cut {cut}");
             if count > 1 {
                 assert!(read(&files, "two").is_some(), "cut {cut}");
                 let bytes = device.to_bytes();
-                // Slots and older generations stay as they are; the checksum does not.
+                // Slots stay as they are; the checksum does not.
                 let part = &old[old.len() - 32..];
                 let mut blocks = bytes.chunks_exact(4096);
                 let is_there = |block: &[u8]| block.windows(part.len()).any(|w| w == part);
@@ -421,4 +460,168 @@ fn a_full_pool_is_no_reason_to_stop_for_ever() {
         assert_eq!(read(&files, name), Some(name.as_bytes().repeat(5000)));
     }
     assert_clean(&pool);
+}
+
+/// Takes the dataset back to a snapshot, and seals that with the newest keys of a keyring.
+fn accept(pool: &Pool, entry: &Entry, ring: &Keyring, snapshot: &str) {
+    let key = ring.unlock(&material()).unwrap();
+    let resealer = Resealer::new(FAMILY, ring.open(&key).unwrap()).unwrap();
+    let guid = entry.guid;
+    let accept = Box::new(move |snapshot: &Entry, input: &SealInput| {
+        let was = SealInput::of(snapshot, guid);
+        let seal = resealer.reseal_head(&was, &snapshot.seal, input);
+        seal.ok_or_else(|| "not its own".into())
+    });
+    pool.rollback_and_accept(snapshot, true, accept, &origin())
+        .unwrap();
+}
+
+#[test]
+fn an_older_seal_is_refused_until_it_is_accepted() {
+    let device = fault_device(16 << 20, &FaultClock::new());
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    write(&files, "one");
+    files.sync_all().unwrap();
+    pool.snapshot(&["tank/a@s".into()], false, &origin())
+        .unwrap();
+    let old = keyring(&pool, &entry);
+    rotate(&pool, &entry, &key, &files);
+    drop(files);
+    let sealed = |name: &str| pool.find(name).unwrap().seal;
+    assert_ne!(sealed("tank/a"), sealed("tank/a@s"));
+    drop(open(&pool, &entry));
+
+    // Without the key nobody can make another seal.
+    pool.rollback("tank/a@s", false, &origin()).unwrap();
+    assert_eq!(sealed("tank/a"), sealed("tank/a@s"));
+    let refused = || match try_open(&pool, &entry).map(drop) {
+        Err(dataset::Error::OldSeal {
+            generation, floor, ..
+        }) => (generation, floor),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(), (1, 2));
+    let snapshot = pool.find("tank/a@s").unwrap();
+    assert!(read(&open(&pool, &snapshot), "one").is_some());
+    // A rotation accepts nothing.
+    try_rotate(&pool, &entry, &key, None).unwrap_err();
+    assert_eq!(keyring(&pool, &entry).generations().len(), 2);
+    assert_eq!(refused(), (1, 2));
+
+    let before = pool.find("tank/a").unwrap();
+    // Nor does a seal over another state that is made with the old keys.
+    accept(&pool, &entry, &old, "tank/a@s");
+    assert_ne!(sealed("tank/a"), sealed("tank/a@s"));
+    assert_eq!(refused(), (1, 2));
+
+    accept(&pool, &entry, &keyring(&pool, &entry), "tank/a@s");
+    let after = pool.find("tank/a").unwrap();
+    assert!(after.sequence > before.sequence.max(before.sequence_past));
+    assert!(read(&open(&pool, &entry), "one").is_some());
+    try_rotate(&pool, &entry, &key, None).unwrap();
+    let files = open(&pool, &entry);
+    assert_eq!(files.sealed_by(&pool, entry.id).unwrap(), Some(3));
+    assert_clean(&pool);
+}
+
+/// Whoever can write to the device and has the keys of the old generation takes the newer one away.
+#[test]
+fn a_keyring_that_was_cut_seals_nothing() {
+    let device = fault_device(16 << 20, &FaultClock::new());
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    write(&files, "one");
+    files.sync_all().unwrap();
+    pool.snapshot(&["tank/a@s".into()], false, &origin())
+        .unwrap();
+    rotate(&pool, &entry, &key, &files);
+    drop(files);
+    pool.rollback("tank/a@s", false, &origin()).unwrap();
+    let ring = keyring(&pool, &entry);
+    let oldest = ring.generations()[..1].to_vec();
+    let cut = Keyring::new(FAMILY, ring.wrapping().clone(), oldest).unwrap();
+    let change = NewKeyring {
+        id: entry.id,
+        keyring: cut.encode(),
+        key_root: entry.id,
+        props: Vec::new(),
+        done: "cut".into(),
+    };
+    pool.replace_keyrings(&[change], &origin()).unwrap();
+    let opened = try_open(&pool, &entry).map(drop);
+    assert!(
+        matches!(opened, Err(dataset::Error::KeyringCut { newest: 1, .. })),
+        "{opened:?}"
+    );
+    let snapshot = pool.find("tank/a@s").unwrap();
+    assert!(read(&open(&pool, &snapshot), "one").is_some());
+}
+
+/// A log that waits has entries of the old keys, which nothing would tell from what others made with these.
+#[test]
+fn what_was_synced_is_not_lost_by_a_rotation() {
+    let clock = FaultClock::new();
+    let device = fault_device(64 << 20, &clock);
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    let sync = |files: &Files, name: &str| {
+        write(files, name);
+        let ino = files.lookup(ROOT, name.as_bytes()).unwrap().ino;
+        files.fsync(ino, false).unwrap();
+    };
+    sync(&files, "one");
+    pool.commit().unwrap();
+    sync(&files, "two");
+    rotate(&pool, &entry, &key, &files);
+    let rotated = pool.committed_txg();
+    sync(&files, "three");
+    assert_eq!(pool.committed_txg(), rotated, "it is in the log alone");
+
+    let pool = as_after_a_power_cut(&device, &clock);
+    assert!(pool.entry(entry.id).unwrap().log.exists());
+    let refused = try_rotate(&pool, &entry, &key, None).unwrap_err();
+    assert!(refused.to_string().contains("log waits"), "{refused}");
+    let files = open(&pool, &entry);
+    for name in ["one", "two", "three"] {
+        assert!(read(&files, name).is_some(), "{name}");
+    }
+    rotate(&pool, &entry, &key, &files);
+}
+
+fn as_after_a_power_cut(device: &FaultDevice, clock: &FaultClock) -> Pool {
+    let device = Arc::new(FaultDevice::from_bytes(device.to_bytes(), clock));
+    let pool = open_pool(device).unwrap();
+    pool.claim("here").unwrap();
+    pool
+}
+
+/// Entries that are made with the old keys after a rotation, as somebody can who has these and writes to the device.
+#[test]
+fn what_is_logged_with_old_keys_is_not_replayed() {
+    let clock = FaultClock::new();
+    let device = fault_device(64 << 20, &clock);
+    let pool = create_pool(&device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    let sync = |name: &str| {
+        write(&files, name);
+        let ino = files.lookup(ROOT, name.as_bytes()).unwrap().ino;
+        files.fsync(ino, false).unwrap();
+    };
+    sync("one");
+    pool.commit().unwrap();
+    // The open dataset is not told.
+    try_rotate(&pool, &entry, &key, None).unwrap();
+    let rotated = pool.committed_txg();
+    sync("two");
+    assert_eq!(pool.committed_txg(), rotated, "it is in the log alone");
+
+    let pool = as_after_a_power_cut(&device, &clock);
+    let files = open(&pool, &entry);
+    assert!(read(&files, "one").is_some());
+    assert_eq!(read(&files, "two"), None);
 }

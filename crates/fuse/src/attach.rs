@@ -18,7 +18,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags,
 };
 
-use crate::handshake::MAX_WRITE;
+use crate::buffer::MAX_WRITE;
 use crate::options::{AccessTimes, Options};
 use crate::place::{Spot, in_proc};
 
@@ -181,6 +181,17 @@ pub(crate) fn listed(id: Id) -> Option<PathBuf> {
         let is_it =
             fields.next() == Some(mount.as_bytes()) && fields.nth(1) == Some(device.as_bytes());
         is_it.then(|| fields.nth(1).map(unescaped))?
+    })
+}
+
+/// A mount in a directory of this one, as this mount namespace has it.
+pub(crate) fn inside(id: Id) -> Option<PathBuf> {
+    let list = fs::read("/proc/self/mountinfo").ok()?;
+    let parent = id.mount.to_string();
+    list.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let is_inside = fields.nth(1) == Some(parent.as_bytes());
+        is_inside.then(|| fields.nth(2).map(unescaped))?
     })
 }
 

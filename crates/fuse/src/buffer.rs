@@ -11,7 +11,11 @@ use memmap2::{Advice, MmapMut};
 use rustix::io::{self, Errno};
 
 use crate::abi::{InHeader, WriteIn};
-use crate::handshake::MAX_WRITE;
+
+/// The most one request carries, in pages: 1 MiB, the kernel's own limit (`max_pages_limit`).
+pub(crate) const MAX_PAGES: u16 = 256;
+/// The same in bytes.
+pub(crate) const MAX_WRITE: u32 = MAX_PAGES as u32 * 4096;
 
 const PAGE: usize = 4096;
 const BEFORE_DATA: usize = size_of::<InHeader>() + size_of::<WriteIn>();

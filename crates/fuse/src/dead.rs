@@ -72,6 +72,12 @@ fn parse(line: &[u8], subtype: &str) -> Option<Dead> {
     })
 }
 
+/// Reads a line of the kernel's list.
+#[cfg(fuzzing)]
+pub(crate) fn read_line(line: &[u8]) {
+    let _ = parse(line, "strongroom");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -59,14 +59,29 @@ pub enum Error {
     #[error("FUSE protocol: {0}")]
     Protocol(&'static str),
     /// Files of the mount are in use.
-    #[error("{0}: in use; close its files and leave its directories first, or unmount with force")]
+    #[error("{0}: in use; close its files and leave its directories first, or unmount it with -f")]
     Busy(PathBuf),
+    /// Something is mounted in a directory of the mount.
+    #[error(
+        "{path}: in use: {} is mounted in it; unmount that first, or unmount both with -f", .inside.display()
+    )]
+    Inside {
+        /// The mount.
+        path: PathBuf,
+        /// What is mounted in it.
+        inside: PathBuf,
+    },
     /// Files are open for writing, of what is to refuse changes.
     #[error("{0}: files in it are open for writing; close them first")]
     Writing(PathBuf),
     /// Something else is mounted on top.
     #[error("{0}: something else is mounted on top; unmount that first")]
     Covered(PathBuf),
+    /// The same, when options were to be changed.
+    #[error(
+        "{0}: its options stay as they are: something else is mounted on top; unmount that, then try again"
+    )]
+    OptionsCovered(PathBuf),
     /// The mount lives on in another mount namespace.
     #[error("{path}: unmounted here, but {}", user(.holder.as_ref()))]
     InUseElsewhere {

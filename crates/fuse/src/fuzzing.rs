@@ -27,6 +27,12 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
     }
 }
 
+/// Reads the kernel's list of mounts.
+pub fn mount_list(bytes: &[u8]) {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    lines.for_each(crate::dead::read_line);
+}
+
 /// A request with `body` after its header.
 pub fn message(opcode: u32, nodeid: u64, body: &[u8]) -> Vec<u8> {
     let header = abi::InHeader {

@@ -19,16 +19,12 @@ use std::os::fd::BorrowedFd;
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, init};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, MAX_PAGES, MAX_WRITE};
 use crate::error::Error;
 use crate::options::Options;
 use crate::reply::Replier;
 use crate::request::{Op, Request};
 
-/// The most one request carries, in pages: 1 MiB, the kernel's own limit (`max_pages_limit`).
-const MAX_PAGES: u16 = 256;
-/// The same in bytes.
-pub(crate) const MAX_WRITE: u32 = MAX_PAGES as u32 * 4096;
 /// How many read-ahead and write-back requests the kernel may have under way.
 const MAX_BACKGROUND: u16 = 64;
 /// From here on the kernel holds optional ones back.

@@ -14,8 +14,8 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 
+use crate::buffer::MAX_WRITE;
 use crate::error::Error;
-use crate::handshake::MAX_WRITE;
 use crate::options::Options;
 
 const HELPER: &str = "fusermount3";

@@ -1,14 +1,21 @@
 //! Serves a [`vfs::FileSystem`] through the kernel's FUSE.
 //!
-//! [`Mount::new`] mounts and starts the threads that serve; dropping the [`Mount`] unmounts. The
-//! wire protocol is spoken here directly, not through a library, for what libraries do not have:
-//! `O_TMPFILE`, birth times, answers gathered from several cached pieces, and buffers under our
-//! control.
+//! [`Mount::new`] mounts, and starts the threads that serve. Dropping the [`Mount`] unmounts. This crate
+//! speaks the kernel's protocol itself. Libraries lack `O_TMPFILE`, birth times, answers gathered from
+//! several cached pieces, and buffers under the control of this program.
 //!
-//! Layers, from the kernel up: `abi` (structures), `buffer`, `request` and `reply` (one message),
-//! `handshake` (what is agreed), `serve` with `convert` and `directory` (one request, one call),
-//! `session` (threads), `mount` with `place`, `attach`, `dead`, `helper`, `tune` and `elsewhere` (the mount
-//! itself).
+//! What it guarantees:
+//! - The directory that was checked is the one that is mounted on, whatever else happens to its path.
+//! - A request of the kernel is bytes to check: a malformed one is refused, and nothing else happens.
+//! - A panic in the file system fails one request, and not the mount.
+//!
+//! Layers, lowest first:
+//! - `abi`, `errno`, `error`, `options`: structures of the protocol, and what callers say and hear;
+//! - `buffer`, `request`, `reply`, `convert`, `directory`: one message;
+//! - `handshake`: what both sides agree on;
+//! - `seek` and `serve`: one request, one call;
+//! - `crew`, `follow`, `session`: the threads that serve;
+//! - `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 
 mod abi;
 mod attach;
@@ -18,10 +25,12 @@ mod crew;
 mod dead;
 mod directory;
 mod elsewhere;
+mod errno;
 mod error;
 mod follow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod guard;
 mod handshake;
 mod helper;
 mod mount;

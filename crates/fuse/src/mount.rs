@@ -153,13 +153,16 @@ impl Mount {
     /// Has the mount follow other values of `read_only`, `nosuid`, `nodev`, `noexec`, `access_times`
     /// and `nodiratime`. Where the helper has mounted it stays as it was.
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
-        // Without a root it is gone, or covered: what cannot be reached need not follow.
         match (self.how, self.root()) {
             (How::Ourselves, Some(root)) => {
                 attach::change(&root, options).map_err(|cause| match cause {
                     Errno::BUSY => Error::Writing(self.path.clone()),
                     cause => cannot_mount(&self.path, cause),
                 })
+            }
+            // No call of the kernel reaches a root that is covered.
+            (How::Ourselves, None) if self.is_in_tree() => {
+                Err(Error::OptionsCovered(self.path.clone()))
             }
             _ => Ok(()),
         }
@@ -235,14 +238,21 @@ impl Mount {
 
     fn unmount_idle(&self, spot: &Spot) -> Result<(), Error> {
         let cause = match self.how {
-            How::Helper => return helper::unmount(&spot.path, false),
+            How::Helper => match helper::unmount(&spot.path, false) {
+                Err(Error::Busy(_)) => Errno::BUSY,
+                result => return result,
+            },
             How::Ourselves => match attach::unmount(spot) {
                 Ok(()) => return Ok(()),
                 Err(cause) => cause,
             },
         };
+        let path = self.path.clone();
         match cause {
-            Errno::BUSY => Err(Error::Busy(self.path.clone())),
+            Errno::BUSY => Err(match attach::inside(self.id) {
+                Some(inside) => Error::Inside { path, inside },
+                None => Error::Busy(path),
+            }),
             // Someone else was faster.
             _ if self.locate()?.is_none() => Ok(()),
             cause => Err(self.cannot_unmount(cause)),

@@ -8,8 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+
+use crate::guard::{self, Guard};
 
 /// Opens a directory for no more than finding what is in it.
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -47,6 +49,12 @@ impl Place {
         self.walk(Missing::Make).map(drop)
     }
 
+    /// The same. If the last one is missing, it is made such that nothing can be written to it while
+    /// nothing is mounted there: with mode 0 and, where possible, immutable.
+    pub fn make_guarded(&self) -> io::Result<()> {
+        self.walk(Missing::Guard).map(drop)
+    }
+
     /// Opens the directory, for no more than finding what is in it.
     pub fn open(&self) -> io::Result<OwnedFd> {
         self.walk(Missing::Refuse)?.into_dir()
@@ -66,11 +74,16 @@ impl Place {
     /// Removes the directory, if nothing is in it.
     pub fn remove(&self) -> io::Result<()> {
         let spot = self.spot()?;
-        Ok(rustix::fs::unlinkat(
-            &spot.above,
-            &spot.name,
-            AtFlags::REMOVEDIR,
-        )?)
+        Ok(guard::remove(spot.above.as_fd(), &spot.name)?)
+    }
+
+    /// Removes the directory, if nothing is in it and [`Place::make_guarded`] made it immutable.
+    pub fn remove_guarded(&self) -> io::Result<()> {
+        let spot = self.spot()?;
+        match Guard::of(spot.above.as_fd(), &spot.name) {
+            Some(_) => Ok(guard::remove(spot.above.as_fd(), &spot.name)?),
+            None => Ok(()),
+        }
     }
 
     /// The directory, by its name in the one above.
@@ -85,10 +98,11 @@ impl Place {
 
     fn walk(&self, missing: Missing) -> io::Result<Walk> {
         let mut walk = Walk::begin(missing)?;
-        walk.follow(&std::path::absolute(&self.base)?)?;
-        for component in self.below.components() {
+        let mut below = self.below.components().peekable();
+        walk.follow(&std::path::absolute(&self.base)?, below.peek().is_none())?;
+        while let Some(component) = below.next() {
             match component {
-                Component::Normal(name) => walk.enter(name)?,
+                Component::Normal(name) => walk.enter(name, below.peek().is_none())?,
                 _ => return Err(io::ErrorKind::InvalidInput.into()),
             }
         }
@@ -120,6 +134,8 @@ impl Spot {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Make,
+    /// It is made, and the last one gets a guard.
+    Guard,
     Refuse,
 }
 
@@ -152,7 +168,8 @@ impl Walk {
     }
 
     /// Follows an absolute path, and the symbolic links in it that no other user can have made.
-    fn follow(&mut self, path: &Path) -> io::Result<()> {
+    /// `to_end` if nothing comes after it.
+    fn follow(&mut self, path: &Path, to_end: bool) -> io::Result<()> {
         let names = |path: &Path| -> Vec<OsString> {
             let components = path.components().map(|c| c.as_os_str().to_owned());
             components.collect()
@@ -162,7 +179,8 @@ impl Walk {
             match Path::new(&name).components().next() {
                 Some(Component::RootDir) => self.passed.clear(),
                 Some(Component::ParentDir) => drop(self.passed.pop()),
-                Some(Component::Normal(name)) => match self.enter(name) {
+                Some(Component::Normal(name)) => match self.enter(name, to_end && ahead.is_empty())
+                {
                     Err(error) if is(&error, Errno::NOTDIR) => {
                         let target = self.link(name)?;
                         names(&target)
@@ -179,17 +197,39 @@ impl Walk {
     }
 
     /// Goes into a directory, unless it is a symbolic link.
-    fn enter(&mut self, name: &OsStr) -> io::Result<()> {
+    fn enter(&mut self, name: &OsStr, is_last: bool) -> io::Result<()> {
         let dir = match step(self.at(), name) {
-            Err(Errno::NOENT) if self.missing == Missing::Make => {
-                match rustix::fs::mkdirat(self.at(), name, Mode::from_bits_truncate(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => step(self.at(), name)?,
-                    Err(error) => return Err(error.into()),
-                }
+            Err(Errno::NOENT) if self.missing != Missing::Refuse => {
+                self.make(name, is_last && self.missing == Missing::Guard)?;
+                step(self.at(), name)?
             }
             result => result?,
         };
         self.passed.push((name.to_owned(), dir));
+        Ok(())
+    }
+
+    /// Makes a directory, if it is not there meanwhile.
+    fn make(&self, name: &OsStr, guarded: bool) -> io::Result<()> {
+        let mode = match guarded {
+            true => guard::GUARDED,
+            false => Mode::from_bits_truncate(0o755),
+        };
+        match guard::make(self.at(), name, mode) {
+            Ok(()) if guarded && self.is_safe() => Guard::put(self.at(), name),
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(Errno::PERM) if guard::is_immutable(self.at()) => {
+                let path = self.path();
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    format!(
+                        "{0} is immutable; to allow changes: chattr -i {0}",
+                        path.display()
+                    ),
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
@@ -289,6 +329,32 @@ mod tests {
         assert!(!dir.path().join("a/b/c/d").exists());
         Place::new(dir.path().join("a/b/c"), "").remove().unwrap();
         assert!(dir.path().join("a/b").exists() && !dir.path().join("a/b/c").exists());
+    }
+
+    #[test]
+    fn only_root_can_change_a_guarded_place() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root guards directories");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (own, others) = (dir.path().join("own"), dir.path().join("others"));
+        fs::create_dir(&others).unwrap();
+        std::os::unix::fs::chown(&others, Some(1000), None).unwrap();
+        for (base, is_ours) in [(&own, true), (&others, false)] {
+            let place = Place::new(base, "a/m");
+            place.make_guarded().unwrap();
+            assert!(place.is_empty().unwrap());
+            let mode = |path: &str| fs::metadata(base.join(path)).unwrap().permissions().mode();
+            assert_eq!((mode("a") & 0o777, mode("a/m") & 0o777), (0o755, 0));
+            let at = fs::File::open(base.join("a")).unwrap();
+            let has_flag = Guard::of(at.as_fd(), OsStr::new("m")).is_some();
+            if is_ours && !has_flag {
+                eprintln!("skipped: no directory can be made immutable here");
+            }
+            assert!(is_ours || !has_flag);
+            place.remove().unwrap();
+            place.remove().unwrap_err();
+        }
     }
 
     #[test]

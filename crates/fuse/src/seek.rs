@@ -21,8 +21,8 @@ use vfs::{Error, FileSystem, Seek};
 use zerocopy::IntoBytes;
 
 use crate::abi;
+use crate::errno::Errno;
 use crate::reply::{Replier, notify_inval_inode};
-use crate::serve::Errno;
 
 /// A `SEEK_DATA` to be answered after writing back.
 #[derive(Clone, Copy, Debug)]

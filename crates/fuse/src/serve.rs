@@ -6,6 +6,7 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::abi::{self, fopen};
 use crate::convert::{self, Valid};
 use crate::directory::Page;
+use crate::errno::Errno;
 use crate::request::{Op, Request};
 use crate::seek::{self, Search};
 
@@ -23,24 +24,6 @@ pub(crate) enum Answer {
     Pieces(ReadPieces, usize),
     /// Nobody waits, or the answer comes from elsewhere.
     Silence,
-}
-
-/// An error number of Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub(crate) i32);
-
-impl Errno {
-    pub(crate) const IO: Errno = Errno(5);
-    const RANGE: Errno = Errno(34);
-    pub(crate) const INVALID: Errno = Errno(22);
-    const NOT_IMPLEMENTED: Errno = Errno(38);
-    const NOT_SUPPORTED: Errno = Errno(95);
-}
-
-impl From<Error> for Errno {
-    fn from(error: Error) -> Errno {
-        Errno(error.errno())
-    }
 }
 
 type Result<T> = std::result::Result<T, Errno>;

@@ -20,6 +20,7 @@ use zerocopy::FromBytes;
 use crate::abi::{self, op};
 use crate::buffer::Buffer;
 use crate::crew::Crew;
+use crate::errno::Errno;
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::handshake::Agreed;
@@ -27,7 +28,7 @@ use crate::options::{AccessTimes, Options};
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{Search, Searcher};
-use crate::serve::{Answer, Errno, Server};
+use crate::serve::{Answer, Server};
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -269,7 +269,10 @@ fn something_mounted_on_top() {
     assert!(matches!(error, Error::Covered(_)), "{error}");
     let error = mounted.mount.unmount(true).unwrap_err();
     assert!(matches!(error, Error::Covered(_)), "{error}");
+    let error = mounted.mount.follow(&Options::default()).unwrap_err();
+    assert!(matches!(error, Error::OptionsCovered(_)), "{error}");
     rustix::mount::unmount(path, UnmountFlags::empty()).unwrap();
+    mounted.mount.follow(&Options::default()).unwrap();
     mounted.mount.unmount(false).unwrap();
 }
 

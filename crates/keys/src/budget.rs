@@ -18,6 +18,7 @@ static BUDGET: Budget = Budget::new();
 
 thread_local! {
     static USER: Cell<u32> = const { Cell::new(0) };
+    static ALLOWED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Gives all password hashes of this process together this much memory, in KiB.
@@ -30,12 +31,32 @@ pub fn hash_for(user: u32) {
     USER.set(user);
 }
 
-/// Memory of a password hash, until it is dropped. Waits until it is this hash's turn.
+/// Lets one hash of this thread take up to so much memory, in KiB, also if that is more than the budget. It
+/// runs alone then.
+pub fn allow_hash_memory(kib: u64) {
+    ALLOWED.set(kib);
+}
+
+/// Memory of a password hash with so many passes, until it is dropped. Waits until it is this hash's turn.
 ///
 /// # Errors
 /// [`Error::KdfBudget`] if it is more than there is in all; [`Error::KdfBusy`] if too many wait.
-pub fn hash_memory(kib: u32) -> Result<HashMemory> {
-    BUDGET.take(USER.get(), kib.into())
+pub fn hash_memory(kib: u32, passes: u32) -> Result<HashMemory> {
+    let cost = Cost {
+        kib: kib.into(),
+        passes,
+        allowed: ALLOWED.get(),
+    };
+    BUDGET.take(USER.get(), cost)
+}
+
+/// What a hash takes.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    kib: u64,
+    passes: u32,
+    /// What it may take besides the budget, in KiB.
+    allowed: u64,
 }
 
 /// What may be spent on trying one passphrase at several slots, in KiB of memory times passes.
@@ -108,7 +129,8 @@ impl State {
 
     fn fits(&self, kib: u64) -> bool {
         let used: u64 = self.running.iter().map(|claim| claim.kib).sum();
-        self.limit.is_none_or(|limit| used + kib <= limit)
+        // What is larger than the budget was allowed, and runs alone.
+        used == 0 || self.limit.is_none_or(|limit| used + kib <= limit)
     }
 }
 
@@ -141,11 +163,14 @@ impl Budget {
         self.changed.notify_all();
     }
 
-    fn take(&'static self, user: u32, kib: u64) -> Result<HashMemory> {
+    fn take(&'static self, user: u32, cost: Cost) -> Result<HashMemory> {
+        let kib = cost.kib;
         let mut state = self.lock();
-        if let Some(limit) = state.limit.filter(|limit| kib > *limit) {
+        let limit = state.limit.filter(|limit| kib > *limit);
+        if let Some(limit) = limit.filter(|_| kib > cost.allowed) {
             return Err(Error::KdfBudget {
                 needed_mib: kib.div_ceil(1024),
+                passes: cost.passes,
                 limit_mib: limit / 1024,
             });
         }
@@ -199,6 +224,14 @@ mod tests {
         budget
     }
 
+    fn cost(kib: u64) -> Cost {
+        Cost {
+            kib,
+            passes: 7,
+            allowed: 0,
+        }
+    }
+
     fn wait_for(budget: &Budget, waiting: usize) {
         while budget.lock().waiting.len() < waiting {
             thread::yield_now();
@@ -208,13 +241,34 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused_with_its_cost() {
         let budget = budget(2 << 20);
-        let error = budget.take(0, 4 << 20).unwrap_err().to_string();
+        let error = budget.take(0, cost(4 << 20)).unwrap_err().to_string();
         assert!(
-            error.contains("4096 MiB") && error.contains("2048 MiB"),
+            error.contains("4096 MiB of memory in 7 passes") && error.contains("2048 MiB"),
             "{error}"
         );
-        drop(budget.take(0, 2 << 20).unwrap());
-        drop(budget.take(0, 2 << 20).unwrap());
+        assert!(error.contains("--hash-memory 4096"), "{error}");
+        drop(budget.take(0, cost(2 << 20)).unwrap());
+        drop(budget.take(0, cost(2 << 20)).unwrap());
+    }
+
+    #[test]
+    fn what_was_allowed_runs_alone() {
+        let budget = budget(100);
+        let allowed = Cost {
+            allowed: 500,
+            ..cost(500)
+        };
+        let refused = Cost {
+            allowed: 499,
+            ..allowed
+        };
+        budget.take(0, refused).unwrap_err();
+        let held = budget.take(1, cost(40)).unwrap();
+        let large = thread::spawn(move || drop(budget.take(0, allowed).unwrap()));
+        wait_for(budget, 1);
+        assert_eq!(budget.lock().running.len(), 1);
+        drop(held);
+        large.join().unwrap();
     }
 
     #[test]
@@ -224,7 +278,7 @@ mod tests {
             .map(|n| {
                 thread::spawn(move || {
                     for _ in 0..50 {
-                        let _held = budget.take(n % 3, 40).unwrap();
+                        let _held = budget.take(n % 3, cost(40)).unwrap();
                         let state = budget.lock();
                         let used: u64 = state.running.iter().map(|claim| claim.kib).sum();
                         assert!(used <= 100, "{used}");
@@ -245,13 +299,15 @@ mod tests {
     #[test]
     fn users_take_turns() {
         let budget = budget(100);
-        let held = budget.take(1, 60).unwrap();
+        let held = budget.take(1, cost(60)).unwrap();
         let (done, order) = channel();
         let mut waiting = Vec::new();
         for (n, user) in [1, 1, 2].into_iter().enumerate() {
             let done = done.clone();
             waiting.push(thread::spawn(move || {
-                let held = budget.take(user, if user == 2 { 40 } else { 60 }).unwrap();
+                let held = budget
+                    .take(user, cost(if user == 2 { 40 } else { 60 }))
+                    .unwrap();
                 done.send(user).unwrap();
                 drop(held);
             }));
@@ -287,12 +343,12 @@ mod tests {
     #[test]
     fn so_many_wait_and_no_more() {
         let budget = budget(1);
-        let held = budget.take(0, 1).unwrap();
+        let held = budget.take(0, cost(1)).unwrap();
         let waiting: Vec<_> = (0..WAITING_MAX)
-            .map(|_| thread::spawn(|| drop(budget.take(0, 1).unwrap())))
+            .map(|_| thread::spawn(|| drop(budget.take(0, cost(1)).unwrap())))
             .collect();
         wait_for(budget, WAITING_MAX);
-        assert!(matches!(budget.take(0, 1), Err(Error::KdfBusy)));
+        assert!(matches!(budget.take(0, cost(1)), Err(Error::KdfBusy)));
         drop(held);
         waiting
             .into_iter()

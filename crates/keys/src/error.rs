@@ -4,9 +4,10 @@
 //! gave are repeated only where they are paths.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::Format;
+use crate::format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
+use crate::layout::SLOTS_MAX;
 
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -14,46 +15,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an operation on secrets failed. Nothing is changed by one that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel does not let this process lock the memory that a secret needs.
-    #[error(
-        "cannot lock {needed} bytes of memory for secrets: this process may lock {limit} bytes in \
-         all; raise the limit (`ulimit -l`, or LimitMEMLOCK= of a systemd unit)"
-    )]
-    LockLimit {
-        /// How many bytes were to be locked.
-        needed: usize,
-        /// `RLIMIT_MEMLOCK`, in bytes.
-        limit: u64,
-    },
-    /// This process holds as much memory for secrets as it takes at one time.
-    #[error(
-        "cannot lock {needed} bytes more of memory for secrets: this process locks {limit} bytes at most; \
-         wait until other commands that read keys have ended, and try again"
-    )]
-    SecretsFull {
-        /// How many bytes were to be locked.
-        needed: usize,
-        /// How many bytes are locked at one time, at most.
-        limit: usize,
-    },
-    /// The kernel refused memory for secrets, for another reason than the limit.
-    #[error("cannot set up memory for secrets: {0}")]
-    Memory(#[source] io::Error),
-    /// A secret is longer than an address space.
-    #[error("a secret is too long for the memory of this machine")]
-    SecretTooLong,
-    /// Reading a secret failed.
-    #[error("cannot read a secret: {0}")]
-    Read(#[source] io::Error),
-    /// The process could not be protected against core dumps.
-    #[error("cannot keep this process from dumping its memory ({what}): {source}")]
-    Harden {
-        /// What was refused.
-        what: &'static str,
-        /// By the kernel, for this reason.
-        source: io::Error,
-    },
-
+    /// There is no memory for a secret, or it could not be read.
+    #[error(transparent)]
+    Secret(#[from] secret::Error),
     /// A key source that cannot be used.
     #[error("the key source cannot be used: {0}")]
     KeySource(String),
@@ -78,8 +42,8 @@ pub enum Error {
         /// The format of the key.
         format: Format,
     },
-    /// The key file could not be made, or is there already.
-    #[error("the key file {path} cannot be written: {source}", path = .path.display())]
+    /// The key file could not be created, or exists already.
+    #[error("the key file {path} cannot be written: {reason}", path = .path.display(), reason = why_not(path, source))]
     KeyFileWrite {
         /// The file.
         path: PathBuf,
@@ -127,7 +91,7 @@ pub enum Error {
         reason: String,
     },
     /// A token has a key of that name.
-    #[error("the token '{token}' has such a key already; it may be the only one of its kind")]
+    #[error("the token '{token}' has a key of this name already; it may be the only copy")]
     TokenKeyExists {
         /// Its label or serial number.
         token: String,
@@ -147,7 +111,7 @@ pub enum Error {
         got: u64,
     },
     /// A character in a hexadecimal key that is not a digit.
-    #[error("{origin} holds something else than a hexadecimal digit, as character {position}")]
+    #[error("{origin} has a character that is not a hexadecimal digit, at position {position}")]
     HexDigit {
         /// Where the key is from.
         origin: String,
@@ -155,13 +119,13 @@ pub enum Error {
         position: usize,
     },
     /// A passphrase that is too easy to guess to be a passphrase.
-    #[error("the passphrase from {origin} is too short; use at least {min} bytes", min = crate::PASSPHRASE_MIN)]
+    #[error("the passphrase from {origin} is too short; use at least {min} bytes", min = PASSPHRASE_MIN)]
     PassphraseShort {
         /// Where the passphrase is from.
         origin: String,
     },
     /// A passphrase longer than is read.
-    #[error("the passphrase from {origin} is too long; use at most {max} bytes", max = crate::PASSPHRASE_MAX)]
+    #[error("the passphrase from {origin} is too long; use at most {max} bytes", max = PASSPHRASE_MAX)]
     PassphraseLong {
         /// Where the passphrase is from.
         origin: String,
@@ -182,13 +146,15 @@ pub enum Error {
 
     /// A password hash takes more memory than all of them have together.
     #[error(
-        "one try at this passphrase takes {needed_mib} MiB of memory, and this daemon gives all password \
-         hashes together {limit_mib} MiB; if the key slot is one of yours, start the daemon with \
-         STRONGROOM_HASH_MEMORY={needed_mib}"
+        "one try at this passphrase takes {needed_mib} MiB of memory in {passes} passes, and this daemon gives \
+         all password hashes together {limit_mib} MiB; if the key slot is one of yours, root can spend that \
+         once: --hash-memory {needed_mib}"
     )]
     KdfBudget {
         /// How much the hash takes, in MiB.
         needed_mib: u64,
+        /// The passes over that memory.
+        passes: u32,
         /// How much there is in all, in MiB.
         limit_mib: u64,
     },
@@ -209,7 +175,7 @@ pub enum Error {
     #[error("the key or passphrase is wrong")]
     WrongKey,
     /// No slot takes a key of this kind.
-    #[error("no slot takes a {0}")]
+    #[error("no key slot takes a {0}")]
     KindMismatch(&'static str),
     /// The stored bytes are not what was written. It is not the key that is wrong.
     #[error("the keyring is damaged ({0}); restore it from a copy")]
@@ -235,7 +201,7 @@ pub enum Error {
     #[error("there is no key slot {0}")]
     NoSlot(u32),
     /// There are as many slots as there can be.
-    #[error("all {max} key slots are in use; remove one first", max = crate::SLOTS_MAX)]
+    #[error("all {max} key slots are in use; remove one first", max = SLOTS_MAX)]
     SlotsFull,
     /// Without this slot nobody could unlock the dataset.
     #[error("key slot {0} is the last one that can be used; add another before you remove it")]
@@ -244,7 +210,7 @@ pub enum Error {
     #[error("the keyring has no generation {0}")]
     NoGeneration(u32),
     /// A keyring that could not be read back.
-    #[error("such a keyring cannot be made: {0}")]
+    #[error("the keyring cannot be created: {0}")]
     Keyring(&'static str),
 
     /// A file is not a backup of keys, or cannot be one.
@@ -263,5 +229,27 @@ impl Error {
             self,
             Error::Damaged(_) | Error::KdfBudget { .. } | Error::KdfWork { .. }
         )
+    }
+}
+
+/// Why a new key file could not be written, in words.
+fn why_not(path: &Path, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory if path.is_dir() => {
+            "it is a directory; name a new file in it".into()
+        }
+        io::ErrorKind::AlreadyExists => {
+            "it exists already, and may hold the only copy of a key; choose another name".into()
+        }
+        io::ErrorKind::NotFound => match path.parent() {
+            Some(above) if !above.as_os_str().is_empty() => {
+                format!(
+                    "the directory {} does not exist; create it first",
+                    above.display()
+                )
+            }
+            _ => "the path is empty".into(),
+        },
+        _ => source.to_string(),
     }
 }

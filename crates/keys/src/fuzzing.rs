@@ -1,6 +1,8 @@
 //! What reads key files, without a file, for `fuzz/`.
 
-use crate::{Format, KeyMaterial, Result, Secret};
+use secret::Secret;
+
+use crate::{Format, KeyMaterial, Result};
 
 /// Reads what would be in a key file.
 pub fn key_file(format: Format, contents: &[u8]) -> Result<KeyMaterial> {

@@ -1,13 +1,17 @@
 //! Generations: the keys that a dataset's records are sealed with, wrapped by its wrapping key.
 
 use cipher::{Random, RecordCipher, Suite};
+use secret::{Key, Locked};
 use zerocopy::IntoBytes;
 
 use crate::layout::{self, Wrapped};
-use crate::{Error, Key, Locked, Result, WrappingKey, wrap};
+use crate::{Error, Result, WrappingKey, wrap};
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a generation.
 const DOMAIN: &[u8] = b"strongroom generation v1";
+
+/// Derives the nonce with which a superseded generation is wrapped, from the bytes that it was before.
+const SUPERSEDED: &str = "strongroom 2026-11 nonce of a superseded generation v1";
 
 /// Data key, dedup key and seal key.
 const KEYS_LEN: usize = 3 * Key::LEN;
@@ -19,6 +23,44 @@ pub struct Generation {
     wrapped: Wrapped<KEYS_LEN>,
 }
 
+/// What a generation says of the seals over heads. A head is the present state of a dataset; snapshots keep
+/// the seals that they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Heads {
+    /// Nothing. Programs made it that had no such rule, or it is the first of its keyring.
+    #[default]
+    Any,
+    /// A head has the seal of this generation or of a later one.
+    FromHere,
+    /// A head has the seal of a later generation. So nobody without the wrapping key makes a keyring in which
+    /// this generation is the newest and seals heads.
+    Later,
+}
+
+impl Heads {
+    /// The number of the oldest generation that seals heads, as far as generation `number` says so.
+    pub fn floor(self, number: u32) -> u32 {
+        match self {
+            Heads::Any => 0,
+            Heads::FromHere => number,
+            Heads::Later => number.saturating_add(1),
+        }
+    }
+
+    fn id(self) -> u8 {
+        match self {
+            Heads::Any => layout::HEADS_ANY,
+            Heads::FromHere => layout::HEADS_FROM_HERE,
+            Heads::Later => layout::HEADS_LATER,
+        }
+    }
+
+    fn from_id(id: u8) -> Option<Heads> {
+        let all = [Heads::Any, Heads::FromHere, Heads::Later];
+        all.into_iter().find(|heads| heads.id() == id)
+    }
+}
+
 /// What a generation says of itself, and is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Head {
@@ -26,6 +68,7 @@ struct Head {
     txg: u64,
     created: u64,
     suite: Suite,
+    heads: Heads,
     wrapping_key: [u8; 16],
 }
 
@@ -38,6 +81,8 @@ pub struct DataKeys {
     pub txg: u64,
     /// How records are sealed.
     pub suite: Suite,
+    /// Which seals heads have, as far as this generation says so.
+    pub heads: Heads,
     /// Seals records. Suites with shorter keys use the beginning of it.
     pub data: Key,
     /// Makes nonces from contents, where equal records shall be equal.
@@ -50,7 +95,7 @@ impl DataKeys {
     /// The data key, ready to seal and open records, in locked memory.
     ///
     /// # Errors
-    /// [`Error::LockLimit`] or [`Error::Memory`].
+    /// [`Error::Secret`].
     pub fn record_cipher(&self) -> Result<Locked<RecordCipher>> {
         let key = &self.data.expose()[..self.suite.key_len()];
         Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
@@ -59,15 +104,14 @@ impl DataKeys {
     /// From the unwrapped bytes.
     fn split(head: &Head, keys: &[u8; KEYS_LEN]) -> Result<DataKeys> {
         let part = |i: usize| {
-            Key::fill_with(|key| {
-                key.copy_from_slice(&keys[i * Key::LEN..][..Key::LEN]);
-                Ok(())
-            })
+            let key = keys[i * Key::LEN..].first_chunk();
+            Key::from_bytes(key.expect("there are as many"))
         };
         Ok(DataKeys {
             generation: head.number,
             txg: head.txg,
             suite: head.suite,
+            heads: head.heads,
             data: part(0)?,
             dedup: part(1)?,
             seal: part(2)?,
@@ -81,12 +125,24 @@ impl Generation {
     ///
     /// # Errors
     /// [`Error::Cipher`] if there are no random numbers, or FIPS mode forbids the suite;
-    /// [`Error::LockLimit`] or [`Error::Memory`].
+    /// [`Error::Secret`].
     pub fn create(
         key: &WrappingKey,
         family: u64,
         number: u32,
         txg: u64,
+        suite: Suite,
+        now: u64,
+        random: &dyn Random,
+    ) -> Result<(Generation, DataKeys)> {
+        Generation::make(key, family, (number, txg, Heads::Any), suite, now, random)
+    }
+
+    /// As [`Generation::create`], with what it says of heads.
+    pub(crate) fn make(
+        key: &WrappingKey,
+        family: u64,
+        (number, txg, heads): (u32, u64, Heads),
         suite: Suite,
         now: u64,
         random: &dyn Random,
@@ -98,6 +154,7 @@ impl Generation {
             txg,
             created: now,
             suite,
+            heads,
             wrapping_key: *key.id(),
         };
         let mut keys = Locked::new([0; KEYS_LEN])?;
@@ -111,7 +168,7 @@ impl Generation {
     ///
     /// # Errors
     /// [`Error::WrongKey`] for another wrapping key or family; [`Error::Damaged`] if the wrapped
-    /// bytes were changed; [`Error::LockLimit`] or [`Error::Memory`].
+    /// bytes were changed; [`Error::Secret`].
     pub fn open(&self, key: &WrappingKey, family: u64) -> Result<DataKeys> {
         DataKeys::split(&self.head, &*self.unwrap(key, family)?)
     }
@@ -136,6 +193,44 @@ impl Generation {
         Ok(Generation { head, wrapped })
     }
 
+    /// The same keys, of a generation that seals no heads any more. They are wrapped by the same key, with a nonce
+    /// that tells which bytes they were in before: see [`Generation::is_same`].
+    pub(crate) fn superseded(&self, family: u64, key: &WrappingKey) -> Result<Generation> {
+        let keys = self.unwrap(key, family)?;
+        let head = Head {
+            heads: Heads::Later,
+            ..self.head
+        };
+        let nonce = self.nonce_when_superseded();
+        let wrapped = wrap::wrap_with(nonce, key.key(), &head.aad(family), &keys)?;
+        Ok(Generation { head, wrapped })
+    }
+
+    fn nonce_when_superseded(&self) -> [u8; 24] {
+        let mut bytes = Vec::with_capacity(size_of::<layout::Generation>());
+        self.encode(&mut bytes);
+        let mut derived = [0; 32];
+        cipher::derive_key_into(SUPERSEDED, &[&bytes], &mut derived);
+        *derived.first_chunk().expect("it is longer")
+    }
+
+    /// Whether both are one generation, as far as that can be told without a key. Of two under one wrapping key the
+    /// bytes are the same, or one is the other [superseded](Heads::Later). Of two under different keys what they
+    /// say is the same.
+    pub fn is_same(&self, other: &Generation) -> bool {
+        let of = |head: &Head| (head.number, head.txg, head.created, head.suite);
+        if self.wrapping_key() != other.wrapping_key() {
+            return of(&self.head) == of(&other.head);
+        }
+        let becomes = |a: &Generation, b: &Generation| {
+            of(&a.head) == of(&b.head)
+                && a.head.heads != Heads::Later
+                && b.head.heads == Heads::Later
+                && b.wrapped.nonce == a.nonce_when_superseded()
+        };
+        self == other || becomes(self, other) || becomes(other, self)
+    }
+
     /// The number, which record pointers carry. A later generation has a higher one.
     pub fn number(&self) -> u32 {
         self.head.number
@@ -154,6 +249,11 @@ impl Generation {
     /// How its records are sealed.
     pub fn suite(&self) -> Suite {
         self.head.suite
+    }
+
+    /// Which seals heads have, as far as it says so.
+    pub fn heads(&self) -> Heads {
+        self.head.heads
     }
 
     /// The id of the wrapping key that wraps it.
@@ -189,9 +289,8 @@ impl Generation {
     pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Generation> {
         let cut = Error::Damaged("a generation is cut");
         let layout::Generation { head, wrapped } = layout::take(bytes).ok_or(cut)?;
-        if head.reserved.get() != 0 {
-            return Err(Error::Damaged("the head of a generation"));
-        }
+        let heads = Heads::from_id(head.heads).filter(|_| head.reserved == 0);
+        let heads = heads.ok_or(Error::Damaged("the head of a generation"))?;
         let unknown = |what, id: u8| Error::Unknown { what, id };
         if head.algorithm != layout::ALGORITHM_XAES_256_GCM {
             return Err(unknown("key wrapping algorithm", head.algorithm));
@@ -202,6 +301,7 @@ impl Generation {
             txg: head.txg.get(),
             created: head.created.get(),
             suite: suite.ok_or_else(|| unknown("cipher suite", head.suite))?,
+            heads,
             wrapping_key: head.wrapping_key,
         };
         Ok(Generation { head, wrapped })
@@ -219,7 +319,8 @@ impl Head {
             number: self.number.into(),
             suite: self.suite.id(),
             algorithm: layout::ALGORITHM_XAES_256_GCM,
-            reserved: 0.into(),
+            heads: self.heads.id(),
+            reserved: 0,
             txg: self.txg.into(),
             created: self.created.into(),
             wrapping_key: self.wrapping_key,

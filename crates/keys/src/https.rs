@@ -4,8 +4,6 @@
 //! `https://keys.example.org/tank#ca=/etc/keys/ca.pem`: a fragment is never sent. The key passes through
 //! the buffers of TLS, which are ordinary memory; from there on it is in locked memory.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -14,10 +12,12 @@ use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
 use ureq::{Agent, Error as Failed};
 
-use crate::material::{limit, material};
-use crate::source::{decode, encode_path, refuse};
+use secret::Secret;
+
+use crate::format::limit;
+use crate::material::material;
 use crate::tls::{self, TlsConnector};
-use crate::{Error, Format, KeyMaterial, Result, Secret, file};
+use crate::{Format, KeyMaterial, KeyUrl, Result, file};
 
 /// Some key servers send on to another place.
 const REDIRECTS_MAX: u32 = 3;
@@ -25,83 +25,10 @@ const HEADER_MAX: usize = 16 << 10;
 /// A file with certificates is no longer than this.
 const CA_FILE_MAX: u64 = 4 << 20;
 
-/// The URL of a key, and the file with the certificates that vouch for its server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyUrl {
-    url: String,
-    ca: Option<PathBuf>,
-}
-
-impl KeyUrl {
-    /// Takes what follows `https:`.
-    pub(crate) fn parse(rest: &str) -> Result<KeyUrl> {
-        let (address, fragment) = match rest.split_once('#') {
-            Some((address, fragment)) => (address, Some(fragment)),
-            None => (rest, None),
-        };
-        let Some(authority) = address.strip_prefix("//") else {
-            return refuse("write the address of a key as https://HOST/PATH");
-        };
-        let host_end = authority.find(['/', '?']).unwrap_or(authority.len());
-        let (host, _) = authority.split_at(host_end);
-        if host.is_empty() {
-            return refuse("write the address of a key as https://HOST/PATH");
-        }
-        if host.contains('@') {
-            return refuse(
-                "a name and password in an address can be read by everybody; leave them out",
-            );
-        }
-        if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return refuse("in the address of a key, write spaces and letters with accents as %XX");
-        }
-        let ca = match fragment {
-            None => None,
-            Some(fragment) => match fragment.strip_prefix("ca=") {
-                Some(path) if path.starts_with('/') => Some(decode(path)?),
-                _ => {
-                    return refuse(
-                        "behind # goes the file with the certificates to trust, as in #ca=/etc/keys/ca.pem",
-                    );
-                }
-            },
-        };
-        Ok(KeyUrl {
-            url: format!("https:{address}"),
-            ca,
-        })
-    }
-
-    /// Without what may be meant for the server only.
-    fn shown(&self) -> &str {
-        self.url.split('?').next().unwrap_or_default()
-    }
-
-    fn failed(&self, reason: impl Into<String>) -> Error {
-        Error::KeyServer {
-            url: self.shown().to_owned(),
-            reason: reason.into(),
-        }
-    }
-}
-
-impl fmt::Display for KeyUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.url)?;
-        match &self.ca {
-            None => Ok(()),
-            Some(path) => {
-                f.write_str("#ca=")?;
-                encode_path(path, f)
-            }
-        }
-    }
-}
-
 /// Fetches a key, within `time_max` from the first look at the host's name to the last byte.
 ///
 /// # Errors
-/// [`Error::KeyServer`] if the server cannot be reached or does not answer in time, is not who it should be,
+/// [`crate::Error::KeyServer`] if the server cannot be reached or does not answer in time, is not who it should be,
 /// sends on to what is not https, or refuses; as [`crate::read_file`] for what the key is.
 pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMaterial> {
     let tls = connector(url)?;
@@ -129,8 +56,8 @@ pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMate
     let mut body = response.body_mut().as_reader();
     let text =
         Secret::from_reader(&mut body, limit(format, true)).map_err(|error| match error {
-            Error::Read(error) => url.failed(io_reason(&error)),
-            other => other,
+            secret::Error::Read(error) => url.failed(io_reason(&error)),
+            other => other.into(),
         })?;
     material(format, text, url.shown(), None)
 }
@@ -157,7 +84,7 @@ fn connector(url: &KeyUrl) -> Result<TlsConnector> {
     match certificates {
         Ok(none) if none.is_empty() => Err(unusable("there is none in it, as PEM")),
         Ok(certificates) => TlsConnector::new(certificates, true)
-            .ok_or_else(|| unusable("what is in it as PEM is no certificate")),
+            .ok_or_else(|| unusable("its PEM content is not a certificate")),
         Err(_) => Err(unusable("it is cut off, or no PEM")),
     }
 }
@@ -174,7 +101,7 @@ fn reason(error: &Failed) -> String {
         Failed::Io(error) => io_reason(error),
         Failed::Rustls(error) => tls::reason(error),
         Failed::ConnectionFailed => "no connection".into(),
-        Failed::BadUri(_) | Failed::Http(_) => "that is no address".into(),
+        Failed::BadUri(_) | Failed::Http(_) => "the address is not valid".into(),
         _ => "it does not speak HTTP as it should".into(),
     }
 }

@@ -10,8 +10,9 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use cipher::{Argon2Kind, PasswordHash};
+use secret::Secret;
 
-use crate::{Error, Result, Secret, budget};
+use crate::{Error, Result, budget};
 
 /// The least that a new slot takes, in KiB: 64 MiB.
 const MEMORY_KIB_POLICY: u32 = 64 << 10;
@@ -186,7 +187,7 @@ impl Argon2Params {
             iterations: self.iterations,
             lanes: self.lanes,
         };
-        let _memory = budget::hash_memory(self.memory_kib)?;
+        let _memory = budget::hash_memory(self.memory_kib, self.iterations)?;
         hash.derive(passphrase, salt, key)
             .map_err(|error| match error {
                 cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },

@@ -6,8 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use cipher::Random;
+use secret::{Key, Secret};
 
-use crate::{Error, Format, Key, Result, Secret};
+use crate::{Error, Format, Result};
 
 /// A new random key: 32 bytes if raw, 64 lower-case digits and a newline if hexadecimal.
 ///

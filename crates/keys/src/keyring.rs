@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::layout::{self, Header, Trailer};
 use crate::{
-    DataKeys, Error, Generation, KeyMaterial, Result, SLOTS_MAX, Slot, Wrapping, WrappingKey,
+    DataKeys, Error, Generation, Heads, KeyMaterial, Result, SLOTS_MAX, Slot, Wrapping, WrappingKey,
 };
 
 /// How many generations a keyring can have: a rotation a day for 179 years.
@@ -66,6 +66,18 @@ impl Keyring {
         self.generations.last().expect("never empty")
     }
 
+    /// The number of the oldest generation whose seal a head may have. 0: any of them.
+    pub fn head_floor(&self) -> u32 {
+        let floors = self.generations.iter().map(|g| g.heads().floor(g.number()));
+        floors.max().unwrap_or(0)
+    }
+
+    /// Whether the generations that seal heads are not in it: it is of a snapshot from before a rotation, or they
+    /// were taken away.
+    pub fn seals_no_heads(&self) -> bool {
+        self.head_floor() > self.newest().number()
+    }
+
     /// Unlocks the wrapping key; see [`Wrapping::unlock`].
     pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
         self.wrapping.unlock(material)
@@ -85,7 +97,7 @@ impl Keyring {
     /// key can bring generations that nobody made.
     ///
     /// # Errors
-    /// As [`Generation::open`] for the oldest, if none opens; [`Error::LockLimit`] or [`Error::Memory`].
+    /// As [`Generation::open`] for the oldest, if none opens; [`Error::Secret`].
     pub fn opened_by(&self, key: &WrappingKey) -> Result<(Keyring, Vec<u32>)> {
         let (mut opened, mut foreign) = (Vec::new(), Vec::new());
         let mut why = None;
@@ -118,6 +130,21 @@ impl Keyring {
         Ok(())
     }
 
+    /// Has every generation say what the keyring says: those below [`Keyring::head_floor`] that heads have later
+    /// seals. A receive without the key can bring in generations, but cannot change those that are there.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] or [`Error::Damaged`] if `key` does not open a generation that has to change.
+    pub fn settle_heads(&mut self, key: &WrappingKey) -> Result<()> {
+        let floor = self.head_floor();
+        for generation in &mut self.generations {
+            if generation.number() < floor && generation.heads() != Heads::Later {
+                *generation = generation.superseded(self.family, key)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The same keys under another wrapping key.
     ///
     /// # Errors
@@ -132,11 +159,14 @@ impl Keyring {
     ) -> Result<Keyring> {
         let rewrap = |generation: &Generation| generation.rewrap(self.family, old, new, random);
         let generations = self.generations.iter().map(rewrap).collect::<Result<_>>()?;
-        Keyring::new(self.family, wrapping, generations)
+        let mut keyring = Keyring::new(self.family, wrapping, generations)?;
+        keyring.settle_heads(new)?;
+        Ok(keyring)
     }
 
     /// The keyring of a clone: of these generations, those that are no younger than transaction group
-    /// `until`, under another wrapping key. So it opens what it shares, and nothing written later.
+    /// `until`, under another wrapping key. So it opens what it shares, and nothing written later. If it
+    /// [seals no heads](Keyring::seals_no_heads), the clone takes a new generation, by [`Keyring::rotate`].
     ///
     /// # Errors
     /// As [`Keyring::rewrap`]; [`Error::Keyring`] if there was no generation then.
@@ -155,16 +185,22 @@ impl Keyring {
     }
 
     /// What goes with a stream: those generations that are no younger than transaction group `until`, as
-    /// they are, with the slots of the key root. No key is needed.
+    /// they are, with the slots of the key root. No key is needed. If the stream `makes` a dataset and these seal no
+    /// heads, all generations go: the receiver could not seal what it accepts otherwise.
     ///
     /// # Errors
     /// [`Error::Keyring`] if there was no generation then, or the slots are those of another wrapping key.
-    pub fn for_stream(&self, until: u64, slots: &Wrapping) -> Result<Keyring> {
+    pub fn for_stream(&self, until: u64, makes: bool, slots: &Wrapping) -> Result<Keyring> {
         let sent = self.generations.iter().filter(|g| g.txg() <= until);
-        Keyring::new(self.family, slots.clone(), sent.cloned().collect())
+        let sent = Keyring::new(self.family, slots.clone(), sent.cloned().collect())?;
+        match makes && sent.seals_no_heads() {
+            false => Ok(sent),
+            true => Keyring::new(self.family, slots.clone(), self.generations.clone()),
+        }
     }
 
-    /// Adds a generation of new keys, from transaction group `txg` on, and returns them.
+    /// Adds a generation of new keys, from transaction group `txg` on, and returns them. Heads have its seal from
+    /// then on, and all older generations say so.
     ///
     /// # Errors
     /// [`Error::WrongKey`] if `key` is not the wrapping key; [`Error::Keyring`] if `txg` is before
@@ -181,11 +217,13 @@ impl Keyring {
         self.newest().open(key, self.family)?;
         let number = self.newest().number().checked_add(1);
         let number = number.ok_or(Error::Keyring("it has used up all generation numbers"))?;
-        let (generation, keys) =
-            Generation::create(key, self.family, number, txg, suite, now, random)?;
+        let says = (number, txg, Heads::FromHere);
+        let (generation, keys) = Generation::make(key, self.family, says, suite, now, random)?;
         let mut generations = self.generations.clone();
         generations.push(generation);
-        *self = Keyring::new(self.family, self.wrapping.clone(), generations)?;
+        let mut rotated = Keyring::new(self.family, self.wrapping.clone(), generations)?;
+        rotated.settle_heads(key)?;
+        *self = rotated;
         Ok(keys)
     }
 
@@ -215,7 +253,7 @@ impl Keyring {
         let header = Header {
             magic: layout::MAGIC,
             length: u32::try_from(length).expect("bounded by the counts").into(),
-            version: layout::VERSION.into(),
+            version: self.version().into(),
             wrapping: match self.wrapping {
                 Wrapping::Own { .. } => layout::WRAPPING_OWN,
                 Wrapping::Inherited { .. } => layout::WRAPPING_INHERITED,
@@ -232,6 +270,15 @@ impl Keyring {
         let checksum = cipher::hash(&out);
         out.extend_from_slice(Trailer { checksum }.as_bytes());
         out
+    }
+
+    /// Programs that know no rule for heads refuse a keyring that has one.
+    fn version(&self) -> u16 {
+        let says_nothing = |generation: &Generation| generation.heads() == Heads::Any;
+        match self.generations.iter().all(says_nothing) {
+            true => layout::VERSION,
+            false => layout::VERSION_HEADS,
+        }
     }
 
     /// The keyring that these bytes, and no others, are the encoding of.
@@ -267,6 +314,9 @@ impl Keyring {
                 .collect::<Result<_>>()?,
         };
         keyring.check().map_err(Error::Damaged)?;
+        if keyring.version() != header.version.get() {
+            return Err(Error::Damaged("its version"));
+        }
         Ok(keyring)
     }
 
@@ -317,7 +367,7 @@ fn decode_envelope(bytes: &[u8]) -> Result<(Header, &[u8])> {
         return Err(Error::Damaged("its checksum"));
     }
     match header.version.get() {
-        layout::VERSION => {}
+        layout::VERSION | layout::VERSION_HEADS => {}
         0 => return Err(Error::Damaged("its version")),
         version => return Err(Error::TooNew { version }),
     }

@@ -13,11 +13,23 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+/// How many slots a wrapping key can have.
+pub const SLOTS_MAX: usize = 32;
+
 /// How a keyring begins.
 pub(crate) const MAGIC: [u8; 8] = *b"SRKEYRNG";
 
-/// The version that this program writes, and the only one that it reads.
+/// The version of a keyring whose generations say nothing of heads.
 pub(crate) const VERSION: u16 = 1;
+/// The version of a keyring with a generation that says which seals heads have.
+pub(crate) const VERSION_HEADS: u16 = 2;
+
+/// [`GenerationHead::heads`]: nothing is said.
+pub(crate) const HEADS_ANY: u8 = 0;
+/// [`GenerationHead::heads`]: a head has the seal of this generation or of a later one.
+pub(crate) const HEADS_FROM_HERE: u8 = 1;
+/// [`GenerationHead::heads`]: a head has the seal of a later generation.
+pub(crate) const HEADS_LATER: u8 = 2;
 
 /// [`Header::wrapping`]: slots of this keyring unlock the wrapping key.
 pub(crate) const WRAPPING_OWN: u8 = 1;
@@ -132,7 +144,9 @@ pub(crate) struct GenerationHead {
     pub(crate) suite: u8,
     /// `ALGORITHM_*`.
     pub(crate) algorithm: u8,
-    pub(crate) reserved: U16,
+    /// `HEADS_*`.
+    pub(crate) heads: u8,
+    pub(crate) reserved: u8,
     /// The transaction group that made it.
     pub(crate) txg: U64,
     /// Seconds since 1970.

@@ -1,12 +1,10 @@
-//! Secrets, where they come from, and how they protect each other.
+//! Keys: where they come from, and how they protect each other.
 //!
 //! ```text
 //! key source --KDF--> slot key --unwraps--> wrapping key --unwraps--> generation of a keyring
 //! (passphrase, file)  (one per slot)        (inherited by children)   (data, dedup and seal key)
 //! ```
 //!
-//! - [`Secret`], [`Key`] and [`Locked`] keep secrets in locked memory. None can be cloned by accident
-//!   or printed, and all are wiped when dropped. [`harden_process`] keeps them out of core dumps.
 //! - [`KeySource`] says where the key of a dataset comes from, in the property syntax of ZFS;
 //!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] turn it into [`KeyMaterial`]; [`keygen`] and
 //!   [`write_key_file`] make new key files.
@@ -16,54 +14,63 @@
 //!   are defined in the module `layout`, and described in `docs/FORMAT.md`. [`Backup`] is a copy of
 //!   some, to keep elsewhere.
 //!
-//! A wrong key and damaged data are different errors: the blob of a keyring carries a checksum, and
-//! each wrapped key carries a commitment to the key that wrapped it.
+//! What it guarantees:
+//! - A wrong key and damaged data are two errors. The blob of a keyring has a checksum, and each wrapped
+//!   key has a commitment to the key that wrapped it.
+//! - Keys are in locked memory ([`secret`]) from their source to their use.
+//! - A key source or a keyring is hostile: what it says is bounded in memory and time.
+//!
+//! Layers, lowest first:
+//! - `layout`, `format`, `error`: bytes, and what can go wrong;
+//! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
+//! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
+//! - `token`'s parts, then `material`: what opens a slot;
+//! - `https` (over `tls`), `provider`, `token`, `keyfile`, `deadline`: how material is got;
+//! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: what is stored.
 
 mod backup;
 mod budget;
+mod child;
 mod deadline;
 mod error;
 mod file;
+mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod generation;
 mod https;
 mod kdf;
+mod key;
 mod keyfile;
 mod keyring;
 mod layout;
 mod material;
-mod memory;
-mod process;
 mod provider;
-mod secret;
 mod slot;
 mod source;
 mod tls;
 mod token;
+mod trusted;
 mod wrap;
 mod wrapping;
+mod wrapping_key;
 
 pub use backup::{Backup, BackupKeyring};
-pub use budget::{HashMemory, HashWork, hash_for, hash_memory, set_hash_memory};
+pub use budget::{HashMemory, HashWork, allow_hash_memory, hash_for, hash_memory, set_hash_memory};
 pub use deadline::in_time;
 pub use error::{Error, Result};
-pub use generation::{DataKeys, Generation};
-pub use https::{KeyUrl, fetch};
+pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
+pub use generation::{DataKeys, Generation, Heads};
+pub use https::fetch;
 pub use kdf::Argon2Params;
+pub use key::random_key;
 pub use keyfile::{keygen, write_key_file, write_private_file};
 pub use keyring::Keyring;
-pub use material::{
-    KeyMaterial, PASSPHRASE_MAX, PASSPHRASE_MIN, Warning, material_from_prompt, read_file,
-    read_file_with,
-};
-pub use memory::Locked;
-pub use process::harden_process;
-pub use provider::{KeyRequest, Provider, ask_provider};
-pub use secret::{Key, Secret};
+pub use layout::SLOTS_MAX;
+pub use material::{KeyMaterial, Warning, material_from_prompt, read_file, read_file_with};
+pub use provider::{KeyRequest, ask_provider};
 pub use slot::{Slot, SlotKind, TokenSlot};
-pub use source::{Format, KeySource, Location};
-pub use token::{
-    TokenKey, TokenModules, TokenUri, read_pin, serve_token, token_keygen, token_material,
-};
-pub use wrapping::{SLOTS_MAX, Wrapping, WrappingKey};
+pub use source::{KeySource, KeyUrl, Location, Provider, TokenUri};
+pub use token::{TokenKey, TokenModules, read_pin, serve_token, token_keygen, token_material};
+pub use wrapping::Wrapping;
+pub use wrapping_key::WrappingKey;

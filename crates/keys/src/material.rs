@@ -10,17 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
+use secret::{Key, Secret};
 
-use crate::{Error, Format, Key, KeySource, Location, Result, Secret, TokenKey, file};
-
-/// The shortest passphrase, in bytes (as OpenZFS).
-pub const PASSPHRASE_MIN: usize = 8;
-
-/// The longest passphrase, in bytes (as OpenZFS).
-pub const PASSPHRASE_MAX: usize = 512;
-
-/// How many digits a hexadecimal key has.
-const HEX_LEN: usize = 2 * Key::LEN;
+use crate::format::{HEX_LEN, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
+use crate::{Error, Format, KeySource, Location, Result, TokenKey, file};
 
 /// What unlocks a slot.
 #[derive(Debug)]
@@ -95,26 +88,16 @@ pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<
     // A random device gives no more than what is asked for.
     let limit = limit(format, regular);
     let text = Secret::from_reader(&mut file, limit).map_err(|error| match error {
-        Error::Read(source) => Error::KeyFileUnreadable {
+        secret::Error::Read(source) => Error::KeyFileUnreadable {
             path: path.clone(),
             source,
         },
-        other => other,
+        other => other.into(),
     })?;
     // If reading stopped early, the file knows how long it is.
     let stopped = text.len() == limit;
     let file_len = u64::try_from(stat.st_size).ok().filter(|_| stopped);
     material(format, text, &path.display().to_string(), file_len)
-}
-
-/// How many bytes to read of something that holds a key in this format. Where it can be `longer`, one byte
-/// more than a key tells that there is more.
-pub(crate) fn limit(format: Format, longer: bool) -> usize {
-    match format {
-        Format::Raw => Key::LEN + usize::from(longer),
-        Format::Hex => HEX_LEN + 2,
-        Format::Passphrase => PASSPHRASE_MAX + 2,
-    }
 }
 
 /// Makes key material of what a person typed. One newline at the end does not count.
@@ -182,7 +165,7 @@ pub(crate) fn material(
     }
     match format {
         Format::Raw => match text.expose().try_into() {
-            Ok(key) => Key::from_bytes(key).map(KeyMaterial::Key),
+            Ok(key) => Ok(KeyMaterial::Key(Key::from_bytes(key)?)),
             Err(_) => Err(length_error("bytes", Key::LEN, text.len())),
         },
         Format::Hex => match text.expose().try_into() {

@@ -8,36 +8,27 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::material::{limit, material};
-use crate::{Error, Format, KeyMaterial, Result, Secret};
+use secret::Secret;
+
+use crate::child::{Running, Talk};
+use crate::format::limit;
+use crate::material::material;
+use crate::trusted::{check_trusted, is_in, is_trusted};
+use crate::{Error, Format, KeyMaterial, Provider, Result};
 
 /// The first line of an answer is no longer than this.
 const LINE_MAX: usize = 512;
 /// Programs find others here.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// A program that has keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
-    /// Whether it listens already; otherwise it is started.
-    pub(crate) listens: bool,
-    /// The program or the socket, absolute.
-    pub(crate) path: PathBuf,
-    /// What stands behind a `?`, for the program.
-    pub(crate) argument: String,
-}
 
 impl Provider {
     fn failed(&self, reason: impl fmt::Display) -> Error {
@@ -76,40 +67,6 @@ impl Provider {
             places.join(", ")
         )))
     }
-}
-
-/// The path without symbolic links, if nobody but root and this user can change what is there, or put
-/// something else in its place. Otherwise what they can change, and what is wrong with it.
-pub(crate) fn check_trusted(path: &Path) -> std::result::Result<PathBuf, (PathBuf, String)> {
-    let failed = |error: io::Error| (path.to_owned(), error.to_string());
-    let real = path.canonicalize().map_err(failed)?;
-    for (depth, at) in real.ancestors().enumerate() {
-        let found = at.symlink_metadata().map_err(failed)?;
-        let is_sticky = depth > 0 && found.mode() & 0o1000 != 0;
-        if found.mode() & 0o022 != 0 && !is_sticky && !found.file_type().is_socket() {
-            return Err((at.to_owned(), "others can write to it: chmod go-w".into()));
-        }
-        if !is_trusted(found.uid()) {
-            let whose = format!(
-                "it belongs to the user {}; it has to be root's, or the daemon's user's",
-                found.uid()
-            );
-            return Err((at.to_owned(), whose));
-        }
-    }
-    Ok(real)
-}
-
-/// Whether a path is below one of these, or of what they are links to.
-pub(crate) fn is_in<P: AsRef<Path>>(real: &Path, places: &[P]) -> bool {
-    let mut places = places
-        .iter()
-        .filter_map(|place| place.as_ref().canonicalize().ok());
-    places.any(|place| real.starts_with(place))
-}
-
-fn is_trusted(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 /// What a program is asked for, and where it may be.
@@ -198,70 +155,6 @@ fn start(path: &Path) -> io::Result<(UnixStream, Child)> {
         .process_group(0)
         .spawn()?;
     Ok((ours, child))
-}
-
-/// A program that was started. It does not outlive this.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Running {
-    fn pid(&self) -> Option<Pid> {
-        Pid::from_raw(i32::try_from(self.0.id()).ok()?)
-    }
-
-    /// Waits until it ends, but not for longer.
-    fn wait(&self, until: Instant) {
-        let left = until.saturating_duration_since(Instant::now());
-        let time = Timespec::try_from(left).unwrap_or_default();
-        let pidfd = self
-            .pid()
-            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
-        if let Some(pidfd) = pidfd {
-            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // What it started may be left when it has ended.
-        if let Some(pid) = self.pid() {
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-        }
-        let _ = self.0.wait();
-    }
-}
-
-/// A socket that is given up at some moment.
-pub(crate) struct Talk {
-    pub(crate) stream: UnixStream,
-    pub(crate) until: Instant,
-}
-
-impl Talk {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
-        }
-    }
-}
-
-impl Read for Talk {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(out)
-    }
-}
-
-impl Write for Talk {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn converse(talk: &mut Talk, provider: &Provider, request: &KeyRequest<'_>) -> Result<Secret> {

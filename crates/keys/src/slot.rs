@@ -7,11 +7,13 @@
 //! another wrapping key.
 
 use cipher::Random;
+use secret::Key;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::key::{derived_key, random_key};
 use crate::layout::{self, TokenParams, Wrapped};
 use crate::{
-    Argon2Params, Error, Format, Key, KeyMaterial, KeySource, Location, Result, WrappingKey, wrap,
+    Argon2Params, Error, Format, KeyMaterial, KeySource, Location, Result, WrappingKey, wrap,
 };
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
@@ -123,7 +125,7 @@ impl Slot {
             }
             KeyMaterial::Key(_) => derived(SlotKind::Key { salt })?,
             KeyMaterial::Token(token) => {
-                let slot_key = Key::random(random)?;
+                let slot_key = random_key(random)?;
                 let wrapped = token.wrap(&slot_key, random)?;
                 (SlotKind::Token(TokenSlot(wrapped)), slot_key)
             }
@@ -244,7 +246,7 @@ impl SlotKind {
                 Key::fill_with(|key| params.derive(passphrase, salt, key)).map(Some)
             }
             (SlotKind::Key { salt }, KeyMaterial::Key(key)) => {
-                Key::derive(SLOT_KEY, &[key.expose(), salt]).map(Some)
+                derived_key(SLOT_KEY, &[key.expose(), salt]).map(Some)
             }
             (SlotKind::Token(slot), KeyMaterial::Token(token)) => token.unwrap(&slot.0).map(Some),
             _ => Ok(None),

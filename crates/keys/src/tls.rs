@@ -232,7 +232,7 @@ fn doubt(why: &CertificateError) -> &'static str {
             "it is not valid yet; compare the clocks of both machines"
         }
         E::Revoked => "it is revoked",
-        E::UnknownIssuer => "nobody vouches for it; name the certificate that does with #ca=FILE",
+        E::UnknownIssuer => "no trusted authority signed it; name one that did with #ca=FILE",
         E::NotValidForName | E::NotValidForNameContext { .. } => {
             "it is for another name; the name of the server must be in its subjectAltName"
         }

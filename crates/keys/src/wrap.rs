@@ -13,9 +13,10 @@
 //! ```
 
 use cipher::{Random, RecordCipher, Suite};
+use secret::{Key, Locked};
 
 use crate::layout::Wrapped;
-use crate::{Error, Key, Locked, Result};
+use crate::{Error, Result};
 
 const COMMITMENT: &str = "strongroom 2026-11 key wrapping commitment v1";
 
@@ -26,7 +27,16 @@ pub(crate) fn wrap<const LEN: usize>(
     keys: &[u8; LEN],
     random: &dyn Random,
 ) -> Result<Wrapped<LEN>> {
-    let nonce = random.nonce()?;
+    wrap_with(random.nonce()?, key, aad, keys)
+}
+
+/// Wraps `keys` under `key`, bound to `aad`. Under one key a nonce is for these `keys` and this `aad` only.
+pub(crate) fn wrap_with<const LEN: usize>(
+    nonce: [u8; 24],
+    key: &Key,
+    aad: &[u8],
+    keys: &[u8; LEN],
+) -> Result<Wrapped<LEN>> {
     let mut sealed = [0; LEN];
     let tag = cipher(key)?.seal(&nonce, aad, keys, &mut sealed)?;
     Ok(Wrapped {
@@ -85,12 +95,13 @@ mod tests {
     use cipher::SeededRandom;
 
     use super::*;
+    use crate::key::random_key;
 
     #[test]
     fn each_part_fails_in_its_own_way() {
         let random = SeededRandom::new(1);
-        let key = Key::random(&random).expect("memory");
-        let other = Key::random(&random).expect("memory");
+        let key = random_key(&random).expect("memory");
+        let other = random_key(&random).expect("memory");
         let keys = [7; 48];
         let wrapped = wrap(&key, b"aad", &keys, &random).expect("wrap");
         assert_ne!(wrapped.sealed, keys);
@@ -120,7 +131,7 @@ mod tests {
     #[test]
     fn nonces_are_new_each_time() {
         let random = cipher::SystemRandom;
-        let key = Key::random(&random).expect("memory");
+        let key = random_key(&random).expect("memory");
         let wrap = || wrap(&key, b"", &[7; 32], &random).expect("wrap");
         let (a, b) = (wrap(), wrap());
         assert_ne!(a.nonce, b.nonce);

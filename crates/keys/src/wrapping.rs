@@ -1,52 +1,10 @@
 //! The wrapping key of a dataset: its own, behind slots, or an ancestor's.
 
-use std::fmt;
-
 use cipher::Random;
 
 use crate::kdf::WORK_MAX;
-use crate::{Argon2Params, Error, HashWork, Key, KeyMaterial, Result, Slot};
-
-/// How many slots a wrapping key can have.
-pub const SLOTS_MAX: usize = 32;
-
-/// The key that wraps the generations of one or more keyrings.
-///
-/// It exists only because a slot was unlocked, or because it was just made: so whoever holds one may
-/// change slots without knowing a passphrase.
-pub struct WrappingKey {
-    id: [u8; 16],
-    key: Key,
-}
-
-impl WrappingKey {
-    pub(crate) fn new(id: [u8; 16], key: Key) -> WrappingKey {
-        WrappingKey { id, key }
-    }
-
-    /// Names the key, in this dataset and in those that inherit it. Random, and not a secret.
-    pub fn id(&self) -> &[u8; 16] {
-        &self.id
-    }
-
-    /// A copy, on purpose.
-    ///
-    /// # Errors
-    /// [`Error::LockLimit`] or [`Error::Memory`].
-    pub fn try_clone(&self) -> Result<WrappingKey> {
-        Ok(WrappingKey::new(self.id, self.key.try_clone()?))
-    }
-
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
-    }
-}
-
-impl fmt::Debug for WrappingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WrappingKey([redacted])")
-    }
-}
+use crate::key::random_key;
+use crate::{Argon2Params, Error, HashWork, KeyMaterial, Result, SLOTS_MAX, Slot, WrappingKey};
 
 /// Whose wrapping key a keyring uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +38,7 @@ impl Wrapping {
     ) -> Result<(Wrapping, WrappingKey)> {
         let mut id = [0; 16];
         random.fill(&mut id)?;
-        let key = WrappingKey::new(id, Key::random(random)?);
+        let key = WrappingKey::new(id, random_key(random)?);
         let place = (0, Slot::PRIORITY_NORMAL);
         let slot = Slot::create(place, &key, material, params, now, random)?;
         let slots = vec![slot];

@@ -4,7 +4,7 @@ mod common;
 
 use cipher::{SeededRandom, Suite};
 use common::{CHEAP, FAMILY, NOW, generations, key, keyring, passphrase};
-use keys::{DataKeys, Error, Generation, Keyring, Wrapping};
+use keys::{DataKeys, Error, Generation, Heads, Keyring, Wrapping};
 
 fn same(a: &DataKeys, b: &DataKeys) -> bool {
     (a.generation, a.txg, a.suite) == (b.generation, b.txg, b.suite)
@@ -200,4 +200,109 @@ fn what_does_not_open_is_left_aside() {
     assert_eq!(foreign, [keyring.newest().number()]);
     let left = opened.open(&key).expect("open");
     assert!(left.len() == 1 && same(&left[0], &whole[0]));
+}
+
+fn heads(keyring: &Keyring) -> Vec<Heads> {
+    let decoded = Keyring::decode(&keyring.encode()).expect("encoded");
+    assert_eq!(&decoded, keyring);
+    decoded
+        .generations()
+        .iter()
+        .map(Generation::heads)
+        .collect()
+}
+
+#[test]
+fn a_rotation_has_older_generations_seal_no_heads() {
+    let random = SeededRandom::new(1);
+    let (mut keyring, wrapping_key) = keyring(&key(7), &random);
+    let before = keyring.clone();
+    assert_eq!(
+        (heads(&keyring), keyring.head_floor()),
+        (vec![Heads::Any; 2], 0)
+    );
+    assert_eq!(
+        before.encode()[12],
+        1,
+        "as programs write it that know no rule"
+    );
+    for number in [3, 4] {
+        let keys = keyring.rotate(&wrapping_key, 400, Suite::DEFAULT, NOW, &random);
+        assert_eq!(keys.expect("rotate").heads, Heads::FromHere);
+        assert_eq!(keyring.head_floor(), number);
+        assert_eq!(keyring.encode()[12], 2);
+    }
+    use Heads::{FromHere, Later};
+    assert_eq!(heads(&keyring), [Later, Later, Later, FromHere]);
+
+    // A change of the wrapping key keeps that.
+    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let changed = keyring.rewrap(&wrapping_key, wrapping, &new, &random);
+    let changed = changed.expect("rewrap");
+    assert_eq!(heads(&changed), heads(&keyring));
+    let opened = changed.open(&new).expect("open");
+    let floors = opened.iter().map(|keys| keys.heads.floor(keys.generation));
+    assert_eq!(floors.max(), Some(4));
+
+    // Whoever has no key can leave generations out, and says so by it.
+    let slots = keyring.wrapping().clone();
+    let cut = keyring.generations()[..2].to_vec();
+    let cut = Keyring::new(FAMILY, slots.clone(), cut).expect("a keyring");
+    assert!(cut.seals_no_heads() && !keyring.seals_no_heads());
+    let mut said = cut.encode();
+    let end = said.len() - 32;
+    said[end - 208 + 6] = 0;
+    let sum = cipher::hash(&said[..end]);
+    said[end..].copy_from_slice(&sum);
+    let said = Keyring::decode(&said).expect("it can be stored");
+    assert!(matches!(said.open(&wrapping_key), Err(Error::WrongKey)));
+
+    // A stream that makes a dataset brings what seals it.
+    let until = |makes| keyring.for_stream(250, makes, &slots).expect("to send");
+    assert_eq!(until(false).generations().len(), 2);
+    assert_eq!(until(true), keyring);
+    assert_eq!(
+        before.for_stream(250, true, &slots).expect("to send"),
+        before
+    );
+}
+
+/// Who has the older bytes, and no key, sees that a superseded generation is the same one.
+#[test]
+fn what_was_superseded_is_the_same_generation() {
+    let random = SeededRandom::new(1);
+    let (before, wrapping_key) = keyring(&key(7), &random);
+    let mut after = before.clone();
+    let rotated = after.rotate(&wrapping_key, 400, Suite::DEFAULT, NOW, &random);
+    rotated.expect("rotate");
+    let (old, new) = (before.generations(), after.generations());
+    for (n, (a, b)) in old.iter().zip(new).enumerate() {
+        assert!(a.is_same(a) && a.is_same(b) && b.is_same(a) && a != b);
+        assert!(!a.is_same(&new[2]) && !a.is_same(&old[1 - n]) && !a.is_same(&new[1 - n]));
+    }
+    // One that somebody made up, with the same head, is another one.
+    let another = keyring_of_same_key(&wrapping_key, &before);
+    for (made_up, known) in another.generations().iter().zip(new) {
+        assert!(!made_up.is_same(known) && !known.is_same(made_up));
+    }
+}
+
+/// A keyring of other keys whose generations say the same.
+fn keyring_of_same_key(wrapping_key: &keys::WrappingKey, like: &Keyring) -> Keyring {
+    let random = SeededRandom::new(99);
+    let make = |g: &Generation| {
+        let (number, txg, suite) = (g.number(), g.txg(), g.suite());
+        let made = Generation::create(
+            wrapping_key,
+            FAMILY,
+            number,
+            txg,
+            suite,
+            g.created(),
+            &random,
+        );
+        made.expect("create").0
+    };
+    let generations = like.generations().iter().map(make).collect();
+    Keyring::new(FAMILY, like.wrapping().clone(), generations).expect("a keyring")
 }

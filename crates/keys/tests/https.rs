@@ -379,7 +379,7 @@ fn a_file_of_certificates_that_is_none_says_so() {
     let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for (content, why) in [
         (cut, "cut off"),
-        (wrong, "no certificate"),
+        (wrong, "not a certificate"),
         ("", "none in it"),
     ] {
         std::fs::write(server.ca(), content).unwrap();

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use cipher::SeededRandom;
 use keys::{
-    Error, Format, KeyMaterial, KeySource, Location, Secret, Warning, keygen, material_from_prompt,
+    Error, Format, KeyMaterial, KeySource, Location, Warning, keygen, material_from_prompt,
     read_file, read_file_with, write_key_file,
 };
 use rustix::fs::{CWD, FileType, Mode};
+use secret::Secret;
 use tempfile::TempDir;
 
 const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F";
@@ -305,4 +306,13 @@ fn a_key_file_is_never_overwritten() {
     let nowhere = dir.path().join("no/such/directory");
     let error = write_key_file(&nowhere, &key).expect_err("no directory");
     assert!(matches!(error, Error::KeyFileWrite { .. }));
+    let text = error.to_string();
+    assert!(text.contains("no/such does not exist; create it"), "{text}");
+
+    let error = write_key_file(dir.path(), &key).expect_err("a directory");
+    let text = error.to_string();
+    assert!(
+        text.contains("it is a directory; name a new file"),
+        "{text}"
+    );
 }

@@ -13,9 +13,10 @@ use cryptoki::object::{Attribute, ObjectClass};
 use cryptoki::session::UserType;
 use cryptoki::types::AuthPin;
 use keys::{
-    Error, Format, KeyMaterial, KeySource, Location, Secret, SlotKind, TokenModules, TokenUri,
-    Wrapping, serve_token, token_keygen, token_material,
+    Error, Format, KeyMaterial, KeySource, Location, SlotKind, TokenModules, TokenUri, Wrapping,
+    serve_token, token_keygen, token_material,
 };
+use secret::Secret;
 
 const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const PIN: &str = "1234";

@@ -2,7 +2,7 @@
 
 mod common;
 
-use cipher::{Random, SeededRandom};
+use cipher::{Random, SeededRandom, Suite};
 use common::{
     FAMILY, fix_checksum, fix_length_and_checksum, generations, key, keyring, passphrase,
 };
@@ -84,10 +84,16 @@ fn a_later_version_is_not_damage() {
     let random = SeededRandom::new(1);
     let (keyring, _) = keyring(&key(7), &random);
     let mut bytes = keyring.encode();
-    bytes[12..14].copy_from_slice(&2u16.to_le_bytes());
-    fix_checksum(&mut bytes);
-    let decoded = Keyring::decode(&bytes);
-    assert!(matches!(decoded, Err(Error::TooNew { version: 2 })));
+    let decoded = |bytes: &mut Vec<u8>, version: u16| {
+        bytes[12..14].copy_from_slice(&version.to_le_bytes());
+        fix_checksum(bytes);
+        Keyring::decode(bytes)
+    };
+    let newer = decoded(&mut bytes, 3);
+    assert!(matches!(newer, Err(Error::TooNew { version: 3 })));
+    // A keyring has the version that its generations need, and no other.
+    let without_rule = decoded(&mut bytes, 2);
+    assert!(matches!(without_rule, Err(Error::Damaged(_))));
 }
 
 /// Somebody edits a keyring and makes the checksum right. Every field is bound to a key, so whatever
@@ -95,8 +101,12 @@ fn a_later_version_is_not_damage() {
 #[test]
 fn no_flipped_bit_passes_with_the_checksum_made_right() {
     let random = SeededRandom::new(1);
-    for material in [passphrase("correct horse"), key(7)] {
-        let (keyring, _) = keyring(&material, &random);
+    for (material, is_rotated) in [(passphrase("correct horse"), false), (key(7), true)] {
+        let (mut keyring, own) = keyring(&material, &random);
+        if is_rotated {
+            let rotated = keyring.rotate(&own, 300, Suite::DEFAULT, 0, &random);
+            rotated.expect("rotate");
+        }
         let bytes = keyring.encode();
         let mut wrong_key = 0;
         for bit in 0..(bytes.len() - 32) * 8 {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use block::{BlockDevice, MemoryDevice};
 use cipher::Random;
 
-use crate::container::{Container, Header};
+use crate::container::Container;
+use crate::header::Header;
 use crate::luks2::{COPY_SIZES, SECOND_MAGIC};
 use crate::model::SECTOR;
 use crate::{Error, Result, luks1};

@@ -8,22 +8,16 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::Random;
-use keys::{HashWork, Secret};
+use keys::HashWork;
+use secret::Secret;
 use serde_json::{Value, json};
 
+use crate::header::{Found, Header, find};
 use crate::kdf::{Kdf, KdfChoice, KdfKind, WORK_MAX};
-use crate::luks2::{self, Copy, CopyState};
+use crate::luks2;
 use crate::model::{Digest, Keyslot, Priority, SALT_LEN, Segment, Version};
+use crate::slot_refs::{exchange, forget, push};
 use crate::{Error, Result, crypto, keyslot, luks1};
-
-/// A header of either version.
-#[derive(Clone, Debug)]
-pub enum Header {
-    /// LUKS1.
-    V1(Box<luks1::Header>),
-    /// LUKS2.
-    V2(Box<luks2::Header>),
-}
 
 /// A container whose header has been read.
 pub struct Container {
@@ -70,99 +64,6 @@ impl SlotChoice {
 
 /// The encryption of key material if that of the data does not lend itself to it.
 const MATERIAL_CIPHER: (&str, usize) = ("aes-xts-plain64", 64);
-
-impl Header {
-    /// Reads the header of a device, of either version. Nothing is written.
-    ///
-    /// # Errors
-    /// [`Error::NotLuks`]; [`Error::Damaged`]; [`Error::TooSmall`].
-    pub fn read(device: &dyn BlockDevice) -> Result<Header> {
-        Ok(find(device)?.header)
-    }
-
-    /// How long it is with all key material, in bytes.
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Header::V1(header) => header.header_len(),
-            Header::V2(header) => header.header_len(),
-        }
-    }
-}
-
-/// A header of either version.
-struct Found {
-    header: Header,
-    /// Copies that have to be written again.
-    stale: Vec<Copy>,
-    is_overwritten: bool,
-}
-
-impl Found {
-    fn new(header: Header, stale: Vec<Copy>) -> Found {
-        Found {
-            header,
-            stale,
-            is_overwritten: false,
-        }
-    }
-}
-
-/// Reads a header, and what copies have to be written again.
-fn find(device: &dyn BlockDevice) -> Result<Found> {
-    let version1 = match luks1::Header::read(device) {
-        Err(Error::NotLuks { .. }) => return find_luks2(device),
-        found => found,
-    };
-    // A conversion that was broken off leaves the second copy of a LUKS2 header, which is whole, and so
-    // is the material that it refers to.
-    match luks2::Header::read(device) {
-        Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
-            let header = Header::V2(Box::new(found.header));
-            Ok(Found::new(header, vec![Copy::First]))
-        }
-        _ => Ok(Found::new(Header::V1(Box::new(version1?)), Vec::new())),
-    }
-}
-
-fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
-    let found = luks2::Header::read(device)?;
-    let copies = [(Copy::First, found.first), (Copy::Second, found.second)];
-    let stale = copies
-        .into_iter()
-        .filter(|(_, state)| *state != CopyState::Current);
-    let stale = stale.map(|(copy, _)| copy).collect();
-    Ok(Found {
-        header: Header::V2(Box::new(found.header)),
-        stale,
-        is_overwritten: found.is_overwritten,
-    })
-}
-
-/// Writes the first copy of a LUKS2 header again after something else was written over it.
-///
-/// # Errors
-/// As [`Header::read`]. [`Error::Usage`] if nothing is wrong.
-pub fn repair(device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
-    if luks1::Header::read(device).is_ok() {
-        return Err(Error::usage(
-            "LUKS1 has one copy of its header, which is whole",
-        ));
-    }
-    let found = luks2::Header::read(device)?;
-    if found.is_whole() {
-        return Err(Error::usage("both copies of the header are whole"));
-    }
-    write_stale(device, &found, random)
-}
-
-fn write_stale(device: &dyn BlockDevice, found: &luks2::Found, random: &dyn Random) -> Result<()> {
-    for (copy, state) in [(Copy::First, &found.first), (Copy::Second, &found.second)] {
-        if *state != CopyState::Current {
-            found.header.write_copy(device, copy, random)?;
-        }
-    }
-    Ok(())
-}
 
 impl Container {
     /// Reads the header, to look only.
@@ -638,14 +539,18 @@ impl Container {
         if !known {
             return Err(missing);
         }
-        header.change(|json| {
+        // The header in memory stays as it is on the device if the write fails.
+        let mut changed = header.clone();
+        changed.change(|json| {
             let slot = &mut json["keyslots"][id.to_string()];
             match (priority, slot.as_object_mut()) {
                 (Priority::Normal, Some(slot)) => drop(slot.remove("priority")),
                 _ => slot["priority"] = priority.number().into(),
             }
         })?;
-        header.write(&*device, random)
+        changed.write(&*device, random)?;
+        *header = changed;
+        Ok(())
     }
 
     /// Gives the container another UUID, label or subsystem; those that are `None` stay.
@@ -756,48 +661,4 @@ pub(crate) fn slot_json(slot: &Keyslot) -> Value {
         },
         "kdf": kdf,
     })
-}
-
-fn push(list: &mut Value, id: u32) {
-    if let Some(list) = list.as_array_mut() {
-        list.push(id.to_string().into());
-    }
-}
-
-/// Takes a slot out, and wherever it is referred to.
-fn forget(json: &mut serde_json::Map<String, Value>, id: u32) {
-    let name = id.to_string();
-    if let Some(slots) = json["keyslots"].as_object_mut() {
-        slots.remove(&name);
-    }
-    for part in ["digests", "tokens"] {
-        for member in json[part]
-            .as_object_mut()
-            .into_iter()
-            .flat_map(|map| map.values_mut())
-        {
-            if let Some(list) = member["keyslots"].as_array_mut() {
-                list.retain(|item| item != &name);
-            }
-        }
-    }
-}
-
-/// Exchanges what two slots are, but for their priorities; tokens go with the number.
-fn exchange(json: &mut serde_json::Map<String, Value>, one: u32, two: u32) {
-    let Some(slots) = json["keyslots"].as_object_mut() else {
-        return;
-    };
-    let (one, two) = (one.to_string(), two.to_string());
-    if let (Some(mut a), Some(mut b)) = (slots.remove(&one), slots.remove(&two)) {
-        let priority = |slot: &mut Value| slot.as_object_mut()?.remove("priority");
-        let (of_a, of_b) = (priority(&mut a), priority(&mut b));
-        for (slot, priority) in [(&mut b, of_a), (&mut a, of_b)] {
-            if let Some(priority) = priority {
-                slot["priority"] = priority;
-            }
-        }
-        slots.insert(one, b);
-        slots.insert(two, a);
-    }
 }

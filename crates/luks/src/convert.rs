@@ -16,7 +16,8 @@ use std::sync::Arc;
 use cipher::Random;
 use serde_json::{Map, Value, json};
 
-use crate::container::{Container, Header, slot_json};
+use crate::container::{Container, slot_json};
+use crate::header::Header;
 use crate::kdf::Kdf;
 use crate::luks2::{self, COPY_SIZES, Copy};
 use crate::model::{Digest, Keyslot, SECTOR, Version};
@@ -239,7 +240,7 @@ fn luks1_areas(
         taken.sort();
         let offset = gap(&taken, luks1::AREA_ALIGN, view.header_len(), len);
         *area = offset.ok_or_else(|| Error::NoRoom {
-            what: "LUKS1 has eight areas for key material, and there is room for fewer".into(),
+            what: "LUKS1 has eight areas for key material, and there is space for fewer".into(),
         })?;
         taken.push((*area, *area + len));
     }

@@ -1,9 +1,8 @@
 //! What this crate takes from `cipher`, in the terms of headers: algorithms by the names that they
 //! have there.
 
-use cipher::{Digest, SectorCipher, SectorMode, SectorSpec};
+use cipher::{Digest, SectorMode, SectorSpec};
 
-use crate::model::SECTOR;
 use crate::{Error, Result};
 
 /// The hash of this name.
@@ -20,23 +19,6 @@ pub(crate) fn spec(name: &str, device: &str) -> Result<SectorSpec> {
     SectorSpec::parse(name).map_err(|error| {
         Error::unsupported(device, format!("it is encrypted with '{name}': {error}"))
     })
-}
-
-/// Key material is numbered from zero, in sectors of 512 bytes.
-pub(crate) struct MaterialCipher(SectorCipher);
-
-impl MaterialCipher {
-    pub(crate) fn new(name: &str, key: &[u8], device: &str) -> Result<MaterialCipher> {
-        Ok(MaterialCipher(SectorCipher::new(spec(name, device)?, key)?))
-    }
-
-    pub(crate) fn encrypt(&self, data: &mut [u8]) -> Result<()> {
-        Ok(self.0.encrypt(0, 1, SECTOR as usize, data)?)
-    }
-
-    pub(crate) fn decrypt(&self, data: &mut [u8]) -> Result<()> {
-        Ok(self.0.decrypt(0, 1, SECTOR as usize, data)?)
-    }
 }
 
 /// Whether key material can be encrypted as data is: with a key of this length, and so that equal

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::container::{Container, Header};
+use crate::container::Container;
+use crate::header::Header;
 use crate::kdf::Kdf;
 use crate::luks2::View;
 use crate::model::{Keyslot, SECTOR, STRIPES};

@@ -105,7 +105,7 @@ pub enum Error {
         slot: u32,
     },
     /// There is no room in the header.
-    #[error("there is no room for this in the LUKS header: {what}")]
+    #[error("the LUKS header has no free space for this: {what}")]
     NoRoom {
         /// For what, and how to make room.
         what: String,
@@ -132,6 +132,12 @@ pub enum Error {
     /// A cryptographic operation failed.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),
+}
+
+impl From<secret::Error> for Error {
+    fn from(error: secret::Error) -> Error {
+        Error::Keys(error.into())
+    }
 }
 
 impl Error {

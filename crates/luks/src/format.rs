@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::BlockDevice;
-use cipher::Random;
-use keys::Secret;
+use cipher::{Random, SectorCipher};
+use secret::Secret;
 use serde_json::{Map, Value, json};
 
-use crate::container::{Container, Header, SlotChoice};
+use crate::container::{Container, SlotChoice};
+use crate::header::Header;
 use crate::integrity::{self, SealSpec};
 use crate::kdf::{self, PBKDF2_MIN, pbkdf2_iterations};
 use crate::luks2::{self, COPY_SIZES};
@@ -92,6 +93,7 @@ pub fn format(
 ) -> Result<(Container, Secret)> {
     let mut key = Secret::zeroed(check_cipher(format)?)?;
     random.fill(key.expose_mut())?;
+    check_allowed(format, &key)?;
     let header = match format.version {
         Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
         Version::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
@@ -137,6 +139,21 @@ fn check_cipher(format: &Format) -> Result<usize> {
         return Err(Error::usage("LUKS1 has sectors of 512 bytes only"));
     }
     Ok(format.key_len + mac_key_len)
+}
+
+/// Refuses what FIPS mode forbids before anything is lost.
+fn check_allowed(format: &Format, key: &Secret) -> Result<()> {
+    const DEVICE: &str = "a new container";
+    match &format.integrity {
+        None => {
+            let spec = crypto::spec(&format.cipher, DEVICE)?;
+            Ok(SectorCipher::new(spec, key.expose()).map(drop)?)
+        }
+        Some(kind) => {
+            let spec = SealSpec::parse(&format.cipher, &Integrity::new(kind), DEVICE)?;
+            integrity::check_allowed(spec, key, DEVICE)
+        }
+    }
 }
 
 fn check_integrity(format: &Format, spec: &SealSpec) -> Result<()> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use cipher::PasswordHash;
-use keys::Secret;
+use secret::Secret;
 
 use crate::{Error, Result, crypto};
 
@@ -76,7 +76,7 @@ impl Kdf {
         let hash = self.checked()?;
         let _memory = match self {
             Kdf::Pbkdf2 { .. } => None,
-            Kdf::Argon2(_, cost) => Some(keys::hash_memory(cost.memory_kib)?),
+            Kdf::Argon2(_, cost) => Some(keys::hash_memory(cost.memory_kib, cost.passes)?),
         };
         hash.derive(passphrase.expose(), salt, key.expose_mut())?;
         Ok(key)
@@ -107,7 +107,7 @@ impl Kdf {
 /// [`Error::Usage`] for a hash that is not known, or so many iterations that they cannot be meant.
 pub(crate) fn pbkdf2(hash: &str, iterations: u32) -> Result<PasswordHash> {
     if !(1..=PBKDF2_MAX).contains(&iterations) {
-        let what = format!("nobody waits for {iterations} iterations of PBKDF2");
+        let what = format!("{iterations} iterations of PBKDF2 take too long");
         return Err(Error::Usage(what));
     }
     let digest = crypto::digest(hash)?;

@@ -8,15 +8,34 @@
 use std::io::IoSlice;
 
 use block::BlockDevice;
-use cipher::{Random, af};
-use keys::Secret;
+use cipher::{Random, SectorCipher, af};
+use secret::Secret;
 
-use crate::crypto::MaterialCipher;
 use crate::model::{Digest, Keyslot, SECTOR, STRIPES, material_len};
 use crate::{Error, Result, crypto, kdf};
 
 /// Of 512 random bytes, 221 different ones are expected, and fewer than this in no run of the world.
 const DIFFERENT_BYTES_MIN: usize = 150;
+
+/// Key material is numbered from zero, in sectors of 512 bytes.
+struct MaterialCipher(SectorCipher);
+
+impl MaterialCipher {
+    fn new(name: &str, key: &[u8], device: &str) -> Result<MaterialCipher> {
+        Ok(MaterialCipher(SectorCipher::new(
+            crypto::spec(name, device)?,
+            key,
+        )?))
+    }
+
+    fn encrypt(&self, data: &mut [u8]) -> Result<()> {
+        Ok(self.0.encrypt(0, 1, SECTOR as usize, data)?)
+    }
+
+    fn decrypt(&self, data: &mut [u8]) -> Result<()> {
+        Ok(self.0.decrypt(0, 1, SECTOR as usize, data)?)
+    }
+}
 
 /// The key that a slot protects, if the passphrase is that of the slot.
 ///

@@ -9,8 +9,18 @@
 //! - [`format()`] makes containers.
 //! - [`Mapping`] is the data, decrypted, as a [`block::BlockDevice`].
 //!
-//! What a header says comes from whoever could write to the device: it is checked whole before any of
-//! it is used, and never decides how much memory is taken or how long something takes beyond bounds.
+//! What it guarantees:
+//! - A header is hostile: it is checked whole before any of it is used. What it says cannot make this
+//!   program take memory or time without bounds.
+//! - A change of a header survives a power cut: the container is as before or as after.
+//! - A wrong passphrase, a damaged key slot and an unknown encryption are three errors.
+//!
+//! Layers, lowest first:
+//! - `error`, `crypto`, `kdf`, `model`: algorithms by their names, and what both versions have;
+//! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
+//! - `integrity`: sectors with tags;
+//! - `container`: a header in use; `token`, `dump`, `backup`, `convert` and `format` work on one;
+//! - `mapping` and `plain`: the data.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +33,7 @@ mod error;
 mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod header;
 mod integrity;
 mod kdf;
 mod keyslot;
@@ -31,12 +42,14 @@ pub mod luks2;
 mod mapping;
 mod model;
 mod plain;
+mod slot_refs;
 mod token;
 
 pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
-pub use container::{Container, Header, SlotChoice, Unlocked, repair};
+pub use container::{Container, SlotChoice, Unlocked};
 pub use error::{Error, Result};
 pub use format::{Format, format};
+pub use header::{Header, repair};
 pub use integrity::{integrity_type, wipe};
 pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
 pub use mapping::{Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};

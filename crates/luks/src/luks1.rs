@@ -313,7 +313,7 @@ impl Header {
                 let behind = fits.then(|| sectors(behind)).transpose()?;
                 let full = || Error::NoRoom {
                     what:
-                        "LUKS2 needs the room of a key slot; remove one of the slots 0 to 5 first"
+                        "LUKS2 needs the space of a key slot; remove one of the slots 0 to 5 first"
                             .into(),
                 };
                 behind.ok_or_else(full)?.into()

@@ -1,6 +1,6 @@
 //! Keys of mappings without a header, made of passphrases as cryptsetup makes them.
 
-use keys::Secret;
+use secret::Secret;
 
 use crate::{Result, crypto};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cipher::Random;
 use serde_json::{Map, Value, json};
 
-use crate::container::{Container, Header};
+use crate::container::Container;
+use crate::header::Header;
 use crate::luks2::OBJECTS_MAX;
 use crate::{Error, Result};
 

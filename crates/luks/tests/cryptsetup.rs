@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use block::{Access, FileDevice};
 use common::{RANDOM, cheap, cheap_slot, secret};
-use keys::Secret;
 use luks::{Container, Format, KdfKind, SlotChoice, Variant, Version};
+use secret::Secret;
 
 const PASSPHRASE: &str = "correct horse";
 

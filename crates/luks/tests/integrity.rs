@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use common::{RANDOM, cheap_slot, secret};
-use keys::Secret;
 use luks::{Container, Error, Flags, Format, Mapping, Version};
+use secret::Secret;
 
 const DATA_OFFSET: u64 = 1 << 20;
 

@@ -21,7 +21,7 @@ const QUEUED: Flags = Flags {
     write_workqueue: true,
 };
 
-fn made(sector_size: u32, device: Arc<dyn BlockDevice>) -> (Container, keys::Secret) {
+fn made(sector_size: u32, device: Arc<dyn BlockDevice>) -> (Container, secret::Secret) {
     let format = Format {
         cipher: "aes-xts-plain64".into(),
         key_len: 64,
@@ -32,7 +32,7 @@ fn made(sector_size: u32, device: Arc<dyn BlockDevice>) -> (Container, keys::Sec
 }
 
 /// A mapping of 3 MiB in memory, with the memory and the key.
-fn mapping(sector_size: u32, flags: Flags) -> (Mapping, Arc<MemoryDevice>, keys::Secret) {
+fn mapping(sector_size: u32, flags: Flags) -> (Mapping, Arc<MemoryDevice>, secret::Secret) {
     let device = Arc::new(MemoryDevice::new(DATA + LEN));
     let (container, key) = made(sector_size, Arc::clone(&device) as Arc<dyn BlockDevice>);
     let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
@@ -168,7 +168,7 @@ fn sectors_of_no_size_are_refused() {
             skip: 0,
             sector_size,
         };
-        let key = keys::Secret::from_slice(&noise(64)).unwrap();
+        let key = secret::Secret::from_slice(&noise(64)).unwrap();
         let opened = Mapping::plain(&plain, Arc::clone(&device), &key, Flags::default());
         assert!(opened.is_err(), "{sector_size}");
     }
@@ -343,7 +343,7 @@ fn sizes() {
     let odd = Arc::new(MemoryDevice::new(DATA + 8192 + 513));
     let odd = Mapping::open(&container, odd, &key, Flags::default()).unwrap();
     assert_eq!(odd.size(), 8192);
-    let wrong = keys::Secret::zeroed(64).unwrap();
+    let wrong = secret::Secret::zeroed(64).unwrap();
     let data = Arc::clone(&device) as Arc<dyn BlockDevice>;
     assert!(Mapping::open(&container, data, &wrong, Flags::default()).is_err());
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice, images};
 use common::{RANDOM, cheap_slot, container, opens, reopen, secret, small};
-use luks::{Container, Error, Result, Version};
+use luks::{Container, Error, Priority, Result, Version};
 
 const BOTH: [Version; 2] = [Version::V1, Version::V2];
 const ALL: [&str; 3] = ["first", "second", "new"];
@@ -38,6 +38,24 @@ fn cut_everywhere(
             );
         }
     }
+}
+
+#[test]
+fn a_priority_that_was_not_written_is_not_shown() {
+    let (made, _) = container(Version::V2);
+    let clock = FaultClock::new();
+    let device = Arc::new(FaultDevice::from_bytes(common::bytes(&made), &clock));
+    let shared = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let mut container = Container::open(shared, &RANDOM).unwrap();
+    device.inject(Fault::FullAfter(device.written()));
+    let failed = container.set_priority(0, Priority::Prefer, &RANDOM);
+    assert!(failed.is_err());
+    assert_eq!(container.slots()[0].priority, Priority::Normal);
+    device.heal();
+    container
+        .set_priority(0, Priority::Prefer, &RANDOM)
+        .unwrap();
+    assert_eq!(container.slots()[0].priority, Priority::Prefer);
 }
 
 #[test]

@@ -22,9 +22,7 @@ pub enum Error {
         name: String,
     },
     /// Clients use an export.
-    #[error(
-        "clients use export '{name}' ({clients} connected); end them, or take it back by force"
-    )]
+    #[error("clients use export '{name}' ({clients} connected); disconnect them, or use --force")]
     InUse {
         /// The export.
         name: String,
@@ -41,7 +39,7 @@ pub enum Error {
     },
     /// Some bytes at the end could not be reached.
     #[error(
-        "{device} has {size} bytes, which is no multiple of its sectors of {sector}; make it one: truncate -s"
+        "{device} has {size} bytes, which is not a multiple of its sectors of {sector}; make it one: truncate -s"
     )]
     Unaligned {
         /// The device.

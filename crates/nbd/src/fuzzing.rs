@@ -11,7 +11,6 @@ use crate::export::{Export, Exports};
 use crate::input::Input;
 use crate::link::Link;
 use crate::negotiate::{Session, negotiate};
-use crate::tls::Tls;
 
 /// A client that has said everything, and does not listen.
 struct Script(Mutex<Vec<u8>>);
@@ -31,10 +30,6 @@ impl Link for Script {
 
     fn send(&self, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
-    }
-
-    fn start_tls(self: Arc<Self>, _tls: &Tls) -> io::Result<Arc<dyn Link>> {
-        Err(io::ErrorKind::InvalidInput.into())
     }
 
     fn is_secure(&self) -> bool {

@@ -1,11 +1,23 @@
 //! Serves block devices to the network by the NBD protocol.
 //!
-//! [`Exports`] are devices under names; a [`Server`] offers them to whoever connects to its socket. A client
-//! first says what it wants (`negotiate`), then sends requests, which `connection` has carried out. Clients
-//! are not trusted: what they send is bounded, and what one of them does another does not notice.
+//! [`Exports`] are devices under names. A [`Server`] offers them to the clients of its socket. A client
+//! first agrees on options and an export (`negotiate`), and then sends requests (`connection`).
+//!
+//! What it guarantees:
+//! - Clients are not trusted: what they send is checked, and bounded in memory and time.
+//! - One client cannot slow down or end the connection of another one.
+//! - A server with [`Tls`] gives nothing to a client without a certificate that it believes.
 //!
 //! The protocol is that of `doc/proto.md` in the NBD project: fixed newstyle negotiation, simple and
-//! structured answers, `base:allocation`, and TLS. Extended headers are not there.
+//! structured answers, `base:allocation`, and TLS. Extended headers are missing.
+//!
+//! Layers, lowest first:
+//! - `error`, `proto`: failures, and the numbers of the protocol;
+//! - `link`, `tls`, `input`: bytes from and to a client;
+//! - `export`, `places`: what is offered, and how many clients there may be;
+//! - `negotiate`: the first phase of a connection;
+//! - `desk`, `connection`, `carry`: the second one: requests and answers;
+//! - `server`: accepts clients.
 
 #![forbid(unsafe_code)]
 

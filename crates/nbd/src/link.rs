@@ -1,16 +1,13 @@
-//! The way to a client: a socket, as it is or under TLS.
+//! The connection to a client: a socket.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
-
-use crate::tls::{Tls, TlsLink};
 
 /// Bytes to and from a client. One thread receives at a time, and one sends.
 pub(crate) trait Link: Send + Sync {
@@ -19,9 +16,6 @@ pub(crate) trait Link: Send + Sync {
 
     /// Sends all of it.
     fn send(&self, bytes: &[u8]) -> io::Result<()>;
-
-    /// Goes on under TLS; nothing that the client sent may be waiting.
-    fn start_tls(self: Arc<Self>, tls: &Tls) -> io::Result<Arc<dyn Link>>;
 
     /// Whether it is encrypted.
     fn is_secure(&self) -> bool;
@@ -101,10 +95,6 @@ impl Link for Socket {
             }
         }
         Ok(())
-    }
-
-    fn start_tls(self: Arc<Self>, tls: &Tls) -> io::Result<Arc<dyn Link>> {
-        Ok(Arc::new(TlsLink::accept(self, tls)?))
     }
 
     fn is_secure(&self) -> bool {

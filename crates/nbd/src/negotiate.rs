@@ -9,7 +9,7 @@ use crate::export::{Attached, Export, Exports};
 use crate::input::Input;
 use crate::link::Link;
 use crate::proto::{self, Fields, answer, can, greeting, info, option};
-use crate::tls::Tls;
+use crate::tls::{Tls, TlsLink};
 
 /// The data of an option: two strings of the greatest length and some numbers are shorter.
 const DATA_MAX: u32 = 16 << 10;
@@ -172,7 +172,7 @@ impl Client<'_> {
             return Err(Gone::Protocol("it did not wait for TLS"));
         }
         self.answer(wanted, answer::ACK, &[])?;
-        *self.link = Arc::clone(self.link).start_tls(tls)?;
+        *self.link = Arc::new(TlsLink::accept(Arc::clone(self.link), tls)?);
         if !(self.authenticated)() {
             return Err(Gone::Protocol(
                 "too many clients are there without an export",

@@ -134,7 +134,9 @@ fn accept(shared: &Arc<Shared>) {
         }
         match accepted {
             Ok((fd, from)) if shared.listener.admits(&fd) => begin(shared, fd, from),
-            Ok(_) => tracing::warn!("somebody else than root and this user wants to use exports"),
+            Ok(_) => {
+                tracing::warn!("refused a user who is neither root nor the user of the daemon")
+            }
             Err(error) => {
                 // Of the reasons that last, too many open files is the usual one.
                 tracing::warn!(%error, "a connection was not accepted");

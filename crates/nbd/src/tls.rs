@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
-use crate::link::{Link, Socket};
+use crate::link::Link;
 use crate::{Error, Result};
 
 /// What a server needs for TLS.
@@ -98,7 +98,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 /// A socket under TLS. Only the one thread that receives waits for the socket while it does, and only
 /// the one that sends; the state of TLS is locked between, while bytes are encrypted or decrypted.
 pub(crate) struct TlsLink {
-    socket: Arc<Socket>,
+    socket: Arc<dyn Link>,
     state: Mutex<ServerConnection>,
     /// What was received and is not decrypted.
     received: Mutex<Received>,
@@ -117,11 +117,12 @@ struct Received {
 const AT_ONCE: usize = 128 << 10;
 
 impl TlsLink {
-    /// Greets a client; fails if it has no certificate, or not a good one.
-    pub(crate) fn accept(socket: Arc<Socket>, tls: &Tls) -> io::Result<TlsLink> {
+    /// Greets a client, of which nothing may be waiting in `socket`. Fails if the client has no certificate,
+    /// or not a good one.
+    pub(crate) fn accept(socket: Arc<dyn Link>, tls: &Tls) -> io::Result<TlsLink> {
         let mut state = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
         state.set_buffer_limit(None);
-        let mut stream = Blocking(&socket);
+        let mut stream = Blocking(&*socket);
         while state.is_handshaking() {
             state.complete_io(&mut stream)?;
         }
@@ -183,10 +184,6 @@ impl Link for TlsLink {
         Ok(())
     }
 
-    fn start_tls(self: Arc<Self>, _tls: &Tls) -> io::Result<Arc<dyn Link>> {
-        Err(io::ErrorKind::InvalidInput.into())
-    }
-
     fn is_secure(&self) -> bool {
         true
     }
@@ -209,7 +206,7 @@ impl Link for TlsLink {
 }
 
 /// A socket as the standard library's traits have it.
-struct Blocking<'a>(&'a Socket);
+struct Blocking<'a>(&'a dyn Link);
 
 impl Read for Blocking<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

@@ -1,6 +1,9 @@
 //! Time and chance, from outside, so that one seed replays a whole run.
 
+use std::hash::BuildHasher;
 use std::time::Duration;
+
+use foldhash::fast::{FixedState, FoldHasher};
 
 /// What the engine may not take from the system by itself.
 pub trait Env: Send + Sync {
@@ -14,4 +17,22 @@ pub trait Env: Send + Sync {
 
     /// A number that no other pool or dataset is likely to draw.
     fn guid(&self) -> u64;
+
+    /// Whether work that nobody waits for has threads of its own. Without them the caller of the pool has
+    /// it done ([`Pool::drain_caches`](crate::Pool::drain_caches)), so that a seed replays it too.
+    fn has_threads(&self) -> bool {
+        true
+    }
+}
+
+/// Hashes keys of a cache by a number drawn at random, so that one seed replays what a full cache forgets.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheHash(pub u64);
+
+impl BuildHasher for CacheHash {
+    type Hasher = FoldHasher<'static>;
+
+    fn build_hasher(&self) -> FoldHasher<'static> {
+        FixedState::with_seed(self.0).build_hasher()
+    }
 }

@@ -1,7 +1,5 @@
 //! What can go wrong with a pool.
 
-use crate::layout::Addr;
-
 /// The result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -44,7 +42,7 @@ pub enum Error {
         reason: String,
     },
     /// The key area is full.
-    #[error("the pool's key area is full: its devices have room for {blocks} key blocks")]
+    #[error("the pool's key area is full: its devices have space for {blocks} key blocks")]
     KeyAreaFull {
         /// How many there are.
         blocks: u32,
@@ -111,7 +109,7 @@ pub enum Error {
         name: String,
     },
     /// There is no such dataset or snapshot.
-    #[error("{name}: no such dataset")]
+    #[error("{name}: no such {kind}", kind = if name.contains('@') { "snapshot" } else { "dataset" })]
     NoSuchDataset {
         /// The name asked for.
         name: String,
@@ -123,7 +121,7 @@ pub enum Error {
         name: String,
     },
     /// The name cannot be.
-    #[error("'{name}' cannot be a name: {reason}")]
+    #[error("'{name}' is not a valid name: {reason}")]
     BadName {
         /// The name.
         name: String,
@@ -147,7 +145,7 @@ pub enum Error {
         clones: String,
     },
     /// Somebody holds the snapshot.
-    #[error("{name} is held ({tags}); 'release' it first")]
+    #[error("{name} is held ({tags}); use 'strongroom release' first")]
     Held {
         /// The snapshot.
         name: String,
@@ -167,7 +165,7 @@ pub enum Error {
         reason: String,
     },
     /// A stream could not be read or written.
-    #[error("the stream broke off: {0}")]
+    #[error("the stream ended early: {0}")]
     StreamIo(std::io::Error),
     /// The operation does not fit the dataset.
     #[error("{name}: {reason}")]
@@ -188,16 +186,6 @@ impl Error {
         }
     }
 
-    /// Damage of something whose first copy is at `addr`.
-    pub(crate) fn damaged(what: &'static str, addr: &Addr) -> Error {
-        Error::Damaged {
-            what,
-            group: addr.segment().group(),
-            index: addr.segment().index(),
-            offset: addr.offset(),
-        }
-    }
-
     pub(crate) fn stream(reason: impl Into<String>) -> Error {
         let reason = reason.into();
         Error::Stream { reason }
@@ -208,6 +196,19 @@ impl Error {
             name: name.into(),
             reason: reason.into(),
         }
+    }
+
+    /// A change to a device that makes no sense.
+    pub(crate) fn of_device(device: &str, reason: impl Into<String>) -> Error {
+        Error::Device {
+            device: device.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// A device that is not in the configuration.
+    pub(crate) fn no_device(guid: u64) -> Error {
+        Error::of_device(&format!("{guid:016x}"), "the pool has no such device")
     }
 
     pub(crate) fn inconsistent(what: &'static str, detail: impl Into<String>) -> Error {

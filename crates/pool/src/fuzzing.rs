@@ -3,19 +3,21 @@
 use store::{SegmentId, UNIT};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::config::Config;
-use crate::deadlist;
-use crate::dedup;
-use crate::entry::Entry;
-use crate::layout::{Addr, Node, Place, RecordPtr};
-use crate::log::LogHead;
-use crate::reap::ReapJob;
-use crate::remap::Page;
-use crate::root::PoolRoot;
-use crate::scatter::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
-use crate::space::{Bitmap, Extent, SegmentEntry};
-use crate::stream::{Begin, ResumeToken};
-use crate::{DatasetName, check_pool_name, history};
+use crate::engine::{deadlist, dedup};
+use crate::format::config::Config;
+use crate::format::entry::Entry;
+use crate::format::extent::Extent;
+use crate::format::history_line;
+use crate::format::log_head::LogHead;
+use crate::format::node::Node;
+use crate::format::pointer::{Addr, Place, RecordPtr};
+use crate::format::reap_job::ReapJob;
+use crate::format::root::PoolRoot;
+use crate::format::stream::{Begin, ResumeToken};
+use crate::storage::gang::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
+use crate::storage::remap::Page;
+use crate::storage::space::{Bitmap, SegmentEntry};
+use crate::{DatasetName, check_pool_name};
 
 /// How many decoders [`decode`] knows.
 pub const DECODERS: u8 = 15;
@@ -30,7 +32,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
         }
         1 => node(bytes),
         2 => {
-            let _ = history::decode(bytes);
+            let _ = history_line::decode(bytes);
         }
         3 => {
             if let Some(config) = Config::decode(bytes) {
@@ -63,7 +65,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
             }
         }
         11 => scatter_map(bytes),
-        12 => crate::log::decode(bytes),
+        12 => crate::format::log_entry::fuzzing::decode(bytes),
         13 => dedup::decode_for_fuzzing(bytes),
         14 => remap_page(bytes),
         _ => {
@@ -142,8 +144,8 @@ fn bitmap(bytes: &[u8]) {
 /// Reads streams, the first frame of one, and tokens.
 pub fn stream(kind: u8, bytes: &[u8]) {
     match kind {
-        0 => crate::stream::read_all(bytes),
-        1 => crate::stream::read_all(&crate::stream::made_to_fit(bytes)),
+        0 => crate::format::stream::read_all(bytes),
+        1 => crate::format::stream::read_all(&crate::format::stream::made_to_fit(bytes)),
         2 => {
             if let Ok(begin) = Begin::decode(bytes) {
                 let again = Begin::decode(&begin.encode());
@@ -161,7 +163,7 @@ pub fn stream(kind: u8, bytes: &[u8]) {
 
 /// Inputs for [`stream`].
 pub fn stream_samples() -> Vec<(u8, Vec<u8>)> {
-    let streams = crate::stream::samples();
+    let streams = crate::format::stream::samples();
     let token = ResumeToken {
         to_guid: 1,
         from_guid: 2,
@@ -233,7 +235,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     };
     let mut scatter_map = scatter.encode(&bounds).expect("few pieces");
     scatter_map.truncate(64);
-    let line = history::HistoryLine {
+    let line = history_line::HistoryLine {
         time: 1,
         txg: 2,
         internal: false,
@@ -241,7 +243,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         text: "strongroom create tank".into(),
     };
     let job = ReapJob {
-        what: crate::reap::Reap::Tree { min_birth: 3 },
+        what: crate::format::reap_job::Reap::Tree { min_birth: 3 },
         root: RecordPtr::EMPTY,
         cursor: 9,
     };
@@ -261,7 +263,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (9, SegmentEntry::new(2, 9).as_bytes().to_vec()),
         (10, b"tank/home/ann@monday".to_vec()),
         (11, scatter_map),
-        (12, crate::log::sample_entry()),
+        (12, crate::format::log_entry::fuzzing::sample_entry()),
         (13, dedup::sample_bucket()),
         (14, Page::sample().encode(&bounds).expect("few pieces")),
     ]

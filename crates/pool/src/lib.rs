@@ -1,102 +1,90 @@
-//! A pool: sealed records, versioned, checked, counted and moved by someone who cannot open them.
+//! A pool: sealed records, versioned, checked, counted and moved by a program that cannot open them.
 //!
-//! This crate knows no keys and no ciphers, and does not depend on the crates that do. So whatever
-//! it does (commit, snapshot, destroy, scrub, check) needs no key; that is a fact of compilation,
-//! not a promise.
+//! The crate keeps datasets on a set of devices (`store`). It commits changes, makes snapshots and
+//! clones, sends and receives them, checks and repairs what is stored, and adds and removes devices.
 //!
-//! - An *array* is a sparse row of records: a copy-on-write radix tree of nodes ([`mod@layout`]).
+//! # What it guarantees
+//!
+//! - **It needs no key.** The crate does not depend on the crates that know keys and ciphers. So
+//!   whatever it does (commit, snapshot, destroy, scrub, check) needs no key.
+//! - **A power cut leaves one commit, whole:** the last one that was durable, or the one after it.
+//!   A commit never writes over what the last commit points to.
+//! - **It trusts nothing that it reads.** Nodes and the pool's own records are verified by their
+//!   checksums. Decoders are total: they return a value or an error, whatever the bytes say.
+//! - **Space is never lost or used twice.** [`Pool::check`] compares the bitmaps with everything
+//!   that the superblock reaches.
+//!
+//! # Terms
+//!
+//! - An *array* is a sparse row of records: a copy-on-write radix tree of nodes.
 //! - A *dataset* is two arrays: pages of metadata, and data. Its [`Entry`] is in the dataset table.
 //! - A *transaction group* is what becomes durable together. [`Pool::enter`] joins the open one;
 //!   [`Pool::commit`] makes it durable.
 //! - The key holder of an open dataset is its [`Participant`].
+//!
+//! # Layers, the lowest first
+//!
+//! Each layer is a folder. A module imports modules of its own layer and of the layers below it. No
+//! modules import each other in a circle (`scripts/circles`).
+//!
+//! | layer | holds |
+//! |---|---|
+//! | `error`, `env`, `names` | errors, time and chance, which names are allowed |
+//! | `format` | the bytes of a pool and the types that they stand for: pointers, nodes, entries, the configuration, streams |
+//! | `storage` | where records lie: reading them, finding and freeing places, writing what a commit has placed, groups that were removed, cache devices |
+//! | `engine` | transaction groups and all that a commit keeps up to date: the dataset table, deadlists, dedup, logs, quotas, the history, keys |
+//! | `ops` | what can be done with a [`Pool`]: one file or folder for each kind of request |
 
-mod array;
-mod batch;
-mod check;
-mod clones;
-mod commit;
-mod compare;
-mod config;
-mod deadlist;
-mod dedup;
-mod destroy;
-mod devices;
-mod disk;
-mod entry;
+mod engine;
 mod env;
 mod error;
-mod faults;
-mod features;
+mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod history;
-mod holds;
-mod info;
-mod keyarea;
-pub mod layout;
-mod lifecycle;
-mod log;
-mod logdevices;
-mod marks;
-mod membership;
 mod names;
-mod open;
-mod placing;
-mod pool;
-mod quota;
-mod reap;
-mod receive;
-mod remap;
-mod removal;
-mod reservation;
-mod resilver;
-mod room;
-mod root;
-mod scatter;
-mod scrub;
-mod second;
-mod send;
-mod snapshot;
-mod space;
-mod state;
-mod stream;
-mod suspects;
-mod variants;
-mod volume;
-mod wire;
+mod ops;
+mod storage;
 
-pub use check::{CheckReport, Finding};
-pub use clones::{NewClone, Reseal};
-pub use commit::Commit;
-pub use config::{DeviceState, Purpose};
-pub use dedup::{DedupInfo, ROOM as DEDUP_ROOM};
-pub use destroy::Reach;
-pub use devices::{DeviceInfo, Expandable, Gained};
-pub use entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
-pub use env::Env;
+pub use engine::context::Hold;
+pub use engine::dataset::{DatasetHooks as Participant, OpenDataset, Placed};
+pub use engine::dedup::ROOM as DEDUP_ROOM;
+pub use engine::history::Origin;
+pub use engine::log::{LogEnd, LogEntry, LogReader};
+pub use engine::quota::Limits;
+pub use engine::quota::{Quota, QuotaKind};
+pub use engine::reseal::Reseal;
+pub use env::{CacheHash, Env};
 pub use error::{Error, Result};
-pub use features::{FEATURES, Feature};
-pub use history::HistoryLine;
-pub use holds::Hold as SnapshotHold;
-pub use info::{Listed, SpaceInfo, Superblock};
-pub use layout::{Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};
-pub use lifecycle::{MakeKeyring, NewDataset, NewKeyring, Origin};
-pub use log::{
-    LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, LogEnd, LogEntry, LogHead, LogReader, ShownEntry,
-    ShownLog,
-};
+pub use format::array_kind::ArrayKind;
+pub use format::config::{DeviceState, Purpose};
+pub use format::entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
+pub use format::extent::Class;
+pub use format::features::{FEATURES, Feature};
+pub use format::history_line::HistoryLine;
+pub use format::log_entry::{LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX};
+pub use format::log_head::LogHead;
+pub use format::node::FANOUT;
+pub use format::pointer::{Addr, Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};
+pub use format::removal_status::{RemovalPhase, RemovalStatus};
+pub use format::resilver_status::ResilverStatus;
+pub use format::root::{DedupInfo, PoolState};
+pub use format::scrub_status::{Damage, ScrubPhase, ScrubStatus};
+pub use format::seal_input::SealInput;
+pub use format::stream::{Begin, Lineage, Position, ResumeToken, Sender};
+pub use format::volume_shape::VolumeShape;
 pub use names::{DatasetName, NAME_MAX, check_pool_name};
-pub use open::{ArrayKind, OpenDataset, Participant, Placed, SealInput};
-pub use pool::{Hold, Pool};
-pub use quota::{Quota, QuotaKind};
-pub use receive::{ReceiveInto, Reception, SealRecords, SealedRecord, Sealing};
-pub use removal::{RemovalPhase, RemovalStatus};
-pub use reservation::Limits;
-pub use resilver::ResilverStatus;
-pub use root::PoolState;
-pub use scrub::{Damage, ScrubPhase, ScrubStatus};
-pub use second::{CacheInfo, CacheState, SecondaryCache};
-pub use send::{OpenRecords, SendOf, Sending};
-pub use space::{Class, Reservation, ReserveFor, TurnToFree};
-pub use stream::{Begin, Lineage, Position, ResumeToken, Sender};
-pub use volume::VolumeShape;
+pub use ops::check::{CheckReport, Finding};
+pub use ops::clones::NewClone;
+pub use ops::create::{MakeKeyring, NewDataset, NewKeyring, NewKeys};
+pub use ops::destroy::Reach;
+pub use ops::devices::caches::{CacheInfo, CacheState};
+pub use ops::devices::{DeviceInfo, Expandable, Gained};
+pub use ops::holds::Hold as SnapshotHold;
+pub use ops::info::{Listed, SpaceInfo, Superblock};
+pub use ops::log::{ShownEntry, ShownLog};
+pub use ops::pool::Pool;
+pub use ops::receive::{ReceiveInto, Reception, SealRecords, SealedRecord, Sealing};
+pub use ops::send::{OpenRecords, SendOf, Sending};
+pub use storage::cache_device::SecondaryCache;
+pub use storage::space::{Reservation, ReserveFor, TurnToFree};
+pub use storage::writer::txg::TxgWriter as Commit;

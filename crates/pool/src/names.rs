@@ -26,13 +26,19 @@ impl<'a> DatasetName<'a> {
         if name.len() > NAME_MAX {
             return Err(bad("it is longer than 255 bytes"));
         }
+        if name.is_empty() {
+            return Err(bad("it is empty; write POOL/PATH"));
+        }
+        if name.starts_with('/') {
+            return Err(bad("it begins with '/'; write POOL/PATH, as in tank/home"));
+        }
         let (dataset, snapshot) = match name.split_once('@') {
             Some((dataset, snapshot)) => (dataset, Some(snapshot)),
             None => (name, None),
         };
         let mut parts = dataset.split('/');
         let pool = parts.next().unwrap_or_default();
-        check_pool_name(pool)?;
+        check_pool_part(pool).map_err(bad)?;
         let path: Vec<&str> = parts.collect();
         for part in path.iter().chain(&snapshot) {
             check_part(part).map_err(bad)?;
@@ -47,23 +53,22 @@ impl<'a> DatasetName<'a> {
 
 /// Checks the name of a pool.
 pub fn check_pool_name(name: &str) -> Result<()> {
-    let bad = |reason| {
-        Err(Error::BadName {
-            name: name.into(),
-            reason,
-        })
-    };
-    if let Err(reason) = check_part(name) {
-        return bad(reason);
-    }
+    check_pool_part(name).map_err(|reason| Error::BadName {
+        name: name.into(),
+        reason,
+    })
+}
+
+fn check_pool_part(name: &str) -> std::result::Result<(), &'static str> {
+    check_part(name)?;
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return bad("a pool's name begins with a letter");
+        return Err("the name of a pool begins with a letter");
     }
     if matches!(
         name,
         "mirror" | "raidz" | "raidz1" | "raidz2" | "spare" | "log" | "cache"
     ) {
-        return bad("the word is reserved");
+        return Err("the word is reserved, so no pool can have this name");
     }
     Ok(())
 }
@@ -80,11 +85,11 @@ fn check_part(part: &str) -> std::result::Result<(), &'static str> {
     } else if part.len() > NAME_MAX {
         Err("a part of it is longer than 255 bytes")
     } else if part == "." || part == ".." {
-        Err("'.' and '..' are no names")
+        Err("'.' and '..' are not names")
     } else if !part.chars().all(allowed) {
         Err("letters, digits and the characters '-_.: ' are allowed")
     } else if part.starts_with(['-', ' ']) || part.ends_with(' ') {
-        Err("a part of it begins with '-' or begins or ends with a space")
+        Err("a part of it begins with '-' or a space, or ends with a space")
     } else {
         Ok(())
     }
@@ -101,6 +106,28 @@ mod tests {
         assert_eq!(name.path, ["home", "ann"]);
         assert_eq!(name.snapshot, Some("monday"));
         assert_eq!(DatasetName::parse("tank").unwrap().path, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn errors_show_the_whole_name() {
+        for (name, why) in [
+            (
+                "/mine",
+                "'/mine' is not a valid name: it begins with '/'; write POOL/PATH",
+            ),
+            ("", "'' is not a valid name: it is empty"),
+            (
+                "1tank/x",
+                "'1tank/x' is not a valid name: the name of a pool begins",
+            ),
+            (
+                "mirror/x",
+                "'mirror/x' is not a valid name: the word is reserved",
+            ),
+        ] {
+            let error = DatasetName::parse(name).unwrap_err().to_string();
+            assert!(error.starts_with(why), "{error}");
+        }
     }
 
     #[test]

@@ -301,6 +301,25 @@ fn a_pool_does_not_shrink() {
     assert!(refusal.contains("missing"), "{refusal}");
 }
 
+/// Else it would look as new as the others at the next import.
+#[test]
+fn a_device_that_failed_a_moment_ago_does_not_grow() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_groups(&devices, &[(2, 0)]);
+    devices.iter().for_each(|device| device.resize(LARGER));
+    let guids: Vec<u64> = pool.devices().iter().map(|d| d.guid).collect();
+    devices[0].inject(Fault::DeadFrom(clock.now()));
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, ArrayKind::Data, 1, sized(1, 16)).unwrap();
+    assert_eq!(states(&pool)[0], DeviceState::Faulted);
+    devices[0].heal();
+    let refused = pool.expand_device(guids[0], &origin()).unwrap_err();
+    assert!(refused.to_string().contains("not in use"), "{refused}");
+    assert!(pool.expandable().iter().all(|found| found.guid != guids[0]));
+    assert_eq!(devices[0].to_bytes()[LARGER - HEADER..], vec![0; HEADER]);
+}
+
 #[test]
 fn a_group_grows_when_all_of_its_devices_have() {
     for shape in [(2, 0), (3, 1)] {

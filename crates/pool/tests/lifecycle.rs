@@ -99,7 +99,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     refused(
         pool.destroy_dataset("tank/a@none", false, &origin())
             .map(drop),
-        "no such dataset",
+        "tank/a@none: no such snapshot",
     );
     refused(
         pool.rename("tank/a", "tank/a/b/c", &origin()),

@@ -137,12 +137,12 @@ fn what_is_more_than_there_is_is_refused_and_changes_nothing() {
     let room = pool.space().available;
     refused(
         create(&pool, "tank/c", &[("reservation", room + 1)]),
-        "reservations would keep",
+        "this would reserve",
     );
     create(&pool, "tank/c", &[("reservation", room - 512 * KIB)]).unwrap();
     refused(
         set(&pool, "tank/a", "refreservation", Some(2 << 20)),
-        "reservations would keep",
+        "this would reserve",
     );
     assert_eq!(
         pool.find("tank/a").unwrap().props.get("refreservation"),
@@ -158,7 +158,7 @@ fn what_is_more_than_there_is_is_refused_and_changes_nothing() {
     )
     .unwrap();
     let snapshot = pool.snapshot(&["tank/a@1".into()], false, &origin());
-    refused(snapshot, "reservations would keep");
+    refused(snapshot, "this would reserve");
     assert!(pool.find("tank/a@1").is_err());
     // What was too much before, and does not get more, is nobody's fault.
     pool.set_props(

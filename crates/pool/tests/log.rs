@@ -3,9 +3,11 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
 
 use block::fault::{FaultClock, FaultDevice, Survival};
+use block::{BlockDevice, SectorSizes};
 use common::*;
 use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
 
@@ -224,6 +226,114 @@ fn an_entry_is_as_durable_as_what_it_points_to() {
     torn[at * 4096 + 9] ^= 1;
     let (found, end) = count(torn);
     assert_eq!((found.len(), end), (1, LogEnd::Damaged { entries: 1 }));
+}
+
+/// A device that does something before each write, except in what it does then.
+struct Watched {
+    device: Arc<FaultDevice>,
+    hook: Mutex<Option<Box<dyn FnMut() + Send>>>,
+}
+
+impl Watched {
+    fn at_write(&self, hook: impl FnMut() + Send + 'static) {
+        *self.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    fn forget(&self) {
+        *self.hook.lock().unwrap() = None;
+    }
+}
+
+impl BlockDevice for Watched {
+    fn size(&self) -> u64 {
+        self.device.size()
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        self.device.sector_sizes()
+    }
+
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        self.device.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let hook = self.hook.lock().unwrap().take();
+        if let Some(mut hook) = hook {
+            hook();
+            *self.hook.lock().unwrap() = Some(hook);
+        }
+        self.device.write_at(offset, pieces)
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// What was synced last, and what the devices hold.
+type Cut = (Option<u64>, Vec<Vec<u8>>);
+
+/// What is synced while devices join the pool lies where it is found if the power fails before they have.
+#[test]
+fn no_entry_points_to_devices_that_are_not_listed_yet() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    create_on(&devices[..1]).export().unwrap();
+    let hook = Mutex::default();
+    let watched = Arc::new(Watched {
+        device: Arc::clone(&devices[0]),
+        hook,
+    });
+    let pool = open_devices(vec![Arc::clone(&watched) as Arc<dyn BlockDevice>]).unwrap();
+    let dataset = open_top(&pool);
+    dataset.want_log(256 << 10, 7);
+    change(&pool, &dataset, 1);
+    pool.commit().unwrap();
+
+    // At each write something is synced, and the power fails.
+    let images: Arc<Mutex<Vec<Cut>>> = Arc::default();
+    let (cuts, disks, other) = (Arc::clone(&images), devices.clone(), pool.clone());
+    let synced = Arc::clone(&dataset);
+    let mut newest = None;
+    watched.at_write(move || {
+        let mut cuts = cuts.lock().unwrap();
+        let record = sized(cuts.len() as u64, 4);
+        let placed = synced.place(ArrayKind::Data, identity(record), &contents(record));
+        let hold = other.enter().unwrap();
+        let ptr = synced.put(&hold, ArrayKind::Data, 100 + record, placed.unwrap());
+        drop(hold);
+        let payload = vec![2; 4096 - LOG_HEADER - LOG_PLACE];
+        // Without room for it in the log a commit would have to do it.
+        let appended = append_pointing(&synced, Some(ptr), payload);
+        newest = appended.map(|(_, sequence)| sequence).or(newest);
+        let image = |disk: &Arc<FaultDevice>| disk.to_bytes();
+        cuts.push((newest, disks.iter().map(image).collect()));
+    });
+    pool.add_group(&[new_member(&devices[1], 70)], 0, &origin())
+        .unwrap();
+    watched.forget();
+
+    let images = std::mem::take(&mut *images.lock().unwrap());
+    assert!(images.len() > 4, "something was synced meanwhile");
+    for (newest, cut) in images {
+        let after = open_images(cut).unwrap();
+        let dataset = open_top(&after);
+        let (found, end) = entries(&dataset, &dataset.waiting_log().unwrap());
+        assert_eq!(found.last().map(|(sequence, _)| *sequence), newest);
+        assert!(matches!(end, LogEnd::Whole { .. }), "{end:?}");
+        assert_clean(&after);
+    }
+    drop(dataset);
+    assert_clean(&pool);
 }
 
 #[test]

@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::io::Read;
 use std::sync::Arc;
 
+use ArrayKind::{Data, Pages};
 use block::fault::{FaultClock, FaultDevice, Journal, Survival};
 use common::model::*;
+use common::streams::*;
 use common::*;
-use pool::DeviceState;
+use pool::{ArrayKind, DeviceState, ReceiveInto};
 
 /// The model at each durable moment, with the number of the first event after it.
 struct Timeline {
@@ -276,6 +279,106 @@ fn while_a_group_is_removed() {
             let status = scrub_all(&pool);
             assert_eq!((status.errors, status.repaired), (0, 0), "{cut}");
         }
+    }
+}
+
+/// Sends to a pool what it holds, with commits on the way.
+struct Interrupted<'a> {
+    rest: &'a [u8],
+    pool: &'a pool::Pool,
+}
+
+impl Read for Interrupted<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if self.rest.len().is_multiple_of(5) {
+            self.pool.commit().unwrap();
+        }
+        let len = buf.len().min(10_007);
+        self.rest.read(&mut buf[..len])
+    }
+}
+
+fn receive_clone(pool: &pool::Pool, bytes: &[u8], how: How) -> pool::Result<()> {
+    let into = ReceiveInto {
+        target: "tank/b",
+        force: false,
+        resumable: how == How::Sealed,
+        is_open: false,
+    };
+    let mut input = Interrupted { rest: bytes, pool };
+    pool.receive(&mut input, &into, &AsItIs, &origin())
+}
+
+/// An increment becomes a clone of the snapshot that it goes on from. A power cut leaves all of it, or what it
+/// can go on from, or nothing.
+#[test]
+fn while_a_clone_is_received() {
+    for how in [How::Sealed, How::Plain] {
+        let clock = FaultClock::new();
+        let devices = fault_devices(1, &clock);
+        let pool = create_on(&devices);
+        pool.create_dataset("tank/a", new_dataset(50), &origin())
+            .unwrap();
+        let records = |from: u64| (0..6).map(move |n| (n * 5, sized(from + n, 1 + n % 4)));
+        fill(&pool, "tank/a", Data, &Vec::from_iter(records(1)));
+        fill(&pool, "tank/a", Pages, &[(0, 1), (3, 2)]);
+        snapshot(&pool, "tank/a@one");
+        fill(&pool, "tank/a", Data, &Vec::from_iter(records(30).skip(2)));
+        fill(&pool, "tank/a", Pages, &[(3, 4), (9, 5)]);
+        fill(&pool, "tank/a", Data, &[(0, 0), (5, 0)]);
+        snapshot(&pool, "tank/a@two");
+        let (one, two) = (holds(&pool, "tank/a@one"), holds(&pool, "tank/a@two"));
+        let bytes = stream_as(how, &pool, "tank/a@two", Some("tank/a@one"));
+        devices[0].take_journal();
+        let first = clock.now();
+        receive_clone(&pool, &bytes, how).unwrap();
+        let end = clock.now();
+        let journal = devices[0].take_journal();
+        drop(pool);
+        let mut waited = 0;
+        for cut in first..=end {
+            let survival = match cut % 3 {
+                0 => Survival::None,
+                1 => Survival::All,
+                _ => Survival::Seeded(cut),
+            };
+            let clock = FaultClock::new();
+            let image = FaultDevice::from_bytes(journal.image(cut, survival), &clock);
+            let pool = open_on(&[Arc::new(image)]).unwrap();
+            assert_clean(&pool);
+            if pool.find("tank/b").is_err() {
+                assert_ne!(cut, end, "it was received");
+                let token = pool.resume_token("tank/b").unwrap();
+                let rest = token.map(|token| {
+                    waited += 1;
+                    // What it goes on from cannot go.
+                    let gone = pool.destroy_dataset("tank/a@one", false, &origin());
+                    assert!(gone.is_err(), "{cut}");
+                    stream_from(&pool, "tank/a@two", Some("tank/a@one"), token.next).unwrap()
+                });
+                receive_clone(&pool, rest.as_ref().unwrap_or(&bytes), how).unwrap();
+            }
+            for name in ["tank/b@two", "tank/b", "tank/a", "tank/a@two"] {
+                assert_eq!(holds(&pool, name), two, "{name}, cut {cut}, {survival:?}");
+            }
+            assert_eq!(holds(&pool, "tank/a@one"), one);
+            assert_clean(&pool);
+            // It shares records, and keeps those that it shares.
+            if cut % 4 > 0 {
+                continue;
+            }
+            let gone = pool.destroy_dataset("tank/a", true, &origin());
+            assert!(gone.is_err(), "{cut}");
+            pool.promote("tank/b", None, &origin()).unwrap();
+            pool.destroy_dataset("tank/a", true, &origin()).unwrap();
+            while pool.space().freeing > 0 {
+                pool.commit().unwrap();
+            }
+            assert_clean(&pool);
+            assert_eq!(holds(&pool, "tank/b"), two);
+            assert_eq!(holds(&pool, "tank/b@one"), one);
+        }
+        assert_eq!(waited > 0, how == How::Sealed);
     }
 }
 

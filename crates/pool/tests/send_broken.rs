@@ -340,6 +340,7 @@ fn damage_at_the_sender_ends_the_stream() {
             from: None,
             start: pool::Position::START,
             keyring: Vec::new(),
+            keys_txg: entry.keys_txg(),
             props: Default::default(),
             open: None,
             readers,

@@ -1,13 +1,16 @@
-//! Text that the daemon and the command read: anchors, requests for metrics, the list of pools.
+//! Text that the daemon and the command read: anchors, requests for metrics, the list of pools, what a pool says of
+//! who may do what, the kernel's list of mounts with directories of other users.
 
 #![no_main]
 
 use daemon::api::Anchor;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    match support::choice(data, 3) {
+    match support::choice(data, 5) {
         Some((0, rest)) => daemon::fuzzing::metrics_request(rest),
         Some((1, rest)) => daemon::fuzzing::remembered(rest),
+        Some((3, rest)) => daemon::fuzzing::grants(&String::from_utf8_lossy(rest)),
+        Some((4, rest)) => fuse::fuzzing::mount_list(rest),
         Some((_, rest)) => {
             if let Ok(text) = std::str::from_utf8(rest) {
                 anchor(text);

@@ -2,7 +2,8 @@
 
 #![no_main]
 
-use keys::{Format, KeySource, Secret, material_from_prompt};
+use keys::{Format, KeySource, material_from_prompt};
+use secret::Secret;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((kind, rest)) = support::choice(data, 4) else {

@@ -2,7 +2,8 @@
 
 #![no_main]
 
-use keys::{Key, KeyMaterial, Keyring, SlotKind};
+use keys::{KeyMaterial, Keyring, SlotKind};
+use secret::Key;
 
 const TRAILER: usize = 32;
 

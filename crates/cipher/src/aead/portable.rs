@@ -3,8 +3,8 @@
 use aes_gcm::aead::{AeadInOut, KeyInit, Nonce, Tag};
 use ccm::consts::{U11, U12, U16};
 
-use super::{AeadAlgorithm, SHORT_NONCE_LEN};
-use crate::{Error, Result, TAG_LEN};
+use crate::algorithms::SHORT_NONCE_LEN;
+use crate::{AeadAlgorithm, Error, Result, TAG_LEN};
 
 type Gcm<C> = aes_gcm::AesGcm<C, U12>;
 type Ccm<C> = ccm::Ccm<C, U16, U12>;

@@ -7,7 +7,8 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::{Buffers, TAG_LEN, Wiped, check};
+use super::buffers::{Buffers, TAG_LEN};
+use super::library::{Wiped, check};
 use crate::{Error, Result};
 
 /// An AEAD of AWS-LC with a 16-byte tag.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use aws_lc_sys as sys;
 
-use super::check;
+use super::library::check;
 use crate::{Error, Result};
 
 /// An expanded AES key: 240 bytes of round keys, no pointers. Wiped on drop.

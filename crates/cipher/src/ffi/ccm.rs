@@ -20,8 +20,8 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
+use super::buffers::{Buffers, TAG_LEN};
 use super::evp::{CipherContext, Direction};
-use super::{Buffers, TAG_LEN};
 use crate::{Error, Result};
 
 /// AES-CCM with a key length.

@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::{Wiped, check};
+use super::library::{Wiped, check};
 use crate::{Error, Result};
 
 /// What a cipher does with the data.

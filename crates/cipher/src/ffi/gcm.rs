@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use aws_lc_sys as sys;
 
-use super::TAG_LEN;
+use super::buffers::TAG_LEN;
 use super::evp::{CipherContext, Direction};
 use crate::{Error, Result};
 

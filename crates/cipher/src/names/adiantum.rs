@@ -9,7 +9,7 @@ use poly1305::Poly1305;
 use poly1305::universal_hash::{KeyInit, UniversalHash};
 use zeroize::Zeroizing;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::blocks::{self, Blocks};
 use crate::ffi::Direction;
 use crate::{BlockCipher, Error, Provider, Result};

@@ -1,6 +1,6 @@
 //! CBC with ciphertext stealing (CS3), over any AES in CBC.
 
-use super::Engine;
+use super::engine::Engine;
 use crate::ffi::Direction;
 use crate::{Error, Provider, Result, SectorCipher, SectorSpec};
 

@@ -8,7 +8,7 @@ use polyval::Polyval;
 use polyval::universal_hash::UniversalHash;
 use zeroize::Zeroizing;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::blocks::{self, Block, Blocks, xor};
 use crate::ffi::Direction;
 use crate::{BlockCipher, Error, Provider, Result};

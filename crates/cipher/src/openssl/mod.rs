@@ -4,10 +4,24 @@
 //! Through the crate `openssl`, without foreign code of our own.
 
 #[cfg(not(feature = "openssl"))]
-#[path = "absent.rs"]
-mod implementation;
+mod absent;
 #[cfg(feature = "openssl")]
-#[path = "present.rs"]
-mod implementation;
+mod present;
 
-pub(crate) use implementation::{hash, hmac, open, seal, sectors, version};
+#[cfg(not(feature = "openssl"))]
+pub(crate) use absent::{hash, hmac, open, seal, sectors, version};
+#[cfg(feature = "openssl")]
+pub(crate) use present::{hash, hmac, open, seal, sectors, version};
+
+use crate::Provider;
+
+impl Provider {
+    /// What it is, with its version where it has one.
+    pub fn description(self) -> String {
+        match self {
+            Provider::AwsLc => "AWS-LC: C and assembly".into(),
+            Provider::OpenSsl => version(),
+            Provider::Portable => "RustCrypto and BLAKE3: Rust, of several crates".into(),
+        }
+    }
+}

@@ -2,10 +2,11 @@
 
 use zeroize::Zeroizing;
 
-use super::{Engine, SectorMode, Sectors, modes};
+use super::engine::{Engine, Sectors};
+use super::modes;
 use crate::ffi::{CbcKey, Direction, Xts256};
 use crate::per_thread::PerThread;
-use crate::{Result, blocks, eq};
+use crate::{Result, SectorMode, blocks, eq};
 
 /// `mode` with `key`, as fast as the library can.
 pub(super) fn engine(mode: SectorMode, key: &[u8]) -> Result<Box<dyn Engine>> {

@@ -1,8 +1,7 @@
 //! IVs from the numbers of sectors.
 
-use super::{BlockCipher, IvMode, SectorSpec};
 use crate::blocks::{self, Blocks};
-use crate::{Provider, Result};
+use crate::{BlockCipher, IvMode, Provider, Result, SectorSpec};
 
 /// Makes the IVs of one device.
 pub(super) enum IvGenerator {

@@ -9,16 +9,16 @@
 //! implementations of RustCrypto serve the other ciphers, unless [`crate::Policy`] says otherwise.
 
 mod aes;
+mod engine;
 mod iv;
 mod modes;
-mod spec;
 
 use std::fmt;
 
-pub use spec::{BlockCipher, IvMode, SectorMode, SectorSpec};
-
 use crate::ffi::Direction;
-use crate::{Error, Mechanism, Provider, Result, blocks, pieces, policy};
+use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, blocks, pieces, policy};
+use engine::Ivs;
+pub(crate) use engine::{Engine, Sectors};
 use iv::IvGenerator;
 
 /// A key, ready to seal and open the sectors of a device.
@@ -46,47 +46,15 @@ pub struct SectorCipher {
     engine: Box<dyn Engine>,
 }
 
-/// One implementation of a mode, with its key.
-pub(crate) trait Engine: Send + Sync {
-    /// Runs over sectors, in place.
-    fn run(&self, direction: Direction, sectors: Sectors<'_>) -> Result<()>;
-}
-
-/// Consecutive sectors.
-pub(crate) struct Sectors<'a> {
-    ivs: Ivs<'a>,
-    /// The length of each.
-    size: usize,
-    data: &'a mut [u8],
-}
-
-impl Sectors<'_> {
-    /// Calls `run` with each sector and its IV, which it may change.
-    #[inline]
-    pub(crate) fn each(
-        mut self,
-        mut run: impl FnMut(&mut [u8; 16], &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        for sector in self.data.chunks_exact_mut(self.size) {
-            run(&mut self.ivs.next()?, sector)?;
-        }
-        Ok(())
-    }
-}
-
-/// The IVs of consecutive sectors.
-struct Ivs<'a> {
-    generator: &'a IvGenerator,
-    next: u64,
-    step: u64,
-}
-
-impl Ivs<'_> {
-    #[inline]
-    fn next(&mut self) -> Result<[u8; 16]> {
-        let number = self.next;
-        self.next = number.wrapping_add(self.step);
-        self.generator.iv(number)
+impl SectorSpec {
+    /// Reads `CIPHER-MODE-IV`, or `CIPHER-ecb`: `aes-xts-plain64`, `serpent-cbc-essiv:sha256`.
+    ///
+    /// As in dm-crypt, `CIPHER` and `CIPHER-plain` are short for `CIPHER-cbc-plain`.
+    ///
+    /// # Errors
+    /// [`Error::SectorName`], which says what is wrong.
+    pub fn parse(name: &str) -> Result<SectorSpec> {
+        SectorSpec::read(name).map_err(Error::SectorName)
     }
 }
 

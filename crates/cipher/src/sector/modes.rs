@@ -3,10 +3,10 @@
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
-use super::{Engine, SectorMode, Sectors};
-use crate::Result;
+use super::engine::{Engine, Sectors};
 use crate::blocks::{Block, Blocks, xor, xor_all};
 use crate::ffi::Direction;
+use crate::{Result, SectorMode};
 
 /// How many blocks go to the cipher in one call: twice what its widest registers hold, and few enough for the stack.
 const BATCH: usize = 128;

@@ -4,14 +4,15 @@ use clap::Args;
 
 use super::values;
 
-/// Make a dataset that begins as a snapshot
+/// Create a clone: a writable dataset that begins as a snapshot
 ///
-/// A clone takes no time and no space at first: it shares what the snapshot holds, and is written to like
-/// any dataset. While it exists the snapshot cannot be destroyed. A clone of an encrypted dataset is
-/// encrypted, with the data keys of the time of the snapshot; with -K what is written to it has keys of its
-/// own, so that it can be made unreadable apart from its origin. Its wrapping key is that of the dataset
-/// above it; where there is none, or with `-o keysource=...`, it gets one of its own, and a passphrase is
-/// asked for if that is what it says.
+/// A clone takes no time and no space at first: it shares the records of the snapshot. While the clone
+/// exists, the snapshot cannot be destroyed. A clone of an encrypted dataset is encrypted, with the data
+/// keys of the snapshot. With -K it gets new data keys for its own writes, so these can be made unreadable
+/// without the origin.
+///
+/// The clone inherits the wrapping key of the dataset above it. If there is none, or with `-o
+/// keysource=...`, it gets one of its own; the command asks for a passphrase if the keysource says so.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -24,13 +25,14 @@ EXAMPLES
     strongroom clone -K -o keysource=raw,file:///etc/keys/try tank/home@1 tank/try2
 
 EXIT CODES
-  2 for a property that is not known or not allowed; 3 if there is no such snapshot, or nothing above
-  the clone; 4 if the name is taken; 8 if the key of the origin or of the dataset above is not loaded.")]
+  2 for an unknown or forbidden property; 3 if the snapshot, or the dataset above the clone, does
+  not exist; 4 if the name is taken; 8 if the key of the origin or of the dataset above is not
+  loaded.")]
 pub(crate) struct Clone {
-    /// Give it data keys of its own for what is written to it
+    /// Make new data keys for the writes of the clone
     #[arg(short = 'K')]
     pub(crate) rekey: bool,
-    /// Make the datasets above it too
+    /// Create the datasets above it too
     #[arg(short)]
     pub(crate) parents: bool,
     /// Do not mount it
@@ -39,7 +41,7 @@ pub(crate) struct Clone {
     /// Set a property
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]
     pub(crate) props: Vec<(String, String)>,
-    /// The snapshot to begin with
+    /// The snapshot to clone
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) snapshot: String,
     /// The name of the clone, as POOL/PATH
@@ -47,15 +49,15 @@ pub(crate) struct Clone {
     pub(crate) name: String,
 }
 
-/// Make a clone the owner of the snapshots that it shares
+/// Promote a clone: exchange the roles of clone and origin
 ///
-/// The snapshot that it was cloned from, and those before that, become its own; the dataset that had them
-/// becomes a clone. So that one can be destroyed. Nothing is copied. Of an encrypted clone the key must be
-/// loaded, for the seals over the snapshots are made anew; each dataset keeps the wrapping key that it has.
+/// The snapshot that the clone was made of, and all earlier ones, move to the clone. The original dataset
+/// becomes a clone and can then be destroyed. Nothing is copied. The key of an encrypted clone must be
+/// loaded, because the snapshots get new seals. Each dataset keeps its wrapping key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Try something in a clone, and keep it in the place of the original:
+  Try a change in a clone, and replace the original by it:
     strongroom clone tank/home@1 tank/try
     strongroom promote tank/try
     strongroom rename tank/home tank/home-old
@@ -63,7 +65,7 @@ EXAMPLES
     strongroom destroy tank/home-old
 
 EXIT CODES
-  2 if it is not a clone, or has a snapshot of the same name as one that it would get; 3 if there is
+  2 if it is not a clone, or has a snapshot with the name of one that it would get; 3 if there is
   no such dataset; 8 if its key is not loaded.")]
 pub(crate) struct Promote {
     /// The clone
@@ -71,26 +73,26 @@ pub(crate) struct Promote {
     pub(crate) name: String,
 }
 
-/// Keep snapshots from being destroyed
+/// Hold snapshots: keep them from being destroyed
 ///
-/// A snapshot with a tag on it is not destroyed, neither by itself nor with its dataset, until `release`
-/// takes the tag away. There can be several.
+/// A hold is a tag on a snapshot. A snapshot with a tag cannot be destroyed, neither alone nor with its
+/// dataset, until `release` removes the tag. A snapshot can have several tags.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   Until the copy elsewhere is made:
     strongroom hold copying tank/home@monday
 
-  On all of one moment:
+  On the snapshots of a whole pool:
     strongroom hold -r audit tank@2026
 
 EXIT CODES
   3 if there is no such snapshot; 4 if it has the tag already.")]
 pub(crate) struct Hold {
-    /// Those of the same names below too
+    /// Also snapshots of the same name in datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// What to call it
+    /// The tag
     #[arg(value_name = "TAG")]
     pub(crate) tag: String,
     /// The snapshots, also as DATASET@FIRST%LAST
@@ -98,22 +100,22 @@ pub(crate) struct Hold {
     pub(crate) names: Vec<String>,
 }
 
-/// Take a tag away from snapshots
+/// Release held snapshots: remove a tag
 ///
-/// A snapshot without tags can be destroyed again. All are released or none.
+/// A snapshot without tags can be destroyed again. The command releases all named snapshots or none.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  One:
+  One snapshot:
     strongroom release copying tank/home@monday
 
 EXIT CODES
   2 if it has no such tag; 3 if there is no such snapshot.")]
 pub(crate) struct Release {
-    /// Those of the same names below too
+    /// Also snapshots of the same name in datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// What it is called
+    /// The tag
     #[arg(value_name = "TAG")]
     pub(crate) tag: String,
     /// The snapshots, also as DATASET@FIRST%LAST
@@ -121,13 +123,13 @@ pub(crate) struct Release {
     pub(crate) names: Vec<String>,
 }
 
-/// Show the tags that keep snapshots
+/// List the holds on snapshots
 ///
-/// Each line is a tag on a snapshot, with the time when it was put there.
+/// Each line is a tag on a snapshot, with the time of the hold.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Of one snapshot, and of all that a dataset has:
+  One snapshot; all snapshots of a dataset:
     strongroom holds tank/home@monday
     strongroom holds tank/home@%
 
@@ -137,10 +139,10 @@ JSON
 EXIT CODES
   3 if there is no such snapshot.")]
 pub(crate) struct Holds {
-    /// Those of the same names below too
+    /// Also snapshots of the same name in datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
     /// The snapshots, also as DATASET@FIRST%LAST

@@ -4,19 +4,20 @@ use clap::{Args, ValueEnum};
 
 use super::values;
 
-/// Make a dataset
+/// Create a dataset: a file system, or with -V a volume
 ///
-/// The dataset above it must exist, unless -p is given. Properties that are not set are inherited
-/// from it, so a dataset below an encrypted one is encrypted by the same key unless it says otherwise;
-/// its data keys are its own. Encryption is chosen now and cannot be changed later. With
-/// `keysource=passphrase,prompt`, which is the default, the passphrase is asked for twice; if the
-/// standard input is no terminal, it is read from there, one line.
+/// The dataset above it must exist, or use -p. The new dataset inherits the properties that you do not set.
+/// So a dataset below an encrypted one is encrypted by the same key, unless you choose otherwise; its data
+/// keys are its own. Choose encryption now: it cannot change later. The default is
+/// `keysource=passphrase,prompt`: the command asks twice for a passphrase. If the standard input is no
+/// terminal, it reads one line from there.
 ///
-/// With -V it is a volume: a block device of this size, without files. Its blocks have 16K, or what
-/// `volblocksize` says, a power of two from 4K to 1M; smaller requests cost as much as a whole block, and
-/// blocks of 4K cannot be compressed. Room for all of it is reserved, with what it takes to keep it
-/// (refreservation), so that it can always be written; with -s nothing is, and it can be larger than the
-/// pool. A volume is encrypted, compressed, cloned and sent as other datasets are, and is not mounted.
+/// With -V the dataset is a volume: a block device of this size, without files. Its blocks have 16K, or
+/// `volblocksize`, a power of two from 4K to 1M. Smaller requests cost as much as a whole block. Blocks of
+/// 4K cannot be compressed. The pool reserves space for the whole volume, metadata included
+/// (refreservation), so it can always be written. With -s it reserves none, and the volume can be larger
+/// than the pool. A volume is encrypted, compressed, cloned and sent as other datasets are. It is not
+/// mounted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -30,24 +31,24 @@ EXAMPLES
     strongroom keygen --format hex /etc/keys/mail
     strongroom create -o encryption=aes-128-ccm -o keysource=hex,file:///etc/keys/mail tank/mail
 
-  A volume, and one that takes only the room of what is written to it:
+  A volume, and a volume that takes only the space that is written:
     strongroom create -V 10G tank/disk
     strongroom create -s -V 1T -o volblocksize=64K tank/thin
 
 EXIT CODES
-  2 for a property that is not known or a value that is not allowed; 3 if there is nothing above
-  it; 4 if the name is taken; 8 if the key cannot be read; 11 if there is no room to reserve.")]
+  2 for an unknown property or a wrong value; 3 if the dataset above does not exist; 4 if the name
+  is taken; 8 if the key cannot be read; 11 if there is not enough free space to reserve.")]
 pub(crate) struct Create {
-    /// Make the datasets above it too, and do not mind if it exists
+    /// Create the datasets above it too; no error if it exists
     #[arg(short)]
     pub(crate) parents: bool,
     /// Do not mount it
     #[arg(short = 'u')]
     pub(crate) no_mount: bool,
-    /// Make a volume of this size
+    /// Create a volume of this size
     #[arg(short = 'V', value_name = "SIZE", value_parser = values::size)]
     pub(crate) volume: Option<u64>,
-    /// Reserve no room for the volume
+    /// Reserve no space for the volume
     #[arg(short = 's', requires = "volume")]
     pub(crate) sparse: bool,
     /// Set a property
@@ -60,37 +61,38 @@ pub(crate) struct Create {
 
 /// Destroy a dataset or a snapshot
 ///
-/// On a terminal, lists what goes and asks; without one, -f is needed. A dataset with snapshots or
-/// datasets below it needs -r, and a snapshot with clones -R, which takes these too. Several snapshots are
-/// named as DATASET@FIRST%LAST, where either may be left out, and with commas. The keys of what was
-/// encrypted are overwritten. No key is needed.
+/// On a terminal, lists what goes and asks for confirmation. Without a terminal, -f is needed. A dataset
+/// with snapshots or datasets below it needs -r. A snapshot with clones needs -R, which destroys the clones
+/// too. DATASET@FIRST%LAST names several snapshots; either end may be left out, and commas separate names.
+/// The keys of encrypted data are overwritten. No key is needed.
 ///
-/// With --shred the keys are destroyed so that it can be shown: each keyring is wrapped by a random key
-/// that nobody knows, the old one is overwritten, the dataset destroyed and its keyring overwritten again,
-/// and what was overwritten is read back from every device. It is refused, with nothing changed, while a
-/// device is away, for what is not encrypted, and while a clone that stays has the newest data keys. It says
-/// what stays readable to whom. Keys that are not loaded are only overwritten.
+/// With --shred the destruction of the keys can be proven. Each keyring is wrapped by a random key that
+/// nobody knows, and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is
+/// overwritten too. At last the overwritten blocks are read back from every device. The command lists what
+/// stays readable with other keys. It refuses and changes nothing while a device is missing, for a dataset
+/// that is not encrypted, and while a clone that stays has the newest data keys. Keys that are not loaded
+/// are only overwritten.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Asks first:
+  A dataset; a snapshot; both ask first:
     strongroom destroy tank/home/ann
     strongroom destroy tank/home@monday
 
-  What would go with everything below it:
+  Only show what -r would destroy:
     strongroom destroy -r -n tank/home
 
-  Snapshots from one to another, and all up to one:
+  Snapshots from one to another; all snapshots up to one:
     strongroom destroy tank/home@monday%friday
     strongroom destroy tank/home@%friday
 
-  What was cloned of a snapshot, with it:
+  A snapshot with its clones:
     strongroom destroy -R tank/home@1
 
   In a script:
     strongroom destroy -r -f tank/home
 
-  So that nobody can read it again; first what would stay readable all the same:
+  With its keys; first show what would stay readable:
     strongroom destroy --shred -r -n tank/secret
     strongroom destroy --shred -r tank/secret
 
@@ -100,26 +102,26 @@ JSON
   \"kept_by\", \"generations\": [N, ...], \"records\", \"bytes\"}, ...]}.
 
 EXIT CODES
-  1 if the answer was no; 2 if there is neither a terminal nor -f, or it is not encrypted; 3 if
-  there is no such thing; 5 if it is in use, or held, has something below it and -r is not given, or
-  clones and no -R, or shares its newest data keys; 12 if a device is away or fails.")]
+  1 if the answer was no; 2 if there is neither a terminal nor -f, or --shred names a dataset that
+  is not encrypted; 3 if there is no such dataset or snapshot; 5 if it is in use or held, needs -r
+  or -R, or shares its newest data keys; 12 if a device is missing or fails.")]
 pub(crate) struct Destroy {
-    /// With snapshots and everything below it; of a snapshot, also those of the same name below
+    /// With its snapshots and all datasets below; for a snapshot, also snapshots of this name below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// With all that, and with clones of what goes, wherever they are
+    /// The same, and also all clones of what is destroyed
     #[arg(short = 'R')]
     pub(crate) clones: bool,
-    /// Do not ask, and unmount what is in use
+    /// Do not ask, and unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
-    /// Only say what would go
+    /// Only show what would be destroyed
     #[arg(short = 'n')]
     pub(crate) dry_run: bool,
-    /// Say what went
+    /// Show what was destroyed
     #[arg(short)]
     pub(crate) verbose: bool,
-    /// Destroy the keys of a dataset with it, and prove it
+    /// Destroy the keys too, and prove it
     #[arg(long)]
     pub(crate) shred: bool,
     /// A dataset, or a snapshot as DATASET@SNAPSHOT
@@ -127,26 +129,25 @@ pub(crate) struct Destroy {
     pub(crate) name: String,
 }
 
-/// Give a dataset or a snapshot another name
+/// Rename a dataset or a snapshot
 ///
-/// A dataset moves with everything below it and stays in its pool. Mountpoints that are inherited
-/// follow the name.
+/// A dataset moves with all datasets below it and stays in its pool. Inherited mountpoints follow the name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A dataset:
     strongroom rename tank/home/ann tank/home/anna
 
-  A snapshot; the dataset need not be repeated:
+  A snapshot; you can leave out the dataset in the new name:
     strongroom rename tank/home@monday @before-upgrade
 
 EXIT CODES
-  3 if there is no such thing; 4 if the new name is taken; 5 if it is in use.")]
+  3 if there is no such dataset or snapshot; 4 if the new name is taken; 5 if it is in use.")]
 pub(crate) struct Rename {
-    /// The name it has
+    /// The old name
     #[arg(value_name = "OLD")]
     pub(crate) from: String,
-    /// The name it gets
+    /// The new name
     #[arg(value_name = "NEW")]
     pub(crate) to: String,
 }
@@ -163,24 +164,24 @@ pub(crate) enum Type {
     All,
 }
 
-/// List datasets, and snapshots if asked for
+/// List datasets, volumes and snapshots
 ///
-/// Without a name, lists all datasets of all pools. A snapshot counts as one level below its dataset,
-/// so -d 1 shows a dataset's children and its own snapshots.
+/// Without a name, lists all datasets of all pools. A snapshot counts as one level below its dataset: -d 1
+/// shows the children and the snapshots of a dataset.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Everything, then one dataset with all below it:
+  All datasets; one dataset with all datasets below it:
     strongroom list
     strongroom list -r tank/home
 
-  The snapshots of a dataset, the largest last:
+  The snapshots of a dataset, largest last:
     strongroom list -t snapshot -s used tank/home
 
   The volumes:
     strongroom list -t volume -o name,volsize,used,refer
 
-  Where the space is:
+  How the space is used:
     strongroom list -o space
 
   For a script: no header, tabs, exact numbers:
@@ -194,28 +195,28 @@ COLUMNS
 
 JSON
   [{\"name\", \"type\", \"properties\": {\"used\": {\"value\": 98304, \"source\": \"none\"}, ...}}, ...]
-  Sizes are bytes, times are seconds since 1970, `null` does not apply, guids are strings.
-  A source is none, default, local, temporary, proposed or inherited; the last with \"from\": DATASET.
+  Sizes are bytes, times are seconds since 1970, guids are strings, `null` means not applicable.
+  A source is none, default, local, temporary, proposed or inherited; inherited has \"from\": DATASET.
 
 EXIT CODES
   3 if there is no such dataset, snapshot or property.")]
 pub(crate) struct List {
-    /// With everything below
+    /// With all datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// With what is at most so many levels below
+    /// With datasets at most this many levels below
     #[arg(short, value_name = "DEPTH")]
     pub(crate) depth: Option<u32>,
-    /// Of these types; file systems and volumes if not given, and snapshots that are named
+    /// Only these types; default: file systems, volumes and named snapshots
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
     pub(crate) types: Vec<Type>,
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// Exact numbers
+    /// Print exact numbers
     #[arg(short)]
     pub(crate) parsable: bool,
-    /// Columns
+    /// Columns to print
     #[arg(
         short = 'o',
         value_name = "COLUMN,...",
@@ -223,13 +224,13 @@ pub(crate) struct List {
         default_value = "name,used,avail,refer,mountpoint"
     )]
     pub(crate) columns: Vec<String>,
-    /// Sort by a property, the smallest first; may be repeated
+    /// Sort by a property, smallest first; may be repeated
     #[arg(short = 's', value_name = "PROPERTY")]
     pub(crate) ascending: Vec<String>,
-    /// Sort by a property, the largest first; may be repeated, and comes after all -s
+    /// Sort by a property, largest first; may be repeated; applies after all -s
     #[arg(short = 'S', value_name = "PROPERTY")]
     pub(crate) descending: Vec<String>,
-    /// Datasets or snapshots; everything if none is named
+    /// Datasets or snapshots; default: all datasets
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
@@ -256,19 +257,19 @@ pub(crate) enum SourceKind {
 
 /// Show properties, and where their values come from
 ///
-/// The source of a value is `local` (set on this dataset), `inherited from` a dataset above,
-/// `default`, `temporary` (given to the command that mounted it), `proposed` (see `strongroom key accept`), or `-` for what is counted or
+/// SOURCE is `local` (set on this dataset), `inherited from` a dataset above, `default`, `temporary` (an
+/// option of the mount), `proposed` (see `strongroom key accept`), or `-` for values that are counted or
 /// fixed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Everything about a dataset:
+  All properties of a dataset:
     strongroom get all tank/home
 
-  How it is encrypted, and where that was said:
+  The encryption of a pool, and where it was set:
     strongroom get -r encryption,keysource,keystatus tank
 
-  What was set by hand, anywhere:
+  All values that were set, on all datasets:
     strongroom get -s local all
 
   One value, for a script:
@@ -281,19 +282,19 @@ JSON
 EXIT CODES
   3 if there is no such dataset, snapshot or property.")]
 pub(crate) struct Get {
-    /// With everything below, and snapshots
+    /// With all datasets and snapshots below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// With what is at most so many levels below
+    /// With datasets at most this many levels below
     #[arg(short, value_name = "DEPTH")]
     pub(crate) depth: Option<u32>,
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// Exact numbers
+    /// Print exact numbers
     #[arg(short)]
     pub(crate) parsable: bool,
-    /// Columns
+    /// Columns to print
     #[arg(
         short = 'o',
         value_name = "COLUMN,...",
@@ -304,21 +305,22 @@ pub(crate) struct Get {
     /// Only values from these sources
     #[arg(short = 's', value_name = "SOURCE,...", value_delimiter = ',')]
     pub(crate) sources: Vec<SourceKind>,
-    /// Only of these types
+    /// Only these types
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
     pub(crate) types: Vec<Type>,
-    /// Properties, or `all`
+    /// Properties with commas between them, or `all`
     #[arg(value_name = "all|PROPERTY,...")]
     pub(crate) props: String,
-    /// Datasets or snapshots; everything if none is named
+    /// Datasets or snapshots; default: all datasets
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
 
 /// Set properties of datasets
 ///
-/// Datasets below inherit what they do not set themselves. All is set or nothing is. A property whose
-/// name has a colon in it, as in org.example:owner, is yours: it means nothing to this program.
+/// Datasets below inherit the values that they do not set themselves. The command sets all properties or
+/// none. A property with a colon in its name, such as org.example:owner, is yours: it means nothing to this
+/// program.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom set [OPTIONS] <PROPERTY=VALUE>... <DATASET>...",
@@ -327,31 +329,31 @@ EXAMPLES
   One property:
     strongroom set compression=zstd-3 tank/home
 
-  Two, of two datasets:
+  Two properties of two datasets:
     strongroom set atime=off recordsize=1M tank/home/ann tank/home/bob
 
-  How much a dataset may take, with its snapshots and everything below it; what it refers to itself,
+  A limit for a dataset with its snapshots and all datasets below it; a limit for the dataset itself,
   without snapshots:
     strongroom set quota=10G tank/home/ann
     strongroom set refquota=8G tank/home/ann
 
-  Room that is kept for a dataset with its snapshots and everything below it, until it has taken
-  that much; for it alone, besides its snapshots, so that what it has can be overwritten:
+  Free space that is kept for a dataset, its snapshots and all datasets below it; for the dataset
+  alone, so that all its data can be overwritten:
     strongroom set reservation=20G tank/db
     strongroom set refreservation=15G tank/db
 
-  A volume becomes larger, also while it is in use; smaller only with -f, as what lies behind its
-  new end is lost:
+  Make a volume larger, also while it is in use; make it smaller with -f, which loses the data
+  behind its new end:
     strongroom set volsize=20G tank/disk
     strongroom set -f volsize=5G tank/disk
 
 EXIT CODES
-  2 for a property that is not known or cannot be set, or a value that is not allowed; 3 if there
-  is no such dataset; 11 for a quota that is less than what is taken or reserved, and for a
-  reservation that is more than is left."
+  2 for an unknown property, a property that cannot be set, or a wrong value; 3 if there is no
+  such dataset; 11 for a quota below the used or reserved space, or a reservation above the free
+  space."
 )]
 pub(crate) struct Set {
-    /// Let a volume become smaller
+    /// Allow a volume to become smaller
     #[arg(short)]
     pub(crate) force: bool,
     /// Properties with their values, then datasets
@@ -359,22 +361,22 @@ pub(crate) struct Set {
     pub(crate) words: Vec<String>,
 }
 
-/// Unset a property, so that it is inherited again
+/// Clear a property, so that the dataset inherits it again
 ///
-/// A property that nothing above sets has its default again.
+/// If no dataset above sets the property, it has its default again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   One dataset:
     strongroom inherit compression tank/home/ann
 
-  With everything below it:
+  With all datasets below:
     strongroom inherit -r mountpoint tank/home
 
 EXIT CODES
-  2 for a property that is not known or is not inherited; 3 if there is no such dataset.")]
+  2 for an unknown property, or one that is not inherited; 3 if there is no such dataset.")]
 pub(crate) struct Inherit {
-    /// Below them too
+    /// Also for all datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
     /// The property
@@ -385,11 +387,11 @@ pub(crate) struct Inherit {
     pub(crate) names: Vec<String>,
 }
 
-/// Make snapshots
+/// Create snapshots
 ///
-/// A snapshot is what a dataset held at one moment. It takes no time and no space at first, and keeps
-/// what is later changed or removed. All snapshots of one command are of the same moment. Snapshots can
-/// be looked at in the directory .snapshot of a dataset, if it is mounted. No key is needed.
+/// A snapshot is the state of a dataset at one moment. It takes no time and no space at first, and keeps
+/// the data that is changed or removed later. All snapshots of one command are of the same moment. The
+/// directory .snapshot of a mounted dataset shows its snapshots. No key is needed.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "snap",
@@ -398,25 +400,28 @@ EXAMPLES
   One dataset:
     strongroom snapshot tank/home@monday
 
-  Everything in a pool, of the same moment:
+  All datasets of a pool, at the same moment:
     strongroom snapshot -r tank@before-upgrade
 
 EXIT CODES
   3 if there is no such dataset; 4 if it has a snapshot of that name."
 )]
 pub(crate) struct Snapshot {
-    /// Below them too, with the same name
+    /// Also for all datasets below, with the same snapshot name
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// What to make
+    /// The snapshots to create
     #[arg(value_name = "DATASET@SNAPSHOT", required = true)]
     pub(crate) names: Vec<String>,
 }
 
-/// Take a dataset back to what it was at a snapshot
+/// Roll a dataset back to a snapshot
 ///
-/// What was written since is lost. Only the last snapshot can be gone back to, unless -r is given,
-/// which destroys the later ones.
+/// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones.
+///
+/// A snapshot from before a `key rotate` has the seal of the older keys. With the key loaded, rollback seals the
+/// dataset anew. Without the key the dataset has the old seal and does not mount. Then roll back again with the key
+/// loaded. That accepts the state, so look at the snapshot first.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -426,14 +431,18 @@ EXAMPLES
   To an earlier one:
     strongroom rollback -r tank/home@sunday
 
+  Accept what was received, or rolled back without the key:
+    strongroom key load backup/home
+    strongroom rollback backup/home@monday
+
 EXIT CODES
-  3 if there is no such snapshot; 5 if there are later ones and -r is not given, or the dataset
-  is in use.")]
+  3 if there is no such snapshot; 5 if there are later snapshots and -r is not given, or the
+  dataset is in use.")]
 pub(crate) struct Rollback {
     /// Destroy later snapshots
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// Unmount what is in use
+    /// Unmount the dataset even if it is in use
     #[arg(short)]
     pub(crate) force: bool,
     /// The snapshot

@@ -2,26 +2,29 @@
 
 use clap::Args;
 
-/// Say who may do what, or show it
+/// Give permissions to users and groups, or show permissions
 ///
-/// Root, and the user who runs the daemon, may do everything. Others may do what is allowed to them here, on a
-/// dataset and, unless -l says otherwise, on all below it. They use the socket of root's daemon, as with
-/// --socket /run/strongroom/socket. What is allowed is stored in the pool, where it can be read without a key.
+/// Root and the user of the daemon may do everything. `allow` gives other users permissions on a dataset and on
+/// all datasets below it; -l and -d choose one of the two. These users use the socket of root's daemon:
+/// --socket /run/strongroom/socket. The pool stores permissions in the clear, where no key is needed.
 ///
-/// Permissions are create, destroy, rename (these take mount as well), mount, snapshot, rollback, clone,
-/// promote, hold, release, send (without -w it takes key as well), receive (takes create and mount as well, on the
-/// dataset above if what comes makes one; -F takes rollback and destroy), key (load and unload), keychange (remove,
-/// rotate; change and add take key as well), userprop (properties that users make up), allow (give on what one has oneself), userused,
-/// userobjused, userquota, userobjquota and those of groups (see `strongroom userspace`), and the names of
-/// properties that can be set. Without `keysource` keys can only be typed; without `mountpoint` a dataset
-/// mounts where it inherits to. What somebody receives who may not set `setuid` and `devices` has both off, and
-/// brings no property that he may not set. A command that puts data keys under another wrapping key takes key and
-/// keychange on each dataset that they come from: so does a clone that has another key than its origin. diff shows the names of all files. A user to whom nothing is allowed
-/// cannot even ask.
+/// Permissions are create, destroy, rename (these need mount too), mount, snapshot, rollback, clone, promote,
+/// hold, release, send (without -w, and for a dataset without encryption, it needs key too), receive, key (load
+/// and unload), keychange (remove and rotate; change and add need key too), userprop (properties with a colon),
+/// allow (give own permissions to others), userused, userobjused, userquota, userobjquota, the same for groups
+/// (see `strongroom userspace`), and the names of properties that can be set. receive also needs create and
+/// mount, on the dataset above for a new dataset; with -F it also needs rollback and destroy.
 ///
-/// With -s permissions get a name, which stands for them in what is allowed on that dataset and below; a change
-/// of the set changes that at once. With -c whoever makes a dataset below may do this to it, and only to it.
-/// Both are for root to say.
+/// Without `keysource`, keys can only be typed. Without `mountpoint`, a dataset mounts where it inherits to. A
+/// user who receives a stream gets none of its properties that this user may not set. Without `setuid` and
+/// `devices` both are off there. A command that puts data keys under another wrapping key needs key and
+/// keychange on each dataset that they come from: so does a clone that has another key than its origin. With
+/// `keysource`, a key is read for a copy only where key is allowed on the dataset that its data keys come from.
+/// diff shows the names of all files. A user without permissions cannot send any command.
+///
+/// -s gives a name to a set of permissions. The name can be used on that dataset and below; a change of the set
+/// applies at once. -c gives permissions to a user who creates a dataset below, on that new dataset only. Only
+/// root can use both.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom allow DATASET\n       \
@@ -31,48 +34,48 @@ use clap::Args;
                       strongroom allow -s @SET PERMISSION,... DATASET",
     after_help = "\
 EXAMPLES
-  What is allowed, and where that is said:
+  Show the permissions, and where they come from:
     strongroom allow tank/home/ann
 
-  A user who makes and destroys datasets of her own:
+  A user creates and destroys own datasets:
     strongroom allow ann create,destroy,mount,snapshot,rollback tank/home/ann
 
-  Operators who may load keys, and security officers who may change them as well:
+  Operators load keys; security officers also change them:
     strongroom allow -g operators key,mount tank
     strongroom allow -g officers key,keychange tank
 
-  Everybody, but only below:
+  All users, but only on datasets below:
     strongroom allow -d -e snapshot tank/home
 
-  A group whose members make datasets, and may destroy those that they have made:
+  Members of a group create datasets, and destroy those that they created:
     strongroom allow -g staff create,mount tank/projects
     strongroom allow -c destroy,snapshot,rollback tank/projects
 
-  A set of permissions, and a group that has it:
+  A set of permissions, for a group:
     strongroom allow -s @basic create,mount,snapshot tank
     strongroom allow -g staff @basic tank/home
 
 JSON
   [{\"dataset\", \"scope\": local|descendent|local+descendent|create|set, \"kind\":
-  user|group|everyone|creator|set, \"name\", \"permissions\": [PERMISSION, ...]}, ...], its own first,
-  then those of the datasets above.
+  user|group|everyone|creator|set, \"name\", \"permissions\": [PERMISSION, ...]}, ...]; those of the
+  dataset first, then those of the datasets above.
 
 EXIT CODES
-  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is
-  not allowed."
+  2 for an unknown permission; 3 if there is no such dataset, user or group; 6 if this is not
+  allowed."
 )]
 pub(crate) struct Allow {
     #[command(flatten)]
     pub(crate) how: Delegated,
-    /// Whom, what, and on which dataset; a dataset alone is shown
+    /// Users or groups, permissions, and a dataset; a dataset alone shows its permissions
     #[arg(value_name = "WHO|PERMISSION|DATASET", num_args = 1..=3, required = true)]
     pub(crate) words: Vec<String>,
 }
 
-/// Allow something no longer
+/// Take permissions away
 ///
-/// Takes away what `allow` gave, all of it if no permission is named. What is allowed on a dataset above is
-/// taken away there.
+/// Removes permissions that `allow` gave; all of them if none is named. Remove permissions of a dataset
+/// above there.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom unallow [-l] [-d] [-u|-g] WHO,... [PERMISSION,...] DATASET\n       \
@@ -84,17 +87,17 @@ EXAMPLES
   One permission:
     strongroom unallow ann destroy tank/home/ann
 
-  Everything that a group may do:
+  All permissions of a group:
     strongroom unallow -g operators tank
 
 EXIT CODES
-  2 for a permission that is not known; 3 if there is no such dataset, user or group; 6 if this is
-  not allowed."
+  2 for an unknown permission; 3 if there is no such dataset, user or group; 6 if this is not
+  allowed."
 )]
 pub(crate) struct Unallow {
     #[command(flatten)]
     pub(crate) how: Delegated,
-    /// Whom, what, and on which dataset
+    /// Users or groups, permissions, and a dataset
     #[arg(value_name = "WHO|PERMISSION|DATASET", num_args = 1..=3, required = true)]
     pub(crate) words: Vec<String>,
 }
@@ -102,25 +105,25 @@ pub(crate) struct Unallow {
 /// Whom, and where.
 #[derive(Args, Debug)]
 pub(crate) struct Delegated {
-    /// On the dataset itself only
+    /// Only on the dataset itself
     #[arg(short)]
     pub(crate) local: bool,
-    /// Below the dataset only
+    /// Only on datasets below
     #[arg(short)]
     pub(crate) descendent: bool,
-    /// The names are those of users
+    /// The names are users
     #[arg(short, conflicts_with_all = ["group", "everyone"])]
     pub(crate) user: bool,
-    /// The names are those of groups
+    /// The names are groups
     #[arg(short, conflicts_with = "everyone")]
     pub(crate) group: bool,
-    /// Everybody on the machine
+    /// All users of the machine
     #[arg(short)]
     pub(crate) everyone: bool,
-    /// Whoever makes a dataset below, on that dataset
+    /// The user who creates a dataset below, on that dataset
     #[arg(short, conflicts_with_all = ["user", "group", "everyone", "local", "descendent"])]
     pub(crate) creator: bool,
-    /// The name is that of a set of permissions
+    /// The name is a set of permissions
     #[arg(short, conflicts_with_all = ["user", "group", "everyone", "local", "descendent", "creator"])]
     pub(crate) set: bool,
 }

@@ -2,23 +2,24 @@
 
 use clap::Args;
 
-/// Show which files changed since a snapshot, and how
+/// Show which files changed since a snapshot
 ///
-/// Compares a snapshot with a later one of the same dataset, or with the dataset as it is now. A row begins with
-/// what became of a file or directory: `+` it is new, or has this name too; `-` it is gone, or has this name no
-/// longer; `M` its contents or attributes changed, or the names in it; `R` it has another name, and both are shown.
+/// Compares a snapshot with a later one of the same dataset, or with the dataset as it is now. The first
+/// character of a row says what happened: `+` a new file, or a new name of a file; `-` a removed file or
+/// name; `M` changed contents, attributes or directory entries; `R` a renamed file, with both names.
 ///
-/// What was read only is not shown. It takes as long as there are changes, not files. Paths begin where the
-/// dataset is mounted, or at its root; in them spaces, backslashes and what cannot be printed are written in octal,
-/// as \\0040. If the key is not loaded there are no names, and the numbers of records that differ are shown.
+/// Files that were only read are not shown. The time depends on the number of changes, not of files. Paths
+/// begin at the mountpoint, or at the root of the dataset if it is not mounted. Spaces, backslashes and
+/// unprintable characters are written in octal, as \\0040. If the key is not loaded, there are no names;
+/// the numbers of changed records are shown.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Since monday, and from then to tuesday:
+  Since Monday; from Monday to Tuesday:
     strongroom diff tank/home@monday
     strongroom diff tank/home@monday @tuesday
 
-  For scripts, with the kind of each and when it changed:
+  For scripts, with file types and times:
     strongroom diff -FHt tank/home@monday tank/home
 
 JSON
@@ -27,22 +28,22 @@ JSON
   of records.
 
 EXIT CODES
-  2 if the first is no earlier snapshot of the second; 3 if there is no such snapshot; 9 if
-  something is damaged.")]
+  2 if the first is no earlier snapshot of the second; 3 if there is no such snapshot; 9 if data
+  is damaged.")]
 pub(crate) struct Diff {
-    /// With the kind of each: / directory, F file, @ symbolic link, | FIFO, = socket, B and C devices
+    /// Show the type of each file: / directory, F file, @ symbolic link, | FIFO, = socket, B and C devices
     #[arg(short = 'F')]
     pub(crate) kinds: bool,
-    /// With the time of the last change, in seconds since 1970
+    /// Show the time of the last change, in seconds since 1970
     #[arg(short = 't')]
     pub(crate) times: bool,
-    /// A tab between columns, and between the two names of what was renamed
+    /// Print tabs between columns, and between the two names of a renamed file
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// The snapshot to begin at
+    /// The earlier snapshot
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) from: String,
-    /// A later one, as DATASET@SNAPSHOT or @SNAPSHOT, or a dataset
+    /// The later snapshot, as DATASET@SNAPSHOT or @SNAPSHOT, or a dataset
     #[arg(value_name = "SNAPSHOT|DATASET")]
     pub(crate) to: Option<String>,
 }

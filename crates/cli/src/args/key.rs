@@ -4,28 +4,33 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use super::values::is_keysource;
+use super::values::{HashCost, is_keysource};
 
-/// Load, unload, change, add and back up the keys of encrypted datasets
+/// Load, unload, change, add and back up the keys of datasets
 ///
-/// A dataset that is created encrypted has a wrapping key, or uses the one of the dataset above it. The
-/// property `keysource=FORMAT,LOCATION` says where that key comes from: FORMAT is `passphrase`, `hex` or
-/// `raw`, LOCATION is `prompt`, `file:///PATH`, `https://HOST/PATH` (with `#ca=/FILE` behind it, only that
-/// file vouches for the server), `exec:///PROGRAM` or `unix:///SOCKET` (a program that is started or listens)
-/// or `pkcs11:URI` (a token); see KEY-PROVIDERS in the documentation. Only `prompt` ever asks somebody. While the key is not
-/// loaded, names, contents and sizes of files are unreadable; scrubs, snapshots and destruction still
-/// work. A wrapping key can have several slots: each is a passphrase or key that opens it.
+/// An encrypted dataset has a wrapping key of its own, or inherits the one of the dataset above. The
+/// property `keysource=FORMAT,LOCATION` says where the key comes from. FORMAT is `passphrase`, `hex` or
+/// `raw`.
+///
+/// LOCATION is `prompt`, `file:///PATH`, `https://HOST/PATH`, `exec:///PROGRAM` (a program that the daemon
+/// starts), `unix:///SOCKET` (a program that listens) or `pkcs11:URI` (a token). With `#ca=/FILE` after an
+/// https address, only the certificates in that file are trusted. Only `prompt` asks a person.
+/// KEY-PROVIDERS in the documentation has the details.
+///
+/// While a key is not loaded, names, contents and sizes of files are unreadable. Scrub, snapshot and
+/// destroy still work. A wrapping key can have several slots. Each slot is a passphrase or key that opens
+/// it.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
-  Which keys are loaded:
+  Show which keys are loaded:
     strongroom key status
 
-  Load one, and unload it:
+  Load a key, and unload it:
     strongroom key load tank/home
     strongroom key unload tank/home
 
-  A second key, for the safe, and a copy of the keyring:
+  Add a second key that is kept in a safe, and back up the keyring:
     strongroom keygen --format hex escrow.key
     strongroom key add -o keysource=hex,file:///root/escrow.key tank/home
     strongroom key backup tank/home home.keys")]
@@ -50,27 +55,26 @@ pub(crate) enum Key {
 
 /// Load the keys of datasets
 ///
-/// Reads each key from where `keysource` says, or asks for it. On a terminal a passphrase is read
-/// without showing it; if the standard input is no terminal, one line is read from there for each key.
-/// Datasets that use the key of one above them need nothing of their own. Nothing is mounted; see
-/// `strongroom mount -l`.
+/// Reads each key from the location in `keysource`, or asks for it. A terminal does not show the passphrase
+/// that you type. If the standard input is no terminal, the command reads one line from there for each key.
+/// Datasets that inherit a key need nothing of their own. Nothing is mounted; see `strongroom mount -l`.
 #[derive(Args, Debug)]
 #[command(
     group = ArgGroup::new("which").args(["all", "names"]).required(true),
-    override_usage = "strongroom key load [-r] [-n] [-L LOCATION|-o keysource=...] <-a|DATASET...>",
+    override_usage = "strongroom key load [-r] [-n] [-L LOCATION|-o keysource=...] [--hash-memory MIB] <-a|DATASET...>",
     after_help = "\
 EXAMPLES
-  One key, from where it belongs:
+  One key, from its location:
     strongroom key load tank/home
 
   All keys of a pool:
     strongroom key load -r tank
 
-  From a copy in another place; or only try whether it is the right one:
+  From a copy in another location; only test whether the copy is right:
     strongroom key load -L file:///media/stick/home.key tank/home
     strongroom key load -n -L file:///media/stick/home.key tank/home
 
-  By a key of another kind, which another slot takes:
+  By a key of another format, for another slot:
     strongroom key load -o keysource=hex,file:///media/stick/escrow.key tank/home
 
   In a script:
@@ -78,22 +82,22 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such dataset; 4 if the key is loaded already; 7 if the key is wrong; 8 if it
-  cannot be read; 9 if what it unlocks is damaged."
+  cannot be read; 9 if the keyring is damaged."
 )]
 pub(crate) struct KeyLoad {
-    /// The keys of all datasets of all pools
+    /// For all datasets of all pools
     #[arg(short, conflicts_with = "names")]
     pub(crate) all: bool,
-    /// Of datasets below them too
+    /// Also for datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// Only try whether the key is the right one
+    /// Only test whether the key is right
     #[arg(short = 'n')]
     pub(crate) dry_run: bool,
-    /// Read it from here instead: `prompt`, `file:///PATH` or another location
+    /// Read the key from here instead: `prompt`, `file:///PATH` or another location
     #[arg(short = 'L', value_name = "LOCATION")]
     pub(crate) location: Option<String>,
-    /// The same with its format: `keysource=FORMAT,LOCATION`
+    /// The same with a format: `keysource=FORMAT,LOCATION`
     #[arg(
         short = 'o',
         value_name = "PROPERTY=VALUE",
@@ -101,6 +105,8 @@ pub(crate) struct KeyLoad {
         conflicts_with = "location"
     )]
     pub(crate) keysource: Option<String>,
+    #[command(flatten)]
+    pub(crate) cost: HashCost,
     /// Datasets
     #[arg(value_name = "DATASET")]
     pub(crate) names: Vec<String>,
@@ -108,8 +114,8 @@ pub(crate) struct KeyLoad {
 
 /// Unload the keys of datasets
 ///
-/// Afterwards names and contents cannot be reached, and what was cached of them is wiped. Datasets that
-/// use the key must not be mounted, unless -f is given, which unmounts them.
+/// Names and contents are unreadable afterwards, and cached data is wiped. Datasets that use the key must
+/// not be mounted; -f unmounts them.
 #[derive(Args, Debug)]
 #[command(
     group = ArgGroup::new("which").args(["all", "names"]).required(true),
@@ -120,21 +126,21 @@ EXAMPLES
     strongroom unmount tank/home
     strongroom key unload tank/home
 
-  All keys at once, whatever is open:
+  All keys at once, even if files are open:
     strongroom key unload -a -f
 
 EXIT CODES
-  3 if there is no such dataset; 5 if something that uses the key is mounted; 8 if the key is
-  not loaded."
+  3 if there is no such dataset; 5 if a dataset that uses the key is mounted; 8 if the key is not
+  loaded."
 )]
 pub(crate) struct KeyUnload {
-    /// The keys of all datasets of all pools
+    /// For all datasets of all pools
     #[arg(short, conflicts_with = "names")]
     pub(crate) all: bool,
-    /// Of datasets below them too
+    /// Also for datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// Unmount what is in use
+    /// Unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
     /// Datasets
@@ -142,26 +148,27 @@ pub(crate) struct KeyUnload {
     pub(crate) names: Vec<String>,
 }
 
-/// Accept where the keys of datasets come from
+/// Accept the proposed key locations of datasets
 ///
-/// A stream, or a pool that this machine has not seen, can name any place for a key: a file, a server, a program or
-/// a token. The daemon does not read a key from there before you accept the place. `strongroom get keysource` shows
-/// such a place with the source `proposed`. What `create`, `clone`, `key change` and `receive -o keysource` set here is
-/// accepted as they set it. `key load -L LOCATION` with the place that is proposed accepts it as well.
+/// A stream, or a pool that this machine has not seen, can name any key location: a file, a server, a
+/// program or a token. The daemon reads nothing there before you accept the location. `strongroom get
+/// keysource` shows such a location with the source `proposed`. Locations that `create`, `clone`, `key
+/// change` and `receive -o keysource` set here are accepted at once. `key load -L LOCATION` with the
+/// proposed location accepts it too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Look at the place, and accept it:
+  Look at the location, and accept it:
     strongroom get keysource backup/home
     strongroom key accept backup/home
 
-  All places of a pool:
+  All locations of a pool:
     strongroom key accept -r backup
 
 EXIT CODES
   3 if there is no such dataset.")]
 pub(crate) struct KeyAccept {
-    /// Of datasets below them too
+    /// Also for datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
     /// Datasets
@@ -169,13 +176,12 @@ pub(crate) struct KeyAccept {
     pub(crate) names: Vec<String>,
 }
 
-/// Put another key or passphrase in the place of a dataset's
+/// Change the key or passphrase of a dataset
 ///
-/// The key must be loaded; the old passphrase is not asked for. No data is read or written: only the
-/// wrapped keys are replaced, and the old ones are overwritten on the devices. A dataset that used the
-/// key of one above it has one of its own afterwards, and with -i it uses that again. If the key has
-/// several slots, say which one gets the new key: the others stay as they are. Copies of the devices
-/// made earlier can still be opened with the old key.
+/// The key must be loaded; the command does not ask for the old passphrase. It replaces the wrapped keys
+/// and overwrites the old ones on the devices. It reads and writes no data. A dataset that inherited its
+/// key then has a key of its own; -i makes it inherit again. If the key has several slots, choose the slot
+/// that gets the new key; the others stay. Older copies of the devices still open with the old key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -186,28 +192,28 @@ EXAMPLES
     strongroom keygen /etc/keys/home
     strongroom key change -o keysource=raw,file:///etc/keys/home tank/home
 
-  A new passphrase beside an escrow key, which stays; or in the place of both:
+  Replace the passphrase and keep an escrow key; replace both:
     strongroom key change --slot 0 tank/home
     strongroom key change --only tank/home
 
-  The key of the dataset above again:
+  Inherit the key of the dataset above again:
     strongroom key change -i tank/home/ann
 
 EXIT CODES
-  2 for a keysource that makes no sense, a passphrase that was not typed the same twice, or several
-  slots and no choice; 3 if there is no such dataset or slot; 4 if it inherits its key already; 8 if
-  the key is not loaded, or the new one cannot be read.")]
+  2 for a wrong keysource, two passphrases that differ, or several slots and no choice; 3 if there
+  is no such dataset or slot; 4 if it inherits its key already; 8 if the key is not loaded, or the
+  new one cannot be read.")]
 pub(crate) struct KeyChange {
-    /// Where the new key comes from: `keysource=FORMAT,LOCATION`
+    /// The location of the new key: `keysource=FORMAT,LOCATION`
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
-    /// Use the key of the dataset above instead; both must be loaded
+    /// Inherit the key of the dataset above; both keys must be loaded
     #[arg(short, conflicts_with_all = ["keysource", "slot", "only"])]
     pub(crate) inherit: bool,
-    /// Put the new key into this slot, and leave the others
+    /// Replace the key in this slot, and keep the others
     #[arg(long, value_name = "NUMBER", conflicts_with = "only")]
     pub(crate) slot: Option<u32>,
-    /// Have the new key be the only one
+    /// Make the new key the only one
     #[arg(long)]
     pub(crate) only: bool,
     /// The dataset
@@ -215,43 +221,45 @@ pub(crate) struct KeyChange {
     pub(crate) name: String,
 }
 
-/// Give a dataset new data keys for what is written from now on
+/// Rotate the data keys of a dataset: new keys for later writes
 ///
-/// The key must be loaded. What is stored already stays readable by the older data keys, which are kept in
-/// the dataset's keyring; snapshots too. Nothing is read or written but the keyring, so it takes no longer
-/// for a large dataset. With --reencrypt what is stored is brought to the new keys in the background, while
-/// the dataset is mounted and used; it takes room beside the old until the next commit, and for ever where
-/// snapshots keep the old. It leaves 1/16 of the pool free for other writes, and waits where there is less:
-/// `get reencryption` and `pool status` say so. It goes on by itself, also after a restart. Older keys that nothing needs any more are destroyed
-/// then; those that only snapshots need, when the snapshots are. The passphrase stays; `key change` puts
-/// another in its place.
+/// The key must be loaded. Older data keys stay in the keyring, so stored data and snapshots stay readable.
+/// The dataset itself gets a seal of the new keys; the seal of older keys is accepted for snapshots only.
+/// Only the keyring and that seal are written, so this is fast for a dataset of any size. The passphrase
+/// stays; `key change` changes it.
+///
+/// With --reencrypt the daemon also brings stored data to the new keys, in the background, while the
+/// dataset is in use. New records need space beside the old ones until the next commit, or for ever where
+/// snapshots keep the old ones. The daemon leaves 1/16 of the pool free for other writes and waits while
+/// there is less; `get reencryption` and `pool status` say so. It continues after a restart. Then it
+/// destroys the older keys that nothing needs. Keys that snapshots need are destroyed with these snapshots.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  New keys; also as zfs has it:
+  New data keys; the same with the option of Solaris:
     strongroom key rotate tank/home
     strongroom key -K tank/home
 
-  And what is stored, too; how far that is; and a pause:
+  Also re-encrypt stored data; show the progress; pause; continue:
     strongroom key rotate --reencrypt tank/home
     strongroom get reencryption tank/home
     strongroom key rotate --pause tank/home
     strongroom key rotate --resume tank/home
 
-  Which keys there are, and what needs them:
+  Show all data keys, and what needs them:
     strongroom key generations tank/home
 
 EXIT CODES
-  1 if the dataset is not encrypted, or there is nothing to pause; 3 if there is no such dataset; 8 if
-  the key is not loaded; 11 if there is no room for more keys.")]
+  1 if the dataset is not encrypted, or there is nothing to pause; 3 if there is no such dataset;
+  8 if the key is not loaded; 11 if there is no space for more keys.")]
 pub(crate) struct KeyRotate {
-    /// Bring what is stored to the new keys
+    /// Also re-encrypt stored data with the new keys
     #[arg(long)]
     pub(crate) reencrypt: bool,
-    /// Make no new keys, and stop bringing what is stored to the newest
+    /// Pause the re-encryption; make no new keys
     #[arg(long, conflicts_with = "reencrypt")]
     pub(crate) pause: bool,
-    /// Make no new keys, and go on, or begin, bringing what is stored to the newest
+    /// Continue or start the re-encryption; make no new keys
     #[arg(long, conflicts_with_all = ["reencrypt", "pause"])]
     pub(crate) resume: bool,
     /// The dataset
@@ -261,13 +269,13 @@ pub(crate) struct KeyRotate {
 
 /// Show the data keys of a dataset, and what needs them
 ///
-/// Each rotation makes a generation of data keys. STATE is `newest`; `in use`, if the dataset has records
-/// that are sealed with them; `pinned`, if only snapshots have; or `unused`. All metadata of the dataset
-/// and of its snapshots is read for this, but no key is needed. `inspect -ddd` shows generations without.
+/// Each rotation adds a generation of data keys. STATE is `newest`; `in use`, if records of the dataset
+/// need it; `pinned`, if only snapshots need it; or `unused`. The command reads all metadata of the dataset
+/// and its snapshots. It needs no key. `inspect -ddd` shows generations without reading metadata.
 ///
-/// If the key is loaded, STATE is `foreign` of those that it does not open. They came with a stream that nobody
-/// with the key had sent, or were changed on a device. They are not used; the next command that replaces the
-/// keyring (key change, key rotate) leaves them out.
+/// If the key is loaded, STATE can be `foreign`: the key does not open this generation. It came with a
+/// forged stream, or was changed on a device. It is not used. The next command that replaces the keyring
+/// (key change, key rotate) drops it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -280,7 +288,7 @@ JSON
 EXIT CODES
   1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]
 pub(crate) struct KeyGenerations {
-    /// No header, a tab between columns, and exact numbers
+    /// Print no header, tabs between columns, and exact numbers
     #[arg(short = 'H')]
     pub(crate) script: bool,
     /// The dataset
@@ -288,18 +296,18 @@ pub(crate) struct KeyGenerations {
     pub(crate) name: String,
 }
 
-/// Add another way to open a dataset: a second passphrase or key
+/// Add a second passphrase or key to a dataset
 ///
-/// The key must be loaded. The new passphrase or key opens the same wrapping key as those that are there;
-/// they stay. Prints the number of the new slot. The property `keysource` stays as it is; to load by the
-/// new key where it is of another kind, use `key load -o keysource=...`.
+/// The key must be loaded. The new passphrase or key opens the same wrapping key as the existing ones,
+/// which stay. Prints the number of the new slot. The property `keysource` stays. To load by a new key of
+/// another format, use `key load -o keysource=...`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A second passphrase:
     strongroom key add tank/home
 
-  An escrow key that lies in a safe:
+  An escrow key that is kept in a safe:
     strongroom keygen --format hex escrow.key
     strongroom key add -o keysource=hex,file:///root/escrow.key tank/home
 
@@ -307,10 +315,10 @@ JSON
   The number of the slot.
 
 EXIT CODES
-  1 if the dataset has its key from one above it, or all 32 slots are in use; 3 if there is no such
-  dataset; 8 if the key is not loaded, or the new one cannot be read.")]
+  1 if the dataset inherits its key, or all 32 slots are in use; 3 if there is no such dataset; 8
+  if the key is not loaded, or the new one cannot be read.")]
 pub(crate) struct KeyAdd {
-    /// Where the new key comes from: `keysource=FORMAT,LOCATION`; a passphrase is asked for if not given
+    /// The location of the new key: `keysource=FORMAT,LOCATION`; default: ask for a passphrase
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
     /// Slots with a higher priority are tried first
@@ -321,30 +329,30 @@ pub(crate) struct KeyAdd {
     pub(crate) name: String,
 }
 
-/// Remove a slot, so that its passphrase or key opens the dataset no more
+/// Remove a slot: its passphrase or key no longer opens the dataset
 ///
-/// The key must be loaded. The last slot stays, since without it nobody could open the dataset. What the
-/// property `keysource` says must open one of the slots that are left; -o says where the key comes from
-/// then. The wrapping key itself stays: whoever opened the dataset with the removed key could have copied
-/// it; `key change --only` makes another.
+/// The key must be loaded. The last slot cannot be removed. One of the other slots must open with the key
+/// of the property `keysource`; -o sets a new key location. The wrapping key itself stays. A person who
+/// opened the dataset with the removed key could have copied it: `key change --only` makes a new wrapping
+/// key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Which slots there are, and without one of them:
+  Show the slots, and remove one:
     strongroom key slots tank/home
     strongroom key remove tank/home 1
 
-  The first, and the key comes from elsewhere then:
+  Remove the first slot, and set another key location:
     strongroom key remove -o keysource=hex,file:///root/escrow.key tank/home 0
 
 EXIT CODES
-  1 if it is the last one, or the dataset has its key from one above it; 2 if nothing is left for
-  the keysource; 3 if there is no such dataset or slot; 8 if the key is not loaded.")]
+  1 if it is the last slot, or the dataset inherits its key; 2 if the keysource would open no
+  slot; 3 if there is no such dataset or slot; 8 if the key is not loaded.")]
 pub(crate) struct KeyRemove {
-    /// Where the key comes from then: `keysource=FORMAT,LOCATION`
+    /// The key location from now on: `keysource=FORMAT,LOCATION`
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
-    /// Even if the keysource opens nothing then
+    /// Remove it even if the keysource then opens no slot
     #[arg(short)]
     pub(crate) force: bool,
     /// The dataset
@@ -355,10 +363,10 @@ pub(crate) struct KeyRemove {
     pub(crate) slot: u32,
 }
 
-/// Show the slots of a dataset's key
+/// Show the key slots of a dataset
 ///
-/// A slot is one passphrase or key that opens the wrapping key. Of a dataset that has its key from one
-/// above it, the slots of that are shown. No key is needed.
+/// A slot is one passphrase or key that opens the wrapping key. For a dataset that inherits its key, shows
+/// the slots of the dataset that has the key. No key is needed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -372,7 +380,7 @@ JSON
 EXIT CODES
   1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]
 pub(crate) struct KeySlots {
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
     /// The dataset
@@ -380,44 +388,44 @@ pub(crate) struct KeySlots {
     pub(crate) name: String,
 }
 
-/// Copy the keyring of a dataset into a file
+/// Back up the keyring of a dataset to a file
 ///
-/// If the key area of a pool is lost, so is everything that its keys encrypt; `key restore` puts the copy
-/// back. The keyrings of datasets that have their key from this one are copied too. Keys stay wrapped: the
-/// file opens with the passphrases and keys that open the dataset now, also after these were changed. So
-/// keep it like a key. Make another after `key rotate`, and after each change. No key is needed.
+/// If the key area of a pool is lost, all data that its keys encrypt is lost. `key restore` puts the copy
+/// back. The file also has the keyrings of datasets that inherit this key. Keys stay wrapped. The file
+/// opens with the passphrases and keys of today, even after you change them: keep it as you keep a key.
+/// Make a new backup after `key rotate` and after each key change. No key is needed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  A copy, to be kept elsewhere:
+  A backup that is kept elsewhere:
     strongroom key backup tank/home /media/stick/home.keys
 
 EXIT CODES
-  3 if there is no such dataset; 4 if the file exists; 6 if it may not be written; 9 if the keyring
-  is damaged already.")]
+  3 if there is no such dataset; 4 if the file exists; 6 if you may not write it; 9 if the keyring
+  is damaged.")]
 pub(crate) struct KeyBackup {
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,
-    /// The file to make
+    /// The file to create
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
 
-/// Put a copy of a dataset's keyring back
+/// Restore the keyring of a dataset from a backup
 ///
-/// The keyrings that the dataset and those below it have now are replaced and overwritten: passphrases and
-/// keys are those of the time of the copy. A copy of another dataset is refused, and so is one that lacks
-/// keys which records are encrypted with. Unless the keyring that is there is damaged, the copy has to be
-/// opened first: by the passphrase or key of the time of the copy. Nothing of it may be mounted. On a
-/// terminal it asks first; without one, -f is needed.
+/// The command replaces and overwrites the keyrings of the dataset and of those that inherit its key.
+/// Passphrases and keys are then those of the time of the backup. A backup of another dataset is refused,
+/// and so is a backup without keys that records need. Unless the present keyring is damaged, a passphrase
+/// or key of the backup must open the backup first. The datasets must not be mounted. On a terminal it asks
+/// for confirmation; without one, -f is needed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   After the key area was damaged:
     strongroom key restore tank/home /media/stick/home.keys
 
-  Opened by a key that is elsewhere now:
+  With a key in another location:
     strongroom key restore -o keysource=hex,file:///media/stick/home.key tank/home \\
       /media/stick/home.keys
 
@@ -425,20 +433,20 @@ JSON
   With -f, an array of the names of the datasets.
 
 EXIT CODES
-  1 if the answer was no, or keys would be missing; 2 if the copy is of other datasets, or there is
-  neither a terminal nor -f; 3 if there is no such dataset or file; 5 if it is mounted; 7 if the key
-  does not open the copy; 8 if it cannot be read; 9 if the copy is damaged.")]
+  1 if the answer was no, or keys would be missing; 2 if the backup is of other datasets, or there
+  is neither a terminal nor -f; 3 if there is no such dataset or file; 5 if it is mounted; 7 if
+  the key does not open the backup; 8 if the key cannot be read; 9 if the backup is damaged.")]
 pub(crate) struct KeyRestore {
-    /// Do not ask whether to replace them
+    /// Do not ask for confirmation
     #[arg(short)]
     pub(crate) force: bool,
-    /// Read the key that opens the copy from here
+    /// Read the key that opens the backup from here
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,
-    /// The copy
+    /// The backup
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -453,10 +461,10 @@ fn keysource_option(text: &str) -> Result<String, String> {
     }
 }
 
-/// Show whether keys are loaded, and where they come from
+/// Show whether keys are loaded, and their locations
 ///
-/// KEYROOT is the dataset whose key unlocks this one: itself, or one above it. Datasets that are not
-/// encrypted are not shown unless they are named.
+/// KEYROOT is the dataset that has the key: this dataset, or one above it. Datasets without encryption are
+/// shown only if you name them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -472,10 +480,10 @@ JSON
 EXIT CODES
   3 if there is no such dataset.")]
 pub(crate) struct KeyStatus {
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// Datasets; all if none is named
+    /// Datasets; default: all encrypted datasets
     #[arg(value_name = "DATASET")]
     pub(crate) names: Vec<String>,
 }
@@ -489,13 +497,14 @@ pub(crate) enum KeyFormat {
     Hex,
 }
 
-/// Make a new random key in a file or a token
+/// Generate a random key in a file or a token
 ///
-/// The key has 256 bits. Only the owner can read the file, and a file that exists is never overwritten:
-/// it may hold the only copy of a key. Keep a copy elsewhere: what is encrypted by a key that is lost is
-/// lost. In a PKCS#11 token, named by a pkcs11: URI (RFC 7512) with the path of its module, an AES key is made
-/// that cannot be taken out; the PIN is asked for, or read from the file that pin-source names. The module has to be
-/// in the list /etc/strongroom/pkcs11, or of an ordinary user in ~/.config/strongroom/pkcs11.
+/// The key has 256 bits. Only the owner can read the file. The command never overwrites a file, because it
+/// may hold the only copy of a key. Keep a copy elsewhere: without the key, the data is lost.
+///
+/// A pkcs11: URI (RFC 7512) with the path of its module makes an AES key in a PKCS#11 token. The key cannot
+/// be extracted. The command asks for the PIN, or reads it from the file of pin-source. The module must be
+/// in the list /etc/strongroom/pkcs11, or for an ordinary user in ~/.config/strongroom/pkcs11.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -503,25 +512,25 @@ EXAMPLES
     strongroom keygen /etc/keys/home
     strongroom create -o encryption=on -o keysource=raw,file:///etc/keys/home tank/home
 
-  One that can be printed on paper:
+  A key that can be printed on paper:
     strongroom keygen --format hex home.key
 
-  One that stays in a token:
+  A key that stays in a token:
     strongroom keygen 'pkcs11:token=pool;object=home?module-path=/usr/lib/softhsm/libsofthsm2.so'
     strongroom create -o encryption=on \\
         -o 'keysource=raw,pkcs11:object=home?module-path=/usr/lib/softhsm/libsofthsm2.so' tank/home
 
 EXIT CODES
-  4 if the file or the key in the token exists; 6 if it may not be written; 7 if the PIN is wrong;
-  8 if the token is not there.")]
+  4 if the file or the key in the token exists; 6 if you may not write the file; 7 if the PIN is
+  wrong; 8 if the token is missing.")]
 pub(crate) struct Keygen {
-    /// How to write it down
+    /// The format of the file
     #[arg(long, value_enum, default_value = "raw")]
     pub(crate) format: KeyFormat,
-    /// Load a PKCS#11 module in this list, and not one in /etc/strongroom/pkcs11
+    /// Use this list of PKCS#11 modules instead of /etc/strongroom/pkcs11
     #[arg(long, value_name = "FILE")]
     pub(crate) pkcs11_list: Option<PathBuf>,
-    /// The file to make, or the key in a token
+    /// The file to create, or a key in a token
     #[arg(value_name = "FILE|pkcs11:URI")]
     pub(crate) file: PathBuf,
 }

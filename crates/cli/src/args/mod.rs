@@ -64,18 +64,18 @@ pub(crate) use zone::{Zone, ZoneCreate, ZoneList};
 
 macro_rules! socket_help {
     () => {
-        "Where the daemon listens: /run/strongroom/socket for root, else strongroom/socket in \
+        "The socket of the daemon: /run/strongroom/socket for root, else strongroom/socket in \
          $XDG_RUNTIME_DIR"
     };
 }
 
 /// Encrypted storage in user space: pools, datasets, keys
 ///
-/// A pool keeps datasets on files or disks. A dataset is a file system with properties, snapshots
-/// and, if it was created so, encryption with a key of its own. A daemon owns the pools, the loaded
-/// keys and the mounts; commands that need it start it, and it needs no configuration.
+/// A pool keeps datasets on files or disks. A dataset is a file system or a volume, with properties and
+/// snapshots. It can be encrypted with a key of its own. A daemon owns the pools, the loaded keys and the
+/// mounts. Commands start the daemon when they need it, and it needs no configuration.
 ///
-/// Every command explains itself: `strongroom help pool create`.
+/// `strongroom help pool create` explains the command `pool create`, with examples.
 #[derive(Debug, Parser)]
 #[command(
     name = "strongroom",
@@ -85,11 +85,11 @@ macro_rules! socket_help {
     after_long_help = EXAMPLES_AND_EXIT_CODES,
 )]
 pub(crate) struct Cli {
-    /// Print JSON instead of text, with exact numbers; where nothing is listed, print nothing
+    /// Print JSON with exact numbers; print nothing where nothing is listed
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
-    /// Where the daemon listens
+    /// The socket of the daemon
     // Not `env = `: usage lines would then name the option wherever the variable is set.
     #[arg(
         long,
@@ -162,11 +162,11 @@ EXAMPLES
     strongroom pool create -s 4G tank /var/lib/tank.pool
     strongroom create -o encryption=on tank/home
 
-  After a restart, import the pools, load the keys and mount everything:
+  After a restart: import the pools, load the keys and mount all datasets:
     strongroom pool import -a
     strongroom mount -a -l
 
-  What there is, and how it does:
+  Show the datasets, and the health of the pools:
     strongroom list
     strongroom pool status"
     };
@@ -180,28 +180,28 @@ const EXAMPLES_AND_EXIT_CODES: &str = concat!(
 
 EXIT CODES
    0  done
-   1  failed in another way than these
-   2  the command line, or a value in it, makes no sense
-   3  there is no such pool, dataset, snapshot or property
+   1  another failure
+   2  a wrong command line, or a wrong value in it
+   3  no such pool, dataset, snapshot or property
    4  the name is taken
-   5  something is in use
+   5  a dataset, pool, device or file is in use
    6  not permitted
    7  the key or passphrase is wrong
-   8  the key is not loaded, or cannot be read where it should be
+   8  the key is not loaded, or cannot be read from its location
    9  data, keys or structures are damaged
   10  written by a newer version of this program
-  11  there is no room
+  11  not enough free space
   12  a device failed
   13  the daemon cannot be reached
 
-A command that is refused changes nothing. Errors go to the standard error as one line
-that begins with `strongroom: `, with --json too. Only what cannot be understood as a command
-line at all is explained in several lines, which begin with `error: `.
+A refused command changes nothing. An error is one line on the standard error that begins with
+`strongroom: `, with --json too. Only an error in the form of the command line has several
+lines, which begin with `error: `.
 
 FILES
   /run/strongroom/socket
-      Where root's daemon listens. Other users have daemons of their own. A command
-      starts the daemon if none listens there, but not at a socket that --socket names."
+      The socket of root's daemon. Other users have daemons of their own. A command starts
+      the daemon if none is running, but not if --socket names the socket."
 );
 
 #[cfg(test)]
@@ -247,6 +247,10 @@ mod tests {
             assert!(after.contains("EXAMPLES\n"), "{name} has no examples");
             for line in after.lines() {
                 assert!(line.len() <= 104, "{name}: {line}");
+            }
+            let (_, codes) = after.split_once("EXIT CODES\n").unwrap_or_default();
+            for line in codes.lines() {
+                assert!(line.len() <= 98, "{name}: wraps: {line}");
             }
             for argument in command.get_arguments() {
                 assert!(argument.get_help().is_some(), "{name}: {argument}");

@@ -5,26 +5,27 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use daemon::api::AccessTimes;
 
-/// Mount datasets, or list what is mounted
+use super::values::HashCost;
+
+/// Mount datasets, or list mounted datasets
 ///
-/// Without an argument, lists what is mounted. A dataset is mounted where its property `mountpoint`
-/// says, or on DIRECTORY; a snapshot needs a DIRECTORY. -a mounts everything with `canmount=on` and a
-/// mountpoint. The key of an encrypted dataset must be loaded; -l loads it first, and asks for it
-/// where it is to be typed.
+/// Without an argument, lists the mounted datasets. A dataset is mounted at its property `mountpoint`, or
+/// at DIRECTORY. A snapshot needs a DIRECTORY. -a mounts all datasets with `canmount=on` and a mountpoint.
+/// The key of an encrypted dataset must be loaded; -l loads it first, and asks for it if it is a prompt.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  What is mounted:
+  List the mounted datasets:
     strongroom mount
 
-  Everything, with keys:
+  Mount all datasets, and load their keys:
     strongroom mount -a -l
 
-  One dataset where it belongs; one elsewhere, refusing changes:
+  One dataset at its mountpoint; one elsewhere, read-only:
     strongroom mount -l tank/home
     strongroom mount -o ro,noexec tank/home /mnt/look
 
-  From now on without changes, and with them again:
+  Make a mounted dataset read-only, and writable again:
     strongroom mount -o remount,ro tank/home
     strongroom mount -o remount,rw tank/home
 
@@ -35,23 +36,24 @@ JSON
   Without an argument: [{\"name\", \"dir\", \"read_only\"}, ...]
 
 EXIT CODES
-  3 if there is no such dataset; 5 if it is mounted already, or the directory is not empty and
-  -O is not given; 7 if the key is wrong; 8 if it is not loaded. With -a, the first failure is
-  the one that counts, and the others are mounted all the same.")]
+  3 if there is no such dataset; 5 if it is mounted already, or the directory is not empty and -O
+  is not given; 7 if the key is wrong; 8 if it is not loaded. With -a, the exit code is that of
+  the first failure; the other datasets are mounted.")]
 pub(crate) struct Mount {
-    /// Everything that mounts by itself
+    /// Mount all datasets with canmount=on and a mountpoint
     #[arg(short, conflicts_with_all = ["name", "dir"])]
     pub(crate) all: bool,
-    /// Load keys first
+    /// Load the keys first
     #[arg(short)]
     pub(crate) load_keys: bool,
+    #[command(flatten)]
+    pub(crate) cost: HashCost,
     /// Mount over a directory that is not empty
     #[arg(short = 'O')]
     pub(crate) overlay: bool,
-    /// For this mount, whatever the properties say: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
-    /// `suid`, `nodev` or `dev`, `noatime`, `relatime` or `strictatime`, `nodiratime` or
-    /// `diratime`; `remount` to change these of a dataset that is mounted. Words of fstab, such as
-    /// `noauto`, have no effect
+    /// Options for this mount, which override properties: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
+    /// `suid`, `nodev` or `dev`, `noatime`, `relatime` or `strictatime`, `nodiratime` or `diratime`.
+    /// `remount` changes the options of a mounted dataset. Words of fstab, such as `noauto`, have no effect
     #[arg(
         short = 'o',
         value_name = "OPTION,...",
@@ -62,7 +64,7 @@ pub(crate) struct Mount {
     /// A dataset, or a snapshot
     #[arg(value_name = "DATASET")]
     pub(crate) name: Option<String>,
-    /// Where, instead of where its mountpoint says
+    /// Mount here instead of the mountpoint
     #[arg(value_name = "DIRECTORY")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -118,8 +120,11 @@ fn is_ignored(option: &str) -> bool {
 
 /// Unmount datasets
 ///
-/// What was written is durable when this returns. Keys stay loaded; see `strongroom key unload`. A name
+/// All writes are durable when this command returns. Keys stay loaded; see `strongroom key unload`. A name
 /// that begins with a slash or a dot is a directory.
+///
+/// A directory that root's daemon made for the mountpoint stays, and takes no writes: it is immutable.
+/// To remove it without the daemon: `chattr -i DIRECTORY`, then `rmdir`.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "umount",
@@ -127,24 +132,24 @@ fn is_ignored(option: &str) -> bool {
     override_usage = "strongroom unmount [-f] <-a|DATASET|DIRECTORY>",
     after_help = "\
 EXAMPLES
-  By name, by directory:
+  By name; by directory:
     strongroom unmount tank/home
     strongroom unmount /tank/home
 
-  Everything, even if files are open:
+  All datasets, even if files are open:
     strongroom unmount -a -f
 
 EXIT CODES
-  3 if there is no such dataset, or nothing is mounted there; 5 if files in it are open."
+  3 if there is no such dataset, or it is not mounted; 5 if files in it are open."
 )]
 pub(crate) struct Unmount {
-    /// Everything
+    /// Unmount all datasets
     #[arg(short, conflicts_with = "target")]
     pub(crate) all: bool,
-    /// Even if it is in use
+    /// Unmount even if it is in use
     #[arg(short)]
     pub(crate) force: bool,
-    /// A dataset, or the directory that it is mounted on
+    /// A dataset, or the directory where it is mounted
     #[arg(value_name = "DATASET|DIRECTORY")]
     pub(crate) target: Option<String>,
 }

@@ -7,13 +7,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::devices::{
     PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolOffline, PoolOnline, PoolRemove, PoolReplace,
 };
-use super::values;
+use super::values::{self, HashCost};
 
-/// Make, import, export and look after pools
+/// Create, import, export and manage pools
 ///
-/// A pool keeps records on files and disks. It stores, checks, repairs and frees them without any
-/// key: scrubbing and destroying need none, and whoever has the devices sees the names of datasets
-/// and how much they hold, but none of what is in an encrypted one.
+/// A pool stores datasets on files and disks. It stores, checks, repairs and frees records without any key:
+/// a scrub and a destroy need none. Anyone who has the devices sees the names of datasets and how much they
+/// hold. The contents of an encrypted dataset stay secret.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
@@ -45,10 +45,11 @@ pub(crate) enum Pool {
     Destroy(PoolDestroy),
 }
 
-/// Make everything durable that was written so far
+/// Make all writes so far durable
 ///
-/// What programs write is durable when they sync it, and otherwise within five seconds. The commands sync
-/// and `sync -f` do not reach file systems in user space; this one does, and returns when it is done.
+/// A write is durable when the program syncs it, and otherwise within five seconds. The commands `sync` and
+/// `sync -f` do not reach file systems in user space. This command does, and returns when all writes are
+/// durable.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -58,27 +59,29 @@ EXAMPLES
 EXIT CODES
   3 if there is no such pool; 12 if a device fails.")]
 pub(crate) struct PoolSync {
-    /// Pools; all if none is named
+    /// Pools; all pools if none is named
     #[arg(value_name = "POOL")]
     pub(crate) pools: Vec<String>,
 }
 
-/// Make a pool with a root dataset
+/// Create a pool with a root dataset
 ///
-/// The devices are files or disks; a name without a slash that is no file here is looked for in
-/// /dev. Each is a group of its own, over which data is spread, unless `mirror` stands before those
-/// that are to hold the same, or `raidz1` or `raidz2` before 3 to 32 of which one or two may be lost;
-/// `spare` stands before those that wait until one fails. Devices that hold something are refused
-/// unless -f is given, and groups of different redundancy too. The root dataset has the pool's name
-/// and is mounted on /POOL unless -m or -O mountpoint=... say otherwise. Whether it is encrypted is
-/// decided now and cannot be changed later; datasets below it decide for themselves.
+/// The devices are files or disks. A name without a slash that is no file here is a disk in /dev. Each
+/// device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
+/// a group that holds the same data on each. `raidz1` or `raidz2` before 3 to 32 devices makes a group that
+/// survives the loss of one or two. `spare` comes before devices that wait until another device fails.
+///
+/// Devices that hold something are refused, and so are groups of different redundancy; -f accepts both. The
+/// root dataset has the name of the pool. It is mounted on /POOL; -m or -O mountpoint=... changes that.
+/// Choose now whether the root dataset is encrypted: this cannot change later. Datasets below it can choose
+/// differently.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A pool in a new file of 4 GiB:
     strongroom pool create -s 4G tank /var/lib/tank.pool
 
-  Two disks, everything encrypted by a passphrase, which is asked for twice:
+  Two disks, everything encrypted; asks twice for a passphrase:
     strongroom pool create -O encryption=on tank /dev/sdb /dev/sdc
 
   Two mirrors and a spare:
@@ -93,13 +96,13 @@ EXAMPLES
         -O compression=zstd-3 -m /srv/tank tank /dev/sdb
 
 EXIT CODES
-  2 for a property that is not known, a value that is not allowed or a device that is too small;
-  4 if there is a pool of that name, or a device belongs to one; 5 if a device is in use.")]
+  2 for an unknown property, a wrong value or a device that is too small; 4 if a pool of that name
+  exists, or a device belongs to a pool; 5 if a device is in use.")]
 pub(crate) struct PoolCreate {
-    /// Use devices even if they hold something, which is lost; accept groups of different redundancy
+    /// Use devices even if they hold data, which is lost; accept groups of different redundancy
     #[arg(short)]
     pub(crate) force: bool,
-    /// Make the devices first, as files of this size
+    /// Create the devices as files of this size
     #[arg(short, value_name = "SIZE", value_parser = values::size)]
     pub(crate) size: Option<u64>,
     /// Where to mount the root dataset; `none` and `legacy` keep it from being mounted
@@ -114,59 +117,64 @@ pub(crate) struct PoolCreate {
     /// The name of the pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks; `mirror`, `raidz1` or `raidz2` before those of one group, `spare` before spares
+    /// Files or disks; `mirror`, `raidz1` or `raidz2` begins a group, `spare` begins the spares
     #[arg(value_name = "mirror|raidz|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
 }
 
-/// Import pools, or list those that can be imported
+/// Import pools, or list pools that can be imported
 ///
-/// Without POOL and -a, lists what is found. A pool is found by its devices: those given by -d, or
-/// the disks in /dev and the pools that this daemon had before. A pool that another host did not
-/// export is refused unless -f is given: two hosts that write to one pool destroy it. Datasets whose
-/// keys are in files are mounted with -l; those that need a person wait for `strongroom mount -l`.
+/// Without POOL and -a, lists the pools that are found. The daemon looks at the devices of -d, or else at
+/// the disks in /dev and at the pools that it had before. A pool that another host did not export is
+/// refused; -f imports it. Never do this while the other host uses the pool: two hosts that write to one
+/// pool destroy it.
+///
+/// -l also loads keys that need no typing, and mounts their datasets. For other keys use `strongroom mount
+/// -l`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  What can be imported:
+  List the pools that can be imported:
     strongroom pool import
     strongroom pool import -d /var/lib/tank.pool
 
-  Everything that is found, with keys that are in files:
+  Import all pools that are found, and load keys that are in files:
     strongroom pool import -a -l
 
-  One pool, under another name; one without changing anything on its devices:
+  Import one pool under another name; import one and change nothing on its devices:
     strongroom pool import -d /mnt/rescue tank rescued
     strongroom pool import -d /mnt/rescue -o readonly=on tank
 
 JSON
   [{\"name\", \"guid\", \"state\", \"host\", \"active\", \"devices\": [...], \"missing\": [...]}, ...]
-  for what can be imported; an array of names for what was.
+  for pools that can be imported; an array of names for pools that were imported.
 
 EXIT CODES
-  3 if there is no such pool; 4 if it is imported already; 5 if another host or daemon has it;
-  9 if it is damaged; 10 if a newer version wrote it; 12 if devices are missing that it cannot do
-  without, or that logs wait on (see -m), or devices went different ways since.")]
+  3 if there is no such pool; 4 if it is imported already; 5 if another host or daemon uses it; 9
+  if it is damaged; 10 if a newer version wrote it; 12 if required devices are missing, or a log
+  device with synced writes is (see -m), or two devices were used apart from each other.")]
 pub(crate) struct PoolImport {
-    /// Look here: a device, or a directory of such; may be repeated
+    /// Look here: a device, or a directory of devices; may be repeated
     #[arg(short, value_name = "PATH")]
     pub(crate) dirs: Vec<PathBuf>,
-    /// Import everything that is found
+    /// Import all pools that are found
     #[arg(short, conflicts_with = "pool")]
     pub(crate) all: bool,
-    /// Import even what another host did not export
+    /// Import a pool even if another host did not export it
     #[arg(short)]
     pub(crate) force: bool,
-    /// Mount nothing
+    /// Do not mount datasets
     #[arg(short = 'N')]
     pub(crate) no_mount: bool,
-    /// Load the keys that nobody has to type
+    /// Load the keys that need no typing
     #[arg(short)]
     pub(crate) load_keys: bool,
-    /// Do without log devices that are missing: what was synced last and waits there is lost
+    #[command(flatten)]
+    pub(crate) cost: HashCost,
+    /// Import without missing log devices; the last synced writes on them are lost
     #[arg(short = 'm')]
     pub(crate) without_logs: bool,
-    /// Accept where the pool says that its keys are, now and later
+    /// Accept the key locations of the pool, now and later
     #[arg(long = "accept")]
     pub(crate) accept: bool,
     /// `readonly=on`: change nothing on the devices
@@ -175,7 +183,7 @@ pub(crate) struct PoolImport {
     /// The pool to import
     #[arg(value_name = "POOL|GUID")]
     pub(crate) pool: Option<String>,
-    /// Another name for it, from now on
+    /// The new name of the pool
     #[arg(value_name = "NEWNAME")]
     pub(crate) new_name: Option<String>,
 }
@@ -188,23 +196,23 @@ fn read_only_option(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Unmount a pool's datasets, unload its keys and let go of its devices
+/// Close pools: unmount datasets, unload keys, release devices
 ///
-/// What was written is durable when this returns. The pool can then be imported here or on another
+/// All writes are durable when this command returns. The pool can then be imported here or on another
 /// machine without -f.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Let go of one pool:
+  One pool:
     strongroom pool export tank
 
-  Of two, even if files in them are open:
+  Two pools, even if files in them are open:
     strongroom pool export -f tank backup
 
 EXIT CODES
-  3 if there is no such pool; 5 if something in it is in use.")]
+  3 if there is no such pool; 5 if a dataset in it is in use.")]
 pub(crate) struct PoolExport {
-    /// Unmount what is in use
+    /// Unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
     /// The pools
@@ -214,10 +222,10 @@ pub(crate) struct PoolExport {
 
 /// List imported pools with their space and health
 ///
-/// SIZE is what the devices have for records, in all copies; ALLOC is what is taken of it, and CAP the
-/// part that is taken. FREE is what can still be written. The rest is a reserve for deletes. EXPANDSZ is
-/// what there would be more if each device that became larger were used whole (`pool online -e`). DEDUP is how many times as much shared records would
-/// take if each file had its own (`dedup=on`).
+/// SIZE is the space of the devices for records, all copies included. ALLOC is the used part of it, and CAP
+/// is that part in percent. FREE is what can still be written; a small part of the space is a reserve for
+/// deletes. EXPANDSZ is the space that `pool online -e` would add after devices became larger. DEDUP is the
+/// factor that shared records save (`dedup=on`).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -227,7 +235,7 @@ EXAMPLES
   For a script: no header, tabs, exact numbers:
     strongroom pool list -H -p -o name,free tank
 
-  Again every five seconds:
+  Every five seconds:
     strongroom pool list 5
 
 JSON
@@ -236,13 +244,13 @@ JSON
 EXIT CODES
   3 if there is no such pool.")]
 pub(crate) struct PoolList {
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// Exact numbers
+    /// Print exact numbers
     #[arg(short)]
     pub(crate) parsable: bool,
-    /// Columns
+    /// Columns to print
     #[arg(
         short = 'o',
         value_name = "COLUMN,...",
@@ -250,7 +258,7 @@ pub(crate) struct PoolList {
         default_value = "name,size,alloc,free,expandsz,cap,dedup,health"
     )]
     pub(crate) columns: Vec<PoolColumn>,
-    /// Pools, all if none is named; then every how many seconds, and how often
+    /// Pools (default: all); then an interval in seconds, and a count
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,
 }
@@ -278,20 +286,20 @@ pub(crate) enum PoolColumn {
 
 /// Show the health of pools, their devices, scrubs and damage
 ///
-/// Says what is wrong, what it means and what to do about it. READ, WRITE and CKSUM count reads that
-/// failed, writes and flushes that failed, and copies that were not what they should be. Damage is what neither another copy
-/// nor a retry could mend; -v names the files and datasets that it is in, as far as they are known
-/// without a key.
+/// Says what is wrong, what that means and what to do. READ counts failed reads, WRITE counts failed writes
+/// and flushes, CKSUM counts copies with a wrong checksum. Damage is data that neither another copy nor a
+/// retry could repair. -v lists the damaged files and datasets, as far as their names are known without a
+/// key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   All pools:
     strongroom pool status
 
-  One, with the names of what is damaged:
+  One pool, with the names of damaged files and datasets:
     strongroom pool status -v tank
 
-  How a scrub gets on, every ten seconds:
+  The progress of a scrub, every ten seconds:
     strongroom pool status tank 10
 
 JSON
@@ -300,34 +308,34 @@ JSON
     \"devices\": [{\"path\", \"guid\", \"size\", \"unused\", \"state\", \"group\", \"replaces\",
     \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
-    \"resilver\": as scrub, and \"waits\": null or why it does not go on,
+    \"resilver\": as scrub, and \"waits\": null or the reason why it waits,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
-    \"damage\": [...], \"waiting\": [what waits for a key, ...]}, ...]
+    \"damage\": [...], \"waiting\": [datasets that wait for a key, ...]}, ...]
 
 EXIT CODES
-  3 if there is no such pool. A pool that is not well is no failure of this command.")]
+  3 if there is no such pool. A pool with problems is no failure of this command.")]
 pub(crate) struct PoolStatus {
-    /// Name what is damaged
+    /// Name the damaged files and datasets
     #[arg(short)]
     pub(crate) verbose: bool,
-    /// Pools, all if none is named; then every how many seconds, and how often
+    /// Pools (default: all); then an interval in seconds, and a count
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,
 }
 
-/// Show what pools read and write
+/// Show how much pools read and write
 ///
-/// The first line is the average since the devices were opened; with an interval, each later one is
-/// what happened since the one before. READS, WRITES, RBYTES and WBYTES are of one second. With -l,
-/// RWAIT, WWAIT and FWAIT are how long a read, a write and a flush took, as an average. It counts what
-/// the pool asks of its devices, metadata and all copies included.
+/// The first line is the average since the devices were opened. With an interval, each later line is for
+/// the time since the line before. READS, WRITES, RBYTES and WBYTES are per second. With -l, RWAIT, WWAIT
+/// and FWAIT are the average times of a read, a write and a flush. All requests to the devices count,
+/// metadata and copies included.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  All pools, every second, until it is interrupted:
+  All pools, every second, until Ctrl-C:
     strongroom pool iostat 1
 
-  The devices of one, with times, three times:
+  The devices of one pool with times, every five seconds, three times:
     strongroom pool iostat -v -l tank 5 3
 
 JSON
@@ -338,50 +346,48 @@ JSON
 EXIT CODES
   3 if there is no such pool.")]
 pub(crate) struct PoolIostat {
-    /// Each device too
+    /// Show each device
     #[arg(short)]
     pub(crate) verbose: bool,
-    /// How long operations took
+    /// Show how long operations take
     #[arg(short)]
     pub(crate) latencies: bool,
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// Exact numbers; times in nanoseconds
+    /// Print exact numbers; times in nanoseconds
     #[arg(short)]
     pub(crate) parsable: bool,
-    /// Pools, all if none is named; then every how many seconds, and how often
+    /// Pools (default: all); then an interval in seconds, and a count
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,
 }
 
-/// Read and check everything in a pool, and mend what can be mended
+/// Read all data in a pool, verify it and repair bad copies
 ///
-/// Runs in the background, needs no key, and goes on after a restart where it was. `pool status`
-/// shows how far it is.
+/// Runs in the background and needs no key. After a restart it continues where it was. `pool status` shows
+/// its progress.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Begin, and look:
+  Start a scrub, and see its progress:
     strongroom pool scrub tank
     strongroom pool status tank
 
-  Begin and wait for the end; fails if something could not be mended:
+  Start a scrub and wait for its end; fails if data could not be repaired:
     strongroom pool scrub -w tank
 
   Stop it:
     strongroom pool scrub -s tank
 
 EXIT CODES
-  3 if there is no such pool; 5 if a scrub runs already (with -w, that one is waited for);
-  with -w also 9 if something is damaged that could not be mended, and 1 if the scrub was
-  stopped.")]
+  3 if there is no such pool; 5 if a scrub is running already (-w then waits for that one); with
+  -w also 9 if data could not be repaired, and 1 if the scrub was stopped.")]
 pub(crate) struct PoolScrub {
-    /// Stop it
+    /// Stop the running scrub
     #[arg(short, conflicts_with = "wait")]
     pub(crate) stop: bool,
-    /// Wait for its end; shows how far it is if there is a terminal. An interrupt ends the waiting,
-    /// not the scrub
+    /// Wait for the end, and show the progress on a terminal. Ctrl-C ends the waiting, not the scrub
     #[arg(short)]
     pub(crate) wait: bool,
     /// The pool
@@ -389,17 +395,17 @@ pub(crate) struct PoolScrub {
     pub(crate) pool: String,
 }
 
-/// Show what was done to a pool, and when
+/// Show the commands that changed a pool, with their times
 ///
-/// The pool keeps every command that changed it, as it could be typed, and with -i what it did to carry them out, such as
-/// the creation of keys. Secrets are never part of a command, and so never of the history.
+/// The pool records every command that changed it. With -i it also shows the steps that the pool took, such
+/// as the creation of keys. Commands contain no secrets, so the history contains none.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  What was done:
+  All commands:
     strongroom pool history tank
 
-  Also what the pool did, and who did it on which host:
+  Also the steps of the pool, with users and hosts:
     strongroom pool history -i -l tank
 
 JSON
@@ -408,10 +414,10 @@ JSON
 EXIT CODES
   3 if there is no such pool.")]
 pub(crate) struct PoolHistory {
-    /// Also what the pool did by itself, with its transaction groups
+    /// Also show the steps of the pool, with their transaction groups
     #[arg(short)]
     pub(crate) internal: bool,
-    /// Also who, and on which host
+    /// Also show the user and the host
     #[arg(short)]
     pub(crate) long: bool,
     /// The pool
@@ -419,25 +425,25 @@ pub(crate) struct PoolHistory {
     pub(crate) pool: String,
 }
 
-/// Show which formats and features pools have, and bring them up to date
+/// Show the format and the features of pools
 ///
-/// A pool has a format and features; a program that does not know one of them refuses to import the pool. A
-/// feature is switched on by its first use, and there is nothing to enable: as long as nobody uses what is
-/// new, a pool stays open to older programs. So this command changes nothing so far. It shows what each
-/// pool has, which version of this program it needs at least, and what would switch the rest on.
+/// A pool has a format and features. A program that does not know one of them refuses to import the pool.
+/// The first use of a feature switches it on, and it stays on. Until then older programs can import the
+/// pool. So there is nothing to enable, and this command changes nothing in this version.
 ///
-/// Without a name, shows the pools that are imported and the features that they do not use. A feature stays
-/// when what used it is gone.
+/// Without a name, shows the imported pools and the features that they do not use yet. For each pool it
+/// shows the oldest version of this program that can import it, and what would switch on the other
+/// features.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Which programs can import the pools, and what the pools do not use:
+  Which programs can import the pools, and which features are unused:
     strongroom pool upgrade
 
-  Whether anything is to be done for one, and what would keep older programs away from it:
+  The same for one pool:
     strongroom pool upgrade tank
 
-  What this program knows:
+  The formats and features that this program knows:
     strongroom pool upgrade -v
 
 JSON
@@ -458,15 +464,15 @@ pub(crate) struct PoolUpgrade {
     pub(crate) pools: Vec<String>,
 }
 
-/// Destroy a pool with everything in it
+/// Destroy a pool with all its datasets
 ///
-/// On a terminal, asks for the pool's name to be typed; without one, -f is needed. The devices are
-/// marked as free. What was encrypted cannot be read again by anybody who has no copy of the devices:
-/// the keys in the pool are overwritten.
+/// On a terminal, asks you to type the name of the pool. Without a terminal, -f is needed. The devices
+/// become free. The keys in the pool are overwritten, so encrypted data is lost for everyone who has no
+/// copy of the devices.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Asks for the name:
+  On a terminal; asks for the name:
     strongroom pool destroy tank
 
   In a script, even if files in it are open:
@@ -474,9 +480,9 @@ EXAMPLES
 
 EXIT CODES
   1 if the name was not typed; 2 if there is neither a terminal nor -f; 3 if there is no such
-  pool; 5 if something in it is in use.")]
+  pool; 5 if a dataset in it is in use.")]
 pub(crate) struct PoolDestroy {
-    /// Do not ask, and unmount what is in use
+    /// Do not ask, and unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
     /// The pool

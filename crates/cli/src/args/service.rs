@@ -6,23 +6,22 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::values;
 
-/// Look at the structures of a pool; needs no key
+/// Show the structures of a pool; needs no key
 ///
-/// A name without a slash that is no file here is an imported pool; anything else are the devices of one
-/// that is not imported. Shows what anybody can see who has the devices. More -d show more: one shows
-/// datasets, two also their seals and roots and where their logs lie, three also their keyrings and four
-/// also some of their records and of the entries that wait in their logs.
+/// A name without a slash that is no file here is an imported pool. Other arguments are the devices of a
+/// pool that is not imported. Shows what anyone with the devices can see. -d shows datasets, -dd also their
+/// seals, roots and logs, -ddd also their keyrings, -dddd also some records and waiting log entries.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Superblocks and space; then everything:
+  Superblocks and space; all details:
     strongroom inspect tank
     strongroom inspect -dddd tank
 
-  The keyring entries of a pool that is not imported:
+  The keyrings of a pool that is not imported:
     strongroom inspect -ddd /dev/sdb /dev/sdc
 
-  Check that every unit of space belongs to exactly one thing:
+  Check that each unit of space has exactly one owner:
     strongroom inspect --check tank
 
 JSON
@@ -31,12 +30,12 @@ JSON
   \"is_damaged\", \"entries\": [...]} or null, ...}], \"total\", \"free\", \"check\"}
 
 EXIT CODES
-  3 if there is no such pool; 9 if --check finds anything, or nothing can be read.")]
+  3 if there is no such pool; 9 if --check finds a fault, or the pool cannot be read.")]
 pub(crate) struct Inspect {
-    /// More detail; may be repeated
+    /// Show more detail; may be repeated
     #[arg(short, action = clap::ArgAction::Count)]
     pub(crate) detail: u8,
-    /// Check that every unit of space belongs to exactly one thing
+    /// Check that each unit of space has exactly one owner
     #[arg(long)]
     pub(crate) check: bool,
     /// An imported pool, or devices
@@ -44,15 +43,15 @@ pub(crate) struct Inspect {
     pub(crate) targets: Vec<String>,
 }
 
-/// Print what to keep elsewhere to notice a rollback; or verify it
+/// Print lines that show a rollback of the devices later
 ///
-/// Whoever can write to the devices of a pool can put it back, or one of its datasets, to an earlier state
-/// as a whole, and nothing in the pool tells. An anchor is a line that says which state a dataset had; keep
-/// it where he cannot write: on paper, on another machine. `anchor verify` compares. A dataset that was
-/// written to since is fine (`later`), one in an earlier state (`rolled-back`), with other contents
-/// (`replaced`) or gone (`missing`) is not; `strongroom rollback` and `destroy` look alike.
+/// An attacker who can write to the devices can put back a whole pool or dataset to an earlier state, and
+/// nothing in the pool shows it. An anchor is a line that says which state a dataset had. Keep it where the
+/// attacker cannot write: on paper, or on another machine. `anchor verify` compares it with the pool.
 ///
-/// Load the keys first: only then the present state is known to be the key holder's (VERIFIED).
+/// Outcomes: `same` and `later` (changed since) are fine. `rolled-back`, `replaced` (other contents) and
+/// `missing` are not; `strongroom rollback` and `destroy` cause them too. Load the keys first: only then
+/// VERIFIED can say that the present state was made by the holder of the key.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -68,11 +67,11 @@ JSON
   same, later, rolled-back, replaced or missing.
 
 EXIT CODES
-  2 if a line is no anchor; 3 if there is no such dataset, or its pool is not imported; 9 if one
-  is rolled back, replaced or missing."
+  2 if a line is no anchor; 3 if there is no such dataset, or its pool is not imported; 9 if a
+  dataset is rolled back, replaced or missing."
 )]
 pub(crate) struct Anchor {
-    /// Pools and datasets, with everything below them; all if none is given
+    /// Pools and datasets, with all datasets below; default: all
     #[arg(value_name = "DATASET")]
     pub(crate) datasets: Vec<String>,
     #[command(subcommand)]
@@ -81,34 +80,35 @@ pub(crate) struct Anchor {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AnchorCommand {
-    /// Compare with anchors that were kept
+    /// Compare datasets with their anchors
     ///
-    /// Reads lines that `anchor` printed, and says of each dataset in them whether it has gone back behind
-    /// that state. Load their keys first: VERIFIED then says whether the present state is the key holder's.
+    /// Reads lines that `anchor` printed, and says for each dataset whether its state is older. Load the
+    /// keys first: VERIFIED then says whether the present state was made by the holder of the key.
     #[command(after_help = "\
 EXAMPLES
-  Load the keys, and compare with what another machine kept:
+  Load the keys, and compare with anchors on another machine:
     strongroom key load -r tank
     ssh backup cat tank.anchor | strongroom anchor verify")]
     Verify {
-        /// A file with lines that `anchor` printed; the standard input if not given
+        /// A file with anchors; default: the standard input
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
 }
 
-/// Run, look at or stop the daemon
+/// Run, show or stop the daemon
 ///
-/// The daemon owns imported pools, loaded keys and mounts. It starts by itself when a command needs it,
-/// so this is for a service manager, and for looking. Without a subcommand it runs in the foreground and
-/// logs to the standard error.
+/// The daemon owns imported pools, loaded keys and mounts. A command that needs the daemon starts it. So
+/// `daemon` is for a service manager. Without a subcommand it runs in the foreground and logs to the
+/// standard error.
 ///
-/// A signal to terminate (SIGTERM, SIGINT, SIGHUP) unmounts everything, also what is in use, makes it
-/// durable, exports the pools and ends it; the next start imports them again. STRONGROOM_LOG says what is
-/// logged: error, warn, info (if it is not set), debug, trace, or such for parts, as in
-/// `warn,daemon=debug`. STRONGROOM_HASH_MEMORY is the memory for all password hashes together, in MiB; a
-/// quarter of the machine's if it is not set. There are no secrets in the log on any level. Metrics for Prometheus are at
-/// metrics.sock beside the socket for commands.
+/// On SIGTERM, SIGINT or SIGHUP the daemon unmounts all datasets, even those in use, makes all writes
+/// durable, exports the pools and ends. The next start imports them again.
+///
+/// STRONGROOM_LOG is the log level: error, warn, info (the default), debug or trace, also for one part as
+/// in `warn,daemon=debug`. The log contains no secrets on any level. STRONGROOM_HASH_MEMORY is the memory
+/// for all password hashes together, in MiB; the default is a quarter of the memory of the machine. Metrics
+/// for Prometheus are at metrics.sock beside the socket for commands.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -117,24 +117,24 @@ EXAMPLES
   In a service unit, with the pools in two files:
     strongroom daemon --cache-size 1G /var/lib/tank.pool /var/lib/backup.pool
 
-  Whether it runs, and with what; then end it:
+  Show whether it runs; end it:
     strongroom daemon status
     strongroom daemon stop"
 )]
 pub(crate) struct Daemon {
-    /// Start it in the background, with its log in the state directory, and return when it listens
+    /// Start it in the background, log to the state directory, and return when it listens
     #[arg(long)]
     pub(crate) background: bool,
     /// What a daemon in the background is started with
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
-    /// Memory for what was read and decrypted; an eighth of the machine's if not given
+    /// Memory for decrypted data; default: an eighth of the memory of the machine
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(crate) cache_size: Option<u64>,
-    /// Where to remember which pools were imported, for the next start
+    /// The directory where the daemon remembers imported pools
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Load the PKCS#11 modules in this list, and not those in /etc/strongroom/pkcs11
+    /// Use this list of PKCS#11 modules instead of /etc/strongroom/pkcs11
     #[arg(long, value_name = "FILE")]
     pub(crate) pkcs11_list: Option<PathBuf>,
     /// Import the pools on these devices at start
@@ -146,13 +146,13 @@ pub(crate) struct Daemon {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
-    /// Show whether the daemon runs, and with what
+    /// Show whether the daemon runs, and its pools
     ///
-    /// Does not start it. Also shows which features of the processor the ciphers use: without them
-    /// they are many times slower.
+    /// Does not start it. Also shows which features of the processor the ciphers use: without them ciphers
+    /// are many times slower.
     #[command(after_help = "\
 EXAMPLES
-  Look:
+  Show the daemon:
     strongroom daemon status
 
 JSON
@@ -161,9 +161,9 @@ JSON
 EXIT CODES
   13 if it does not run.")]
     Status,
-    /// Unmount everything, export all pools and end the daemon
+    /// Unmount all datasets, export all pools and end the daemon
     ///
-    /// What was written is durable when this returns, and loaded keys are gone.
+    /// All writes are durable when this command returns. Loaded keys are wiped.
     #[command(after_help = "\
 EXAMPLES
   End it:
@@ -182,29 +182,29 @@ pub(crate) enum Shell {
     Fish,
 }
 
-/// Print a script that completes command lines in a shell
+/// Print a script that completes commands in a shell
 ///
-/// The script knows all commands and options of this version; make it again after an upgrade.
+/// The script knows all commands and options of this version. Make it again after an upgrade.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Once, for this shell:
+  For this shell:
     eval \"$(strongroom completion bash)\"
 
-  For every shell that starts:
+  For every new shell:
     strongroom completion bash > /etc/bash_completion.d/strongroom
     strongroom completion zsh > /usr/share/zsh/site-functions/_strongroom
     strongroom completion fish > ~/.config/fish/completions/strongroom.fish")]
 pub(crate) struct Completion {
-    /// For which shell
+    /// The shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: Shell,
 }
 
 /// Write the manual pages into a directory
 ///
-/// One page for each command, strongroom-pool-create(1) for `strongroom pool create`, and strongroom(1)
-/// for all. They say what `help` says.
+/// strongroom(1) is the page for all commands. Each command has its own page: strongroom-pool-create(1) for
+/// `strongroom pool create`. The pages say what `help` says.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -212,7 +212,7 @@ EXAMPLES
     strongroom man /usr/local/share/man/man1
     man strongroom-pool-status")]
 pub(crate) struct Manual {
-    /// The directory; it is made if there is none
+    /// The directory; created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }

@@ -2,16 +2,16 @@
 
 use clap::{Args, ValueEnum};
 
-/// Show what each user has in a dataset, and may have
+/// Show the used space and the quota of each user of a dataset
 ///
-/// Counted is what `du` shows, for the owner of each file: records before compression, without holes and without
-/// what only snapshots have; and how many files, directories and the like there are. The first time, every file is
-/// looked at once; from then on the dataset counts as it goes. All of this, names and quotas, is inside the sealed
-/// data: the dataset has to be mounted.
+/// Counts for the owner of each file what `du` shows: records before compression, without holes, without
+/// data that only snapshots have. Also counts files, directories and so on. The first time, the dataset
+/// looks at every file; later it counts each change. Names and quotas are inside the sealed data, so the
+/// dataset must be mounted.
 ///
-/// Quotas are set as properties: userquota@USER, userobjquota@USER, for groups groupquota@GROUP and
-/// groupobjquota@GROUP. What would be more than a quota allows is refused at once (`EDQUOT`), also to root, and
-/// also a `chown` to somebody who would have too much. What is there can be overwritten and removed always.
+/// Quotas are properties: userquota@USER, userobjquota@USER, groupquota@GROUP and groupobjquota@GROUP. A
+/// write above the quota fails at once (`EDQUOT`), for root too. So does a `chown` to a user whose quota is
+/// too small. Existing data can always be overwritten and removed.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Userspace {
@@ -19,9 +19,9 @@ pub(crate) struct Userspace {
     pub(crate) how: Accounts,
 }
 
-/// Show what each group has in a dataset, and may have
+/// Show the used space and the quota of each group of a dataset
 ///
-/// As `strongroom userspace`, for the groups of files.
+/// The same as `strongroom userspace`, for the groups of files.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Groupspace {
@@ -31,16 +31,16 @@ pub(crate) struct Groupspace {
 
 const EXAMPLES: &str = "\
 EXAMPLES
-  Who has most:
+  Users and groups, largest first:
     strongroom userspace -S used tank/home
     strongroom groupspace -S used tank/home
 
-  A user's quota, and what she has; no quota:
+  Set the quotas of a user; show them; remove one:
     strongroom set userquota@ann=10G userobjquota@ann=100K tank/home
     strongroom get userquota@ann,userused@ann tank/home
     strongroom set userquota@ann=none tank/home
 
-  For a script, and by number instead of name:
+  For a script, with numbers instead of names:
     strongroom userspace -Hpn -o name,used tank/home
 
 COLUMNS
@@ -48,10 +48,10 @@ COLUMNS
 
 JSON
   [{\"kind\": user|group, \"id\", \"name\", \"used\", \"quota\", \"objects_used\", \"object_quota\"}, ...]
-  Sizes are bytes; the name is null if the number has none, a quota if there is none.
+  Sizes are bytes; `name` is null if the number has no name, a quota if there is none.
 
 EXIT CODES
-  3 if there is no such dataset, or it is not mounted; 9 if --check finds another count.";
+  3 if there is no such dataset, or it is not mounted; 9 if --check finds a wrong count.";
 
 /// A column of `userspace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,16 +67,16 @@ pub(crate) enum AccountField {
 /// What is shown, and how.
 #[derive(Args, Debug)]
 pub(crate) struct Accounts {
-    /// No header, and a tab between columns
+    /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
-    /// Exact numbers
+    /// Print exact numbers
     #[arg(short)]
     pub(crate) parsable: bool,
-    /// Numbers instead of names
+    /// Print numbers instead of names
     #[arg(short)]
     pub(crate) numeric: bool,
-    /// Columns
+    /// Columns to print
     #[arg(
         short = 'o',
         value_name = "COLUMN,...",
@@ -84,13 +84,13 @@ pub(crate) struct Accounts {
         default_value = "type,name,used,quota,objused,objquota"
     )]
     pub(crate) columns: Vec<AccountField>,
-    /// Sort by a column, the smallest first; may be repeated
+    /// Sort by a column, smallest first; may be repeated
     #[arg(short = 's', value_name = "COLUMN")]
     pub(crate) ascending: Vec<AccountField>,
-    /// Sort by a column, the largest first; may be repeated, and comes after all -s
+    /// Sort by a column, largest first; may be repeated; applies after all -s
     #[arg(short = 'S', value_name = "COLUMN")]
     pub(crate) descending: Vec<AccountField>,
-    /// Count anew first, while programs go on, and fail if something else was counted
+    /// Count again first, while programs go on, and fail if the old count was wrong
     #[arg(long)]
     pub(crate) check: bool,
     /// The dataset

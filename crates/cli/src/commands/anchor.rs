@@ -5,8 +5,8 @@ use std::path::Path;
 
 use daemon::api::{Anchor, AnchorOutcome, AnchorRow, Command, Failure, FailureKind};
 
-use super::{Outcome, Result};
 use crate::args;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::json;
 use crate::show::table::{self, Column};
@@ -75,11 +75,11 @@ fn anchors(text: &str) -> Result<Vec<Anchor>> {
     let anchors: Vec<Anchor> = lines
         .map(|(number, line)| {
             Anchor::from_line(line)
-                .ok_or_else(|| usage(format!("line {number} is no anchor, or was changed")))
+                .ok_or_else(|| usage(format!("line {number} is not an anchor, or was changed")))
         })
         .collect::<Result<_>>()?;
     if anchors.is_empty() {
-        return Err(usage("there is no anchor in it".into()));
+        return Err(usage("the input has no anchors".into()));
     }
     Ok(anchors)
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Random, SectorCipher, SectorSpec, SystemRandom};
 use daemon::api::Failure;
-use keys::Secret;
 use luks::{Flags, Mapping, Plain};
+use secret::Secret;
 use serde::Serialize;
 
-use super::{Outcome, Result};
 use crate::args::{Bench, BenchBlock};
+use crate::outcome::{Outcome, Result};
 use crate::session::{other, usage};
 use crate::show::json;
 use crate::show::table::{self, Column};
@@ -160,7 +160,7 @@ fn block(args: &BenchBlock, as_json: bool) -> Result {
         .fill(key.expose_mut())
         .map_err(|error| other(error.to_string()))?;
     let size = usize::try_from(args.size - args.size % (1 << 20));
-    let size = size.map_err(|_| usage("such a device does not fit into memory"))?;
+    let size = size.map_err(|_| usage("the device does not fit into memory"))?;
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(vec![0x5a; size]));
     let settings = Plain {
         cipher: args.cipher.clone(),

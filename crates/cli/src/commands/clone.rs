@@ -2,8 +2,8 @@
 
 use daemon::api::{self, HoldRow};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{Clone, Hold, Holds, Promote, Release};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, time};

@@ -2,8 +2,8 @@
 
 use clap::CommandFactory;
 
-use super::{Outcome, Result};
 use crate::args::{Cli, Completion, Shell};
+use crate::outcome::{Outcome, Result};
 
 pub(super) fn run(args: &Completion) -> Result {
     let shell = match args.shell {

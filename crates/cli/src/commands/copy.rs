@@ -8,8 +8,8 @@ use std::path::Path;
 use daemon::api::{Failure, FailureKind};
 use rustix::fs::{OFlags, copy_file_range, major, minor};
 
-use super::{Outcome, Result};
 use crate::args::Cp;
+use crate::outcome::{Outcome, Result};
 use crate::session::usage;
 
 /// The type of a mounted dataset in the list of mounts.

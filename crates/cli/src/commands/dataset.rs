@@ -2,12 +2,13 @@
 
 use daemon::api::{Command, NewVolume, Props};
 
-use super::{Outcome, Result, call_names, call_quiet, shred};
+use super::shred;
+use super::sure::may_destroy;
 use crate::args::{Create, Destroy, Inherit, Rename, Rollback, Set, Snapshot, property};
-use crate::session::{Session, other, usage};
+use crate::outcome::{Outcome, Result, call_names, call_quiet};
+use crate::session::{Session, usage};
 use crate::show::json;
 use crate::show::properties::canonical;
-use crate::terminal;
 
 pub(super) fn create(args: Create, session: &mut Session) -> Result {
     let command = Command::Create {
@@ -38,31 +39,11 @@ pub(super) fn destroy(args: Destroy, session: &mut Session) -> Result {
         let names = call_names(session, ask(true))?;
         return Ok(report(&names, "would destroy", session.json));
     }
-    confirm(&args, || call_names(session, ask(true)))?;
+    may_destroy(&args, || call_names(session, ask(true)))?;
     let names = call_names(session, ask(false))?;
     match args.verbose {
         true => Ok(report(&names, "destroyed", session.json)),
         false => Ok(Outcome::done()),
-    }
-}
-
-/// Asks whether what a command names may go, unless it says so itself.
-pub(super) fn confirm(args: &Destroy, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
-    if args.force {
-        return Ok(());
-    }
-    if !terminal::is_interactive() {
-        return Err(usage(format!(
-            "'{}' is not destroyed without -f, as there is no terminal to ask on",
-            args.name
-        )));
-    }
-    for name in names()? {
-        eprintln!("will destroy {}", crate::show::text::in_a_cell(&name));
-    }
-    match terminal::confirm("Destroy this for ever?") {
-        true => Ok(()),
-        false => Err(other("nothing was destroyed")),
     }
 }
 
@@ -109,7 +90,7 @@ fn split(words: &[String]) -> Result<(Props, Vec<String>)> {
         ));
     }
     if names.is_empty() {
-        return Err(usage("name a dataset after what to set"));
+        return Err(usage("name a dataset after the properties"));
     }
     if let Some(late) = names.iter().find(|name| name.contains('=')) {
         return Err(usage(format!("write '{late}' before the datasets")));

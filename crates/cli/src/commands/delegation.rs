@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use daemon::api::{Command, PermissionChange, PermissionRow, WhoKind};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{Allow, Delegated, Unallow};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, usage};
 use crate::show::json;
 use crate::show::text::in_a_cell;
@@ -28,7 +28,7 @@ pub(super) fn unallow(args: Unallow, session: &mut Session) -> Result {
 
 /// What the words mean: the dataset is the last, and everyone needs no name.
 fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<PermissionChange> {
-    let unclear = || usage("write whom, what, and the dataset; 'help allow' shows examples");
+    let unclear = || usage("name users, permissions and a dataset; 'help allow' has examples");
     let name = words.pop().ok_or_else(unclear)?;
     let mut words = words.into_iter();
     let who = match how.everyone || how.creator {

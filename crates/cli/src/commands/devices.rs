@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use daemon::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
 
-use super::pool::device;
-use super::{Result, call_quiet};
 use crate::args::Pool;
-use crate::session::{Session, absolute, is_volume, usage};
+use crate::outcome::{Result, call_quiet};
+use crate::session::{Session, absolute, device_path, is_volume, usage};
 
 /// A group with parity has so many devices.
 const RAIDZ_MIN: usize = 3;
@@ -17,6 +16,16 @@ const RAIDZ_MAX: usize = 32;
 pub(super) fn run(args: Pool, session: &mut Session) -> Result {
     let (pool, change) = change(args)?;
     call_quiet(session, Command::PoolDevices { pool, change })
+}
+
+/// The path of a device, which may be given by its name in `/dev`.
+pub(super) fn device(given: &Path) -> Result<PathBuf> {
+    let in_dev = Path::new("/dev").join(given);
+    let is_name = given.components().count() == 1 && !given.exists();
+    match is_name && in_dev.exists() {
+        true => Ok(in_dev),
+        false => device_path(given),
+    }
 }
 
 fn change(args: Pool) -> Result<(String, DeviceChange)> {
@@ -129,7 +138,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
                 ));
             }
             if are_logs && parity > 0 {
-                return Err(usage("log devices are single ones or mirrors"));
+                return Err(usage("log devices must be single devices or mirrors"));
             }
             kind = Kind::Group(name);
             groups.push(DeviceGroup {
@@ -145,9 +154,15 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             continue;
         }
         check_path(word)?;
-        let path = match are_new {
-            true => absolute(word)?,
-            false => device(word)?,
+        let path = match (are_new, is_volume(word)) {
+            (true, true) => {
+                let word = word.display();
+                return Err(usage(format!(
+                    "{word} is a volume, and -s makes files; leave -s away"
+                )));
+            }
+            (true, false) => absolute(word)?,
+            (false, _) => device(word)?,
         };
         match (&kind, groups.last_mut()) {
             (Kind::Cache, _) => devices.caches.push(path),
@@ -349,5 +364,17 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn devices_may_be_named() {
+        assert_eq!(device(Path::new("null")).unwrap(), Path::new("/dev/null"));
+        assert_eq!(
+            device(Path::new("/dev/null")).unwrap(),
+            Path::new("/dev/null")
+        );
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(device(Path::new("src")).unwrap(), here.join("src"));
+        assert_eq!(device(Path::new("no.pool")).unwrap(), here.join("no.pool"));
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use daemon::api::{Command, DiffReport, DiffRow};
 
-use super::{Outcome, Result};
 use crate::args::Diff;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::json;
 

@@ -3,8 +3,8 @@
 use daemon::api::{DatasetRow, PropertyRow, Source};
 
 use super::select::Selection;
-use super::{Outcome, Result};
 use crate::args::{Get, GetField, SourceKind, Type};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, usage};
 use crate::show::properties::canonical;
 use crate::show::table::{self, Column};
@@ -42,7 +42,7 @@ pub(super) fn run(args: Get, session: &mut Session) -> Result {
 fn wanted(given: &str) -> Result<Vec<String>> {
     let given: Vec<&str> = given.split(',').collect();
     if given.iter().any(|name| name.is_empty()) {
-        return Err(usage("a property has no name"));
+        return Err(usage("a property name is empty"));
     }
     match given.as_slice() {
         ["all"] => Ok(Vec::new()),

@@ -8,8 +8,9 @@ use daemon::api::{
     PointerRow,
 };
 
-use super::{Outcome, Result, pool};
+use super::devices;
 use crate::args::Inspect;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::{json, size, text, time};
 
@@ -43,7 +44,7 @@ fn target(given: &[String]) -> Result<InspectTarget> {
     }
     let devices: Result<Vec<PathBuf>> = given
         .iter()
-        .map(|path| pool::device(Path::new(path)))
+        .map(|path| devices::device(Path::new(path)))
         .collect();
     Ok(InspectTarget::Devices(devices?))
 }

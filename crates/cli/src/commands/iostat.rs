@@ -2,8 +2,9 @@
 
 use daemon::api::{CacheIo, Command, DeviceIo, Io, PoolIo};
 
-use super::{Result, repeat};
+use super::repeat;
 use crate::args::PoolIostat;
+use crate::outcome::Result;
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, size};

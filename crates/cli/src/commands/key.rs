@@ -11,10 +11,10 @@ use daemon::client::Terminal;
 use daemon::digits::{hex, unhex};
 use keys::{KeySource, Location};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, other, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, time};
@@ -25,16 +25,17 @@ const BACKUP_MAX: u64 = 24 << 20;
 
 pub(super) fn run(args: Key, session: &mut Session) -> Result {
     match args {
-        Key::Load(args) => call_quiet(
-            session,
-            Command::KeyLoad {
+        Key::Load(args) => {
+            session.hash_memory = args.cost.hash_memory;
+            let command = Command::KeyLoad {
                 names: args.names,
                 recursive: args.recursive,
                 location: args.location,
                 keysource: args.keysource,
                 dry_run: args.dry_run,
-            },
-        ),
+            };
+            call_quiet(session, command)
+        }
         Key::Accept(args) => call_quiet(
             session,
             Command::KeyAccept {
@@ -160,7 +161,8 @@ fn generations(args: KeyGenerations, session: &mut Session) -> Result {
 fn backup(args: KeyBackup, session: &mut Session) -> Result {
     let command = Command::KeyBackup { name: args.name };
     let digits = answer!(session.call(command)?, Backup)?;
-    let bytes = unhex(&digits).ok_or_else(|| other("the daemon's answer is not understood"))?;
+    let bytes =
+        unhex(&digits).ok_or_else(|| other("the answer of the daemon is not understood"))?;
     keys::write_private_file(&args.file, &bytes)
         .map(|()| Outcome::done())
         .map_err(keygen_failure)
@@ -171,7 +173,7 @@ fn restore(args: KeyRestore, session: &mut Session) -> Result {
     if !args.force {
         if !terminal::is_interactive() {
             return Err(usage(format!(
-                "the keys of '{}' are not replaced without -f, as there is no terminal to ask on",
+                "the keys of '{}' are not replaced: there is no terminal to ask for confirmation; use -f",
                 args.name
             )));
         }
@@ -217,7 +219,7 @@ fn status(args: KeyStatus, session: &mut Session) -> Result {
 }
 
 pub(super) fn keygen(args: &Keygen) -> Result {
-    keys::harden_process().map_err(|error| other(error.to_string()))?;
+    secret::harden_process().map_err(|error| other(error.to_string()))?;
     let file = args
         .file
         .to_str()
@@ -265,7 +267,7 @@ fn token_keygen(uri: &str, list: Option<&Path>) -> Result {
 fn keygen_failure(error: keys::Error) -> Failure {
     let kind = match &error {
         keys::Error::KeyFileWrite { source, .. } => match source.kind() {
-            ErrorKind::AlreadyExists => FailureKind::Exists,
+            ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
             ErrorKind::PermissionDenied => FailureKind::Permission,
             ErrorKind::NotFound => FailureKind::NotFound,
             ErrorKind::StorageFull => FailureKind::NoSpace,

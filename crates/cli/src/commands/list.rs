@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use daemon::api::{DatasetRow, Value};
 
 use super::select::Selection;
-use super::{Outcome, Result};
 use crate::args::{List, Type};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, usage};
 use crate::show::properties::{canonical, column};
 use crate::show::table::{self, Column};
@@ -77,7 +77,7 @@ fn columns(given: &[String]) -> Result<Vec<String>> {
     let mut columns = Vec::new();
     for name in given {
         match canonical(name) {
-            "" => return Err(usage("a column has no name")),
+            "" => return Err(usage("a column name is empty")),
             "space" => columns.extend(SPACE.map(String::from)),
             name => columns.push(name.to_string()),
         }

@@ -8,8 +8,8 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use super::{Outcome, Result};
 use crate::args::{Cli, Manual};
+use crate::outcome::{Outcome, Result};
 use crate::session::other;
 
 pub(super) fn run(args: &Manual) -> Result {

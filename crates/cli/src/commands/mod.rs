@@ -29,50 +29,17 @@ mod select;
 mod service;
 mod shred;
 mod status;
+mod sure;
 mod transfer;
 mod upgrade;
 mod userspace;
 mod zone;
 
-use daemon::api::{Failure, OwnerKind, Reply};
+use daemon::api::OwnerKind;
 
 use crate::args::Command;
-use crate::session::{Session, answer, unexpected};
-use crate::show::json;
-
-/// What came of a command.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    /// For the standard output.
-    pub(crate) text: String,
-    /// What failed; the first decides the exit code.
-    pub(crate) failures: Vec<Failure>,
-}
-
-impl Outcome {
-    /// It is done, and there is nothing to say.
-    fn done() -> Outcome {
-        Outcome::default()
-    }
-
-    /// It is done, and this is to be printed.
-    fn text(text: impl Into<String>) -> Outcome {
-        Outcome {
-            text: text.into(),
-            failures: Vec::new(),
-        }
-    }
-
-    /// It failed.
-    pub(crate) fn failed(failure: Failure) -> Outcome {
-        Outcome {
-            text: String::new(),
-            failures: vec![failure],
-        }
-    }
-}
-
-type Result<T = Outcome> = std::result::Result<T, Failure>;
+use crate::outcome::Result;
+use crate::session::Session;
 
 /// Carries out a command.
 pub(crate) fn run(command: Command, session: &mut Session) -> Result {
@@ -114,22 +81,5 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Daemon(args) => service::run(args, session),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => manual::run(&args),
-    }
-}
-
-/// Has something done that has nothing to show, but as JSON the names that it was done to.
-fn call_quiet(session: &mut Session, command: daemon::api::Command) -> Result {
-    match session.call(command)? {
-        Reply::Names(names) if session.json => Ok(Outcome::text(json::show(&names))),
-        Reply::Nothing | Reply::Names(_) => Ok(Outcome::done()),
-        reply => Err(unexpected(&reply)),
-    }
-}
-
-/// Asks for names.
-fn call_names(session: &mut Session, command: daemon::api::Command) -> Result<Vec<String>> {
-    match session.call(command)? {
-        Reply::Nothing => Ok(Vec::new()),
-        reply => answer!(reply, Names),
     }
 }

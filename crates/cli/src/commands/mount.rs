@@ -5,15 +5,16 @@ use std::path::Path;
 
 use daemon::api::{Allowed, Command, MountRow};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{Mount, MountOption, Unmount};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::{json, text};
 
 pub(super) fn mount(args: Mount, session: &mut Session) -> Result {
+    session.hash_memory = args.cost.hash_memory;
     if args.name.is_none() && !args.all {
         if args.load_keys || args.overlay || !args.options.is_empty() {
-            return Err(usage("name a dataset to mount, or give -a for all"));
+            return Err(usage("name a dataset to mount, or use -a for all"));
         }
         return mounts(session);
     }
@@ -91,7 +92,9 @@ fn target(given: &str) -> Result<String> {
     let dir = std::fs::canonicalize(path).or_else(|_| absolute(path))?;
     match dir.into_os_string().into_string() {
         Ok(dir) => Ok(dir),
-        Err(_) => Err(usage("the directory's name is no UTF-8; use the dataset's")),
+        Err(_) => Err(usage(
+            "the name of the directory is not UTF-8; use the name of the dataset",
+        )),
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use daemon::api::{Command, ExportRow, NewExport};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{Nbd, NbdExport, NbdList};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::json;
 use crate::show::size;

@@ -1,14 +1,15 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
 
-use super::{Outcome, Result, call_quiet, devices, iostat, repeat, scrub, status, upgrade};
+use super::{devices, iostat, repeat, scrub, status, upgrade};
 use crate::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
 };
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, other, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, text, time};
@@ -55,17 +56,8 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-/// The path of a device, which may be given by its name in `/dev`.
-pub(super) fn device(given: &Path) -> Result<PathBuf> {
-    let in_dev = Path::new("/dev").join(given);
-    let is_name = given.components().count() == 1 && !given.exists();
-    match is_name && in_dev.exists() {
-        true => Ok(in_dev),
-        false => device_path(given),
-    }
-}
-
 fn import(args: PoolImport, session: &mut Session) -> Result {
+    session.hash_memory = args.cost.hash_memory;
     let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| device_path(path)).collect();
     let search = search?;
     if args.pool.is_none() && !args.all {
@@ -256,7 +248,7 @@ fn destroy(args: PoolDestroy, session: &mut Session) -> Result {
     if !args.force {
         if !terminal::is_interactive() {
             return Err(usage(format!(
-                "pool '{pool}' is not destroyed without -f, as there is no terminal to ask on"
+                "pool '{pool}' is not destroyed: there is no terminal to ask for confirmation; use -f"
             )));
         }
         let question =
@@ -293,17 +285,5 @@ mod tests {
         );
         let line = history_line(&row("resilver", "pool"), true);
         assert!(line.ends_with(" [txg:85] resilver [pool]\n"), "{line}");
-    }
-
-    #[test]
-    fn devices_may_be_named() {
-        assert_eq!(device(Path::new("null")).unwrap(), Path::new("/dev/null"));
-        assert_eq!(
-            device(Path::new("/dev/null")).unwrap(),
-            Path::new("/dev/null")
-        );
-        let here = std::env::current_dir().unwrap();
-        assert_eq!(device(Path::new("src")).unwrap(), here.join("src"));
-        assert_eq!(device(Path::new("no.pool")).unwrap(), here.join("no.pool"));
     }
 }

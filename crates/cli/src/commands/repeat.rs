@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Outcome, Result};
+use crate::outcome::{Outcome, Result};
 use crate::session::{other, usage};
 
 /// How often, and how many times; for ever if that is not said.
@@ -42,13 +42,13 @@ fn interval(text: &str) -> Result<Duration> {
     let found = seconds.filter(|seconds| (0.01..=1e6).contains(seconds));
     found
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| usage(format!("'{text}' is no interval in seconds")))
+        .ok_or_else(|| usage(format!("'{text}' is not an interval in seconds")))
 }
 
 fn whole(text: &str) -> Result<u64> {
     match text.parse() {
         Ok(count) if count > 0 => Ok(count),
-        _ => Err(usage(format!("'{text}' is no count"))),
+        _ => Err(usage(format!("'{text}' is not a count"))),
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn run(repeat: Option<Repeat>, mut report: impl FnMut(u64) -> Result<
         if Some(made) == count {
             return Ok(Outcome::text(text));
         }
-        match crate::print(&text) {
+        match crate::show::text::print(&text) {
             Ok(()) => {}
             // A reader that has seen enough, like `head`, is no error.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {

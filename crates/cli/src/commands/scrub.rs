@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use daemon::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::PoolScrub;
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, other};
 use crate::show::json;
 

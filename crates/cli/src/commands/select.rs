@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use daemon::api::{Command, DatasetRow};
 
-use super::Result;
 use crate::args::Type;
+use crate::outcome::Result;
 use crate::session::{Session, answer};
 
 /// A selection.

@@ -6,8 +6,8 @@ use daemon::ServeOptions;
 use daemon::api::{Command, DaemonReport, Failure, FailureKind};
 use daemon::client::{Client, start_daemon};
 
-use super::{Outcome, Result};
 use crate::args::{Daemon, DaemonCommand};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, absolute, answer};
 use crate::show::json;
 

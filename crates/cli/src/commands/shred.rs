@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use daemon::api::{Command, ShredReport, Survivor};
 
-use super::dataset::confirm;
-use super::{Outcome, Result};
+use super::sure::may_destroy;
 use crate::args::Destroy;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::text::in_a_cell;
 use crate::show::{json, size};
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Destroy, session: &mut Session) -> Result {
     let report = match args.dry_run {
         true => ask(true)?,
         false => {
-            confirm(args, || ask(true).map(|would| would.destroyed))?;
+            may_destroy(args, || ask(true).map(|would| would.destroyed))?;
             ask(false)?
         }
     };

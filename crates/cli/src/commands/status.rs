@@ -5,8 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use daemon::api::{Command, DeviceRow, PoolReport, RemovalRow, ScrubRow};
 
-use super::{Result, repeat};
+use super::repeat;
 use crate::args::PoolStatus;
+use crate::outcome::Result;
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, size, text, time};

@@ -7,8 +7,8 @@ use daemon::api::{Command, Failure, SendWhat};
 use daemon::client::Data;
 use rustix::io::Errno;
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{Receive, Send};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, other, usage};
 use crate::show::json;
 use crate::show::properties::canonical;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use daemon::api::{Command, FORMAT_VERSION, FeatureRow, PoolFeatures, known_features};
 use serde_json::json;
 
-use super::{Outcome, Result};
 use crate::args::PoolUpgrade;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, text};

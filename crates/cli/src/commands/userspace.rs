@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use daemon::api::{self, AccountRow, OwnerKind};
 
-use super::{Outcome, Result};
 use crate::args::{AccountField, Accounts};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, size};

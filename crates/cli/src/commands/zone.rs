@@ -2,8 +2,8 @@
 
 use daemon::api::{Command, NewZone, ZoneRow};
 
-use super::{Outcome, Result, call_quiet};
 use crate::args::{Zone, ZoneCreate, ZoneList};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::json;
 use crate::show::table::{self, Column};

@@ -4,6 +4,7 @@
 //! obeys control characters, so none of theirs reaches one.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 /// The text with control characters spelled out, but for the line ends and tabs of this program.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
@@ -43,6 +44,13 @@ fn escape(text: &str, is_bad: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     safe.into()
+}
+
+/// Prints a text, whole.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(printable(text).as_bytes())?;
+    out.flush()
 }
 
 #[cfg(test)]

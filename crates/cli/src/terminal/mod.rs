@@ -11,6 +11,7 @@
 
 mod bar;
 mod confirm;
+mod line;
 mod signals;
 mod tty;
 
@@ -20,12 +21,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use daemon::api::{Ask, AskFormat, Failure, FailureKind};
 use daemon::client::Terminal;
-use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN, Secret};
+use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN};
 use rustix::io::Errno;
+use secret::Secret;
 
 pub(crate) use bar::bar;
 pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
 
+use line::{Line, Step, other};
 use tty::Tty;
 
 /// How often somebody may try to type the same thing twice.
@@ -47,7 +50,7 @@ pub(crate) struct Prompter {
 
 impl Terminal for Prompter {
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
-        keys::harden_process().map_err(other)?;
+        secret::harden_process().map_err(other)?;
         let answer = match INPUT_IS_DATA.load(Ordering::Relaxed) || std::io::stdin().is_terminal() {
             true => self.ask_person(ask),
             false if ask.again => Ok(None),
@@ -134,50 +137,6 @@ fn read_line(input: impl AsFd) -> Result<Option<Secret>, Failure> {
     }
 }
 
-/// A line that is being read.
-struct Line {
-    /// One byte longer than what is kept: the place for the next byte.
-    bytes: Secret,
-    len: usize,
-}
-
-enum Step {
-    More,
-    Whole,
-    End,
-}
-
-impl Line {
-    fn new() -> Result<Line, Failure> {
-        // What is longer than a passphrase may be is refused later. The rest of the line is not kept.
-        let bytes = Secret::zeroed(PASSPHRASE_MAX + 2).map_err(other)?;
-        Ok(Line { bytes, len: 0 })
-    }
-
-    /// Reads a byte to where it stays.
-    fn read(&mut self, input: impl AsFd) -> Result<Step, Errno> {
-        let place = &mut self.bytes.expose_mut()[self.len..][..1];
-        if rustix::io::read(input, &mut *place)? == 0 {
-            return Ok(Step::End);
-        }
-        if place[0] == b'\n' {
-            return Ok(Step::Whole);
-        }
-        self.len = (self.len + 1).min(PASSPHRASE_MAX + 1);
-        Ok(Step::More)
-    }
-
-    fn clear(&mut self) {
-        self.bytes.expose_mut().fill(0);
-        self.len = 0;
-    }
-
-    fn take(mut self) -> Secret {
-        self.bytes.truncate(self.len);
-        self.bytes
-    }
-}
-
 fn noun(format: AskFormat) -> &'static str {
     match format {
         AskFormat::Passphrase => "passphrase",
@@ -229,13 +188,6 @@ fn mismatch(ask: &Ask) -> Failure {
             noun(ask.format),
             ask.dataset
         ),
-    }
-}
-
-fn other(error: impl ToString) -> Failure {
-    Failure {
-        kind: FailureKind::Other,
-        message: error.to_string(),
     }
 }
 

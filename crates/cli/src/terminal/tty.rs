@@ -9,13 +9,13 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use daemon::api::Failure;
-use keys::Secret;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use secret::Secret;
 
+use super::line::{Line, Step, other};
 use super::signals::Signals;
-use super::{Line, Step, other};
 
 /// A terminal with somebody at it.
 pub(super) struct Tty {

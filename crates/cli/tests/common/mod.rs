@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::IFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use tempfile::TempDir;
 
@@ -269,6 +270,28 @@ impl Drop for Place {
         ours.reverse();
         for dir in ours {
             let _ = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
+        }
+        unguard(self.dir.path());
+    }
+}
+
+/// Sets or clears the immutable flag of a directory.
+pub fn set_immutable(dir: &Path, is: bool) -> std::io::Result<()> {
+    let dir = fs::File::open(dir)?;
+    let mut flags = rustix::fs::ioctl_getflags(&dir)?;
+    if flags.contains(IFlags::IMMUTABLE) != is {
+        flags.set(IFlags::IMMUTABLE, is);
+        rustix::fs::ioctl_setflags(&dir, flags)?;
+    }
+    Ok(())
+}
+
+/// Lets what is in a directory be removed: the mountpoints in it are immutable.
+pub fn unguard(dir: &Path) {
+    let _ = set_immutable(dir, false);
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            unguard(&entry.path());
         }
     }
 }

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Allowed, Anchor, Borrowing, DeviceChange, InspectTarget, MappingChange, NewExport, NewVolume,
-    NewZone, OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation, SendWhat,
+use super::anchor::Anchor;
+use super::report::OwnerKind;
+use super::serving::{Borrowing, MappingChange, NewExport, OpenMapping};
+use super::wanted::{
+    Allowed, DeviceChange, InspectTarget, NewVolume, NewZone, PermissionChange, PoolDevices, Props,
+    Rotation, SendWhat,
 };
 
 /// What is wanted.

@@ -36,7 +36,7 @@ pub use serving::{
 };
 pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, NewZone,
-    PermissionChange, PoolDevices, Rotation, SendWhat, WhoKind,
+    PermissionChange, PoolDevices, Props, Rotation, SendWhat, WhoKind,
 };
 
 /// Every feature of pools that this program knows.
@@ -53,7 +53,7 @@ pub const FORMAT_VERSION: u32 = store::layout::FORMAT_VERSION;
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
 /// misunderstood.
-pub const API_VERSION: u32 = 7;
+pub const API_VERSION: u32 = 8;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,10 +62,11 @@ pub struct Request {
     pub version: u32,
     /// What is wanted.
     pub command: Command,
+    /// How much memory one password hash may take, in MiB, where that is more than the daemon's budget. Only of
+    /// its master.
+    #[serde(default)]
+    pub hash_memory: Option<u64>,
 }
-
-/// Properties to set, as `name=value`.
-pub type Props = Vec<(String, String)>;
 
 /// A frame from the daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]

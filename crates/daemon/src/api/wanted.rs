@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+/// Properties to set, as `name=value`.
+pub type Props = Vec<(String, String)>;
+
 /// A volume to make.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct NewVolume {

@@ -1,15 +1,12 @@
 //! What can be exported.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice};
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Failure, FailureKind};
+use crate::api::Failure;
+use crate::device_name;
 use crate::failure::Result;
-use crate::state::Daemon;
-use crate::volumes;
 
 /// What stands before the name of a mapping.
 const LUKS: &str = "luks:";
@@ -36,8 +33,8 @@ impl Exportable {
         if text.starts_with('/') {
             return Ok(Exportable::File(text.into()));
         }
-        let text = text.strip_prefix(volumes::PREFIX).unwrap_or(text);
-        match volumes::is_name(text) {
+        let text = text.strip_prefix(device_name::PREFIX).unwrap_or(text);
+        match device_name::is_name(text) {
             true => Ok(Exportable::Volume(text.into())),
             false => Err(Failure::usage(format!(
                 "'{text}' cannot be exported: name a volume, as in tank/disk, a file or a disk by its path, as in \
@@ -73,41 +70,6 @@ impl Exportable {
             }
             Exportable::Luks(name) => name.clone(),
             Exportable::Volume(name) => name.clone(),
-        }
-    }
-}
-
-impl Daemon {
-    /// Opens a device for an export, which has it until it drops it.
-    pub(super) fn open_exportable(
-        &self,
-        device: &Exportable,
-        read_only: bool,
-    ) -> Result<Arc<dyn BlockDevice>> {
-        match device {
-            Exportable::File(path) => {
-                let access = match read_only {
-                    true => Access::ReadOnly,
-                    false => Access::Exclusive,
-                };
-                Ok(Arc::new(FileDevice::open(path, access)?))
-            }
-            Exportable::Luks(name) => {
-                let mapping = self.mapping(name)?;
-                match mapping.flags().read_only && !read_only {
-                    true => Err(Failure::usage(format!(
-                        "the mapping '{name}' is open read-only; export it so: --read-only"
-                    ))),
-                    false => Ok(mapping),
-                }
-            }
-            Exportable::Volume(name) => match self.lend_volume(name, "an export") {
-                Err(failure) if failure.kind == FailureKind::NotFound => Err(Failure::new(
-                    FailureKind::NotFound,
-                    format!("{}; if a file is meant, say ./{name}", failure.message),
-                )),
-                lent => Ok(Arc::new(lent?)),
-            },
         }
     }
 }

@@ -36,7 +36,7 @@ impl Place {
             Some(path) if path.starts_with('/') => Ok(Place::Unix(path.into())),
             None if is_host_and_port(text) => Ok(Place::Tcp(text.into())),
             _ => Err(Failure::usage(format!(
-                "'{text}' is no place to listen; write unix:PATH or HOST:PORT, as in 0.0.0.0:10809"
+                "'{text}' is not an address to listen at; write unix:PATH or HOST:PORT, as in 0.0.0.0:10809"
             ))),
         }
     }

@@ -6,77 +6,25 @@
 
 mod device;
 mod listen;
+mod registry;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{DeviceMeter, Metered};
-use nbd::{Export, Exports, Server};
-use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
+use nbd::Export;
 
 use crate::api::{ExportRow, Failure, FailureKind, NewExport};
 use crate::failure::Result;
-use crate::listen::Bound;
 use crate::state::Daemon;
 
 pub(crate) use device::Exportable;
 use listen::{Place, default_socket};
+use registry::{Definition, Entry, State};
+pub(crate) use registry::{ExportNow, Exported};
 
 /// Where they are remembered.
 const MEMORY: &str = "exports.json";
-
-/// The exports there are.
-#[derive(Default)]
-pub(crate) struct Exported {
-    /// Commands that change anything here run one after the other; it is taken before anything of a pool.
-    changing: Mutex<()>,
-    /// By name; short.
-    all: Mutex<BTreeMap<String, Entry>>,
-    /// Who offers them, by where; short.
-    servers: Mutex<BTreeMap<Place, Offering>>,
-}
-
-/// An export.
-struct Entry {
-    is: Definition,
-    state: State,
-}
-
-enum State {
-    /// It is being opened.
-    Opening,
-    Open(Arc<Export>, Arc<DeviceMeter>),
-    /// It could not be opened, and why.
-    Failed(String),
-}
-
-/// What is remembered of an export.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Definition {
-    device: Exportable,
-    description: String,
-    read_only: bool,
-    listen: Place,
-    /// The directory with the certificates.
-    certificates: Option<PathBuf>,
-}
-
-/// A server, and what it offers.
-struct Offering {
-    exports: Arc<Exports>,
-    certificates: Option<PathBuf>,
-    _server: Server,
-    _bound: Option<Bound>,
-}
-
-/// An export at one moment, for metrics.
-pub(crate) struct ExportNow {
-    pub(crate) name: String,
-    pub(crate) clients: usize,
-    pub(crate) meter: Arc<DeviceMeter>,
-}
 
 impl Daemon {
     /// Exports a device.
@@ -96,7 +44,7 @@ impl Daemon {
             certificates: new.tls_certificates.clone(),
         };
         if name.is_empty() {
-            return Err(Failure::usage("an export has a name; give it one: --name"));
+            return Err(Failure::usage("the export needs a name: use --name"));
         }
         if matches!(is.listen, Place::Unix(_)) && is.certificates.is_some() {
             return Err(Failure::usage(
@@ -329,35 +277,38 @@ impl Daemon {
             all.iter().map(|(name, entry)| (name, &entry.is)).collect();
         self.remember_in(MEMORY, &all)
     }
-}
 
-impl Exported {
-    fn set(&self, name: &str, is: Definition, state: State) {
-        self.all.lock().insert(name.into(), Entry { is, state });
-    }
-
-    /// What is offered where an export is to be; somebody listens there from now on.
-    fn serve(&self, is: &Definition) -> Result<Arc<Exports>> {
-        let mut servers = self.servers.lock();
-        if let Some(offering) = servers.get(&is.listen) {
-            if offering.certificates != is.certificates {
-                return Err(Failure::usage(format!(
-                    "exports are offered at {} with other certificates; use these, or listen elsewhere",
-                    is.listen
-                )));
+    /// Opens a device for an export, which has it until it drops it.
+    fn open_exportable(
+        &self,
+        device: &Exportable,
+        read_only: bool,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        match device {
+            Exportable::File(path) => {
+                let access = match read_only {
+                    true => Access::ReadOnly,
+                    false => Access::Exclusive,
+                };
+                Ok(Arc::new(FileDevice::open(path, access)?))
             }
-            return Ok(Arc::clone(&offering.exports));
+            Exportable::Luks(name) => {
+                let mapping = self.mapping(name)?;
+                match mapping.flags().read_only && !read_only {
+                    true => Err(Failure::usage(format!(
+                        "the mapping '{name}' is open read-only; export it so: --read-only"
+                    ))),
+                    false => Ok(mapping),
+                }
+            }
+            Exportable::Volume(name) => match self.lend_volume(name, "an export") {
+                Err(failure) if failure.kind == FailureKind::NotFound => Err(Failure::new(
+                    FailureKind::NotFound,
+                    format!("{}; if a file is meant, say ./{name}", failure.message),
+                )),
+                lent => Ok(Arc::new(lent?)),
+            },
         }
-        let open = is.listen.open(is.certificates.as_deref())?;
-        let exports = Arc::new(Exports::default());
-        let offering = Offering {
-            exports: Arc::clone(&exports),
-            certificates: is.certificates.clone(),
-            _server: Server::start(open.listener, Arc::clone(&exports))?,
-            _bound: open.bound,
-        };
-        servers.insert(is.listen.clone(), offering);
-        Ok(exports)
     }
 }
 
@@ -371,6 +322,6 @@ fn exists(name: &str) -> Failure {
 fn no_such_export(name: &str) -> Failure {
     Failure::new(
         FailureKind::NotFound,
-        format!("there is no export '{name}'; 'strongroom nbd list' shows those there are"),
+        format!("there is no export '{name}'; 'strongroom nbd list' lists all exports"),
     )
 }

@@ -234,12 +234,12 @@ fn of_scrubs(page: &mut Page, pools: &[PoolNow]) {
     );
     page.gauge(
         "strongroom_pool_scrub_repaired",
-        "Copies that it mended.",
+        "Copies that it repaired.",
         each_pool(pools, |pool| pool.report.scrub.repaired),
     );
     page.gauge(
         "strongroom_pool_scrub_errors",
-        "Records and nodes that it could not mend.",
+        "Records and nodes that it could not repair.",
         each_pool(pools, |pool| pool.report.scrub.errors),
     );
     page.gauge(

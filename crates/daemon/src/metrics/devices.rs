@@ -37,12 +37,19 @@ impl Daemon {
     }
 }
 
-/// Counts what is done to a device.
+/// Counts what is done to a device. One that is open already, as a pool's while a command looks for pools, keeps
+/// its meter.
 pub(crate) fn metered(device: impl BlockDevice + 'static) -> Arc<dyn BlockDevice> {
-    let meter = Arc::new(DeviceMeter::default());
     let mut open = OPEN.lock();
     open.retain(|_, (meter, _)| meter.strong_count() > 0);
-    open.insert(device.name(), (Arc::downgrade(&meter), Instant::now()));
+    let known = open.get(&device.name());
+    let meter = known
+        .and_then(|(meter, _)| meter.upgrade())
+        .unwrap_or_else(|| {
+            let new = Arc::new(DeviceMeter::default());
+            open.insert(device.name(), (Arc::downgrade(&new), Instant::now()));
+            new
+        });
     drop(open);
     Arc::new(Metered::new(device, meter))
 }
@@ -122,5 +129,17 @@ mod tests {
         assert_eq!(open.meter.read.totals().bytes, 512);
         drop((device, open));
         assert!(meter(&name).is_none());
+    }
+
+    #[test]
+    fn a_device_that_is_looked_at_keeps_its_meter() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device");
+        let used = metered(FileDevice::create(&path, 1 << 20).unwrap());
+        let name = path.display().to_string();
+        let looks = metered(FileDevice::open(&path, Access::ReadOnly).unwrap());
+        used.read_at(0, &mut [0; 512]).unwrap();
+        drop(looks);
+        assert_eq!(meter(&name).unwrap().meter.read.totals().bytes, 512);
     }
 }

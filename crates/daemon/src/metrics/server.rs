@@ -36,7 +36,7 @@ fn accept(daemon: &Weak<Daemon>, listener: &UnixListener) {
         let stream = match stream {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection for metrics could not be taken");
+                tracing::warn!(%error, "a connection for metrics could not be accepted");
                 // It waits still, and would be tried over and over.
                 std::thread::sleep(BACK_OFF);
                 continue;

@@ -16,51 +16,19 @@ use pool::{Entry, Reach};
 
 use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat};
 use crate::authorize::dataset_of;
+use crate::context::reach;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties;
-use crate::server::reach;
 use crate::state::Daemon;
 use crate::transfer::Piece;
-use crate::userspace::AccountProperty;
 
-use super::{Steady, View, Zone};
-
-/// Properties that a tenant can set, besides those that he makes up. Limits on what is below the root only.
-const SETTABLE: &[&str] = &[
-    "recordsize",
-    "quota",
-    "refquota",
-    "compression",
-    "atime",
-    "relatime",
-    "readonly",
-    "canmount",
-    "snapdir",
-    "primarycache",
-    "secondarycache",
-    "sync",
-    "dedup",
-];
+use super::rules::{denied, may_set, refused};
+use super::view::View;
+use super::zone::{Steady, Zone};
 
 /// A command waits so long for others of its zone.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Whether a tenant may set a property.
-pub(crate) fn may_set(property: &str, on_root: bool) -> bool {
-    let of_account = AccountProperty::parse(property).is_some();
-    let is_known =
-        SETTABLE.contains(&property) || properties::is_user_property(property) || of_account;
-    is_known && !(on_root && (of_account || ["quota", "refquota"].contains(&property)))
-}
-
-pub(super) fn refused() -> Failure {
-    denied("this is for the global zone to do, not for a tenant")
-}
-
-fn denied(why: &str) -> Failure {
-    Failure::new(FailureKind::Permission, why)
-}
 
 impl Daemon {
     /// What a tenant's command means to the daemon, if he may have it done.
@@ -74,7 +42,7 @@ impl Daemon {
             } => {
                 view.new_name(name)?;
                 if volume.is_some_and(|volume| !volume.sparse) {
-                    return Err(denied("room is reserved by the global zone; use -s"));
+                    return Err(denied("only the global zone can reserve space; use -s"));
                 }
                 view.new_props(name, props)?;
             }
@@ -436,7 +404,7 @@ impl View {
     }
 
     /// What a stream brings says where keys come from and where it mounts: as of what the tenant would say
-    /// himself, that counts which is his to say ([`crate::server::Context::forbidden`]). What was received in part
+    /// himself, that counts which is his to say ([`crate::context::Context::forbidden`]). What was received in part
     /// counts against the quotas of the global zone and is named by a token that tells where it came from.
     fn receive(&self, target: &mut String, resumable: bool, props: &mut Props) -> Result<()> {
         if resumable {

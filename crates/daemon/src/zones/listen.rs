@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,32 +10,16 @@ use crate::api::Failure;
 use crate::failure::Result;
 use crate::guests::attend;
 use crate::listen::{Bound, bind};
-use crate::run::{Next, STOPPED, Stops};
 use crate::server::Served;
 use crate::state::Daemon;
+use crate::stops::{Next, Stops};
 
-use super::Zone;
-
-/// Where a tenant comes in.
-pub(super) struct Door {
-    listener: Arc<UnixListener>,
-    stops: Stops,
-    _socket: Bound,
-}
-
-impl Zone {
-    /// Lets nobody in any more.
-    pub(super) fn close(&self) {
-        if let Some(door) = self.door.lock().take() {
-            door.stops.tell(STOPPED);
-        }
-    }
-}
+use super::zone::{Door, Zone};
 
 impl Daemon {
     /// Where a zone listens: `zones/NAME` beside the daemon's socket. A socket for commands that has another
     /// name than the usual gives it to that directory, since there may be several in one.
-    pub(super) fn zone_socket(&self, zone: &str) -> PathBuf {
+    pub(crate) fn zone_socket(&self, zone: &str) -> PathBuf {
         let name = self.socket.file_name().unwrap_or_default();
         let mut dir = OsString::new();
         if name != "socket" {

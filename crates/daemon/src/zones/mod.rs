@@ -6,149 +6,31 @@
 
 mod admit;
 mod listen;
+mod rules;
 mod view;
+mod zone;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pool::Entry;
-use serde::{Deserialize, Serialize};
 
 use crate::api::{Failure, FailureKind, NewZone, ZoneRow};
-use crate::connections::Connections;
+use crate::context::Context;
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::listen::open_to_others;
-use crate::server::Context;
 use crate::state::Daemon;
-use crate::users::{self, Peer};
 
-pub(crate) use admit::may_set;
-use listen::Door;
+pub(crate) use rules::may_set;
 pub(crate) use view::View;
+use zone::{Definition, Owner};
+pub(crate) use zone::{Zone, Zones};
 
-/// A tenant may have so many commands run at the same time.
-const COMMANDS_MAX: usize = 64;
 /// The name of a zone is no longer than this: it is part of the path of a socket.
 const NAME_MAX: usize = 48;
 /// Where they are remembered.
 const MEMORY: &str = "zones.json";
-
-/// The zones there are, by name.
-#[derive(Default)]
-pub(crate) struct Zones {
-    all: Mutex<BTreeMap<String, Arc<Zone>>>,
-    /// Commands that make or destroy zones run one after the other.
-    changing: Mutex<()>,
-}
-
-/// A zone.
-pub(crate) struct Zone {
-    pub(crate) name: String,
-    is: Definition,
-    pub(crate) callers: Connections,
-    /// See [`Zone::steady`].
-    names: RwLock<()>,
-    /// Where it listens; `None` if that failed.
-    door: Mutex<Option<Door>>,
-}
-
-/// What keeps the names in a zone as they are.
-pub(crate) enum Steady<'a> {
-    AsItIs,
-    Shared(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, ()>),
-    Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'a, ()>),
-}
-
-/// What is remembered of a zone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Definition {
-    /// The guid of the pool.
-    pool: u64,
-    /// The id and the guid of the dataset.
-    dataset: u64,
-    guid: u64,
-    /// What the dataset is called in the zone.
-    alias: String,
-    /// Whether the tenant cannot change the root itself.
-    immutable: bool,
-    owner: Option<Owner>,
-}
-
-/// Who besides root may use a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Owner {
-    User(u32),
-    Group(u32),
-}
-
-impl Owner {
-    /// `USER` or `:GROUP`, by name or number.
-    fn parse(text: &str) -> Result<Owner> {
-        let (found, what) = match text.strip_prefix(':') {
-            Some(group) => (users::gid_of(group).map(Owner::Group), "group"),
-            None => (users::uid_of(text).map(Owner::User), "user"),
-        };
-        found.ok_or_else(|| {
-            Failure::new(
-                FailureKind::NotFound,
-                format!(
-                    "there is no {what} '{}' on this machine",
-                    text.trim_start_matches(':')
-                ),
-            )
-        })
-    }
-
-    fn to_text(self) -> String {
-        match self {
-            Owner::User(uid) => users::user_name(uid).unwrap_or_else(|| uid.to_string()),
-            Owner::Group(gid) => {
-                format!(
-                    ":{}",
-                    users::group_name(gid).unwrap_or_else(|| gid.to_string())
-                )
-            }
-        }
-    }
-
-    fn is(self, peer: &Peer) -> bool {
-        match self {
-            Owner::User(uid) => uid == peer.uid,
-            Owner::Group(gid) => peer.groups.contains(&gid),
-        }
-    }
-}
-
-impl Zone {
-    fn new(name: &str, is: Definition) -> Arc<Zone> {
-        Arc::new(Zone {
-            name: name.into(),
-            is,
-            callers: Connections::new(COMMANDS_MAX),
-            names: RwLock::default(),
-            door: Mutex::default(),
-        })
-    }
-
-    /// Whether this is the root of the zone.
-    fn is_root(&self, pool: u64, entry: &Entry) -> bool {
-        (self.is.pool, self.is.dataset, self.is.guid) == (pool, entry.id, entry.guid)
-    }
-
-    /// Refuses whoever may not use it. Root who comes this way is a tenant too.
-    pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
-        if peer.is_master || self.is.owner.is_some_and(|owner| owner.is(peer)) {
-            return Ok(());
-        }
-        Err(Failure::new(
-            FailureKind::Permission,
-            "this zone belongs to somebody else",
-        ))
-    }
-}
 
 impl Daemon {
     /// Makes a zone, and listens for its tenant.
@@ -230,7 +112,7 @@ impl Daemon {
         let zone = zone.ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
-                format!("there is no zone '{name}'; 'strongroom zone list' shows those there are"),
+                format!("there is no zone '{name}'; 'strongroom zone list' lists all zones"),
             )
         })?;
         zone.close();
@@ -360,13 +242,31 @@ impl Daemon {
             zones.iter().map(|(name, zone)| (name, &zone.is)).collect();
         self.remember_in(MEMORY, &all)
     }
+
+    /// How a tenant sees his zone now.
+    pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
+        let (imported, root) = self.root_of(zone).ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                "the pool of this zone is not imported now",
+            )
+        })?;
+        Ok(View {
+            pool: imported.pool.name(),
+            name: imported.pool.name_of(root.id)?,
+            imported,
+            root,
+            alias: zone.is.alias.clone(),
+            immutable: zone.is.immutable,
+        })
+    }
 }
 
 fn zone_failed(zone: &Zone, failure: &Failure) {
     tracing::error!(
         zone = zone.name,
         reason = failure.message,
-        "its tenant cannot connect; to try again: destroy it and make it again"
+        "its tenant cannot connect; destroy the zone and create it again"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keys::Secret;
+use secret::Secret;
 use serde_json::{Value as Json, json};
 
 use super::*;

@@ -15,9 +15,8 @@ use crate::api::{
 use crate::failure::Result;
 use crate::imported::Imported;
 use crate::properties::COMPUTED;
-use crate::state::Daemon;
 
-use super::{Zone, admit};
+use super::rules;
 
 /// What stands for everything above the root.
 pub(super) const GLOBAL_ZONE: &str = "$globalzone";
@@ -27,31 +26,11 @@ pub(crate) struct View {
     pub(super) imported: Arc<Imported>,
     pub(super) root: Arc<Entry>,
     /// The pool, and what the root is called in it.
-    pool: String,
-    name: String,
+    pub(super) pool: String,
+    pub(super) name: String,
     /// What it is called in the zone.
     pub(super) alias: String,
     pub(super) immutable: bool,
-}
-
-impl Daemon {
-    /// How a tenant sees his zone now.
-    pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
-        let (imported, root) = self.root_of(zone).ok_or_else(|| {
-            Failure::new(
-                FailureKind::NotFound,
-                "the pool of this zone is not imported now",
-            )
-        })?;
-        Ok(View {
-            pool: imported.pool.name(),
-            name: imported.pool.name_of(root.id)?,
-            imported,
-            root,
-            alias: zone.is.alias.clone(),
-            immutable: zone.is.immutable,
-        })
-    }
 }
 
 impl View {
@@ -100,7 +79,7 @@ impl View {
 
     /// Text for a person, with names as the tenant calls them.
     pub(crate) fn text(&self, text: &str) -> String {
-        let hidden = || "something outside this zone is in the way".into();
+        let hidden = || "a dataset outside this zone prevents it".into();
         self.translate(text).unwrap_or_else(hidden)
     }
 
@@ -108,7 +87,7 @@ impl View {
     pub(crate) fn failure(&self, failure: Failure) -> Failure {
         let message = match failure.kind {
             FailureKind::Device => {
-                "a device of the pool failed; whoever runs the machine can see more".into()
+                "a device of the pool failed; the administrator of the machine can see more".into()
             }
             _ => self.text(&failure.message),
         };
@@ -216,7 +195,7 @@ impl View {
             | Reply::Zones(_)
             | Reply::Exports(_)
             | Reply::Mappings(_)
-            | Reply::Daemon(_) => return Err(admit::refused()),
+            | Reply::Daemon(_) => return Err(rules::refused()),
         })
     }
 
@@ -276,7 +255,7 @@ impl View {
         };
         // What is set on the root, and the tenant could not, was set by the global zone too.
         let is_the_tenants = |name: &str| {
-            name != self.name || (!self.immutable && admit::may_set(&prop.property, true))
+            name != self.name || (!self.immutable && rules::may_set(&prop.property, true))
         };
         let source = match prop.source {
             Source::Local if !is_the_tenants(dataset) => Source::Inherited(GLOBAL_ZONE.into()),

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use block::BlockDevice;
 use cipher::{SeededRandom, Suite, SystemRandom};
 use dataset::{Clock, Engine, EngineOptions, Files, Settings, Volume};
-use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
+use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
+use secret::Key;
 use store::{CreateOptions, DeviceStore, NewMember};
 use vfs::{Caller, Time};
 

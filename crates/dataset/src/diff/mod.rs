@@ -4,9 +4,10 @@
 //! that they hold goes into a map for either state; a page may have been split or merged in between, and then
 //! most of what is in both maps is equal.
 
+mod cells;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,6 +18,7 @@ use vfs::{Ino, Kind, Time};
 use crate::error::Result;
 use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names};
 use crate::seal::Sealer;
+use cells::Cells;
 use view::View;
 
 /// What became of something.
@@ -94,9 +96,6 @@ fn pages_besides(pool: &Pool, has_not: &Entry, has: &Entry) -> Result<Vec<u64>> 
     })?;
     Ok(slots)
 }
-
-/// What leaves of a metadata tree hold.
-type Cells = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Names that something got or lost: of which directory, and what.
 type Names = HashMap<Ino, Vec<(Ino, Vec<u8>)>>;

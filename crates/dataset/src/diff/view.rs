@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use pool::{ArrayKind, Entry, OpenDataset, Pool};
 use vfs::{Ino, ROOT};
 
-use super::Cells;
+use super::cells::Cells;
+use crate::core::{attr_of, check_seal, read_header, read_record};
 use crate::error::{Error, Result};
-use crate::files::{attr_of, check_seal, read_header, read_record};
 use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names, entry_key, suffix_number};
 use crate::seal::Sealer;
 use crate::tree::{Page, PageKind, PageSource, Tree, View as _};

@@ -9,13 +9,13 @@ use zerocopy::IntoBytes;
 use super::acl::{self, Acl};
 use super::names;
 use super::reap::destroy_inode;
+use crate::core::log::Scope;
+use crate::core::{Files, attr_of};
 use crate::error::Result;
-use crate::files::{Files, attr_of};
 use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, INO_LIMIT, NameEntry, XattrValue,
     attr_key, inline_key, orphan_key, xattr_key,
 };
-use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// A symbolic link is no longer than this: what Linux takes.

@@ -15,14 +15,14 @@ use vfs::{
 };
 use zerocopy::IntoBytes;
 
+use crate::core::io::write::without_suidgid;
+use crate::core::log::SyncMode;
+use crate::core::{Files, attr_of};
 use crate::error::{Error, Result};
-use crate::files::{Files, attr_of};
-use crate::io::write::without_suidgid;
 use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, KeyKind, NameEntry, attr_key, decode_names, entry_key, inline_key,
     suffix_number,
 };
-use crate::log::SyncMode;
 use crate::tree::{View, Writer};
 
 /// A listing is read this many entries at a time.

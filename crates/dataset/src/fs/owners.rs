@@ -8,10 +8,10 @@ use std::ops::Bound;
 
 use pool::ReserveFor;
 
+use crate::core::log::Scope;
+use crate::core::{Files, PAGE_ROOM};
 use crate::error::Result;
-use crate::files::{Files, PAGE_ROOM};
-use crate::log::Scope;
-use crate::owners::{Account, Owner, Usage, some_accounts};
+use crate::tree::owners::{Account, Owner, Usage, some_accounts};
 use crate::tree::{Attempt, PAGE, View};
 
 /// What an account takes in the tree, with its key and what splits leave empty.

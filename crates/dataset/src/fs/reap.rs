@@ -8,15 +8,15 @@
 use pool::{ArrayKind, Reservation, ReserveFor};
 use vfs::{Ino, Kind};
 
+use crate::core::io::extents::{bury, decode_dead, overlapping};
+use crate::core::io::share::{Runs, let_go};
+use crate::core::log::Scope;
+use crate::core::{Files, attr_of};
 use crate::error::Result;
-use crate::files::{Files, attr_of};
-use crate::io::extents::{bury, decode_dead, overlapping};
-use crate::io::share::{Runs, let_go};
 use crate::layout::{
     FLAG_XATTR, KeyKind, XattrValue, attr_key, dataset_number, dead_key, inline_key, orphan_key,
     suffix, xattr_key,
 };
-use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// Slots that one transaction group empties at most, of one list entry.
@@ -126,7 +126,7 @@ impl Files {
         let mut from = 0;
         while let Some((slot, value)) = self.next_of(KeyKind::Dead, dead_key(from))? {
             let (count, txg) = decode_dead(&value)
-                .filter(|_| slot < pool::layout::SLOT_LIMIT)
+                .filter(|_| slot < pool::SLOT_LIMIT)
                 .ok_or_else(|| self.damaged("a list of its tree"))?;
             from = slot + count.max(1);
             // A commit under way may be about to fill them.

@@ -5,15 +5,15 @@ use vfs::{Ino, SetXattr};
 use zerocopy::IntoBytes;
 
 use super::acl::{self, Acl};
+use crate::buffer::Buffer;
+use crate::core::io::extents::{bury, take_slots};
+use crate::core::log::Scope;
+use crate::core::{Files, attr_of};
 use crate::error::Result;
-use crate::files::{Files, attr_of};
-use crate::io::buffer::Buffer;
-use crate::io::extents::{bury, take_slots};
 use crate::layout::{
     FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, KeyKind, XATTR_INLINE_MAX, XattrValue, attr_key,
     suffix, xattr_key,
 };
-use crate::log::Scope;
 use crate::tree::{Step, View, Writer};
 
 /// Names are no longer than this, and values no longer than that: what Linux takes.

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cipher::{Mac, Random, RecordCipher};
-use keys::{DataKeys, Key, Locked};
+use keys::{DataKeys, Heads};
 use parking_lot::RwLock;
 use pool::{ArrayKind, Identity, RecordPtr, SealInput};
+use secret::{Key, Locked};
 
 pub use compression::Compression;
 
-use crate::io::buffer::Buffer;
+use crate::buffer::Buffer;
 
 const UNIT: usize = 4096;
 /// A compressed payload begins with its length.
@@ -32,9 +33,14 @@ pub(crate) struct Sealer {
     keys: Option<RwLock<Arc<Keys>>>,
 }
 
-/// The generations of a keyring, by number. Never empty.
+/// The generations of a keyring.
 #[derive(Clone)]
-struct Keys(BTreeMap<u32, Arc<Generation>>);
+struct Keys {
+    /// By number. Never empty.
+    all: BTreeMap<u32, Arc<Generation>>,
+    /// The oldest generation that seals heads: see [`keys::Keyring::head_floor`].
+    floor: u32,
+}
 
 /// The keys of a generation, ready to be used.
 struct Generation {
@@ -44,33 +50,66 @@ struct Generation {
 }
 
 /// A generation that an open dataset is about to use. What may fail has not.
-pub struct NewGeneration(u32, Arc<Generation>);
+pub struct NewGeneration {
+    number: u32,
+    heads: Heads,
+    keys: Arc<Generation>,
+}
 
 impl NewGeneration {
     /// Makes its keys ready.
     ///
     /// # Errors
-    /// [`keys::Error::LockLimit`] or [`keys::Error::Memory`].
+    /// [`keys::Error::Secret`].
     pub fn new(keys: DataKeys) -> keys::Result<NewGeneration> {
         let generation = Generation {
             cipher: keys.record_cipher()?,
             dedup: keys.dedup,
             seal: keys.seal,
         };
-        Ok(NewGeneration(keys.generation, Arc::new(generation)))
+        Ok(NewGeneration {
+            number: keys.generation,
+            heads: keys.heads,
+            keys: Arc::new(generation),
+        })
     }
 }
 
 impl Keys {
     fn newest(&self) -> (u32, &Generation) {
-        let (number, generation) = self.0.last_key_value().expect("never empty");
+        let (number, generation) = self.all.last_key_value().expect("never empty");
         (*number, generation)
+    }
+
+    fn add(&mut self, new: NewGeneration) {
+        self.floor = self.floor.max(new.heads.floor(new.number));
+        self.all.insert(new.number, new.keys);
+    }
+
+    /// Whether the generation that seals heads was taken away.
+    fn is_cut(&self) -> bool {
+        self.newest().0 < self.floor
+    }
+
+    /// What the seal over a head is.
+    fn head_seal(&self, input: &SealInput, seal: &[u8; 32]) -> HeadSeal {
+        if self.is_cut() {
+            return HeadSeal::KeyringCut(self.newest().0);
+        }
+        match self.sealer_of(input, seal) {
+            None => HeadSeal::Foreign,
+            Some((generation, _)) if generation < self.floor => HeadSeal::Old {
+                generation,
+                floor: self.floor,
+            },
+            Some(_) => HeadSeal::Right,
+        }
     }
 
     /// The generation that made a dataset seal.
     fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<(u32, &Generation)> {
         let is_its = |key| cipher::eq(&dataset_seal(key, input), seal);
-        let mut generations = self.0.iter().rev();
+        let mut generations = self.all.iter().rev();
         let made = generations.find(|(_, generation)| is_its(&generation.seal));
         made.map(|(number, generation)| (*number, generation.as_ref()))
     }
@@ -101,6 +140,19 @@ pub(crate) struct Sealed {
     pub(crate) bytes: Vec<u8>,
     /// Equal records have equal nonces: it may be shared.
     pub(crate) nonce_is_of_contents: bool,
+}
+
+/// What the seal over a head is. A head is the present state of a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadSeal {
+    /// A generation made it that seals heads.
+    Right,
+    /// An older generation made it: it is no seal of this state any more.
+    Old { generation: u32, floor: u32 },
+    /// No generation made it.
+    Foreign,
+    /// The keyring lacks the generations after this one, which seal heads.
+    KeyringCut(u32),
 }
 
 /// Where nonces come from.
@@ -140,21 +192,21 @@ impl Sealer {
 
     /// Seals with the newest of a keyring's generations, and opens with all of them.
     pub(crate) fn new(family: u64, generations: Vec<DataKeys>) -> keys::Result<Sealer> {
-        let mut all = BTreeMap::new();
+        let mut keys = Keys {
+            all: BTreeMap::new(),
+            floor: 0,
+        };
         for generation in generations {
-            let NewGeneration(number, generation) = NewGeneration::new(generation)?;
-            all.insert(number, generation);
+            keys.add(NewGeneration::new(generation)?);
         }
-        let keys = (!all.is_empty()).then(|| RwLock::new(Arc::new(Keys(all))));
+        let keys = (!keys.all.is_empty()).then(|| RwLock::new(Arc::new(keys)));
         Ok(Sealer { family, keys })
     }
 
     /// Seals with another generation from now on.
-    pub(crate) fn use_generation(&self, NewGeneration(number, generation): NewGeneration) {
+    pub(crate) fn use_generation(&self, new: NewGeneration) {
         if let Some(keys) = &self.keys {
-            Arc::make_mut(&mut keys.write())
-                .0
-                .insert(number, generation);
+            Arc::make_mut(&mut keys.write()).add(new);
         }
     }
 
@@ -163,7 +215,7 @@ impl Sealer {
         if let Some(keys) = &self.keys {
             let mut keys = keys.write();
             if keys.newest().0 != number {
-                Arc::make_mut(&mut keys).0.remove(&number);
+                Arc::make_mut(&mut keys).all.remove(&number);
             }
         }
     }
@@ -343,7 +395,7 @@ impl Sealer {
             return Ok(());
         };
         let generation = keys
-            .0
+            .all
             .get(&identity.generation())
             .filter(|generation| generation.cipher.suite().id() == identity.suite)
             .ok_or(OpenError::NoSuchKey)?;
@@ -361,10 +413,21 @@ impl Sealer {
         }
     }
 
-    /// Whether a dataset seal is one of ours. What was sealed before a rotation, as snapshots are, has
-    /// the seal of an older generation.
+    /// Whether the seal over a snapshot is one of ours. What was sealed before a rotation has the seal of an
+    /// older generation.
     pub(crate) fn is_sealed(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
         self.keys.is_none() || self.sealed_by(input, seal).is_some()
+    }
+
+    /// What the seal over a head is.
+    pub(crate) fn head_seal(&self, input: &SealInput, seal: &[u8; 32]) -> HeadSeal {
+        let keys = self.keys();
+        keys.map_or(HeadSeal::Right, |keys| keys.head_seal(input, seal))
+    }
+
+    /// The oldest generation that seals heads and what is logged after them; 0 if all do.
+    pub(crate) fn head_floor(&self) -> u32 {
+        self.keys().map_or(0, |keys| keys.floor)
     }
 }
 
@@ -375,7 +438,7 @@ impl Resealer {
     /// With the keys of the keyring that it is taken over with.
     ///
     /// # Errors
-    /// [`keys::Error::LockLimit`] or [`keys::Error::Memory`].
+    /// [`keys::Error::Secret`].
     pub fn new(family: u64, keys: Vec<DataKeys>) -> keys::Result<Resealer> {
         Sealer::new(family, keys).map(Resealer)
     }
@@ -386,6 +449,24 @@ impl Resealer {
         let keys = self.0.keys()?;
         let (_, generation) = keys.sealer_of(old, seal)?;
         Some(dataset_seal(&generation.seal, new))
+    }
+
+    /// The seal over the head `new`, of the newest generation; `None` if `seal` is not one over `old`, of whatever
+    /// generation, or the keyring lacks the newest.
+    pub fn reseal_head(
+        &self,
+        old: &SealInput,
+        seal: &[u8; 32],
+        new: &SealInput,
+    ) -> Option<[u8; 32]> {
+        let keys = self.0.keys().filter(|keys| !keys.is_cut())?;
+        keys.sealer_of(old, seal)?;
+        Some(dataset_seal(&keys.newest().1.seal, new))
+    }
+
+    /// Whether `seal` is one that a head in this state may have.
+    pub fn seals_head(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
+        self.0.head_seal(input, seal) == HeadSeal::Right
     }
 }
 

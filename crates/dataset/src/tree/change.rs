@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::page::{PAGE, Page, PageKind, cell_size};
-use super::{ROOT_SLOT, Resident, State, Status};
+use super::state::{Resident, State, Status};
+use crate::layout::ROOT_SLOT;
 
 /// A leaf that is less full than this looks for a neighbour to merge with,
 const MERGE_BELOW: usize = PAGE / 4;

@@ -5,36 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use vfs::Ino;
-
-use super::{Attempt, Changes, Reader, State, Step, Stop, Tree, View};
+use super::metadata::Tree;
+use super::owners::{self, Owner, Recount, Usage};
+use super::reader::Reader;
+use super::state::State;
+use super::step::{Attempt, Step, Stop};
+use super::view::{Changes, View};
 use crate::error::Result;
 use crate::layout::{AttrValue, INO_LIMIT, attr_ino, attr_key};
-use crate::owners::{self, Owner, Usage};
 
 /// Inodes that are counted without letting anyone in between.
 const AT_ONCE: usize = 256;
-
-/// A count under way.
-#[derive(Default)]
-pub(super) struct Recount {
-    /// The inodes below this one are counted.
-    next: Ino,
-    sums: BTreeMap<Owner, Usage>,
-}
-
-impl Recount {
-    /// Follows changes of the tree.
-    fn follow(&mut self, changes: &BTreeMap<Owner, owners::Change>) {
-        for (owner, change) in changes {
-            let sum = self.sums.entry(*owner).or_default();
-            *sum = sum.changed(*change);
-            if *sum == Usage::default() {
-                self.sums.remove(owner);
-            }
-        }
-    }
-}
 
 impl Tree {
     /// Begins to count. One that was begun before is forgotten.
@@ -127,11 +108,11 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use vfs::{Kind, Time};
+    use vfs::{Ino, Kind, Time};
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::header::Header;
+    use crate::tree::Header;
 
     fn attr(uid: u32, allocated: u64) -> AttrValue {
         let mut attr = AttrValue::new(Kind::File, 0o644, 4096, Time::default());

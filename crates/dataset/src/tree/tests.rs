@@ -1,8 +1,11 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::*;
+use crate::error::Result;
+use crate::layout::ROOT_SLOT;
 
 /// Pages as an array would keep them.
 #[derive(Default)]

@@ -15,8 +15,9 @@ use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice};
 use cipher::{Random, SeededRandom, Suite};
 use dataset::{Clock, Engine, EngineOptions, Files, Settings};
-use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Wrapping};
+use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
+use secret::Key;
 use store::{CreateOptions, DeviceStore, NewGroup, Store};
 use vfs::{Caller, Time};
 
@@ -59,6 +60,10 @@ impl Env for TestEnv {
         let mut bytes = [0; 8];
         self.0.fill(&mut bytes).unwrap();
         u64::from_le_bytes(bytes)
+    }
+
+    fn has_threads(&self) -> bool {
+        false
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use dataset::Resealer;
-use keys::{DataKeys, Keyring, Wrapping};
+use keys::{DataKeys, Heads, Keyring, Wrapping};
 use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
 
 use crate::common::origin;
@@ -57,7 +57,10 @@ impl Sim {
         let keys = match source.suite {
             None => None,
             Some(_) => match self.clone_keys(&whole, &source, key_root, own) {
-                Some(keys) => Some(keys),
+                Some((keys, is_rotated)) => {
+                    dataset.generations.extend(is_rotated.then_some(guid));
+                    Some(keys)
+                }
                 None => return,
             },
         };
@@ -80,18 +83,21 @@ impl Sim {
         }
     }
 
-    /// What makes the keyring of a clone, and its seal; none if what is there cannot be read.
+    /// What makes the keyring of a clone, and its seal, and whether it gets a generation of its own, as of a snapshot
+    /// from before a rotation; none if what is there cannot be read.
     fn clone_keys(
         &mut self,
         snapshot: &str,
         source: &Dataset,
         key_root: u64,
         own: Option<u64>,
-    ) -> Option<(MakeKeyring, Reseal)> {
+    ) -> Option<((MakeKeyring, Reseal), bool)> {
         let pool = self.pool();
         let origin = pool.find(snapshot).unwrap();
         let (bytes, until) = (pool.keyring(origin.id), origin.keys_txg());
         let ring = Keyring::decode(&self.survive(bytes)?).unwrap();
+        let mut taken = ring.generations().iter().filter(|g| g.txg() <= until);
+        let is_rotated = taken.next_back()?.heads() == Heads::Later;
         let old = self.key(source.key_root).unwrap();
         let (wrapping, new) = match own {
             Some(secret) => {
@@ -108,9 +114,15 @@ impl Sim {
         let (random, family) = (Arc::clone(&self.random), source.family);
         let made: Arc<Mutex<Option<Resealer>>> = Arc::default();
         let place = Arc::clone(&made);
-        let keyring: MakeKeyring = Box::new(move |_| {
+        let keyring: MakeKeyring = Box::new(move |txg| {
             let ring = ring.for_clone(until, &old, wrapping, &new, random.as_ref());
-            let ring = ring.map_err(|error| error.to_string())?;
+            let mut ring = ring.map_err(|error| error.to_string())?;
+            assert_eq!(ring.seals_no_heads(), is_rotated);
+            if is_rotated {
+                let suite = ring.newest().suite();
+                let rotated = ring.rotate(&new, txg, suite, 0, random.as_ref());
+                rotated.map_err(|error| error.to_string())?;
+            }
             let keys = ring.open(&new).map_err(|error| error.to_string())?;
             *place.lock().unwrap() = Some(Resealer::new(family, keys).unwrap());
             Ok(ring.encode())
@@ -118,9 +130,12 @@ impl Sim {
         let owner = source.guid;
         let reseal: Reseal = Box::new(move |snapshot, input| {
             let made = made.lock().unwrap();
-            reseal(made.as_ref().expect("made before"), owner, snapshot, input)
+            let resealer = made.as_ref().expect("made before");
+            let old = SealInput::of(snapshot, owner);
+            let seal = resealer.reseal_head(&old, &snapshot.seal, input);
+            seal.ok_or_else(|| not_its_own(snapshot))
         });
-        Some((keyring, reseal))
+        Some(((keyring, reseal), is_rotated))
     }
 
     pub fn promote(&mut self) {
@@ -137,6 +152,10 @@ impl Sim {
         let clone = self.world.datasets[&name].clone();
         let (owner, at) = self.world.owner(clone.origin.unwrap()).unwrap();
         let (owner, guid) = (owner.clone(), self.world.datasets[owner].guid);
+        let of_owner = self.world.datasets[&owner].clone();
+        if !(self.load_key(&owner) && self.accept(&owner, &of_owner)) {
+            return;
+        }
         let pool = self.pool();
         let Some(keys) = self.data_keys(&pool.find(&name).unwrap(), &clone) else {
             return;
@@ -160,16 +179,13 @@ impl Sim {
 /// Makes the seals of snapshots that the dataset with the guid `owner` had.
 fn reseal_with(family: u64, keys: Vec<DataKeys>, owner: u64) -> Reseal {
     let resealer = Resealer::new(family, keys).unwrap();
-    Box::new(move |snapshot, input| reseal(&resealer, owner, snapshot, input))
+    Box::new(move |snapshot, input| {
+        let old = SealInput::of(snapshot, owner);
+        let seal = resealer.reseal(&old, &snapshot.seal, input);
+        seal.ok_or_else(|| not_its_own(snapshot))
+    })
 }
 
-fn reseal(
-    resealer: &Resealer,
-    owner: u64,
-    snapshot: &Entry,
-    new: &SealInput,
-) -> Result<[u8; 32], String> {
-    let old = SealInput::of(snapshot, owner);
-    let seal = resealer.reseal(&old, &snapshot.seal, new);
-    seal.ok_or_else(|| format!("the seal of @{} is another one's", snapshot.name))
+pub fn not_its_own(snapshot: &Entry) -> String {
+    format!("the seal of @{} is another one's", snapshot.name)
 }

@@ -21,6 +21,7 @@ const PROPERTIES: &[(&str, &[&str])] = &[
     ("atime", &["on", "off"]),
     ("dedup", &["on", "off"]),
     ("primarycache", &["all", "metadata", "none"]),
+    ("secondarycache", &["all", "metadata", "none"]),
     ("user:note", &["a", "b"]),
 ];
 
@@ -47,7 +48,11 @@ pub fn settings(dataset: &Dataset) -> Settings {
             "none" => PrimaryCache::None,
             _ => PrimaryCache::All,
         },
-        secondary_cache: SecondaryCache::All,
+        secondary_cache: match is("secondarycache") {
+            "metadata" => SecondaryCache::Metadata,
+            "none" => SecondaryCache::None,
+            _ => SecondaryCache::All,
+        },
         dedup: is("dedup") == "on",
         read_only: false,
         limited: false,
@@ -81,6 +86,9 @@ impl Sim {
         self.say(format!("open {name} ({})", dataset.guid));
         let pool = self.pool();
         let entry = pool.find(name).unwrap();
+        if !self.accept(name, &dataset) {
+            return;
+        }
         let Some(keys) = self.data_keys(&entry, &dataset) else {
             return;
         };
@@ -261,6 +269,12 @@ impl Sim {
         let Some((index, snapshot)) = self.pick_snapshot(name) else {
             return;
         };
+        let dataset = self.world.datasets[name].clone();
+        let is_newest = index + 1 == dataset.snapshots.len();
+        // The way to accept what it holds would be gone with it.
+        if is_newest && !(self.load_key(name) && self.accept(name, &dataset)) {
+            return;
+        }
         self.say(format!("destroy {name}@{snapshot}"));
         self.close_snapshots(name);
         let whole = format!("{name}@{snapshot}");

@@ -89,10 +89,15 @@ struct State {
     hash: blake3::Hasher,
 }
 
+impl State {
+    fn size(&self) -> u64 {
+        self.current.len() as u64
+    }
+}
+
 pub struct SimDevice {
     pub guid: u64,
     power: Arc<Power>,
-    size: u64,
     state: Mutex<State>,
 }
 
@@ -105,7 +110,6 @@ impl SimDevice {
         Arc::new(SimDevice {
             guid,
             power: Arc::clone(power),
-            size: bytes.len() as u64,
             state: Mutex::new(State {
                 current: bytes.clone(),
                 durable: bytes,
@@ -170,6 +174,14 @@ impl SimDevice {
         }
     }
 
+    /// It has so many bytes more.
+    pub fn grow(&self, bytes: usize) {
+        let mut state = self.lock();
+        let size = state.current.len() + bytes;
+        state.current.resize(size, 0);
+        state.durable.resize(size, 0);
+    }
+
     fn check(&self, state: &State, operation: &'static str, range: &Range<u64>) -> Result<()> {
         let is_dead = state.faults.dead_after == Some(0);
         match self.power.is_off() || is_dead {
@@ -193,7 +205,7 @@ impl SimDevice {
     fn write(&self, offset: u64, mut data: Vec<u8>) -> Result<()> {
         let mut state = self.lock();
         let range = offset..offset + data.len() as u64;
-        assert!(range.end <= self.size, "a write beyond the end");
+        assert!(range.end <= state.size(), "a write beyond the end");
         self.check(&state, "write", &range)?;
         self.power.count_write();
         SimDevice::is_due(&mut state.faults.dead_after);
@@ -215,7 +227,7 @@ impl SimDevice {
 
 impl BlockDevice for SimDevice {
     fn size(&self) -> u64 {
-        self.size
+        self.lock().size()
     }
 
     fn sector_sizes(&self) -> SectorSizes {
@@ -232,7 +244,7 @@ impl BlockDevice for SimDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let state = self.lock();
         let range = offset..offset + buf.len() as u64;
-        assert!(range.end <= self.size, "a read beyond the end");
+        assert!(range.end <= state.size(), "a read beyond the end");
         self.check(&state, "read", &range)?;
         let mut bad = state.faults.bad_reads.iter();
         if bad.any(|bad| bad.start < range.end && range.start < bad.end) {
@@ -249,7 +261,8 @@ impl BlockDevice for SimDevice {
 
     fn flush(&self) -> Result<()> {
         let mut state = self.lock();
-        self.check(&state, "flush", &(0..self.size))?;
+        self.check(&state, "flush", &(0..state.size()))?;
+        let size = state.size();
         let State {
             durable,
             pending,
@@ -260,7 +273,7 @@ impl BlockDevice for SimDevice {
         if SimDevice::is_due(&mut faults.bad_flush_after) {
             faults.bad_flush_after = None;
             pending.retain(|_| dice.below(2) == 0);
-            return Err(self.error("flush", 0, self.size));
+            return Err(self.error("flush", 0, size));
         }
         for (offset, data) in pending.drain(..) {
             durable[offset as usize..offset as usize + data.len()].copy_from_slice(&data);

@@ -9,10 +9,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod caches;
 mod clones;
 mod commands;
 mod device;
 mod files;
+mod growth;
 mod members;
 mod runner;
 mod secrets;

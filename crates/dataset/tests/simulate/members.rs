@@ -15,7 +15,7 @@ use crate::sim::Sim;
 const HEADER: u64 = 320 << 10;
 
 impl Sim {
-    fn device(&self, guid: u64) -> Arc<SimDevice> {
+    pub fn device(&self, guid: u64) -> Arc<SimDevice> {
         let found = self.devices.iter().find(|device| device.guid == guid);
         Arc::clone(found.unwrap())
     }
@@ -24,7 +24,7 @@ impl Sim {
         self.pool().devices()
     }
 
-    fn members(&self) -> Vec<DeviceInfo> {
+    pub fn members(&self) -> Vec<DeviceInfo> {
         let mut members = self.info();
         members.retain(|device| device.group.is_some());
         members
@@ -175,7 +175,7 @@ impl Sim {
         self.rotten.insert(info.guid);
         let device = self.device(info.guid);
         for _ in 0..self.dice.below(400) {
-            let at = HEADER + self.dice.below((device.size() - 2 * HEADER) / 2);
+            let at = HEADER + self.dice.below((info.size - 2 * HEADER) / 2);
             device.flip(at, 1 << self.dice.below(8));
         }
     }
@@ -313,6 +313,10 @@ impl Sim {
     fn new_device(&mut self) -> (Arc<SimDevice>, NewMember) {
         let largest = self.devices.iter().map(|device| device.size()).max();
         let size = largest.unwrap() as usize + (self.dice.below(2) << 20) as usize;
+        self.device_of(size)
+    }
+
+    pub fn device_of(&mut self, size: usize) -> (Arc<SimDevice>, NewMember) {
         let device = SimDevice::new(self.number(), size, &self.power);
         self.devices.push(Arc::clone(&device));
         let new = NewMember {

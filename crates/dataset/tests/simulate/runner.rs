@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
 
-use crate::sim::Sim;
+use crate::sim::{Sim, Tally};
 
 /// Steps of a run.
 pub const STEPS: u64 = 250;
@@ -36,12 +36,13 @@ struct Failure {
 impl Run {
     /// To the end; what the devices hold then.
     pub fn go(&self) -> blake3::Hash {
-        self.try_go().unwrap_or_else(|failure| {
+        let (hash, _) = self.try_go().unwrap_or_else(|failure| {
             panic!("seed {}: {}\n{}", self.seed, failure.log, failure.message)
-        })
+        });
+        hash
     }
 
-    fn try_go(&self) -> Result<blake3::Hash, Failure> {
+    fn try_go(&self) -> Result<(blake3::Hash, Tally), Failure> {
         keep_messages();
         let mut sim = Sim::new(self.seed);
         let mut at = 0;
@@ -58,7 +59,7 @@ impl Run {
             log: sim.log(),
             at,
         })?;
-        Ok(sim.hash())
+        Ok((sim.hash(), sim.tally))
     }
 
     /// Leaves out whatever can be left out with the run still failing in the same place.
@@ -118,6 +119,7 @@ pub fn run_all(first: u64, count: u64) {
     let seeds = seeds(first, count);
     let next = AtomicU64::new(seeds.start);
     let has_failed = AtomicBool::new(false);
+    let all: Mutex<Tally> = Mutex::default();
     let work = || {
         while !has_failed.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -128,9 +130,12 @@ pub fn run_all(first: u64, count: u64) {
                 seed,
                 steps: steps(),
             };
-            if let Err(failure) = run.try_go() {
-                has_failed.store(true, Ordering::Relaxed);
-                report(run, failure);
+            match run.try_go() {
+                Ok((_, tally)) => all.lock().unwrap().add(tally),
+                Err(failure) => {
+                    has_failed.store(true, Ordering::Relaxed);
+                    report(run, failure);
+                }
             }
         }
     };
@@ -142,7 +147,12 @@ pub fn run_all(first: u64, count: u64) {
         }
     });
     assert!(!has_failed.into_inner(), "a seed failed; see above");
-    eprintln!("{} seeds", seeds.end - seeds.start);
+    let (count, all) = (seeds.end - seeds.start, all.into_inner().unwrap());
+    eprintln!("{count} seeds, {all:?}");
+    if count >= 50 {
+        // Else the model is of something that never happens.
+        assert!(all.hits > 0 && all.grown > 0 && all.clones > 0, "{all:?}");
+    }
 }
 
 fn report(run: Run, failure: Failure) {

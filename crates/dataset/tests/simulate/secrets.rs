@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 
 use cipher::Suite;
-use dataset::{NewGeneration, OpenSnapshot};
-use keys::{Argon2Params, DataKeys, Generation, Key, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{ArrayKind, DatasetKind, Entry, MakeKeyring, NewDataset, NewKeyring, RecordPtr};
+use dataset::{NewGeneration, OpenSnapshot, Resealer};
+use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use pool::{ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, NewKeys, RecordPtr, SealInput};
+use secret::Key;
 
+use crate::clones::not_its_own;
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
 use crate::world::Dataset;
@@ -173,6 +175,39 @@ impl Sim {
         })
     }
 
+    /// Accepts the state that a rollback or a stream has left, if its seal is older than the last rotation. False if
+    /// that cannot be.
+    pub fn accept(&mut self, name: &str, dataset: &Dataset) -> bool {
+        let pool = self.pool();
+        let entry = pool.find(name).unwrap();
+        let mut keys = || self.data_keys(&entry, dataset);
+        let (Some(first), Some(second)) = (keys(), keys()) else {
+            return false;
+        };
+        let (Some(first), Some(second)) = (first, second) else {
+            return true;
+        };
+        if !matches!(
+            dataset::verify_seal(&pool, &entry, first),
+            Err(dataset::Error::OldSeal { .. })
+        ) {
+            return true;
+        }
+        let snapshots = pool.snapshots(entry.id).unwrap();
+        let newest = snapshots.iter().max_by_key(|snapshot| snapshot.created_txg);
+        let newest = pool.name_of(newest.unwrap().id).unwrap();
+        self.say(format!("accept {newest}"));
+        let resealer = Resealer::new(entry.family, second).unwrap();
+        let guid = entry.guid;
+        let accept = Box::new(move |snapshot: &Entry, input: &SealInput| {
+            let old = SealInput::of(snapshot, guid);
+            let seal = resealer.reseal_head(&old, &snapshot.seal, input);
+            seal.ok_or_else(|| not_its_own(snapshot))
+        });
+        let accepted = pool.rollback_and_accept(&newest, false, accept, &origin());
+        self.command(self.world.clone(), accepted)
+    }
+
     /// New data keys for what is written from now on.
     pub fn rotate_key(&mut self, name: &str) {
         let dataset = self.world.datasets[name].clone();
@@ -188,27 +223,51 @@ impl Sim {
         let mut ring = Keyring::decode(&bytes).unwrap();
         let key = self.key(dataset.key_root).unwrap();
         let random = std::sync::Arc::clone(&self.random);
+        if !self.accept(name, &dataset) {
+            return;
+        }
+        let guid = dataset.guid;
+        let files = (self.mounted.contains_key(&guid)).then(|| self.files(guid));
+        let is_waiting = files.is_none() && pool.find(name).unwrap().log.exists();
+        let user = files.clone();
         let (sender, made) = mpsc::channel();
-        let make: MakeKeyring = Box::new(move |txg| {
-            let suite = ring.newest().suite();
-            let keys = ring.rotate(&key, txg, suite, 0, random.as_ref());
-            let new = keys.and_then(NewGeneration::new);
-            sender
-                .send(new.map_err(|error| error.to_string())?)
-                .unwrap();
-            Ok(ring.encode())
-        });
-        let rotated = pool.rotate_keyring(id, make, &origin());
+        let before = Resealer::new(dataset.family, ring.open(&key).unwrap()).unwrap();
+        let (to_reseal, resealers) = mpsc::channel();
+        let rotation = NewKeys {
+            make: Box::new(move |txg| {
+                let suite = ring.newest().suite();
+                let keys = ring.rotate(&key, txg, suite, 0, random.as_ref());
+                let new = keys.and_then(NewGeneration::new);
+                sender
+                    .send(new.map_err(|error| error.to_string())?)
+                    .unwrap();
+                let after = Resealer::new(ring.family(), ring.open(&key).unwrap());
+                to_reseal.send(after.unwrap()).unwrap();
+                Ok(ring.encode())
+            }),
+            reseal: Box::new(move |entry, input| {
+                let was = SealInput::of(entry, guid);
+                assert!(before.seals_head(&was, &entry.seal));
+                let after = resealers.recv().unwrap();
+                let seal = after.reseal_head(&was, &entry.seal, input);
+                seal.ok_or_else(|| not_its_own(entry))
+            }),
+            done: Box::new(move || {
+                if let Some(files) = user {
+                    files.use_generation(made.recv().unwrap());
+                }
+            }),
+        };
+        let rotate = || pool.rotate_keyring(id, rotation, &origin());
+        let rotated = match &files {
+            Some(files) => files.with_log_held(rotate),
+            None => rotate(),
+        };
         let mut after = self.world.clone();
         let number = self.number();
         let changed = after.datasets.get_mut(name).unwrap();
         changed.generations.push(number);
-        if self.command(after, rotated) {
-            if self.mounted.contains_key(&dataset.guid) {
-                self.files(dataset.guid)
-                    .use_generation(made.recv().unwrap());
-            }
-        } else if self.is_over {
+        if !self.command_or_refusal(after, rotated, is_waiting.into()) && self.is_over {
             // Whether it has happened cannot be seen from outside.
             self.dataset_mut(dataset.guid).may_be_rotated = true;
         }

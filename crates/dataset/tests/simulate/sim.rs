@@ -40,6 +40,25 @@ impl From<bool> for Refusal {
     }
 }
 
+/// How often it happened what a run is for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Something was found on a cache device.
+    pub hits: u64,
+    /// A group of devices had more room than before.
+    pub grown: u64,
+    /// A stream became a clone.
+    pub clones: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.hits += other.hits;
+        self.grown += other.grown;
+        self.clones += other.clones;
+    }
+}
+
 /// A machine with a pool.
 pub struct Sim {
     pub seed: u64,
@@ -66,6 +85,11 @@ pub struct Sim {
     may_be_away: Vec<u64>,
     /// Those of them that were there for logs.
     logs: Vec<u64>,
+    /// Cache devices that may hold or do something wrong.
+    pub spoilt: BTreeSet<u64>,
+    /// Those that may have lost their label.
+    pub unlabelled: BTreeSet<u64>,
+    pub tally: Tally,
     next: u64,
     log: Vec<String>,
 }
@@ -88,12 +112,16 @@ impl Sim {
             world: World {
                 datasets: BTreeMap::new(),
                 partials: BTreeMap::new(),
+                caches: BTreeSet::new(),
             },
             maybe: Vec::new(),
             is_over: false,
             is_hostile: false,
             may_be_away: Vec::new(),
             logs: Vec::new(),
+            spoilt: BTreeSet::new(),
+            unlabelled: BTreeSet::new(),
+            tally: Tally::default(),
             next: 100,
             log: Vec::new(),
             dice,
@@ -128,6 +156,9 @@ impl Sim {
         self.pool = Some(pool.unwrap());
         self.add_logs(shape.logs);
         self.world.datasets.insert("tank".into(), dataset);
+        if self.dice.below(2) == 0 {
+            self.add_cache();
+        }
     }
 
     pub fn pool(&self) -> Pool {
@@ -167,14 +198,17 @@ impl Sim {
             self.import();
         }
         self.act();
+        self.feed_caches();
         if self.is_over || self.pool.as_ref().is_some_and(|pool| self.is_failing(pool)) {
             self.end();
         }
     }
 
     fn act(&mut self) {
-        match self.dice.below(212) {
+        match self.dice.below(224) {
             0..=109 => self.file_step(),
+            212..=219 => self.cache_step(),
+            220..=223 => self.growth_step(),
             200..=211 => self.transfer(),
             110..=124 => self.sync_step(),
             125..=139 => self.use_step(),
@@ -213,6 +247,7 @@ impl Sim {
                 self.devices.iter().for_each(|device| device.mend());
             }
             self.keys.lock().unwrap().clear();
+            self.count_caches();
             self.pool = None;
         }
     }
@@ -312,6 +347,7 @@ impl Sim {
     fn end(&mut self) {
         self.mounted.clear();
         self.keys.lock().unwrap().clear();
+        self.count_caches();
         self.pool = None;
         self.is_over = false;
         self.is_hostile = false;
@@ -374,6 +410,9 @@ impl Sim {
             }
         }
         self.find_world();
+        if self.dice.below(4) > 0 {
+            self.use_caches();
+        }
         self.check();
     }
 
@@ -521,7 +560,9 @@ impl Sim {
         self.devices.iter().for_each(|device| device.mend());
         self.is_hostile = false;
         self.bring_all_back();
+        self.use_caches();
         self.remove_all();
+        self.use_what_was_gained();
         for name in self.world.names() {
             self.open(&name);
             let guid = self.world.datasets[&name].guid;
@@ -530,6 +571,7 @@ impl Sim {
                 self.verify_snapshot(guid, index);
             }
         }
+        self.check_caches();
         for guid in self.mounted.keys().copied().collect::<Vec<_>>() {
             self.close(guid);
         }
@@ -540,6 +582,7 @@ impl Sim {
         self.scrub_all();
         self.check();
         assert!(!self.is_over);
+        self.count_caches();
         pool.export().unwrap();
     }
 }

@@ -36,7 +36,7 @@ impl Reception for Taker {
         for generation in sent.generations() {
             match own.generation(generation.number()) {
                 None => all.push(generation.clone()),
-                Some(known) if known.txg() == generation.txg() => {}
+                Some(known) if known.is_same(generation) => {}
                 Some(_) => return Err("it was rotated apart".into()),
             }
         }

@@ -28,6 +28,8 @@ pub struct Stream {
     family: u64,
     /// Whether nobody knows which data keys it needs.
     may_be_rotated: bool,
+    /// Whether its keyring lacks the generations that seal what it makes. A later stream brings them.
+    seals_no_heads: bool,
     block_size: Option<u64>,
     /// What may open it.
     pub secrets: Vec<u64>,
@@ -109,8 +111,9 @@ impl Sim {
             _ => self.pick(before),
         };
         let target = match from {
-            Some(from) => self.pick_target(&source, from),
-            None => {
+            // Sometimes as a clone of what it goes on from.
+            Some(from) if self.dice.below(4) > 0 => self.pick_target(&source, from),
+            _ => {
                 let above = self.pick_dataset();
                 let parent = &self.world.datasets[&above];
                 if parent.block_size.is_some()
@@ -215,8 +218,17 @@ impl Sim {
             }
             false => None,
         };
+        let (mut snapshot, mut keys_txg) = (snapshot, to.keys_txg());
+        let mut seals_no_heads = false;
         let keyring = match dataset.suite {
-            Some(_) if !is_plain => self.keyring_to_send(&dataset, &to)?,
+            Some(_) if !is_plain => {
+                let ring = self.keyring_to_send(&dataset, &to, from_id.is_none())?;
+                let sent = dataset.generations.get(..ring.generations().len());
+                snapshot.generations = sent.map_or(snapshot.generations, <[u64]>::to_vec);
+                keys_txg = keys_txg.max(ring.newest().txg());
+                seals_no_heads = ring.seals_no_heads();
+                ring.encode()
+            }
             _ => Vec::new(),
         };
         let root = self.world.by_guid(dataset.key_root);
@@ -226,6 +238,7 @@ impl Sim {
             from: from_id,
             start,
             keyring,
+            keys_txg,
             props: BTreeMap::new(),
             open,
             readers: 0,
@@ -242,19 +255,25 @@ impl Sim {
             suite: dataset.suite,
             family: dataset.family,
             may_be_rotated: dataset.may_be_rotated,
+            seals_no_heads,
             block_size: dataset.block_size,
             secrets,
         })
     }
 
-    fn keyring_to_send(&mut self, dataset: &Dataset, to: &pool::Entry) -> Option<Vec<u8>> {
+    fn keyring_to_send(
+        &mut self,
+        dataset: &Dataset,
+        to: &pool::Entry,
+        makes: bool,
+    ) -> Option<Keyring> {
         let (root, _) = self.world.by_guid(dataset.key_root).unwrap();
         let pool = self.pool();
         let slots = pool.keyring(pool.find(root).unwrap().id);
         let slots = Keyring::decode(&self.survive(slots)?).unwrap();
         let ring = Keyring::decode(&self.survive(pool.keyring(to.id))?).unwrap();
-        let ring = ring.for_stream(to.keys_txg(), slots.wrapping());
-        Some(ring.unwrap().encode())
+        let ring = ring.for_stream(to.keys_txg(), makes, slots.wrapping());
+        Some(ring.unwrap())
     }
 
     fn receive(
@@ -264,6 +283,10 @@ impl Sim {
         (force, resumable): (bool, bool),
         fate: &Fate,
     ) {
+        if stream.seals_no_heads && self.becomes_clone(stream, target) {
+            // Only its snapshots could be opened, until a stream from after the rotation comes.
+            return;
+        }
         if self.world.datasets.contains_key(target) {
             let guid = self.world.datasets[target].guid;
             if self.mounted.contains_key(&guid) {
@@ -292,7 +315,12 @@ impl Sim {
         self.say(format!(
             "receive {len} bytes into {target}, force: {force}, resumable: {resumable}{what}"
         ));
-        let refusal = self.refusal(stream, target, (force, resumable));
+        let refusal = match self.refusal(stream, target, (force, resumable)) {
+            Refusal::None if self.becomes_clone(stream, target) => {
+                self.refusal_of_clone(stream, target, secrets.suite)
+            }
+            refusal => refusal,
+        };
         let pool = self.pool();
         let mut way = Way {
             rest: &bytes,
@@ -322,6 +350,13 @@ impl Sim {
         let goes_on = was
             .as_ref()
             .is_none_or(|was| (was.to, was.from) == (part.to, part.from));
+        let part = match &was {
+            Some(was) if self.becomes_clone(stream, target) => Partial {
+                base: was.base,
+                ..part
+            },
+            _ => part,
+        };
         let is_refused = matches!(received, Err(Error::Refused { .. }));
         let mut with_part = self.world.clone();
         if goes_on && !(is_refused && was.is_some()) {
@@ -332,6 +367,7 @@ impl Sim {
             Ok(()) => {
                 assert!(is_whole && refusal != Refusal::Due, "it was received");
                 self.say("   received");
+                self.tally.clones += u64::from(self.becomes_clone(stream, target));
                 self.enter(done);
             }
             Err(error) => {
@@ -368,6 +404,7 @@ impl Sim {
         let found = shape_of(&self.pool());
         let this = may_be.into_iter().find(|world| world.shape() == found);
         self.world = this.unwrap_or_else(|| panic!("what is left: {found:#?}"));
+        self.world.learn(&self.pool());
     }
 
     /// The snapshot of the target that a stream goes on from.
@@ -378,6 +415,37 @@ impl Sim {
         base.into_iter()
             .find(|s| s.guid == stream.from())
             .map(|s| s.id)
+    }
+
+    fn becomes_clone(&self, stream: &Stream, target: &str) -> bool {
+        stream.base.is_some() && !self.world.datasets.contains_key(target)
+    }
+
+    /// Of what becomes a clone, with a suite: one of several equal snapshots is its origin.
+    fn refusal_of_clone(&self, stream: &Stream, target: &str, suite: Option<Suite>) -> Refusal {
+        let from = stream.base.as_ref().expect("it has one");
+        let all = self.world.datasets.values().flat_map(|dataset| {
+            let snapshots = dataset.snapshots.iter().filter(|s| s.guid == from.guid);
+            snapshots.map(move |snapshot| (dataset.suite, snapshot))
+        });
+        let all: Vec<_> = all.collect();
+        let fits = |snapshot: &Snapshot| match stream.is_plain {
+            true => snapshot.lineage == from.lineage,
+            false => snapshot.sealed_as == from.sealed_as,
+        };
+        let are_sealed = all.iter().filter(|(suite, _)| suite.is_some()).count();
+        let waits = self.world.partials.get(&self.world.place(target));
+        // It may go on from another one than what waits.
+        if waits.is_some() && all.len() > 1 || !all.iter().any(|(_, s)| fits(s)) {
+            return Refusal::Possible;
+        }
+        match are_sealed {
+            _ if !stream.is_plain => Refusal::None,
+            // It shares records, and so cannot be sealed otherwise.
+            0 => suite.is_some().into(),
+            sealed if sealed == all.len() => Refusal::Due,
+            _ => Refusal::Possible,
+        }
     }
 
     fn refusal(&self, stream: &Stream, target: &str, (force, resumable): (bool, bool)) -> Refusal {
@@ -394,10 +462,9 @@ impl Sim {
         }
         let is_same = partial.is_none_or(|was| was.sealed_as == stream.snapshot.sealed_as);
         let Some(dataset) = self.world.datasets.get(target) else {
-            return match stream.base {
-                Some(_) => Refusal::Due,
-                None if is_same => Refusal::None,
-                None => Refusal::Possible,
+            return match is_same {
+                true => Refusal::None,
+                false => Refusal::Possible,
             };
         };
         let Some(base) = self.base_in(stream, target) else {

@@ -95,10 +95,12 @@ pub struct World {
     /// By name.
     pub datasets: BTreeMap<String, Dataset>,
     pub partials: BTreeMap<Place, Partial>,
+    /// The guids of the cache devices.
+    pub caches: BTreeSet<u64>,
 }
 
-/// What can be seen of a pool's datasets without a key: of each the guid, that of its key root, and
-/// its properties; of snapshots, and of what was received in part, that they are there.
+/// What can be seen of a pool without a key: of each dataset the guid, that of its key root, and its
+/// properties; of snapshots, of what was received in part, and of cache devices, that they are there.
 pub type Shape = BTreeMap<String, (u64, u64, BTreeMap<String, String>)>;
 
 impl World {
@@ -202,8 +204,52 @@ impl World {
         }
     }
 
+    /// The snapshot that an entry of the pool was made of, or goes on from.
+    fn origin_of(&self, pool: &Pool, entry: &Entry) -> Option<SnapshotId> {
+        let name = pool.name_of(entry.origin).ok()?;
+        let (owner, last) = name.split_once('@')?;
+        let mut snapshots = self.datasets.get(owner)?.snapshots.iter();
+        let origin = snapshots.find(|snapshot| snapshot.name == last);
+        origin.map(|snapshot| snapshot.id)
+    }
+
+    /// Takes from the pool which of equal snapshots it has chosen for what was received.
+    fn learn_origins(&mut self, pool: &Pool, new: &[String]) {
+        for name in new {
+            let Ok(entry) = pool.find(name) else {
+                continue;
+            };
+            let origin = self.origin_of(pool, &entry);
+            let dataset = self.datasets.get_mut(name).unwrap();
+            dataset.origin = dataset.origin.or(origin);
+        }
+        if self.partials.values().all(|partial| partial.base.is_some()) {
+            return;
+        }
+        for entry in partials(pool) {
+            let Ok(above) = pool.entry(entry.parent) else {
+                continue;
+            };
+            let place = (above.guid, entry.name.trim_start_matches('%').to_owned());
+            let origin = self.origin_of(pool, &entry);
+            if let Some(partial) = self.partials.get_mut(&place) {
+                partial.base = partial.base.or(origin);
+            }
+        }
+    }
+
     /// Takes from the pool which numbers it has drawn.
     pub fn learn(&mut self, pool: &Pool) {
+        let new = self
+            .datasets
+            .iter()
+            .filter(|(_, dataset)| dataset.guid == 0);
+        let new: Vec<String> = new.map(|(name, _)| name.clone()).collect();
+        self.learn_numbers(pool);
+        self.learn_origins(pool, &new);
+    }
+
+    fn learn_numbers(&mut self, pool: &Pool) {
         for (name, dataset) in &mut self.datasets {
             if dataset.guid == 0
                 && let Ok(entry) = pool.find(name)
@@ -239,6 +285,8 @@ impl World {
             let (above, _) = self.by_guid(*above).unwrap();
             shape.insert(format!("{above}/%{last}"), nothing());
         }
+        let caches = self.caches.iter().map(|guid| format!("cache {guid}"));
+        shape.extend(caches.map(|cache| (cache, nothing())));
         shape
     }
 }
@@ -274,6 +322,9 @@ pub fn shape_of(pool: &Pool) -> Shape {
         let above = pool.name_of(partial.parent).unwrap();
         let name = format!("{above}/{}", partial.name);
         shape.insert(name, (0, 0, BTreeMap::new()));
+    }
+    for cache in pool.caches() {
+        shape.insert(format!("cache {}", cache.guid), (0, 0, BTreeMap::new()));
     }
     shape
 }

@@ -14,9 +14,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::{TokenModules, TokenUri, inside};
-use crate::provider::{Running, Talk};
-use crate::{Error, Result, Secret, harden_process};
+use secret::{Secret, harden_process};
+
+use super::inside;
+use super::modules::TokenModules;
+use crate::child::{Running, Talk};
+use crate::{Error, Result, TokenUri};
 
 /// Neither side says more than this.
 const MESSAGE_MAX: usize = 64 << 10;
@@ -85,7 +88,7 @@ pub(super) fn ask(
     };
     let (token, reason) = (uri.shown().to_owned(), String::from_utf8_lossy(rest));
     match *kind {
-        DONE => Secret::from_slice(rest),
+        DONE => Ok(Secret::from_slice(rest)?),
         PIN => Err(Error::TokenPin {
             token,
             reason: reason.into_owned(),
@@ -128,7 +131,7 @@ fn receive(from: &mut impl Read) -> io::Result<Result<Secret>> {
     }
     let mut message = match Secret::zeroed(len) {
         Ok(message) => message,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => return Ok(Err(error.into())),
     };
     from.read_exact(message.expose_mut())?;
     Ok(Ok(message))
@@ -140,7 +143,7 @@ fn receive(from: &mut impl Read) -> io::Result<Result<Secret>> {
 /// If nobody asks there as [`crate::token_material`] does.
 pub fn serve_token() -> io::Result<()> {
     let other = |error: Error| io::Error::other(error.to_string());
-    harden_process().map_err(other)?;
+    harden_process().map_err(io::Error::other)?;
     let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let request = receive(&mut stream)?.map_err(other)?;
     let answer = answer(request.expose()).or_else(|error| refusal(&error));

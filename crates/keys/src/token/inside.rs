@@ -10,10 +10,10 @@ use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHan
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::Slot;
 use cryptoki::types::RawAuthPin;
+use secret::{Key, Secret};
 use zeroize::Zeroizing;
 
-use super::TokenUri;
-use crate::{Error, Key, Result, Secret};
+use crate::{Error, Result, TokenUri};
 
 /// Bits of an authentication tag.
 const TAG_BITS: u64 = 128;
@@ -121,7 +121,7 @@ pub(super) fn unwrap(
         ) => Error::WrongKey,
         error => uri.explained(error),
     })?);
-    Secret::from_slice(&opened)
+    Ok(Secret::from_slice(&opened)?)
 }
 
 impl TokenUri {

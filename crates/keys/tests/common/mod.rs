@@ -4,7 +4,8 @@
 #![allow(dead_code)]
 
 use cipher::{SeededRandom, Suite};
-use keys::{Argon2Params, Generation, Key, KeyMaterial, Keyring, Secret, Wrapping, WrappingKey};
+use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
+use secret::{Key, Secret};
 
 pub(crate) const FAMILY: u64 = 0x0123_4567_89ab_cdef;
 pub(crate) const NOW: u64 = 1_800_000_000;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::{Random, SystemRandom};
-use keys::Secret;
+use secret::Secret;
 
 use crate::model::{Integrity, SECTOR, Segment};
 use crate::{Container, Error, Result};
@@ -79,6 +79,11 @@ pub fn wipe(container: &Container, key: &Secret, progress: &mut dyn FnMut(u64, u
         progress(done, len);
     }
     Ok(sealed.flush()?)
+}
+
+/// Refuses what may not be used, or a key that does not fit.
+pub(crate) fn check_allowed(spec: SealSpec, key: &Secret, device: &str) -> Result<()> {
+    Seal::new(spec, key, 0, device).map(drop)
 }
 
 /// Makes an empty superblock and journal for a segment; with this nothing of it is authentic.

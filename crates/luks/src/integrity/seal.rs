@@ -11,7 +11,7 @@
 //!   not authenticated for itself), and `poly1305` with ChaCha20 (RFC 8439).
 
 use cipher::{AeadAlgorithm, AeadCipher, Digest, IvMode, SectorCipher, SectorSpec};
-use keys::Secret;
+use secret::Secret;
 
 use crate::model::Integrity;
 use crate::{Error, Result, crypto};

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use super::{Core, Gather, PIECE};
+use super::sectors::{Core, Gather, PIECE};
 
 /// Requests wait in this many places for each thread; whoever comes then waits as well.
 const PLACES: usize = 4;

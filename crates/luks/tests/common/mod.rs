@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Digest, SystemRandom};
-use keys::Secret;
 use luks::{Container, Format, KdfChoice, KdfKind, SlotChoice, Variant, Version};
+use secret::Secret;
 
 pub(crate) const UUID: &str = "5ae2903e-22b6-43a2-b884-f5e9640ee47b";
 pub(crate) const RANDOM: SystemRandom = SystemRandom;

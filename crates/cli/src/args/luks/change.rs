@@ -4,23 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{LuksContainer, LuksKdf, LuksKey};
-
-/// Versions of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LuksVersion {
-    Luks1,
-    Luks2,
-}
-
-impl LuksVersion {
-    pub(crate) fn version(self) -> luks::Version {
-        match self {
-            LuksVersion::Luks1 => luks::Version::V1,
-            LuksVersion::Luks2 => luks::Version::V2,
-        }
-    }
-}
+use super::shared::{LuksContainer, LuksKdf, LuksKey, LuksVersion};
 
 /// When a key slot is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,10 +14,10 @@ pub(crate) enum LuksPriority {
     Prefer,
 }
 
-/// Let another passphrase open a container
+/// Add a passphrase or key file to a container
 ///
-/// Asks for one that opens it, then twice for the new one. Prints the number of the key slot that the new
-/// one got.
+/// Asks for a passphrase that opens the container, then twice for the new one. Prints the number of the new
+/// key slot.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -42,13 +26,13 @@ EXAMPLES
     strongroom luks add-key secret.img --new-keyfile /etc/keys/disk
 
 EXIT CODES
-  4 if the slot is in use; 5 if something else has the container; 7 if the passphrase is
-  wrong; 11 if there is no room for another slot.")]
+  4 if the slot is in use; 5 if another program uses the container; 7 if the passphrase is wrong;
+  11 if there is no space for another slot.")]
 pub(crate) struct LuksAddKey {
     /// The number of the new slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
-    /// Read the new passphrase from this file, all of it
+    /// Read the new passphrase from this whole file
     #[arg(long, value_name = "FILE")]
     pub(crate) new_keyfile: Option<PathBuf>,
     #[command(flatten)]
@@ -60,26 +44,27 @@ pub(crate) struct LuksAddKey {
     pub(crate) kdf: LuksKdf,
 }
 
-/// Exchange a passphrase
+/// Change a passphrase
 ///
-/// The new one is complete before the old one goes, so one slot must be free; whatever happens between, one
-/// of them opens the container. Prints the number of the slot: in LUKS2 it stays, in LUKS1 it is another.
+/// The new slot is complete before the old one goes, so one slot must be free. After an interruption, one
+/// of the two passphrases opens the container. Prints the number of the slot: LUKS2 keeps it, LUKS1 uses
+/// another one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Asks for the old one, then twice for the new one:
+  Asks for the old passphrase, then twice for the new one:
     strongroom luks change-key secret.img
 
-  So that LUKS1 can hold it:
+  With a password hash that LUKS1 supports:
     strongroom luks change-key --pbkdf pbkdf2 secret.img
 
 EXIT CODES
-  5 if something else has the container; 7 if the passphrase is wrong; 11 if no slot is free.")]
+  5 if another program uses the container; 7 if the passphrase is wrong; 11 if no slot is free.")]
 pub(crate) struct LuksChangeKey {
-    /// Only of this slot
+    /// Change only this slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
-    /// Read the new passphrase from this file, all of it
+    /// Read the new passphrase from this whole file
     #[arg(long, value_name = "FILE")]
     pub(crate) new_keyfile: Option<PathBuf>,
     #[command(flatten)]
@@ -91,20 +76,21 @@ pub(crate) struct LuksChangeKey {
     pub(crate) kdf: LuksKdf,
 }
 
-/// Take a passphrase away: the one that is given
+/// Remove a passphrase: the one that you enter
 ///
-/// Its key material is overwritten. The last one stays, unless -q is given: without it what is in the
-/// container is lost for good.
+/// The key material of its slot is overwritten. The last one cannot be removed without -q: then the data in
+/// the container is lost.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  The one that is typed:
+  The passphrase that you type:
     strongroom luks remove-key secret.img
 
 EXIT CODES
-  5 if something else has the container, or this is the last one; 7 if the passphrase is wrong.")]
+  5 if another program uses the container, or this is the last passphrase; 7 if the passphrase is
+  wrong.")]
 pub(crate) struct LuksRemoveKey {
-    /// Also the last one
+    /// Allow the last one too
     #[arg(short = 'q', long)]
     pub(crate) batch_mode: bool,
     #[command(flatten)]
@@ -113,19 +99,19 @@ pub(crate) struct LuksRemoveKey {
     pub(crate) container: LuksContainer,
 }
 
-/// Take a key slot away, without its passphrase
+/// Remove a key slot without its passphrase
 ///
-/// Its key material is overwritten. The last one stays, unless -q is given.
+/// Its key material is overwritten. The last one cannot be removed without -q.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  That of somebody who left; 'luks dump' shows which there are:
+  Slot 2; 'luks dump' shows the slots:
     strongroom luks kill-slot secret.img 2
 
 EXIT CODES
-  3 if there is no such slot; 5 if something else has the container, or this is the last one.")]
+  3 if there is no such slot; 5 if another program uses the container, or this is the last slot.")]
 pub(crate) struct LuksKillSlot {
-    /// Also the last one
+    /// Allow the last one too
     #[arg(short = 'q', long)]
     pub(crate) batch_mode: bool,
     #[command(flatten)]
@@ -142,33 +128,32 @@ pub(crate) struct LuksSlot {
     pub(crate) slot: u32,
 }
 
-/// Say when a key slot is tried
+/// Set the priority of a key slot
 ///
-/// Those that are preferred come first; those that are ignored only if they are asked for by their number.
-/// LUKS2 only.
+/// Preferred slots are tried first. Ignored slots are tried only if their number is given. LUKS2 only.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  The escrow key is not tried with what people type:
+  Do not try the escrow key with typed passphrases:
     strongroom luks set-priority secret.img 3 ignore
 
 EXIT CODES
-  3 if there is no such slot; 5 if something else has the container.")]
+  3 if there is no such slot; 5 if another program uses the container.")]
 pub(crate) struct LuksSetPriority {
     #[command(flatten)]
     pub(crate) slot: LuksSlot,
-    /// When
+    /// The priority
     #[arg(value_enum, value_name = "PRIORITY")]
     pub(crate) priority: LuksPriority,
 }
 
-/// Tokens: what programs keep in a LUKS2 header to find passphrases
+/// Manage tokens, which help programs to find passphrases
 ///
-/// Strongroom keeps them as they are and uses none itself.
+/// A token is data in a LUKS2 header. Strongroom keeps tokens as they are and uses none itself.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
-  Where the kernel's keyring has the passphrase:
+  A token for a passphrase in the keyring of the kernel:
     strongroom luks token add --key-description my:disk secret.img
 
   From one container to another:
@@ -181,9 +166,9 @@ pub(crate) enum LuksToken {
     Export(LuksTokenExport),
 }
 
-/// Add a token that names a key of the kernel's keyring
+/// Add a token that names a key in the keyring of the kernel
 ///
-/// Prints its number. cryptsetup and systemd look there for a passphrase before they ask.
+/// Prints the number of the token. cryptsetup and systemd look for a passphrase there before they ask.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -192,12 +177,12 @@ EXAMPLES
     strongroom luks token add --key-description my:disk --key-slot 1 secret.img
 
 EXIT CODES
-  2 if there is no such slot; 5 if something else has the container; 11 if there is no room.")]
+  2 if there is no such slot; 5 if another program uses the container; 11 if there is no space.")]
 pub(crate) struct LuksTokenAdd {
     /// The description of the key
     #[arg(long, value_name = "TEXT")]
     pub(crate) key_description: String,
-    /// For this key slot; for all if not given
+    /// The key slot; default: all slots
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
     /// The number of the token
@@ -209,7 +194,7 @@ pub(crate) struct LuksTokenAdd {
 
 /// Remove a token
 ///
-/// The key slots that it is for stay as they are.
+/// Its key slots stay as they are.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -217,7 +202,7 @@ EXAMPLES
     strongroom luks token remove --token-id 0 secret.img
 
 EXIT CODES
-  3 if there is no such token; 5 if something else has the container.")]
+  3 if there is no such token; 5 if another program uses the container.")]
 pub(crate) struct LuksTokenRemove {
     /// The token
     #[arg(long, value_name = "TOKEN")]
@@ -228,7 +213,7 @@ pub(crate) struct LuksTokenRemove {
 
 /// Add a token from a file
 ///
-/// It is JSON, with at least a type and the key slots that it is for. Prints its number.
+/// The file is JSON, with at least a type and its key slots. Prints the number of the token.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -236,9 +221,9 @@ EXAMPLES
     strongroom luks token import --json-file token.json secret.img
 
 EXIT CODES
-  2 if it is no token; 5 if something else has the container; 11 if there is no room.")]
+  2 if it is no token; 5 if another program uses the container; 11 if there is no space.")]
 pub(crate) struct LuksTokenImport {
-    /// The file; the standard input if not given
+    /// The file; default: the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) json_file: Option<PathBuf>,
     /// The number of the token
@@ -250,7 +235,7 @@ pub(crate) struct LuksTokenImport {
 
 /// Print a token
 ///
-/// As JSON, as it stands in the header, for a program or for 'luks token import'.
+/// Prints the JSON of the header, for a program or for 'luks token import'.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -267,74 +252,75 @@ pub(crate) struct LuksTokenExport {
     pub(crate) container: LuksContainer,
 }
 
-/// Copy a header with its key material to a file
+/// Back up a header with its key material to a file
 ///
-/// The file is as cryptsetup's, and opens with the passphrases of today, whatever is changed later: keep it
-/// as you would keep the passphrases, and make a new one after a change.
+/// The file has the form of cryptsetup. It opens with the passphrases of today, even after you change them.
+/// So keep it as you keep the passphrases, and make a new one after each change.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  To a stick:
+  To a USB stick:
     strongroom luks header-backup /dev/sdb --header-backup-file /media/stick/sdb.header
 
 EXIT CODES
-  3 if there is no header; 4 if the file is there already; 9 if the header is damaged.")]
+  3 if there is no header; 4 if the file exists; 9 if the header is damaged.")]
 pub(crate) struct LuksHeaderBackup {
-    /// The file; it must not be there yet
+    /// The file; it must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) header_backup_file: PathBuf,
     #[command(flatten)]
     pub(crate) container: LuksContainer,
 }
 
-/// Put a header back from a file
+/// Restore a header from a backup
 ///
-/// The key slots of now are lost. A backup of other data, which lies elsewhere or has another key length, is
-/// refused. Data is not touched. The old header is in a file beside the backup until all is done, as
-/// sdb.header.old-header. If the power fails in the middle, restore one of the two again.
+/// The present key slots are lost. A backup with another data area or key length is refused. Data is not
+/// changed. The old header stays in a file beside the backup until the command ends, such as
+/// sdb.header.old-header. If the power fails during the command, restore one of the two again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  From a stick:
+  From a USB stick:
     strongroom luks header-restore /dev/sdb --header-backup-file /media/stick/sdb.header
 
 EXIT CODES
-  2 if it is a backup of other data, or nobody can be asked; 5 if the container is open; 9 if the
-  backup is damaged.")]
+  2 if it is a backup of other data, or there is neither a terminal nor -q; 5 if the container is
+  open; 9 if the backup is damaged.")]
 pub(crate) struct LuksHeaderRestore {
     /// The file
     #[arg(long, value_name = "FILE")]
     pub(crate) header_backup_file: PathBuf,
-    /// Do not ask whether it is meant
+    /// Do not ask for confirmation
     #[arg(short = 'q', long)]
     pub(crate) batch_mode: bool,
     #[command(flatten)]
     pub(crate) container: LuksContainer,
 }
 
-/// Overwrite all key slots: nobody can open the container any more
+/// Overwrite all key slots: nothing opens the container again
 ///
-/// What is in it is lost for good, unless there is a backup of the header. Takes no passphrase.
+/// The data in the container is lost, unless there is a backup of the header. Needs no passphrase.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Before a disk leaves the house:
+  Before you give a disk away:
     strongroom luks erase /dev/sdb
 
 EXIT CODES
-  2 if nobody can be asked; 3 if there is no header; 5 if the container is open.")]
+  2 if there is neither a terminal nor -q; 3 if there is no header; 5 if the container is open.")]
 pub(crate) struct LuksErase {
-    /// Do not ask whether it is meant
+    /// Do not ask for confirmation
     #[arg(short = 'q', long)]
     pub(crate) batch_mode: bool,
     #[command(flatten)]
     pub(crate) container: LuksContainer,
 }
 
-/// Make a container one of the other version of the format
+/// Convert a container to the other version of LUKS
 ///
-/// Data stays where it is, and opens with the same passphrases; a power cut leaves one version or the other.
-/// LUKS1 holds containers with sectors of 512 bytes, no tokens, and key slots 0 to 7 that use pbkdf2.
+/// Data stays where it is and opens with the same passphrases. After a power cut the container has one
+/// version or the other. LUKS1 supports only sectors of 512 bytes, no tokens, and key slots 0 to 7 with
+/// pbkdf2.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -342,20 +328,20 @@ EXAMPLES
     strongroom luks convert --type luks2 old.img
 
 EXIT CODES
-  2 if the other version cannot hold it; 5 if the container is open; 11 if there is no room.")]
+  2 if the other version does not support it; 5 if the container is open; 11 if there is no space.")]
 pub(crate) struct LuksConvert {
-    /// To this version
+    /// The version to convert to
     #[arg(long = "type", value_enum)]
     pub(crate) version: LuksVersion,
     #[command(flatten)]
     pub(crate) container: LuksContainer,
 }
 
-/// Write a copy of the header again over which something was written
+/// Repair a header from its second copy
 ///
-/// A LUKS2 header has two copies. If one is damaged, any command that opens or changes the container mends it
-/// from the other. But if the first does not even begin as one, a file system or a partition table may have
-/// been put there, and whoever did that may have meant it: then it is mended by this command only.
+/// A LUKS2 header has two copies. If one is damaged, any command that opens or changes the container
+/// repairs it from the other. But if the beginning of the first copy is gone, a new file system or
+/// partition table may be there on purpose. Only this command repairs that.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -363,7 +349,7 @@ EXAMPLES
     strongroom luks repair /dev/sdb
 
 EXIT CODES
-  2 if nothing is wrong; 3 if there is no header; 9 if no copy is whole.")]
+  2 if nothing is damaged; 3 if there is no header; 9 if both copies are damaged.")]
 pub(crate) struct LuksRepair {
     #[command(flatten)]
     pub(crate) container: LuksContainer,

@@ -2,16 +2,16 @@
 
 use clap::Args;
 
-use super::LuksContainer;
+use super::shared::{LuksContainer, LuksVersion};
 
-/// Show what the header of a container says
+/// Show the header of a container
 ///
-/// As `cryptsetup luksDump`; no secret is in it. A header of which one copy is damaged is shown as the other
-/// copy has it, and nothing is mended.
+/// Prints what `cryptsetup luksDump` prints, and no secret. If one copy of the header is damaged, shows the
+/// other copy. Repairs nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  For people, and for programs:
+  For people; for programs:
     strongroom luks dump secret.img
     strongroom luks dump --json secret.img
 
@@ -26,19 +26,18 @@ pub(crate) struct LuksDump {
     pub(crate) container: LuksContainer,
 }
 
-/// Show the UUID of a container, or give it another
+/// Show or change the UUID, label or subsystem of a container
 ///
-/// With an option, the UUID, label or subsystem is changed; LUKS1 has a UUID only. What opens the container
-/// stays.
+/// Without an option, prints the UUID. LUKS1 has only a UUID. Passphrases stay.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Look; change:
+  Show the UUID; set a label:
     strongroom luks uuid secret.img
     strongroom luks uuid --label archive secret.img
 
 EXIT CODES
-  2 if what is given does not fit; 3 if there is no header; 5 if the container is open.")]
+  2 for a wrong value; 3 if there is no header; 5 if the container is open.")]
 pub(crate) struct LuksUuid {
     /// The new UUID
     #[arg(long, value_name = "UUID")]
@@ -53,9 +52,10 @@ pub(crate) struct LuksUuid {
     pub(crate) container: LuksContainer,
 }
 
-/// Say by the exit code whether a device is a container
+/// Test whether a device is a container
 ///
-/// Prints nothing. A header that is damaged, or asks for what is not known here, is one all the same.
+/// Prints nothing; the exit code is the answer. A container with a damaged header, or with features that
+/// are unknown here, is a container too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -64,23 +64,24 @@ EXAMPLES
     strongroom luks is-luks --type luks1 /dev/sdb
 
 EXIT CODES
-  0 if it is; 3 if it is not.")]
+  0 if it is a container; 3 if it is not.")]
 pub(crate) struct LuksIsLuks {
-    /// Of this version
+    /// Only this version of LUKS
     #[arg(long = "type", value_enum)]
-    pub(crate) version: Option<super::LuksVersion>,
+    pub(crate) version: Option<LuksVersion>,
     #[command(flatten)]
     pub(crate) container: LuksContainer,
 }
 
-/// Measure password hashes and ciphers here
+/// Measure the speed of password hashes and ciphers
 ///
-/// In memory, without a device, in the form of `cryptsetup benchmark`. Opening a container takes as long as
-/// its password hash; what a mapping moves at most is what its cipher does, on each processor.
+/// Measures in memory, without a device, and prints the form of `cryptsetup benchmark`. Opening a container
+/// takes the time of its password hash. The speed of the cipher on each processor limits the speed of a
+/// mapping.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Everything; one cipher:
+  All; one cipher:
     strongroom luks benchmark
     strongroom luks benchmark --cipher aes-xts-plain64 --key-size 512 --sector-size 4096
 
@@ -88,10 +89,10 @@ JSON
   {\"kdfs\": [{\"name\", \"iterations\", \"memory_kib\", \"lanes\", \"key_size\"}, ...],
   \"ciphers\": [{\"name\", \"key_size\", \"sector_size\", \"encrypt_mib_s\", \"decrypt_mib_s\"}, ...]}")]
 pub(crate) struct LuksBenchmark {
-    /// Only this cipher
+    /// Measure only this cipher
     #[arg(short, long, value_name = "CIPHER")]
     pub(crate) cipher: Option<String>,
-    /// With a key of so many bits
+    /// The length of the key in bits
     #[arg(
         short = 's',
         long,
@@ -100,7 +101,7 @@ pub(crate) struct LuksBenchmark {
         requires = "cipher"
     )]
     pub(crate) key_size: usize,
-    /// In sectors of so many bytes
+    /// The sector size in bytes
     #[arg(long, value_name = "BYTES", default_value = "4096")]
     pub(crate) sector_size: usize,
 }

@@ -4,40 +4,38 @@ mod change;
 mod format;
 mod look;
 mod open;
+mod shared;
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 pub(crate) use change::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
-    LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove, LuksVersion,
+    LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
-pub(crate) use format::{LuksFormat, LuksKdf};
+pub(crate) use format::LuksFormat;
 pub(crate) use look::{LuksBenchmark, LuksDump, LuksIsLuks, LuksUuid};
 pub(crate) use open::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
 };
+pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 
-/// Make, open and change LUKS containers, as cryptsetup does
+/// Create, open and change LUKS containers, as cryptsetup does
 ///
-/// A container is a file or a disk that is encrypted by sectors, with a header that protects its key by
-/// passphrases. What is made here opens with cryptsetup and the Linux kernel, and theirs here; no kernel
-/// module is needed, and an ordinary user can do all of it with his own files.
+/// A container is an encrypted file or disk. Its header protects the key by passphrases. Containers of this
+/// program open with cryptsetup and the Linux kernel, and theirs open here. No kernel module is needed, and
+/// an ordinary user can do all of it with own files.
 ///
-/// Commands that look at a header or change it do so themselves. `open`, `close`, `status`, `refresh` and
-/// `resize` are about mappings: what is in an open container, as a device that the daemon has. A mapping
-/// can be offered to other programs and to the kernel with `strongroom nbd export`.
+/// Commands that show or change a header work on the file themselves. `open`, `close`, `status`, `refresh`
+/// and `resize` are for mappings. A mapping is the decrypted content of an open container, as a device in
+/// the daemon. `strongroom nbd export` offers a mapping to other programs and to the kernel.
 ///
-/// Keys, tokens and names of a container can be changed while it is open. What would make it another one
-/// (`format`, `erase`, `header-restore`, `convert`, `repair`) waits until it is closed.
+/// Keys, tokens and names of an open container can be changed. `format`, `erase`, `header-restore`,
+/// `convert` and `repair` need it closed. A device can also be a volume of a pool, as volume:tank/disk.
 ///
-/// Wherever a file or a disk is named, a volume of a pool can be, as volume:tank/disk.
-///
-/// A container protects less than a dataset: unless it was made with --integrity, what is in it is not
-/// authenticated, so that changes by somebody who can write to the device are not noticed. And even then
-/// sectors can be put back as they were before.
+/// A container protects less than a dataset. Without --integrity its content is not authenticated: changes
+/// by an attacker who can write to the device are not detected. With --integrity, an attacker can still put
+/// back older sectors.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
@@ -45,7 +43,7 @@ EXAMPLES
     truncate -s 1G secret.img
     strongroom luks format secret.img
 
-  Open it, see how it does, and close it:
+  Open it, show its state, and close it:
     strongroom luks open secret.img secret
     strongroom luks status secret
     strongroom luks close secret
@@ -55,14 +53,15 @@ EXAMPLES
     strongroom luks format volume:tank/disk
     strongroom luks open volume:tank/disk disk
 
-  A second passphrase, and a copy of the header for the day on which the device loses it:
+  Add a second passphrase; back up the header:
     strongroom luks add-key secret.img
     strongroom luks header-backup secret.img --header-backup-file secret.header
 
 EXIT CODES
-  2 if it makes no sense; 3 if there is no such file, header, slot or mapping; 5 if the container is
-  open; 7 if no key slot opens with the passphrase; 9 if the header or key material is damaged; 10 if
-  the header asks for what is not known here; 11 if there is no room in the header or on the device.")]
+  2 for a wrong argument; 3 if there is no such file, header, slot or mapping; 5 if the container
+  is open; 7 if the passphrase opens no key slot; 9 if the header or key material is damaged; 10
+  if the header has features that are unknown here; 11 if the header or the device has no free
+  space.")]
 pub(crate) enum Luks {
     Format(LuksFormat),
     Open(LuksOpen),
@@ -87,30 +86,4 @@ pub(crate) enum Luks {
     Convert(LuksConvert),
     Repair(LuksRepair),
     Benchmark(LuksBenchmark),
-}
-
-/// A container, whose header may be elsewhere.
-#[derive(Args, Debug)]
-pub(crate) struct LuksContainer {
-    /// The header is in this file, disk or volume instead
-    #[arg(long, value_name = "FILE")]
-    pub(crate) header: Option<PathBuf>,
-    /// The container: a file, a disk or a volume, as volume:tank/disk
-    #[arg(value_name = "DEVICE")]
-    pub(crate) device: PathBuf,
-}
-
-impl LuksContainer {
-    /// What the header is on.
-    pub(crate) fn header_device(&self) -> &std::path::Path {
-        self.header.as_ref().unwrap_or(&self.device)
-    }
-}
-
-/// How what opens a container is given.
-#[derive(Args, Debug)]
-pub(crate) struct LuksKey {
-    /// Read the passphrase from this file, all of it, instead of asking; - is the standard input
-    #[arg(short = 'd', long, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
 }

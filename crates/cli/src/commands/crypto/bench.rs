@@ -3,42 +3,19 @@
 use std::process::Command;
 
 use cipher::Provider;
-use serde::{Deserialize, Serialize};
 
+use super::chart;
 use super::measure::{Speed, Task, gigahertz, tasks};
 use super::openssl::OpenSsl;
-use super::{Outcome, Result, chart};
+use super::report::{Report, Row};
 use crate::args::CryptoBench;
+use crate::outcome::{Outcome, Result};
 use crate::session::other;
 use crate::show::json;
 use crate::show::table::{self, Column};
 
 /// What the generic path does without.
 const GENERIC: &str = "-aes,-pclmul,-ssse3,-sha";
-
-/// All that was measured.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Report {
-    pub(super) hardware: String,
-    /// The clock while this ran.
-    pub(super) ghz: f64,
-    pub(super) openssl: Option<String>,
-    pub(super) rows: Vec<Row>,
-}
-
-/// One line, in MB/s.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Row {
-    pub(super) table: String,
-    pub(super) name: String,
-    pub(super) size: usize,
-    pub(super) generic: Option<Speed>,
-    pub(super) portable: Option<Speed>,
-    pub(super) fast: Option<Speed>,
-    pub(super) openssl: Option<Speed>,
-    /// What one AES instruction a cycle would do.
-    pub(super) limit: Option<f64>,
-}
 
 pub(super) fn run(args: &CryptoBench, json: bool) -> Result {
     let report = measure(args)?;

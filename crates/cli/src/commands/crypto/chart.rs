@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::bench::{Report, Row};
 use super::measure::Speed;
+use super::report::{Report, Row};
 
 const WIDTH: usize = 900;
 const LABELS: usize = 220;

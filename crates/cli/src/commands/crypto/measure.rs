@@ -6,7 +6,7 @@ use std::time::Duration;
 use cipher::{AeadAlgorithm, AeadCipher, Digest, Mechanism, Provider, SectorCipher, SectorSpec};
 use serde::{Deserialize, Serialize};
 
-use super::Result;
+use crate::outcome::Result;
 use crate::session::other;
 
 /// How long one run goes on at least, in time of this thread: what others do on the machine does not

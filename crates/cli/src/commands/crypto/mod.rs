@@ -6,14 +6,15 @@ mod chart;
 mod measure;
 mod openssl;
 mod providers;
+mod report;
 
 use cipher::{MechanismTest, Policy, Target};
 use daemon::api::FailureKind;
 use daemon::crypto::{Decisions, FipsCost, passed_all};
 use serde_json::json;
 
-use super::{Outcome, Result};
 use crate::args::{Crypto, CryptoChange, StateDir};
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, absolute, usage};
 use crate::show::json;
 use crate::show::table::{self, Column};
@@ -89,7 +90,7 @@ fn disable(args: &CryptoChange) -> Result {
             daemon::api::Failure {
                 kind: FailureKind::Busy,
                 message: format!(
-                    "without {text} nobody would be left to compute {}; disable others one by one",
+                    "without {text}, no provider is left for {}; disable others one by one",
                     names.join(", ")
                 ),
             }

@@ -6,8 +6,9 @@ use cipher::{SectorCipher, SectorSpec};
 use luks::{Kdf, KdfChoice, KdfKind, Variant};
 use serde_json::json;
 
-use super::{Outcome, Result, format};
+use super::format;
 use crate::args::LuksBenchmark;
+use crate::outcome::{Outcome, Result};
 use crate::session::other;
 use crate::show::json;
 

@@ -7,12 +7,15 @@ use cipher::SystemRandom;
 use daemon::api::Borrowing::{ChangeHeader, Own};
 use luks::Priority;
 
-use super::{Outcome, Result, ask, be_sure, key_file, look, open, passphrase, slot_choice};
+use super::device::{device, look, open};
+use super::key::{ask, key_file, passphrase, slot_choice};
 use crate::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
+use crate::commands::sure::be_sure;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, other, usage};
 use crate::show::json;
 
@@ -109,7 +112,7 @@ fn token_import(args: &LuksTokenImport, session: &Session) -> Result {
     };
     read.map_err(|error| other(format!("the token cannot be read: {error}")))?;
     let token: serde_json::Map<_, _> =
-        serde_json::from_str(&text).map_err(|error| usage(format!("it is no token: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| usage(format!("not a token: {error}")))?;
     let mut container = open(&args.container, ChangeHeader, session)?;
     Ok(number(container.add_token(
         token,
@@ -133,7 +136,7 @@ pub(super) fn header_backup(args: &LuksHeaderBackup, session: &Session) -> Resul
 pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Result {
     let file = &args.header_backup_file;
     let backup = read_backup(file)?;
-    let device = super::device(args.container.header_device(), Own, session)?;
+    let device = device(args.container.header_device(), Own, session)?;
     let there = luks::Header::read(&*device);
     let name = device.name();
     let what = match there {
@@ -207,7 +210,7 @@ pub(super) fn convert(args: &LuksConvert, session: &Session) -> Result {
 }
 
 pub(super) fn repair(args: &LuksRepair, session: &Session) -> Result {
-    let device = super::device(args.container.header_device(), Own, session)?;
+    let device = device(args.container.header_device(), Own, session)?;
     luks::repair(&*device, &SystemRandom)?;
     Ok(Outcome::done())
 }

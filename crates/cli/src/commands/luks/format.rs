@@ -7,17 +7,20 @@ use std::sync::Arc;
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
 use daemon::api::{Borrowing, Failure};
-use keys::Secret;
 use luks::{Container, Format, SECTOR};
+use secret::Secret;
 
-use super::{Outcome, Result, be_sure, key_file};
+use super::device::device;
+use super::key::{ask, key_file, slot_choice};
 use crate::args::LuksFormat;
+use crate::commands::sure::be_sure;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, is_volume, other, usage};
 use crate::terminal::bar;
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
-    let data = super::device(&args.device, Borrowing::Own, session)?;
+    let data = device(&args.device, Borrowing::Own, session)?;
     let format = Format {
         cipher: args.cipher.clone(),
         key_len: key_len(args.key_size)?,
@@ -30,7 +33,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
             .luks2_metadata_size
             .unwrap_or(luks::luks2::COPY_SIZES[0]),
         areas_len: args.luks2_keyslots_size,
-        slot: super::slot_choice(&args.kdf, version),
+        slot: slot_choice(&args.kdf, version),
         slot_id: args.key_slot,
         ..Format::new(version, uuid(args)?)
     };
@@ -38,7 +41,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     be_sure(args.batch_mode, &format!("What is on {what} will be lost"))?;
     let passphrase = match &args.key.key_file {
         Some(path) => key_file(path)?,
-        None => super::ask(&args.device, true)?,
+        None => ask(&args.device, true)?,
     };
     let (header, made) = match &args.header {
         Some(path) => header_file(path, &format, session)?,
@@ -84,7 +87,7 @@ fn wipe(container: &Container, key: &Secret) -> luks::Result<()> {
 pub(super) fn key_len(bits: usize) -> Result<usize> {
     match bits.is_multiple_of(8) {
         true => Ok(bits / 8),
-        false => Err(usage("the length of a key is a multiple of 8 bits")),
+        false => Err(usage("the length of a key must be a multiple of 8 bits")),
     }
 }
 
@@ -116,14 +119,31 @@ fn header_file<'a>(
     format: &Format,
     session: &Session,
 ) -> Result<(Arc<dyn BlockDevice>, Option<&'a Path>)> {
-    if is_volume(path) || path.exists() {
-        return Ok((super::device(path, Borrowing::Own, session)?, None));
-    }
     let len = match format.version {
         luks::Version::V1 => 2 << 20,
         luks::Version::V2 => 16 << 20,
     };
+    if is_volume(path) || path.exists() {
+        let device = device(path, Borrowing::Own, session)?;
+        if path.is_file() && device.size() < len {
+            lengthen(path, len)?;
+            device.refresh_size()?;
+        }
+        return Ok((device, None));
+    }
     Ok((Arc::new(FileDevice::create(path, len)?), Some(path)))
+}
+
+/// Makes a file as long as a header is.
+fn lengthen(path: &Path, len: u64) -> Result<()> {
+    let file = std::fs::OpenOptions::new().write(true).open(path);
+    let longer = file.and_then(|file| file.set_len(len));
+    longer.map_err(|error| {
+        other(format!(
+            "{} cannot be made as long as a header, {len} bytes: {error}",
+            path.display()
+        ))
+    })
 }
 
 fn uuid(args: &LuksFormat) -> Result<String> {
@@ -155,7 +175,7 @@ pub(super) fn parse_uuid(text: &str) -> Result<String> {
     match lens == [8, 4, 4, 4, 12] && is_hex {
         true => Ok(text.to_ascii_lowercase()),
         false => Err::<_, Failure>(usage(format!(
-            "'{text}' is no UUID, as 5ae2903e-22b6-43a2-b884-f5e9640ee47b"
+            "'{text}' is not a UUID, such as 5ae2903e-22b6-43a2-b884-f5e9640ee47b"
         ))),
     }
 }

@@ -7,15 +7,18 @@ use daemon::api::{
 };
 use luks::SECTOR;
 
-use super::{Outcome, Result, format, read_key_file};
+use super::format;
+use super::key::read_key_file;
 use crate::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
 };
-use crate::commands::call_quiet;
+use crate::outcome::call_quiet;
+use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer, device_path, unexpected, usage};
 use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
+    session.hash_memory = args.cost.hash_memory;
     let plain = match args.kind {
         LuksOpenType::Luks => None,
         LuksOpenType::Plain => Some(plain(&args.plain)?),
@@ -52,7 +55,7 @@ fn plain(args: &LuksPlain) -> Result<PlainMapping> {
     let bytes = |sectors: u64| {
         sectors
             .checked_mul(SECTOR)
-            .ok_or_else(|| usage("so many sectors cannot be"))
+            .ok_or_else(|| usage("the number of sectors is too large"))
     };
     Ok(PlainMapping {
         cipher: args.cipher.clone(),

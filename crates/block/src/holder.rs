@@ -1,0 +1,86 @@
+//! Who has a file or disk that cannot be opened, for the message that says so.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{major, minor};
+
+const UNKNOWN: &str = "another process";
+
+/// Who has a lock on an open file.
+pub(crate) fn of_file(file: &Metadata) -> String {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    match locks.lines().find_map(|line| locker(line, file)) {
+        Some(pid) => process(pid),
+        None => UNKNOWN.into(),
+    }
+}
+
+/// Who keeps the kernel from opening a disk exclusively.
+pub(crate) fn of_disk(disk: &Metadata) -> String {
+    let numbers = format!("{}:{}", major(disk.rdev()), minor(disk.rdev()));
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounted = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let is_it = fields.next() == Some(&numbers);
+        is_it.then(|| fields.nth(1))?
+    });
+    if let Some(place) = mounted {
+        return format!("the file system that is mounted at {place}");
+    }
+    let holders = std::fs::read_dir(format!("/sys/dev/block/{numbers}/holders"));
+    let names = holders.into_iter().flatten().filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.into_string().ok()
+    });
+    match names.reduce(|all, name| all + ", " + &name) {
+        Some(names) => format!("other devices: {names}"),
+        None => of_file(disk),
+    }
+}
+
+/// The process that a line of `/proc/locks` says has locked this file as a whole.
+fn locker(line: &str, file: &Metadata) -> Option<u32> {
+    let (major, minor, inode) = (major(file.dev()), minor(file.dev()), file.ino());
+    let place = format!("{major:02x}:{minor:02x}:{inode}");
+    match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [_, "FLOCK", _, "WRITE", pid, at, ..] if at == place => pid.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A process in words.
+fn process(pid: u32) -> String {
+    match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Ok(name) => format!("process {pid} ({})", name.trim_end()),
+        Err(_) => format!("process {pid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_other_files_and_of_waiters_are_passed_over() {
+        let file = tempfile::tempfile().unwrap().metadata().unwrap();
+        let at = format!(
+            "{:02x}:{:02x}:{}",
+            major(file.dev()),
+            minor(file.dev()),
+            file.ino()
+        );
+        for (line, pid) in [
+            (
+                format!("1: FLOCK  ADVISORY  WRITE 1234 {at} 0 EOF"),
+                Some(1234),
+            ),
+            (format!("1: -> FLOCK  ADVISORY  WRITE 99 {at} 0 EOF"), None),
+            (format!("1: POSIX  ADVISORY  WRITE 99 {at} 0 EOF"), None),
+            ("1: FLOCK  ADVISORY  WRITE 99 fe:00:1 0 EOF".into(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(locker(&line, &file), pid, "{line}");
+        }
+    }
+}

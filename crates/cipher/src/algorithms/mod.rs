@@ -1,0 +1,18 @@
+//! What is computed, by name: types without code of any provider.
+
+mod aead;
+mod digest;
+mod mechanism;
+mod names;
+mod provider;
+mod sector;
+mod suite;
+
+pub use aead::AeadAlgorithm;
+pub(crate) use aead::SHORT_NONCE_LEN;
+pub use digest::{Digest, Output};
+pub use mechanism::Mechanism;
+pub use names::NameMode;
+pub use provider::Provider;
+pub use sector::{BlockCipher, IvMode, SectorMode, SectorSpec};
+pub use suite::Suite;

@@ -1,0 +1,49 @@
+//! Who computes: the implementations that this crate has of an algorithm.
+
+use std::fmt;
+
+/// An implementation of algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Provider {
+    /// AWS-LC: C and assembly, with the processor's instructions. The first choice.
+    AwsLc,
+    /// The system's OpenSSL 3, if this program was built with the feature `openssl`.
+    OpenSsl,
+    /// The crates of RustCrypto: Rust, with the processor's instructions for AES and SHA.
+    Portable,
+}
+
+impl Provider {
+    /// Every provider, the first choice first.
+    pub const ALL: [Provider; 3] = [Provider::AwsLc, Provider::OpenSsl, Provider::Portable];
+
+    /// The name in commands and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Provider::AwsLc => "aws-lc",
+            Provider::OpenSsl => "openssl",
+            Provider::Portable => "portable",
+        }
+    }
+
+    /// Whether this program has it.
+    pub const fn is_built(self) -> bool {
+        match self {
+            Provider::AwsLc | Provider::Portable => true,
+            Provider::OpenSsl => cfg!(feature = "openssl"),
+        }
+    }
+
+    /// The provider with this name.
+    pub fn from_name(name: &str) -> Option<Provider> {
+        Provider::ALL
+            .into_iter()
+            .find(|provider| provider.name() == name)
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

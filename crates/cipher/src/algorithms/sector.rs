@@ -1,0 +1,248 @@
+//! The names of sector ciphers, as dm-crypt and cryptsetup write them.
+
+use std::fmt;
+
+use super::Digest;
+
+/// A block cipher of 128-bit blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockCipher {
+    /// FIPS 197; keys of 128, 192 and 256 bits.
+    Aes,
+    /// RFC 3713; keys of 128, 192 and 256 bits.
+    Camellia,
+    /// The AES candidate of Anderson, Biham and Knudsen; keys of 128, 192 and 256 bits.
+    Serpent,
+    /// The AES candidate of Schneier and others; keys of 128, 192 and 256 bits.
+    Twofish,
+}
+
+/// How the blocks of a sector hang together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SectorMode {
+    /// IEEE 1619; two keys.
+    Xts,
+    /// NIST SP 800-38A, 6.2.
+    Cbc,
+    /// NIST SP 800-38A, 6.1. Equal blocks stay equal.
+    Ecb,
+    /// NIST SP 800-38A, 6.5, with a 128-bit counter that starts at the IV. A sector that is written
+    /// twice gives both plaintexts away.
+    Ctr,
+}
+
+/// How the IV of a sector comes from its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IvMode {
+    /// All zeros.
+    Null,
+    /// The low 32 bits of the number, little-endian.
+    Plain,
+    /// The number as 64 bits, little-endian.
+    Plain64,
+    /// The number as 64 bits, big-endian, at the end.
+    Plain64Be,
+    /// The number of the sector's first 128-bit block, from 1, big-endian, at the end.
+    Benbi,
+    /// `Plain64`, encrypted with the same cipher under the hash of the key.
+    Essiv(Digest),
+}
+
+/// Cipher, mode and IV of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SectorSpec {
+    cipher: BlockCipher,
+    mode: SectorMode,
+    iv: IvMode,
+}
+
+impl BlockCipher {
+    /// Every cipher.
+    pub const ALL: [BlockCipher; 4] = [
+        BlockCipher::Aes,
+        BlockCipher::Camellia,
+        BlockCipher::Serpent,
+        BlockCipher::Twofish,
+    ];
+
+    /// The kernel's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockCipher::Aes => "aes",
+            BlockCipher::Camellia => "camellia",
+            BlockCipher::Serpent => "serpent",
+            BlockCipher::Twofish => "twofish",
+        }
+    }
+}
+
+impl SectorMode {
+    /// Every mode.
+    pub const ALL: [SectorMode; 4] = [
+        SectorMode::Xts,
+        SectorMode::Cbc,
+        SectorMode::Ecb,
+        SectorMode::Ctr,
+    ];
+
+    /// The kernel's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SectorMode::Xts => "xts",
+            SectorMode::Cbc => "cbc",
+            SectorMode::Ecb => "ecb",
+            SectorMode::Ctr => "ctr",
+        }
+    }
+}
+
+impl SectorSpec {
+    /// As [`SectorSpec::parse`], which says more; or what is wrong with the name.
+    pub(crate) fn read(name: &str) -> Result<SectorSpec, &'static str> {
+        let mut parts = name.splitn(3, '-');
+        let cipher = parts.next().unwrap_or_default();
+        let cipher = BlockCipher::ALL
+            .into_iter()
+            .find(|known| known.name() == cipher)
+            .ok_or("the cipher is none of aes, camellia, serpent and twofish")?;
+        let (mode, iv) = match (parts.next(), parts.next()) {
+            (None | Some("plain"), None) => ("cbc", Some("plain")),
+            (mode, iv) => (mode.unwrap_or_default(), iv),
+        };
+        let mode = SectorMode::ALL
+            .into_iter()
+            .find(|known| known.name() == mode)
+            .ok_or("the mode is none of xts, cbc, ctr and ecb")?;
+        let iv = match (mode, iv) {
+            (SectorMode::Ecb, None) => IvMode::Null,
+            (_, None) => return Err("the mode needs an IV, as -plain64"),
+            (_, Some(iv)) => IvMode::read(iv)?,
+        };
+        Ok(SectorSpec { cipher, mode, iv })
+    }
+
+    /// Its block cipher.
+    pub fn cipher(self) -> BlockCipher {
+        self.cipher
+    }
+
+    /// Its mode.
+    pub fn mode(self) -> SectorMode {
+        self.mode
+    }
+
+    /// How its IVs are made.
+    pub fn iv(self) -> IvMode {
+        self.iv
+    }
+
+    /// The lengths of the keys that it takes, in bytes: both keys of XTS together.
+    pub fn key_lens(self) -> &'static [usize] {
+        match self.mode {
+            SectorMode::Xts => &[32, 48, 64],
+            _ => &BLOCK_KEY_LENS,
+        }
+    }
+}
+
+/// The lengths of the keys of a block cipher, in bytes: the same for all of them.
+const BLOCK_KEY_LENS: [usize; 3] = [16, 24, 32];
+
+impl IvMode {
+    fn read(name: &str) -> Result<IvMode, &'static str> {
+        match name {
+            "null" => Ok(IvMode::Null),
+            "plain" => Ok(IvMode::Plain),
+            "plain64" => Ok(IvMode::Plain64),
+            "plain64be" => Ok(IvMode::Plain64Be),
+            "benbi" => Ok(IvMode::Benbi),
+            _ => {
+                let hash = name.strip_prefix("essiv:").ok_or(
+                    "the IV is none of null, plain, plain64, plain64be, benbi and essiv:HASH",
+                )?;
+                Digest::from_name(hash)
+                    .filter(|digest| BLOCK_KEY_LENS.contains(&digest.output_len()))
+                    .map(IvMode::Essiv)
+                    .ok_or("essiv needs a hash whose output is a key, as essiv:sha256")
+            }
+        }
+    }
+}
+
+impl fmt::Display for IvMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IvMode::Null => f.write_str("null"),
+            IvMode::Plain => f.write_str("plain"),
+            IvMode::Plain64 => f.write_str("plain64"),
+            IvMode::Plain64Be => f.write_str("plain64be"),
+            IvMode::Benbi => f.write_str("benbi"),
+            IvMode::Essiv(digest) => write!(f, "essiv:{digest}"),
+        }
+    }
+}
+
+impl fmt::Display for SectorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.cipher.name(), self.mode.name())?;
+        match (self.mode, self.iv) {
+            (SectorMode::Ecb, IvMode::Null) => Ok(()),
+            (_, iv) => write!(f, "-{iv}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for name in [
+            "aes-xts-plain64",
+            "aes-cbc-essiv:sha256",
+            "serpent-xts-plain64be",
+            "twofish-cbc-plain",
+            "camellia-ctr-plain64",
+            "aes-cbc-null",
+            "aes-xts-benbi",
+            "aes-ecb",
+            "camellia-cbc-essiv:blake2s-256",
+        ] {
+            assert_eq!(SectorSpec::read(name).expect(name).to_string(), name);
+        }
+        for short in ["aes", "aes-plain"] {
+            let spec = SectorSpec::read(short).expect(short);
+            assert_eq!(spec.to_string(), "aes-cbc-plain");
+        }
+        assert_eq!(
+            SectorSpec::read("aes-ecb-null").expect("ecb").to_string(),
+            "aes-ecb"
+        );
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused() {
+        for name in [
+            "",
+            "-",
+            "aes-",
+            "aes-xts",
+            "aes-cbc",
+            "aes-xts-",
+            "aes-xts-plain65",
+            "AES-xts-plain64",
+            "aes-lrw-benbi",
+            "aes:64-cbc-lmk",
+            "des-cbc-plain",
+            "aes-cbc-essiv",
+            "aes-cbc-essiv:",
+            "aes-cbc-essiv:sha1",
+            "aes-cbc-essiv:sha512",
+            "aes-xts-plain64-more",
+            "aes-plain-plain",
+        ] {
+            assert!(SectorSpec::read(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What all calls into AWS-LC share, and its generator.
+
+use std::mem::MaybeUninit;
+
+use aws_lc_sys as sys;
+
+use crate::{Error, Result};
+
+/// A C structure on the stack, uninitialised at first, overwritten with zeros when it goes.
+pub(super) struct Wiped<T>(MaybeUninit<T>);
+
+impl<T: Copy> Wiped<T> {
+    pub(super) const fn uninit() -> Wiped<T> {
+        Wiped(MaybeUninit::uninit())
+    }
+
+    pub(super) fn as_ptr(&self) -> *const T {
+        self.0.as_ptr()
+    }
+
+    pub(super) fn as_mut_ptr(&mut self) -> *mut T {
+        self.0.as_mut_ptr()
+    }
+}
+
+impl<T> Drop for Wiped<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer and the length are those of our own field, which needs no Drop (it is
+        // MaybeUninit) and which any bytes are valid for.
+        unsafe { sys::OPENSSL_cleanse(self.0.as_mut_ptr().cast(), size_of::<T>()) }
+    }
+}
+
+/// Fills `out` from the library's generator for public values (nonces), which shares no state with
+/// the one for keys.
+pub(crate) fn random_public(out: &mut [u8]) -> Result<()> {
+    // SAFETY: the pointer is valid for writes of the length.
+    let done = unsafe { sys::RAND_public_bytes(out.as_mut_ptr(), out.len()) };
+    if done == 1 {
+        Ok(())
+    } else {
+        Err(Error::Random)
+    }
+}
+
+/// Turns the library's return value (1 is success) into a result.
+pub(super) fn check(done: std::ffi::c_int, error: Error) -> Result<()> {
+    if done == 1 {
+        return Ok(());
+    }
+    // SAFETY: no arguments, no preconditions.
+    unsafe { sys::ERR_clear_error() };
+    Err(error)
+}

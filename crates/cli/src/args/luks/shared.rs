@@ -1,0 +1,89 @@
+//! Arguments that several commands have.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+/// A container, whose header may be elsewhere.
+#[derive(Args, Debug)]
+pub(crate) struct LuksContainer {
+    /// The header is in this file, disk or volume
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    /// The container: a file, a disk or a volume, as volume:tank/disk
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+}
+
+impl LuksContainer {
+    /// What the header is on.
+    pub(crate) fn header_device(&self) -> &Path {
+        self.header.as_ref().unwrap_or(&self.device)
+    }
+}
+
+/// How what opens a container is given.
+#[derive(Args, Debug)]
+pub(crate) struct LuksKey {
+    /// Read the passphrase from this whole file; - is the standard input
+    #[arg(short = 'd', long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// Versions of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LuksVersion {
+    Luks1,
+    Luks2,
+}
+
+impl LuksVersion {
+    pub(crate) fn version(self) -> luks::Version {
+        match self {
+            LuksVersion::Luks1 => luks::Version::V1,
+            LuksVersion::Luks2 => luks::Version::V2,
+        }
+    }
+}
+
+/// What a guess at a new passphrase costs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Cost of a guess")]
+pub(crate) struct LuksKdf {
+    /// The password hash; default: argon2id, or pbkdf2 for luks1
+    #[arg(long, value_enum, value_name = "HASH")]
+    pub(crate) pbkdf: Option<LuksPbkdf>,
+    /// The number of iterations or passes, whatever time they take
+    #[arg(long, value_name = "NUMBER", conflicts_with = "iter_time")]
+    pub(crate) pbkdf_force_iterations: Option<u32>,
+    /// The largest memory for Argon2, in KiB
+    #[arg(long, value_name = "KIB")]
+    pub(crate) pbkdf_memory: Option<u32>,
+    /// The number of lanes for Argon2
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) pbkdf_parallel: Option<u32>,
+    /// The time to open the container, in milliseconds
+    #[arg(short, long, value_name = "MS")]
+    pub(crate) iter_time: Option<u64>,
+    /// The hash for everything but the password
+    #[arg(long, value_name = "HASH", default_value = "sha256")]
+    pub(crate) hash: String,
+}
+
+/// Password hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LuksPbkdf {
+    Pbkdf2,
+    Argon2i,
+    Argon2id,
+}
+
+impl LuksPbkdf {
+    pub(crate) fn kind(self) -> luks::KdfKind {
+        match self {
+            LuksPbkdf::Pbkdf2 => luks::KdfKind::Pbkdf2,
+            LuksPbkdf::Argon2i => luks::KdfKind::Argon2(luks::Variant::Argon2i),
+            LuksPbkdf::Argon2id => luks::KdfKind::Argon2(luks::Variant::Argon2id),
+        }
+    }
+}

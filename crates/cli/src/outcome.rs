@@ -1,0 +1,58 @@
+//! What came of a command.
+
+use daemon::api::{Command, Failure, Reply};
+
+use crate::session::{Session, answer, unexpected};
+use crate::show::json;
+
+/// What came of a command.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// For the standard output.
+    pub(crate) text: String,
+    /// What failed; the first decides the exit code.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Outcome {
+    /// It is done, and there is nothing to say.
+    pub(crate) fn done() -> Outcome {
+        Outcome::default()
+    }
+
+    /// It is done, and this is to be printed.
+    pub(crate) fn text(text: impl Into<String>) -> Outcome {
+        Outcome {
+            text: text.into(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// It failed.
+    pub(crate) fn failed(failure: Failure) -> Outcome {
+        Outcome {
+            text: String::new(),
+            failures: vec![failure],
+        }
+    }
+}
+
+/// What a command does: its outcome, or why it failed.
+pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
+
+/// Has something done that has nothing to show, but as JSON the names that it was done to.
+pub(crate) fn call_quiet(session: &mut Session, command: Command) -> Result {
+    match session.call(command)? {
+        Reply::Names(names) if session.json => Ok(Outcome::text(json::show(&names))),
+        Reply::Nothing | Reply::Names(_) => Ok(Outcome::done()),
+        reply => Err(unexpected(&reply)),
+    }
+}
+
+/// Asks for names.
+pub(crate) fn call_names(session: &mut Session, command: Command) -> Result<Vec<String>> {
+    match session.call(command)? {
+        Reply::Nothing => Ok(Vec::new()),
+        reply => answer!(reply, Names),
+    }
+}

@@ -1,0 +1,59 @@
+//! A line that is typed, read byte by byte to where it stays.
+
+use std::os::fd::AsFd;
+
+use daemon::api::{Failure, FailureKind};
+use keys::PASSPHRASE_MAX;
+use rustix::io::Errno;
+use secret::Secret;
+
+/// A line that is being read.
+pub(super) struct Line {
+    /// One byte longer than what is kept: the place for the next byte.
+    bytes: Secret,
+    pub(super) len: usize,
+}
+
+pub(super) enum Step {
+    More,
+    Whole,
+    End,
+}
+
+impl Line {
+    pub(super) fn new() -> Result<Line, Failure> {
+        // What is longer than a passphrase may be is refused later. The rest of the line is not kept.
+        let bytes = Secret::zeroed(PASSPHRASE_MAX + 2).map_err(other)?;
+        Ok(Line { bytes, len: 0 })
+    }
+
+    /// Reads a byte to where it stays.
+    pub(super) fn read(&mut self, input: impl AsFd) -> Result<Step, Errno> {
+        let place = &mut self.bytes.expose_mut()[self.len..][..1];
+        if rustix::io::read(input, &mut *place)? == 0 {
+            return Ok(Step::End);
+        }
+        if place[0] == b'\n' {
+            return Ok(Step::Whole);
+        }
+        self.len = (self.len + 1).min(PASSPHRASE_MAX + 1);
+        Ok(Step::More)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.expose_mut().fill(0);
+        self.len = 0;
+    }
+
+    pub(super) fn take(mut self) -> Secret {
+        self.bytes.truncate(self.len);
+        self.bytes
+    }
+}
+
+pub(super) fn other(error: impl ToString) -> Failure {
+    Failure {
+        kind: FailureKind::Other,
+        message: error.to_string(),
+    }
+}

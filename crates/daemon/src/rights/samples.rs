@@ -1,0 +1,477 @@
+//! One request of each kind.
+
+use crate::api::{
+    Allowed, Anchor, Borrowing, Command, DeviceChange, InspectTarget, MappingChange, NewExport,
+    NewVolume, NewZone, OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation,
+    SendWhat, WhoKind,
+};
+
+/// A file that is no key, and that nobody makes.
+const KEY_FILE: &str = "raw,file:///nonexistent/key";
+const PROMPT: &str = "hex,prompt";
+
+pub(super) fn props(props: &[(&str, &str)]) -> Props {
+    let props = props.iter();
+    props.map(|(k, v)| ((*k).into(), (*v).into())).collect()
+}
+
+/// Requests about a dataset `fs` and about `to`, below which new datasets come. [`super::site::Site`] has both.
+pub(super) fn about(fs: &str, to: &str) -> Vec<Command> {
+    let mut all = of_datasets(fs);
+    all.extend(of_properties(fs));
+    all.extend(of_snapshots(fs, to));
+    all.extend(of_streams(fs, to));
+    all.extend(of_mounts(fs));
+    all.extend(of_keys(fs));
+    all.extend(of_people(fs));
+    all
+}
+
+pub(super) fn create(name: String, of: &[(&str, &str)]) -> Command {
+    Command::Create {
+        name,
+        props: props(of),
+        parents: false,
+        no_mount: false,
+        volume: None,
+    }
+}
+
+fn of_datasets(fs: &str) -> Vec<Command> {
+    let new = || format!("{fs}/new");
+    let volume = |sparse| Command::Create {
+        name: new(),
+        props: Props::new(),
+        parents: false,
+        no_mount: false,
+        volume: Some(NewVolume {
+            size: 1 << 20,
+            sparse,
+        }),
+    };
+    vec![
+        create(new(), &[]),
+        create(new(), &[("compression", "off")]),
+        create(new(), &[("mountpoint", "legacy")]),
+        create(new(), &[("keysource", PROMPT)]),
+        create(new(), &[("encryption", "on"), ("keysource", PROMPT)]),
+        create(new(), &[("keysource", KEY_FILE)]),
+        Command::Create {
+            name: format!("{fs}/not/new"),
+            props: Props::new(),
+            parents: true,
+            no_mount: false,
+            volume: None,
+        },
+        volume(true),
+        volume(false),
+        destroy(format!("{fs}/vol"), false),
+        destroy(format!("{fs}/x"), true),
+        destroy(format!("{fs}@2"), false),
+        Command::Shred {
+            name: format!("{fs}/clone"),
+            recursive: true,
+            clones: false,
+            force: false,
+            dry_run: true,
+        },
+        Command::Rename {
+            from: format!("{fs}/vol"),
+            to: format!("{fs}/new"),
+        },
+        Command::Rename {
+            from: format!("{fs}@2"),
+            to: "@3".into(),
+        },
+        Command::Promote {
+            name: format!("{fs}/clone"),
+        },
+    ]
+}
+
+fn destroy(name: String, clones: bool) -> Command {
+    Command::Destroy {
+        name,
+        recursive: true,
+        clones,
+        force: false,
+        dry_run: false,
+    }
+}
+
+fn of_properties(fs: &str) -> Vec<Command> {
+    let get = |names: &[&str], depth, prop: &str| Command::Get {
+        names: names.iter().map(|name| (*name).into()).collect(),
+        depth,
+        snapshots: false,
+        props: vec![prop.into()],
+    };
+    let set = |name: &str, of: &[(&str, &str)]| Command::Set {
+        names: vec![name.into()],
+        props: props(of),
+        force: false,
+    };
+    let account = |kind, check| Command::Userspace {
+        name: fs.into(),
+        kind,
+        check,
+    };
+    vec![
+        get(&[fs], Some(0), "used"),
+        get(&[fs], Some(0), "userused@0"),
+        get(&[], None, "name"),
+        set(fs, &[("compression", "off")]),
+        set(fs, &[("mountpoint", "legacy")]),
+        set(fs, &[("org.example:note", "x")]),
+        set(fs, &[("userquota@0", "1M")]),
+        set(&format!("{fs}/vol"), &[("volsize", "2M")]),
+        Command::Inherit {
+            names: vec![fs.into()],
+            prop: "compression".into(),
+            recursive: false,
+        },
+        account(OwnerKind::User, false),
+        account(OwnerKind::Group, true),
+    ]
+}
+
+fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
+    let names = || vec![format!("{fs}@2")];
+    let tag = || "tag".to_owned();
+    let rollback = |at: &str, recursive| Command::Rollback {
+        name: format!("{fs}{at}"),
+        recursive,
+        force: false,
+    };
+    let clone = |of: &str, name: String, source: &[(&str, &str)]| Command::Clone {
+        snapshot: format!("{fs}{of}"),
+        name,
+        props: props(source),
+        rekey: false,
+        parents: false,
+        no_mount: false,
+    };
+    vec![
+        Command::Snapshot {
+            names: vec![format!("{fs}@9")],
+            recursive: false,
+        },
+        rollback("@2", false),
+        rollback("@1", true),
+        Command::Hold {
+            names: names(),
+            tag: tag(),
+            recursive: false,
+        },
+        Command::Holds {
+            names: names(),
+            recursive: false,
+        },
+        Command::Release {
+            names: names(),
+            tag: tag(),
+            recursive: false,
+        },
+        Command::Diff {
+            from: format!("{fs}@1"),
+            to: Some("@2".into()),
+        },
+        clone("/x@1", format!("{fs}/new"), &[]),
+        clone("/x@1", format!("{fs}/new"), &[("keysource", PROMPT)]),
+        clone("@1", format!("{to}/new"), &[("keysource", PROMPT)]),
+    ]
+}
+
+fn of_streams(fs: &str, to: &str) -> Vec<Command> {
+    let send = |at: &str, from: Option<&str>, raw| Command::Send {
+        what: SendWhat::Snapshot {
+            name: format!("{fs}{at}"),
+            from: from.map(str::to_owned),
+            all: false,
+        },
+        raw,
+        props: false,
+    };
+    let receive = |target: &str, force, of: &[(&str, &str)]| Command::Receive {
+        target: target.into(),
+        force,
+        resumable: false,
+        props: props(of),
+        exclude: Vec::new(),
+    };
+    let new = format!("{to}/new");
+    vec![
+        send("@1", None, true),
+        send("@1", None, false),
+        send("@2", Some("@1"), true),
+        Command::Send {
+            what: SendWhat::Snapshot {
+                name: format!("{to}@1"),
+                from: None,
+                all: false,
+            },
+            raw: true,
+            props: false,
+        },
+        Command::Send {
+            what: SendWhat::Rest {
+                token: "nonsense".into(),
+            },
+            raw: true,
+            props: false,
+        },
+        receive(&new, false, &[]),
+        receive(&new, false, &[("compression", "off")]),
+        receive(&new, false, &[("mountpoint", "legacy")]),
+        receive(fs, false, &[]),
+        receive(fs, true, &[]),
+        Command::ReceiveAbandon { target: new },
+    ]
+}
+
+fn of_mounts(fs: &str) -> Vec<Command> {
+    let mount = |name: Option<&str>, dir: Option<&str>, load_keys| Command::Mount {
+        name: name.map(str::to_owned),
+        dir: dir.map(Into::into),
+        load_keys,
+        read_only: false,
+        overlay: false,
+        allowed: Allowed::default(),
+    };
+    let unmount = |target: Option<&str>| Command::Unmount {
+        target: target.map(str::to_owned),
+        force: false,
+    };
+    vec![
+        mount(Some(fs), None, false),
+        mount(Some(&format!("{fs}/x")), None, true),
+        mount(Some(fs), Some("/nonexistent"), false),
+        mount(None, None, false),
+        Command::Remount {
+            name: fs.into(),
+            read_only: Some(true),
+            allowed: Allowed::default(),
+        },
+        unmount(Some(fs)),
+        unmount(Some("/nonexistent")),
+        unmount(None),
+        Command::Mounts,
+    ]
+}
+
+fn of_keys(fs: &str) -> Vec<Command> {
+    let name = || fs.to_owned();
+    let names = || vec![name()];
+    let load = |names, source: Option<&str>| Command::KeyLoad {
+        names,
+        recursive: false,
+        location: None,
+        keysource: source.map(str::to_owned),
+        dry_run: true,
+    };
+    let change = |source: Option<&str>, inherit| Command::KeyChange {
+        name: name(),
+        keysource: source.map(str::to_owned),
+        slot: None,
+        only: false,
+        inherit,
+    };
+    let rotate = |how| Command::KeyRotate { name: name(), how };
+    vec![
+        load(names(), None),
+        load(names(), Some(KEY_FILE)),
+        load(Vec::new(), None),
+        Command::KeyUnload {
+            names: names(),
+            recursive: false,
+            force: false,
+        },
+        change(Some(PROMPT), false),
+        change(Some(KEY_FILE), false),
+        change(None, true),
+        rotate(Rotation::New),
+        rotate(Rotation::Reencrypt),
+        rotate(Rotation::Pause),
+        rotate(Rotation::Resume),
+        Command::KeyAdd {
+            name: name(),
+            keysource: Some(PROMPT.into()),
+            priority: 128,
+        },
+        Command::KeyRemove {
+            name: name(),
+            slot: 0,
+            keysource: None,
+            force: true,
+        },
+        Command::KeySlots { name: name() },
+        Command::KeyGenerations { name: name() },
+        Command::KeyStatus { names: names() },
+        Command::KeyStatus { names: Vec::new() },
+        Command::KeyAccept {
+            names: names(),
+            recursive: false,
+        },
+        Command::KeyBackup { name: name() },
+        Command::KeyRestore {
+            name: name(),
+            backup: String::new(),
+            keysource: None,
+        },
+    ]
+}
+
+fn of_people(fs: &str) -> Vec<Command> {
+    let allow = |kind, who: &str, permission: &str| {
+        Command::ChangePermissions(PermissionChange {
+            name: fs.into(),
+            remove: false,
+            who: vec![who.into()],
+            kind: Some(kind),
+            permissions: vec![permission.into()],
+            local: true,
+            below: false,
+        })
+    };
+    vec![
+        Command::Permissions { name: fs.into() },
+        allow(WhoKind::User, "12346", "hold"),
+        allow(WhoKind::Set, "@set", "hold"),
+        Command::Anchor {
+            names: vec![fs.into()],
+        },
+        Command::AnchorVerify {
+            anchors: vec![Anchor {
+                dataset: fs.into(),
+                pool_guid: 1,
+                txg: 1,
+                guid: 1,
+                sequence: 1,
+                seal: String::new(),
+            }],
+        },
+    ]
+}
+
+/// Requests about pools, devices and the daemon.
+pub(super) fn of_the_machine() -> Vec<Command> {
+    let pool = || "tank".to_owned();
+    let device = "/nonexistent/device";
+    vec![
+        Command::PoolCreate {
+            pool: "pool".into(),
+            devices: Box::new(PoolDevices::default()),
+            size: None,
+            force: false,
+            props: Props::new(),
+            no_mount: false,
+        },
+        Command::PoolImportable {
+            search: vec!["/nonexistent".into()],
+        },
+        Command::PoolImport {
+            search: vec!["/nonexistent".into()],
+            pool: Some("pool".into()),
+            new_name: None,
+            read_only: false,
+            force: false,
+            no_mount: false,
+            load_keys: false,
+            without_logs: false,
+            accept: false,
+        },
+        Command::PoolExport {
+            pool: pool(),
+            force: false,
+        },
+        Command::PoolDestroy {
+            pool: pool(),
+            force: false,
+        },
+        Command::PoolStatus {
+            pools: vec![pool()],
+        },
+        Command::PoolIo {
+            pools: vec![pool()],
+        },
+        Command::PoolDevices {
+            pool: pool(),
+            change: DeviceChange::Clear { device: None },
+        },
+        Command::PoolSync {
+            pools: vec![pool()],
+        },
+        Command::PoolScrub {
+            pool: pool(),
+            stop: false,
+        },
+        Command::PoolFeatures {
+            pools: vec![pool()],
+        },
+        Command::PoolHistory {
+            pool: pool(),
+            internal: false,
+        },
+        Command::Inspect {
+            target: InspectTarget::Devices(vec![device.into()]),
+            detail: 0,
+            check: false,
+        },
+        Command::ZoneCreate(NewZone {
+            name: "new".into(),
+            dataset: "tank/web".into(),
+            alias: None,
+            immutable: false,
+            owner: None,
+        }),
+        Command::ZoneDestroy { name: "z".into() },
+        Command::Zones,
+        Command::NbdExport(Box::new(NewExport {
+            device: device.into(),
+            name: None,
+            description: None,
+            read_only: true,
+            listen: None,
+            tls_certificates: None,
+        })),
+        Command::NbdUnexport {
+            name: "export".into(),
+            force: false,
+        },
+        Command::NbdExports,
+        Command::LuksOpen(Box::new(OpenMapping {
+            device: device.into(),
+            header: None,
+            name: "mapping".into(),
+            with_key_file: false,
+            key_slot: None,
+            read_only: true,
+            allow_discards: false,
+            read_workqueue: false,
+            write_workqueue: false,
+            plain: None,
+        })),
+        Command::LuksClose {
+            name: "mapping".into(),
+        },
+        Command::LuksStatus { names: Vec::new() },
+        Command::LuksRefresh {
+            name: "mapping".into(),
+            change: MappingChange {
+                read_workqueue: Some(true),
+                write_workqueue: None,
+                allow_discards: None,
+            },
+        },
+        Command::LuksResize {
+            name: "mapping".into(),
+            size: None,
+        },
+        Command::LuksBorrow {
+            device: device.into(),
+            how: Borrowing::Look,
+        },
+        Command::DaemonStatus,
+        Command::DaemonStop,
+    ]
+}

@@ -1,0 +1,51 @@
+//! Time and chance from the system.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cipher::SystemRandom;
+use dataset::Clock;
+use pool::Env;
+use vfs::Time;
+
+/// Time and chance from the system.
+pub(crate) struct System;
+
+impl Clock for System {
+    fn now(&self) -> Time {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        Time {
+            secs: now.tv_sec,
+            nanos: now.tv_nsec as u32,
+        }
+    }
+}
+
+impl Env for System {
+    fn now(&self) -> u64 {
+        now_secs()
+    }
+
+    fn elapsed(&self) -> Duration {
+        static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGIN.elapsed()
+    }
+
+    fn guid(&self) -> u64 {
+        new_guid()
+    }
+}
+
+/// A random number that is not 0.
+pub(crate) fn new_guid() -> u64 {
+    let mut bytes = [0; 8];
+    cipher::Random::fill(&SystemRandom, &mut bytes).expect("the system has random numbers");
+    u64::from_le_bytes(bytes).max(1)
+}
+
+/// Seconds since 1970.
+pub(crate) fn now_secs() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
+}

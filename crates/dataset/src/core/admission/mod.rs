@@ -1,0 +1,9 @@
+//! Whether something may be written: quotas, and space in the pool that is set aside first.
+
+mod ledger;
+mod quota;
+mod reserve;
+mod unlinked;
+
+pub(crate) use ledger::{KnownLimits, Ledger};
+pub(crate) use unlinked::Unlinked;

@@ -1,0 +1,111 @@
+//! Room for what is about to be written: where there is none, what can be freed is.
+
+use std::time::{Duration, Instant};
+
+use pool::{Reservation, ReserveFor};
+
+use super::quota::OPERATION_CHARGE;
+use crate::core::files::{Files, PAGE_ROOM};
+use crate::error::Result;
+
+/// One operation changes about this many pages.
+const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
+
+/// A delete that finds too little space gives up once commits have changed nothing for so long. Threads that
+/// have set space aside do in this time what they set it aside for.
+const STANDSTILL: Duration = Duration::from_millis(20);
+
+impl Files {
+    /// Keeps as much of an operation's room as the pages need that it made dirty.
+    pub(crate) fn keep_room(&self, mut room: Reservation, dirtied: usize) {
+        room.shrink(dirtied as u64 * PAGE_ROOM);
+        if dirtied > 0 {
+            self.page_room.lock().push(room);
+        }
+    }
+
+    /// Sets room aside for an operation on the tree.
+    pub(crate) fn reserve_operation(&self, why: ReserveFor) -> Result<Reservation> {
+        if why == ReserveFor::Writing {
+            self.charge(OPERATION_CHARGE)?;
+        }
+        // What users and groups have is on a page of its own, if it is counted.
+        let accounts = u64::from(self.tree.header().counts_owners) * PAGE_ROOM;
+        self.find_room(OPERATION_ROOM + accounts, why)
+    }
+
+    /// Sets room aside for contents, if quotas allow it.
+    pub(crate) fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        if why == ReserveFor::Writing {
+            self.charge(bytes)?;
+        }
+        self.find_room(bytes, why)
+    }
+
+    /// Sets room aside. Where there is none, what waits to be freed is freed first.
+    fn find_room(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        if let Ok(room) = self.room_of_pool(bytes, why) {
+            return Ok(room);
+        }
+        if why != ReserveFor::Writing {
+            return self.room_to_free(bytes);
+        }
+        let free = || {
+            // Files come before the log, which can do without room.
+            self.pool.give_up_logs()?;
+            self.pool.commit()?;
+            self.reap_dead()?;
+            self.free_to_the_end()
+        };
+        let room = self.after_freeing(free, || Ok(self.room_of_pool(bytes, why).ok()))?;
+        room.map_or_else(|| self.room_of_pool(bytes, why), Ok)
+    }
+
+    /// Sets space aside for a delete that finds too little: alone, and after commits, which give back what
+    /// others have set aside and do not need.
+    fn room_to_free(&self, bytes: u64) -> Result<Reservation> {
+        let turn = self.pool.turn_to_free();
+        let mut seen = None;
+        let mut last_change = Instant::now();
+        loop {
+            if let Ok(room) = turn.reserve(bytes) {
+                return Ok(room);
+            }
+            let free = turn.free();
+            if seen.replace(free) != Some(free) {
+                last_change = Instant::now();
+            } else if last_change.elapsed() > STANDSTILL {
+                return Ok(turn.reserve(bytes)?);
+            }
+            self.pool.give_up_logs()?;
+            // Not all that could be: what frees something must not wait for itself.
+            self.free_to_the_end()?;
+        }
+    }
+
+    /// Commits until nothing waits to be freed.
+    pub(crate) fn free_to_the_end(&self) -> Result<()> {
+        self.pool.commit()?;
+        while self.pool.space().freeing > 0 {
+            self.pool.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Frees what can be freed and tries something; where that is not enough, again when files that have just
+    /// been unlinked are let go of.
+    pub(crate) fn after_freeing<T>(
+        &self,
+        free: impl Fn() -> Result<()>,
+        attempt: impl Fn() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            let gone = self.unlinked.gone();
+            free()?;
+            let done = attempt()?;
+            if done.is_some() || !self.unlinked.wait(gone, || self.has_orphans())? {
+                return Ok(done);
+            }
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! An open dataset, of files or a volume: what its parts share, and how they change it.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use keys::DataKeys;
+use parking_lot::{Mutex, RwLock};
+use pool::{
+    ArrayKind, Entry, Hold, OpenDataset, Participant, Pool, RecordPtr, Reservation, ReserveFor,
+    SealInput, VolumeShape,
+};
+use vfs::{Caller, Ino, Time};
+
+use super::admission::{KnownLimits, Unlinked};
+use super::engine::Engine;
+use super::io::extents;
+use super::io::frozen::FrozenFiles;
+use super::io::inode::Inodes;
+use super::io::workers::Pending;
+use super::log::Scope;
+use super::log::journal::Journal;
+use super::log::writer::LogWriter;
+use super::reencryption::Reencryption;
+use super::settings::{PrimaryCache, Settings};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::layout::{AttrValue, attr_key};
+use crate::seal::{HeadSeal, NewGeneration, OpenError, Sealer};
+use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
+use crate::tree::{HEADER_SIZE, Header};
+
+/// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
+pub(crate) const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
+
+/// A dataset of files, or a snapshot of one, open with its keys. Also what is below a
+/// [`Volume`](crate::Volume): then there is no tree, and one inode, whose records are the blocks.
+pub struct Files {
+    this: Weak<Files>,
+    name: String,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) pool: Pool,
+    pub(crate) open: Arc<OpenDataset>,
+    pub(crate) sealer: Sealer,
+    pub(crate) tree: Tree,
+    /// How large it was when it was opened, if it is a volume.
+    pub(crate) volume: Option<VolumeShape>,
+    pub(crate) inodes: Inodes,
+    pub(crate) unlinked: Unlinked,
+    /// Room in the pool for the pages that are dirty.
+    pub(crate) page_room: Mutex<Vec<Reservation>>,
+    pub(crate) frozen: Mutex<FrozenFiles>,
+    /// Records that workers are sealing.
+    pub(crate) pending: Pending,
+    settings: RwLock<Settings>,
+    /// The last transaction group that has a change of this dataset.
+    last_change: AtomicU64,
+    pub(crate) journal: Journal,
+    pub(crate) log: LogWriter,
+    pub(crate) reencryption: Reencryption,
+    pub(crate) limits: KnownLimits,
+    /// One count of what users and groups have at a time.
+    pub(crate) counting: Mutex<()>,
+}
+
+impl Files {
+    /// Opens a dataset or snapshot with the keys of its keyring, or without if it is clear. An empty
+    /// dataset gets a root directory that belongs to `owner`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the seal over the dataset, or what is needed to open it, is not as the
+    /// key holder left it; [`Error::Keys`] if there is no locked memory for the keys.
+    pub fn open(
+        engine: &Arc<Engine>,
+        pool: &Pool,
+        id: u64,
+        keys: Option<Vec<DataKeys>>,
+        settings: Settings,
+        owner: &Caller,
+    ) -> Result<Arc<Files>> {
+        let entry = &pool.entry(id)?;
+        if entry.volume().is_some() {
+            return Err(pool::Error::Refused {
+                name: pool.name_of(id)?,
+                reason: "it is a volume, and has no files".into(),
+            }
+            .into());
+        }
+        let (files, is_new) = Files::assemble(engine, pool, entry, keys, settings)?;
+        if files.tree.header().counts_owners {
+            // It may have come with a stream.
+            pool.note_owners();
+        }
+        files.replay_log()?;
+        if is_new {
+            files.make_root(owner)?;
+        }
+        if files.open.is_writable() {
+            // What cannot be removed now is still on the list the next time.
+            if let Err(error) = files.reap_orphans() {
+                let dataset = files.name();
+                tracing::warn!(%error, dataset, "unlinked files could not be removed yet");
+            }
+        }
+        Ok(files)
+    }
+
+    /// Opens a dataset of any kind as its last commit left it, and has it take part in the commits to come.
+    /// Also says whether it has no tree yet.
+    pub(crate) fn assemble(
+        engine: &Arc<Engine>,
+        pool: &Pool,
+        entry: &Entry,
+        keys: Option<Vec<DataKeys>>,
+        settings: Settings,
+    ) -> Result<(Arc<Files>, bool)> {
+        let name = pool.name_of(entry.id)?;
+        let sealer = Sealer::of(entry.family, keys)?;
+        if sealer.is_encrypted() != (entry.suite != 0) {
+            return Err(Error::Damaged {
+                dataset: name,
+                what: "whether it is encrypted; its entry and its keys disagree:".into(),
+            });
+        }
+        check_seal(pool, entry, &sealer, &name)?;
+        let open = pool.open_dataset(entry.id)?;
+        settings.follow_caching(&open);
+        let header = match entry.volume() {
+            None => read_header(&open, &sealer, &name)?,
+            // Nothing is ever in this tree.
+            Some(_) => Some(Header::new([0; 32])),
+        };
+        let is_new = header.is_none();
+        let tree = match header {
+            Some(header) => Tree::open(header, engine.tree_pages),
+            None => {
+                let mut name_key = [0; 32];
+                engine
+                    .random
+                    .fill(&mut name_key)
+                    .map_err(|_| vfs::Error::Io)?;
+                Tree::create(Header::new(name_key), engine.tree_pages)
+            }
+        };
+        let files = Arc::new_cyclic(|this| Files {
+            this: Weak::clone(this),
+            name,
+            engine: Arc::clone(engine),
+            pool: pool.clone(),
+            open,
+            sealer,
+            tree,
+            volume: entry.volume(),
+            inodes: Inodes::new(),
+            unlinked: Unlinked::default(),
+            page_room: Mutex::default(),
+            frozen: Mutex::default(),
+            pending: Pending::default(),
+            settings: RwLock::new(settings),
+            last_change: AtomicU64::new(0),
+            journal: Journal::default(),
+            log: LogWriter::default(),
+            reencryption: Reencryption::default(),
+            limits: KnownLimits::default(),
+            counting: Mutex::default(),
+        });
+        files.tree.set_frugal(!settings.keeps_metadata());
+        if files.open.is_writable() {
+            let participant: Weak<Files> = Arc::downgrade(&files);
+            files.open.attach(participant as Weak<dyn Participant>);
+        }
+        Ok((files, is_new))
+    }
+
+    pub(crate) fn this(&self) -> Arc<Files> {
+        self.this.upgrade().expect("it is being used")
+    }
+
+    /// Its whole name, as it was when it was opened.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its id in the pool.
+    pub fn id(&self) -> u64 {
+        self.open.id()
+    }
+
+    /// Whether it can be changed: it is no snapshot, and its pool is not read-only.
+    pub fn is_writable(&self) -> bool {
+        self.open.is_writable()
+    }
+
+    /// What it follows now.
+    pub fn settings(&self) -> Settings {
+        *self.settings.read()
+    }
+
+    /// Has it follow other properties.
+    pub fn set_settings(&self, settings: Settings) {
+        *self.settings.write() = settings;
+        if settings.primary_cache != PrimaryCache::All {
+            self.engine.cache.wipe(self.open.guid());
+        }
+        settings.follow_caching(&self.open);
+        self.tree.set_frugal(!settings.keeps_metadata());
+    }
+
+    /// Seals with another generation from now on. It must be in the dataset's keyring, durably.
+    pub fn use_generation(&self, generation: NewGeneration) {
+        self.sealer.use_generation(generation);
+    }
+
+    /// Makes everything durable.
+    pub fn sync_all(&self) -> Result<()> {
+        Ok(self
+            .pool
+            .commit_through(self.last_change.load(Ordering::Acquire))?)
+    }
+
+    /// Makes everything durable and waits until nothing works on the dataset any more. When the last
+    /// reference to it is dropped after that, the dataset is closed.
+    pub fn close(&self) -> Result<()> {
+        let result = self.sync_all();
+        self.pending.wait();
+        self.give_up_log()?;
+        self.pool.commit()?;
+        result
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.engine.clock.now()
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if !self.open.is_writable() || self.settings.read().read_only {
+            return Err(vfs::Error::ReadOnly.into());
+        }
+        Ok(())
+    }
+
+    /// Reads the tree.
+    pub(crate) fn read_tree<T>(&self, operation: impl FnMut(&Reader<'_>) -> Step<T>) -> Result<T> {
+        self.tree.read(self, operation)
+    }
+
+    /// Changes the tree: all that the operation wants, or nothing.
+    pub(crate) fn change<T>(
+        &self,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<T> {
+        self.change_in(Scope::Names, why, operation, |_, value| value)
+    }
+
+    /// Changes what a file contains, as far as that is in the tree.
+    pub(crate) fn change_contents<T>(
+        &self,
+        ino: Ino,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<T> {
+        self.change_in(Scope::Contents(ino), why, operation, |_, value| value)
+    }
+
+    /// Changes the tree, and does something more in the same transaction group.
+    pub(crate) fn change_and<T, R>(
+        &self,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
+        self.change_in(Scope::Names, why, operation, then)
+    }
+
+    /// As [`Files::change_and`], and says how the log learns of it.
+    pub(crate) fn change_in<T, R>(
+        &self,
+        scope: Scope,
+        why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
+        self.check_writable()?;
+        self.change_always(scope, why, operation, then)
+    }
+
+    /// As [`Files::change_in`], also while the dataset's settings refuse changes.
+    pub(crate) fn change_always<T, R>(
+        &self,
+        scope: Scope,
+        why: ReserveFor,
+        mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
+        let room = self.reserve_operation(why)?;
+        let _use = self.tree.begin_use();
+        loop {
+            let hold = self.pool.enter()?;
+            match self.try_change(&hold, scope, &mut operation)? {
+                Ok((value, dirtied)) => {
+                    self.keep_room(room, dirtied);
+                    return Ok(then(&hold, value));
+                }
+                Err((slot, evictions)) => {
+                    drop(hold);
+                    self.tree.fetch(self, slot, evictions)?;
+                }
+            }
+        }
+    }
+
+    /// One try under a hold: the value and how many pages became dirty, or which page to fetch.
+    pub(crate) fn try_change<T>(
+        &self,
+        hold: &Hold<'_>,
+        scope: Scope,
+        operation: &mut dyn FnMut(&mut Writer<'_>) -> Step<T>,
+    ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
+        let txg = hold.txg();
+        let note = |header: &Header, edits: &_| self.journal.note(txg, scope, header, edits);
+        // What a replay does was allowed when it was done.
+        let is_free = scope == Scope::Upkeep;
+        Ok(match self.tree.try_write(txg, is_free, operation, &note)? {
+            Attempt::Done {
+                value,
+                changed,
+                dirtied,
+            } => {
+                if changed {
+                    self.mark_changed(hold);
+                }
+                Ok((value, dirtied))
+            }
+            Attempt::Miss { slot, evictions } => Err((slot, evictions)),
+        })
+    }
+
+    pub(crate) fn mark_changed(&self, hold: &Hold<'_>) {
+        hold.mark_dirty();
+        self.last_change.fetch_max(hold.txg(), Ordering::AcqRel);
+    }
+
+    /// Makes writers wait for a commit when too much waits to be written.
+    pub(crate) fn throttle(&self) -> Result<()> {
+        if self.engine.is_full() || self.tree.dirty_pages() > self.engine.tree_pages {
+            self.pool.commit()?;
+        }
+        Ok(())
+    }
+
+    /// The slot of `data` that a record is in, if it has one.
+    pub(crate) fn slot_of(&self, ino: Ino, record: u64) -> Result<Option<u64>> {
+        if self.volume.is_some() {
+            return Ok(Some(record));
+        }
+        let extent = self.read_tree(|r| extents::find(r, ino, record))?;
+        Ok(extent.map(|extent| extent.slot_of(record)))
+    }
+
+    /// The attributes of an inode.
+    pub(crate) fn attr(&self, ino: Ino) -> Result<AttrValue> {
+        self.read_tree(|r| attr_of(r, ino))
+    }
+
+    /// Reads and opens the record in a slot.
+    pub(crate) fn read_record(
+        &self,
+        array: ArrayKind,
+        slot: u64,
+    ) -> Result<Option<(RecordPtr, Buffer)>> {
+        read_record(&self.open, &self.sealer, &self.name, array, slot)
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::Damaged {
+            dataset: self.name.clone(),
+            what: what.into(),
+        }
+    }
+}
+
+impl PageSource for Files {
+    fn load(&self, slot: u64) -> Result<Page> {
+        let (_, buffer) = self
+            .read_record(ArrayKind::Pages, slot)?
+            .ok_or_else(|| self.damaged(format!("its tree: there is no page {slot}")))?;
+        Page::from_bytes(&buffer).ok_or_else(|| self.damaged(format!("page {slot} of its tree")))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Nothing, unless the pool failed.
+        for inode in self.inodes.dirty.get_mut().values() {
+            let records = inode.records.lock();
+            let left: usize = records.values().map(|record| record.buffer.len()).sum();
+            self.engine.sub_dirty(left);
+        }
+        self.engine.cache.wipe(self.open.guid());
+    }
+}
+
+/// The attributes of an inode, or that it does not exist.
+pub(crate) fn attr_of(view: &dyn View, ino: Ino) -> Step<AttrValue> {
+    let value = view.get(&attr_key(ino))?.ok_or(vfs::Error::Stale)?;
+    Ok(AttrValue::decode(value).ok_or(vfs::Error::Io)?)
+}
+
+thread_local! {
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn read_record(
+    open: &OpenDataset,
+    sealer: &Sealer,
+    name: &str,
+    array: ArrayKind,
+    slot: u64,
+) -> Result<Option<(RecordPtr, Buffer)>> {
+    // Not borrowed: the device below may be a volume, and come here too.
+    let mut sealed = SEALED.take();
+    let (mut opened, mut failure) = (None, None);
+    let result = open.read(array, slot, &mut sealed, &mut |ptr, bytes| {
+        match sealer.open(array, ptr, bytes) {
+            Ok(buffer) => opened = Some(buffer),
+            Err(error) => {
+                let generation = ptr.identity.generation();
+                failure = Some(((error, generation), open.is_undamaged(ptr, bytes)));
+            }
+        }
+        opened.is_some()
+    });
+    SEALED.set(sealed);
+    match (result, failure) {
+        (Ok(ptr), _) => Ok(ptr.zip(opened)),
+        (Err(_), Some((error, true))) => Err(Error::Damaged {
+            dataset: name.into(),
+            what: what_it_is(error),
+        }),
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+/// What a record is that could not be opened, though the medium has it as it was written.
+fn what_it_is((error, generation): (OpenError, u32)) -> String {
+    match error {
+        OpenError::NoSuchKey => format!(
+            "a record that names generation {generation} of its keys, which its keyring lacks or its key does \
+             not open,"
+        ),
+        OpenError::Unauthentic => "a record that someone has replaced".into(),
+        OpenError::Malformed => "a record that was never one of its own".into(),
+    }
+}
+
+pub(crate) fn read_header(
+    open: &OpenDataset,
+    sealer: &Sealer,
+    name: &str,
+) -> Result<Option<Header>> {
+    let Some((_, buffer)) = read_record(open, sealer, name, ArrayKind::Pages, 0)? else {
+        return Ok(None);
+    };
+    let header = Header::decode(&buffer).filter(|_| buffer.len() == HEADER_SIZE);
+    header.map(Some).ok_or_else(|| Error::Damaged {
+        dataset: name.into(),
+        what: "its header".into(),
+    })
+}
+
+/// Checks the seal over a dataset or snapshot with the keys of its keyring.
+///
+/// # Errors
+/// [`Error::Damaged`] if the seal is not the key holder's; [`Error::OldSeal`] if older keys made the seal over a
+/// dataset, [`Error::KeyringCut`] if the keys that make it are gone.
+pub fn verify_seal(pool: &Pool, entry: &Entry, keys: Vec<DataKeys>) -> Result<()> {
+    let sealer = Sealer::new(entry.family, keys)?;
+    check_seal(pool, entry, &sealer, &pool.name_of(entry.id)?)
+}
+
+/// Checks the seal over the whole dataset, so that no mixture of old and new parts is opened.
+pub(crate) fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
+    let is_new = entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty);
+    if !sealer.is_encrypted() || is_new {
+        return Ok(());
+    }
+    let guid = if entry.is_snapshot() {
+        pool.entry(entry.parent)?.guid
+    } else {
+        entry.guid
+    };
+    let input = SealInput::of(entry, guid);
+    let found = match entry.is_snapshot() {
+        true if sealer.is_sealed(&input, &entry.seal) => HeadSeal::Right,
+        true => HeadSeal::Foreign,
+        false => sealer.head_seal(&input, &entry.seal),
+    };
+    let dataset = name.into();
+    Err(match found {
+        HeadSeal::Right => return Ok(()),
+        HeadSeal::Old { generation, floor } => Error::OldSeal {
+            dataset,
+            generation,
+            floor,
+        },
+        HeadSeal::KeyringCut(newest) => Error::KeyringCut { dataset, newest },
+        HeadSeal::Foreign => Error::Damaged {
+            dataset,
+            what:
+                "the seal over the dataset: parts of it are not of the same moment, or not its own;"
+                    .into(),
+        },
+    })
+}

@@ -1,0 +1,181 @@
+//! The blocks of a volume: records of its only inode, each in the slot of its number. They pass through
+//! memory and into the pool as the records of files do.
+
+use std::sync::Arc;
+
+use pool::{ArrayKind, ReserveFor};
+use vfs::Ino;
+
+use super::inode::Inode;
+use super::write::Piece;
+use crate::core::Files;
+use crate::core::log::journal::Range;
+use crate::error::Result;
+
+/// The only inode of a volume.
+pub(crate) const VOLUME_INO: Ino = 1;
+
+/// Blocks that one transaction group empties at most, of one call.
+const EMPTIED_AT_ONCE: usize = 1024;
+/// Of more blocks than this the log does not say that they were emptied: `flush` commits instead.
+const EMPTIED_LOGGED: u64 = 256;
+
+/// A part of a range that lies in one block.
+pub(crate) struct InBlock {
+    pub(crate) block: u64,
+    /// Where it is in the block,
+    pub(crate) start: usize,
+    /// and in the range.
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+}
+
+/// The parts of a range.
+pub(crate) fn in_blocks(
+    offset: u64,
+    len: usize,
+    block_size: usize,
+) -> impl Iterator<Item = InBlock> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = offset + at as u64;
+        let start = (from % block_size as u64) as usize;
+        let part = InBlock {
+            block: from / block_size as u64,
+            start,
+            at,
+            len: (block_size - start).min(len - at),
+        };
+        at += part.len;
+        (part.len > 0).then_some(part)
+    })
+}
+
+impl Files {
+    /// Fills `buf` from `offset` on.
+    pub(crate) fn read_blocks(&self, block_size: usize, offset: u64, buf: &mut [u8]) -> Result<()> {
+        for part in in_blocks(offset, buf.len(), block_size) {
+            let to = &mut buf[part.at..part.at + part.len];
+            let record = self.record(VOLUME_INO, part.block, true)?;
+            let held = record.as_ref().map_or(&[][..], |record| record.as_ref());
+            let held = held.get(part.start..).unwrap_or_default();
+            let there = held.len().min(to.len());
+            to[..there].copy_from_slice(&held[..there]);
+            to[there..].fill(0);
+        }
+        Ok(())
+    }
+
+    /// Writes `data` at `offset`, all of it in one transaction group. Nobody else writes to these blocks
+    /// meanwhile.
+    pub(crate) fn write_blocks(
+        &self,
+        inode: &Arc<Inode>,
+        block_size: usize,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        loop {
+            let (mut parts, mut room) = (Vec::new(), Vec::new());
+            for part in in_blocks(offset, data.len(), block_size) {
+                let piece = Piece {
+                    record: part.block,
+                    start: part.start,
+                    data: &data[part.at..part.at + part.len],
+                    filled: block_size,
+                };
+                let part = self.plan_record(inode, piece, false)?;
+                room.push(self.record_room(part.len, ReserveFor::Writing)?);
+                parts.push(part);
+            }
+            if self.put_blocks(inode, block_size, &mut parts, &mut room)? {
+                let complete = parts.iter().filter(|part| part.is_to_the_end(block_size));
+                for block in complete.map(|part| part.record).collect::<Vec<_>>() {
+                    self.seal_early(inode, block);
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Has blocks hold nothing any more, so that they read as zeros.
+    pub(crate) fn empty_blocks(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
+        let is_logged = to - from <= EMPTIED_LOGGED;
+        let mut at = from;
+        while at < to {
+            // Who is changing one of them would put back what it held.
+            let _io = inode.io.write();
+            let (mut full, mut next) = self.some_full(inode, at, to)?;
+            if !full.is_empty() {
+                let _room = self.room_to_empty(&mut full, &mut next)?;
+                self.empty_some(inode, &full, is_logged)?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Blocks of a range that hold something, and where to go on.
+    fn some_full(&self, inode: &Inode, from: u64, to: u64) -> Result<(Vec<u64>, u64)> {
+        let (mut full, mut next) = (Vec::new(), from);
+        while full.len() < EMPTIED_AT_ONCE {
+            match self.next_full(inode, next, to)? {
+                Some(block) => {
+                    full.push(block);
+                    next = block + 1;
+                }
+                None => return Ok((full, to)),
+            }
+        }
+        Ok((full, next))
+    }
+
+    /// The first block of a range that holds something.
+    pub(crate) fn next_full(&self, inode: &Inode, from: u64, to: u64) -> Result<Option<u64>> {
+        let dirty = inode.records.lock().range(from..to).next().map(|(b, _)| *b);
+        let stored = self.open.next(ArrayKind::Data, from, to)?;
+        Ok(dirty.into_iter().chain(stored).min())
+    }
+
+    fn empty_some(&self, inode: &Inode, blocks: &[u64], is_logged: bool) -> Result<()> {
+        let hold = self.pool.enter()?;
+        // Until here one may be put into its slot by whoever seals it.
+        let mut records = inode.records.lock();
+        for block in blocks {
+            if let Some(dirty) = records.remove(block) {
+                self.engine.sub_dirty(dirty.buffer.len());
+            }
+            self.open.punch(&hold, ArrayKind::Data, *block);
+            let range = Range {
+                txg: hold.txg(),
+                record: *block,
+                start: 0,
+                end: 0,
+                is_whole: true,
+            };
+            if is_logged {
+                self.journal.note_range(inode.ino, range);
+            }
+        }
+        if !is_logged {
+            self.journal.note_unlogged(hold.txg());
+        }
+        self.mark_changed(&hold);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_fall_into_blocks() {
+        let parts: Vec<_> = in_blocks(5000, 10_000, 4096)
+            .map(|part| (part.block, part.start, part.at, part.len))
+            .collect();
+        let expected = [(1, 904, 0, 3192), (2, 0, 3192, 4096), (3, 0, 7288, 2712)];
+        assert_eq!(parts, expected);
+        assert_eq!(in_blocks(5000, 0, 4096).count(), 0);
+    }
+}

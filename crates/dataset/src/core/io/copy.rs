@@ -1,0 +1,241 @@
+//! Copying between files: by reference where records correspond, else byte by byte.
+
+use std::sync::Arc;
+
+use pool::{ArrayKind, Placed, ReserveFor};
+use vfs::Ino;
+use zerocopy::IntoBytes;
+
+use super::extents;
+use super::inode::Inode;
+use super::read::check_file;
+use super::share::{Runs, let_go};
+use super::write::SIZE_MAX;
+use crate::buffer::Buffer;
+use crate::core::{Files, attr_of};
+use crate::error::Result;
+use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};
+use crate::tree::{Step, Writer};
+
+/// One call copies no more than this many bytes one by one.
+const COPY_MAX: u64 = 8 << 20;
+/// One step shares no more than this many extents.
+const EXTENTS_MAX: usize = 256;
+
+/// Records to share: `count` from `from` on, which become those from `to` on.
+#[derive(Clone, Copy)]
+struct Range {
+    from: u64,
+    to: u64,
+    count: u64,
+}
+
+impl Files {
+    /// Copies up to `len` bytes, and returns how many.
+    pub(crate) fn copy_file_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        self.check_writable()?;
+        let source = self.attr(from)?;
+        let target = self.attr(to)?;
+        check_file(&source)?;
+        check_file(&target)?;
+        let len = len.min(source.size.get().saturating_sub(from_offset));
+        if len == 0 {
+            return Ok(0);
+        }
+        if to_offset.checked_add(len).is_none_or(|end| end > SIZE_MAX) {
+            return Err(vfs::Error::FileTooBig.into());
+        }
+        let shared = self.share_range(from, from_offset, to, to_offset, len)?;
+        if shared > 0 {
+            return Ok(shared);
+        }
+        self.copy_bytes(from, from_offset, to, to_offset, len.min(COPY_MAX))
+    }
+
+    fn copy_bytes(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let mut done = 0;
+        for piece in self.read_file(from, from_offset, len)? {
+            match self.write_file(to, to_offset + done, &piece, false) {
+                Ok(()) => done += piece.len() as u64,
+                // Whoever wants the rest is told why it cannot be had.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Shares what can be shared at the beginning of a range, and returns how many bytes that is.
+    fn share_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        if from == to {
+            return Ok(0);
+        }
+        let (source, target) = (self.inodes.get(from), self.inodes.get(to));
+        // Two files are locked in the order of their numbers.
+        let mut _write = (from > to).then(|| target.io.write());
+        let _read = source.io.read();
+        let _write = _write.take().unwrap_or_else(|| target.io.write());
+        let source_attr = self.attr(from)?;
+        let target_attr = self.attr(to)?;
+        let record_size = u64::from(source_attr.record_size.get());
+        let aligned =
+            from_offset.is_multiple_of(record_size) && to_offset.is_multiple_of(record_size);
+        let fits =
+            source_attr.record_size == target_attr.record_size && !source_attr.has(FLAG_INLINE);
+        if !aligned || !fits {
+            return Ok(0);
+        }
+        // The last record goes too where both files end with it.
+        let ends = from_offset + len >= source_attr.size.get()
+            && to_offset + len >= target_attr.size.get();
+        let count = if ends {
+            len.div_ceil(record_size)
+        } else {
+            len / record_size
+        };
+        if count == 0 {
+            return Ok(0);
+        }
+        if target_attr.has(FLAG_INLINE) {
+            self.move_out(&target, &target_attr, &|_| {})?;
+        }
+        let from_record = from_offset / record_size;
+        if source
+            .records
+            .lock()
+            .range(from_record..from_record + count)
+            .next()
+            .is_some()
+        {
+            // What is in memory only has no place that could be shared.
+            self.sync_all()?;
+        }
+        let range = Range {
+            from: from_record,
+            to: to_offset / record_size,
+            count,
+        };
+        let count = self.share_records(&source, &target, range, to_offset, len)?;
+        Ok((count * record_size).min(len))
+    }
+
+    /// Shares records, as many as one step can, and returns how many.
+    fn share_records(
+        &self,
+        source: &Arc<Inode>,
+        target: &Arc<Inode>,
+        mut range: Range,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let extents = self.read_tree(|r| {
+            extents::overlapping(
+                r,
+                source.ino,
+                range.from,
+                range.from + range.count,
+                EXTENTS_MAX + 1,
+            )
+        })?;
+        if let Some(beyond) = extents.get(EXTENTS_MAX) {
+            range.count = beyond.record - range.from;
+        }
+        let removed = self.allocated_in(target, range.to, range.to + range.count)?;
+        let mut added = 0;
+        for extent in &extents[..extents.len().min(EXTENTS_MAX)] {
+            let part = part_in(extent, &range);
+            added += self
+                .open
+                .logical_bytes(ArrayKind::Data, part.slot, part.slot + part.count)?;
+        }
+        let now = self.now();
+        let update = |attr: &mut AttrValue| {
+            let record_size = u64::from(attr.record_size.get());
+            let end = to_offset + (range.count * record_size).min(len);
+            attr.size = attr.size.get().max(end).into();
+            let left = attr.allocated.get().saturating_sub(removed);
+            attr.allocated = left.saturating_add(added).into();
+            attr.touch(now);
+        };
+        self.change_and(
+            ReserveFor::Writing,
+            |w| share(w, source.ino, target.ino, &range, &update),
+            |_, ()| self.drop_records(target, range.to..range.to + range.count),
+        )?;
+        Ok(range.count)
+    }
+
+    /// Seals a record of `data` and finds a place for it.
+    pub(crate) fn place_data(&self, buffer: &Buffer) -> Result<Placed> {
+        self.seal_record(buffer)
+    }
+}
+
+fn part_in(extent: &Extent, range: &Range) -> Extent {
+    let from = extent.record.max(range.from);
+    extent.part(from, extent.end().min(range.from + range.count))
+}
+
+fn share(
+    w: &mut Writer<'_>,
+    source: Ino,
+    target: Ino,
+    range: &Range,
+    update: &dyn Fn(&mut AttrValue),
+) -> Step<()> {
+    let mut runs = Runs::default();
+    let end = range.from + range.count;
+    let sources = extents::overlapping(w, source, range.from, end, EXTENTS_MAX)?;
+    for extent in &sources {
+        let part = part_in(extent, range);
+        runs.load(w, part.slot, part.count)?;
+        runs.acquire(part.slot, part.count);
+        // Also where it is marked already: what is noted for the log has to tell that this concerns
+        // the source, whose contents may be newer than the log is.
+        let marked = Extent {
+            shared: true,
+            ..*extent
+        };
+        w.put(extent_key(source, extent.record), marked.encode());
+    }
+    let target_end = range.to + range.count;
+    for extent in extents::overlapping(w, target, range.to, target_end, usize::MAX)? {
+        let part = extents::cut(w, target, &extent, range.to, target_end);
+        let_go(w, &mut runs, &part)?;
+    }
+    runs.store(w);
+    for extent in &sources {
+        let part = part_in(extent, range);
+        let copy = Extent {
+            record: range.to + (part.record - range.from),
+            shared: true,
+            ..part
+        };
+        w.put(extent_key(target, copy.record), copy.encode());
+    }
+    let mut attr = attr_of(w, target)?;
+    update(&mut attr);
+    w.put(attr_key(target), attr.as_bytes().to_vec());
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Which slots of `data` the records of a file are in.
+//!
+//! A slot number costs nothing while the slot is empty, so a file is given runs of slots well before
+//! it fills them: the first record one slot, and then as many again as the file has already. A file
+//! of any size has a few extents, and writing inside them changes nothing in the tree.
+
+use vfs::Ino;
+
+use crate::layout::{Extent, KeyKind, dead_key, extent_key, suffix_number};
+use crate::tree::{Step, View, Writer};
+
+/// Runs grow up to this many slots.
+const RUN_MAX: u64 = 1 << 14;
+/// Longer runs begin where a lowest node of the array does.
+const ALIGN: u64 = pool::FANOUT as u64;
+
+/// The extent that a record is in.
+pub(crate) fn find(view: &dyn View, ino: Ino, record: u64) -> Step<Option<Extent>> {
+    let Some((key, value)) = view.floor(&extent_key(ino, record))? else {
+        return Ok(None);
+    };
+    let Some(first) = suffix_number(key, ino, KeyKind::Extent) else {
+        return Ok(None);
+    };
+    let extent = Extent::decode(first, value).ok_or(vfs::Error::Io)?;
+    Ok((record < extent.end()).then_some(extent))
+}
+
+/// The first extent that begins at or after a record.
+fn next(view: &dyn View, ino: Ino, record: u64) -> Step<Option<Extent>> {
+    let mut found = None;
+    view.scan(&extent_key(ino, record), &mut |key, value| {
+        found = suffix_number(key, ino, KeyKind::Extent).map(|first| Extent::decode(first, value));
+        false
+    })?;
+    Ok(found
+        .map(|extent| extent.ok_or(vfs::Error::Io))
+        .transpose()?)
+}
+
+/// The extents that overlap a range of records, in order; at most `most` of them.
+pub(crate) fn overlapping(
+    view: &dyn View,
+    ino: Ino,
+    from: u64,
+    to: u64,
+    most: usize,
+) -> Step<Vec<Extent>> {
+    let mut extents: Vec<Extent> = find(view, ino, from)?.into_iter().collect();
+    let mut bad = false;
+    view.scan(
+        &extent_key(ino, from.saturating_add(1)),
+        &mut |key, value| match suffix_number(key, ino, KeyKind::Extent) {
+            Some(first) if first < to && extents.len() < most => {
+                match Extent::decode(first, value) {
+                    Some(extent) => extents.push(extent),
+                    None => bad = true,
+                }
+                !bad
+            }
+            _ => false,
+        },
+    )?;
+    if bad {
+        return Err(vfs::Error::Io.into());
+    }
+    extents.retain(|extent| extent.record < to);
+    Ok(extents)
+}
+
+/// Gives a record a slot that has none, and room after it for the records to come.
+pub(crate) fn add(w: &mut Writer<'_>, ino: Ino, record: u64) -> Step<Extent> {
+    let (mut start, mut end) = run_for(record);
+    if record > 0
+        && let Some((key, value)) = w.floor(&extent_key(ino, record - 1))?
+        && let Some(first) = suffix_number(key, ino, KeyKind::Extent)
+    {
+        let before = Extent::decode(first, value).ok_or(vfs::Error::Io)?;
+        start = start.max(before.end());
+    }
+    if let Some(after) = next(w, ino, record)? {
+        end = end.min(after.record);
+    }
+    let extent = Extent {
+        record: start,
+        slot: take_slots(w, end - start)?,
+        count: end - start,
+        shared: false,
+    };
+    w.put(extent_key(ino, extent.record), extent.encode());
+    Ok(extent)
+}
+
+/// The run of records that gets slots together with a record: 0; 1; 2 and 3; 4 to 7; ...
+fn run_for(record: u64) -> (u64, u64) {
+    if record == 0 {
+        return (0, 1);
+    }
+    let size = (1 << record.ilog2()).min(RUN_MAX);
+    let start = record / size * size;
+    (start, start + size)
+}
+
+/// Slots that nobody had before.
+pub(crate) fn take_slots(w: &mut Writer<'_>, count: u64) -> Step<u64> {
+    let mut slot = w.header.next_data;
+    if count >= ALIGN {
+        slot = slot.next_multiple_of(ALIGN);
+    }
+    let next = slot
+        .checked_add(count)
+        .filter(|next| *next < pool::SLOT_LIMIT);
+    w.header.next_data = next.ok_or(vfs::Error::NoSpace)?;
+    Ok(slot)
+}
+
+/// Takes the records of a range out of an extent, which overlaps it, and keeps the rest. Returns the
+/// part that was taken out.
+pub(crate) fn cut(w: &mut Writer<'_>, ino: Ino, extent: &Extent, from: u64, to: u64) -> Extent {
+    let (from, to) = (from.max(extent.record), to.min(extent.end()));
+    w.delete(extent_key(ino, extent.record));
+    if from > extent.record {
+        let before = extent.part(extent.record, from);
+        w.put(extent_key(ino, before.record), before.encode());
+    }
+    if to < extent.end() {
+        let after = extent.part(to, extent.end());
+        w.put(extent_key(ino, after.record), after.encode());
+    }
+    extent.part(from, to)
+}
+
+/// Lists slots whose records are no longer wanted. They are emptied once no commit under way can put
+/// anything into them any more, which the transaction group tells.
+pub(crate) fn bury(w: &mut Writer<'_>, slot: u64, count: u64) {
+    let value = [count.to_le_bytes(), w.txg.to_le_bytes()].concat();
+    w.put(dead_key(slot), value);
+}
+
+/// How many slots a list entry names, and since when.
+pub(crate) fn decode_dead(value: &[u8]) -> Option<(u64, u64)> {
+    let (count, txg) = value.split_at_checked(8)?;
+    let count = u64::from_le_bytes(count.try_into().ok()?);
+    if count > pool::SLOT_LIMIT {
+        return None;
+    }
+    Some((count, u64::from_le_bytes(txg.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_double_and_cover_every_record_once() {
+        let mut record = 0;
+        let mut runs = 0;
+        while record < 10 * RUN_MAX {
+            let (start, end) = run_for(record);
+            assert_eq!(start, record);
+            for inside in [start, (start + end) / 2, end - 1] {
+                assert_eq!(run_for(inside), (start, end));
+            }
+            record = end;
+            runs += 1;
+        }
+        assert!(runs < 30, "{runs}");
+    }
+}

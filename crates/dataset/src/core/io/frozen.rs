@@ -1,0 +1,34 @@
+//! What a transaction group changed in a dataset, until it is written.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pool::{RecordPtr, Reservation};
+
+use super::inode::{Inode, SealJob};
+use crate::buffer::Buffer;
+use crate::tree::{Header, Page};
+
+/// What a transaction group changed, from its end until it is written.
+#[derive(Default)]
+pub(crate) struct FrozenFiles {
+    pub(super) records: Vec<FrozenRecord>,
+    pub(super) pages: Vec<(u64, Arc<Page>)>,
+    pub(super) freed: Vec<u64>,
+    pub(super) header: Option<Header>,
+    /// Room for the pages, given back once all have places.
+    pub(super) page_room: Vec<Reservation>,
+}
+
+/// A record of a transaction group that has ended.
+pub(super) struct FrozenRecord {
+    pub(super) inode: Arc<Inode>,
+    pub(super) record: u64,
+    pub(super) slot: u64,
+    pub(super) buffer: Arc<Buffer>,
+    /// Who seals it already.
+    pub(super) job: Option<Arc<SealJob>>,
+    pub(super) ptr: Mutex<RecordPtr>,
+    /// Given back as soon as it has a place.
+    pub(super) room: Mutex<Option<Reservation>>,
+}

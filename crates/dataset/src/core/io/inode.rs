@@ -1,0 +1,191 @@
+//! Inodes in memory: who looks at them, and the records of theirs that are not in the pool yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use pool::{Placed, Reservation};
+use vfs::Ino;
+
+use super::workers::Pending;
+use crate::buffer::Buffer;
+use crate::error::Result;
+
+const SHARDS: usize = 32;
+
+/// An inode that someone looks at, or that has records in memory.
+pub(crate) struct Inode {
+    pub(crate) ino: Ino,
+    /// Held shared while contents are read, alone while they are changed.
+    pub(crate) io: RwLock<()>,
+    /// Records that were changed and are not in the pool yet. Changed under a hold only.
+    pub(crate) records: Mutex<BTreeMap<u64, DirtyRecord>>,
+    /// Given back by `forget`. Under its shard's lock.
+    lookups: Mutex<u64>,
+}
+
+/// A record in memory that is newer than the pool's.
+pub(crate) struct DirtyRecord {
+    /// Its plaintext, as far as the file reaches.
+    pub(crate) buffer: Arc<Buffer>,
+    /// Where it will go.
+    pub(crate) slot: u64,
+    pub(crate) stage: Stage,
+    /// How far it was written from its beginning on, piece after piece; 0 if in another order.
+    pub(crate) run: usize,
+    /// Whether it is full, by such a run. Then it is not likely to be changed or read again soon.
+    pub(crate) is_streamed: bool,
+    /// Room for it in the pool, until a transaction group takes it over.
+    pub(crate) room: Option<Reservation>,
+}
+
+/// How far a dirty record is on its way.
+#[derive(Clone)]
+pub(crate) enum Stage {
+    /// It waits.
+    Dirty,
+    /// A worker seals it ahead of the commit.
+    Sealing(Arc<SealJob>),
+    /// The commit under way writes it.
+    Syncing,
+}
+
+/// The work of one worker on one record.
+#[derive(Default)]
+pub(crate) struct SealJob {
+    /// Whether a commit waits for it.
+    pub(crate) frozen: AtomicBool,
+    /// Whether somebody has begun with it: a worker, or the commit that would wait for one.
+    begun: AtomicBool,
+    /// Until the record is in the open transaction group, or was handed to the commit that waits.
+    pub(crate) under_way: Pending,
+    outcome: Mutex<Option<Result<Placed>>>,
+    done: Condvar,
+}
+
+impl SealJob {
+    /// Hands the outcome to the commit that waits.
+    pub(crate) fn deliver(&self, outcome: Result<Placed>) {
+        *self.outcome.lock() = Some(outcome);
+        self.done.notify_all();
+    }
+
+    /// True once: whoever is told so does it. A commit does not wait for a worker to come free: workers may
+    /// all be waiting for it, when they write to a pool that lies on a volume of this one.
+    pub(crate) fn begin(&self) -> bool {
+        !self.begun.swap(true, Ordering::AcqRel)
+    }
+
+    /// Waits for the outcome.
+    pub(crate) fn wait(&self) -> Result<Placed> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match outcome.take() {
+                Some(outcome) => return outcome,
+                None => self.done.wait(&mut outcome),
+            }
+        }
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Acquire)
+    }
+}
+
+/// The inodes in memory.
+pub(crate) struct Inodes {
+    shards: Vec<Mutex<HashMap<Ino, Arc<Inode>>>>,
+    /// Those with dirty records, in the order in which they are written.
+    pub(crate) dirty: Mutex<BTreeMap<Ino, Arc<Inode>>>,
+}
+
+impl Inodes {
+    pub(crate) fn new() -> Inodes {
+        Inodes {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            dirty: Mutex::default(),
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Arc<Inode>>> {
+        &self.shards[(ino % SHARDS as u64) as usize]
+    }
+
+    /// The inode, if it is in memory.
+    pub(crate) fn find(&self, ino: Ino) -> Option<Arc<Inode>> {
+        self.shard(ino).lock().get(&ino).cloned()
+    }
+
+    /// The inode, which comes into memory for as long as someone needs it.
+    pub(crate) fn get(&self, ino: Ino) -> Arc<Inode> {
+        let mut shard = self.shard(ino).lock();
+        Arc::clone(shard.entry(ino).or_insert_with(|| {
+            Arc::new(Inode {
+                ino,
+                io: RwLock::new(()),
+                records: Mutex::default(),
+                lookups: Mutex::new(0),
+            })
+        }))
+    }
+
+    /// Counts a lookup.
+    pub(crate) fn look_up(&self, ino: Ino) {
+        let inode = self.get(ino);
+        *inode.lookups.lock() += 1;
+    }
+
+    /// Whether anyone looks at the inode.
+    pub(crate) fn is_looked_up(&self, ino: Ino) -> bool {
+        self.find(ino)
+            .is_some_and(|inode| *inode.lookups.lock() > 0)
+    }
+
+    /// Gives lookups back; true if these were the last.
+    pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
+        let mut shard = self.shard(ino).lock();
+        let Some(inode) = shard.get(&ino) else {
+            return false;
+        };
+        let left = {
+            let mut lookups = inode.lookups.lock();
+            *lookups = lookups.saturating_sub(count);
+            *lookups
+        };
+        if left == 0 {
+            drop_if_idle(&mut shard, ino);
+        }
+        left == 0
+    }
+
+    /// Gives all lookups back.
+    pub(crate) fn forget_all(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            for inode in shard.values() {
+                *inode.lookups.lock() = 0;
+            }
+            let all: Vec<Ino> = shard.keys().copied().collect();
+            all.into_iter()
+                .for_each(|ino| drop_if_idle(&mut shard, ino));
+        }
+    }
+
+    /// Lets an inode go that nobody looks at and that has no records.
+    pub(crate) fn release(&self, ino: Ino) {
+        drop_if_idle(&mut self.shard(ino).lock(), ino);
+    }
+}
+
+fn drop_if_idle(shard: &mut HashMap<Ino, Arc<Inode>>, ino: Ino) {
+    let idle = shard.get(&ino).is_some_and(|inode| {
+        // Someone else who has it may be about to give it records.
+        Arc::strong_count(inode) == 1
+            && *inode.lookups.lock() == 0
+            && inode.records.lock().is_empty()
+    });
+    if idle {
+        shard.remove(&ino);
+    }
+}

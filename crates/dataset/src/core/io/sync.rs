@@ -1,0 +1,277 @@
+//! Records and pages on their way into the pool: ahead of a commit by workers, the rest with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use pool::{ArrayKind, Commit, Participant, Placed, RecordPtr, SealInput};
+
+use super::frozen::{FrozenFiles, FrozenRecord};
+use super::inode::{DirtyRecord, Inode, SealJob, Stage};
+use super::workers::Pending;
+use crate::buffer::Buffer;
+use crate::core::Files;
+use crate::error::Result;
+use crate::seal::{Compression, Nonces, Sealed};
+
+impl Files {
+    /// Has a record that was streamed sealed while its writer goes on.
+    pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
+        self.seal_ahead(inode, record, |dirty| dirty.is_streamed);
+    }
+
+    /// Has a record put into the open transaction group, if it waits and is `wanted` there. Returns what
+    /// lasts until that is done, also if someone else began it; none if there is nothing to wait for.
+    pub(crate) fn seal_ahead(
+        &self,
+        inode: &Arc<Inode>,
+        record: u64,
+        wanted: impl FnOnce(&DirtyRecord) -> bool,
+    ) -> Option<Pending> {
+        let job = Arc::new(SealJob::default());
+        let (buffer, slot) = {
+            let mut records = inode.records.lock();
+            let dirty = records.get_mut(&record)?;
+            match &dirty.stage {
+                Stage::Dirty if wanted(dirty) => {}
+                Stage::Sealing(begun) => return Some(begun.under_way.clone()),
+                Stage::Dirty | Stage::Syncing => return None,
+            }
+            dirty.stage = Stage::Sealing(Arc::clone(&job));
+            (Arc::clone(&dirty.buffer), dirty.slot)
+        };
+        let files = self.this();
+        let inode = Arc::clone(inode);
+        let under_way = job.under_way.clone();
+        let pending = (self.pending.begin(), under_way.begin());
+        self.engine.workers.run(move || {
+            if job.begin() {
+                let outcome = files.seal_record(&buffer);
+                files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+            }
+            // Whoever waits for the job may want the dataset closed.
+            drop(files);
+            drop(pending);
+        });
+        Some(under_way)
+    }
+
+    pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
+        let sealed = self.seal(ArrayKind::Data, self.settings().compression, buffer)?;
+        Ok(self.place(ArrayKind::Data, &sealed)?)
+    }
+
+    /// Writes a record to a place of its own, or finds it where an equal one is.
+    pub(crate) fn place(&self, array: ArrayKind, sealed: &Sealed) -> pool::Result<Placed> {
+        match sealed.nonce_is_of_contents {
+            true => self.open.place_shared(sealed.identity, &sealed.bytes),
+            false => self.open.place(array, sealed.identity, &sealed.bytes),
+        }
+    }
+
+    fn seal(&self, array: ArrayKind, compression: Compression, plain: &[u8]) -> Result<Sealed> {
+        self.sealer
+            .seal(array, compression, plain, self.nonces(array))
+            .map_err(|error| self.not_sealed(&error))
+    }
+
+    /// How the records of an array get their nonces now.
+    pub(crate) fn nonces(&self, array: ArrayKind) -> Nonces<'_> {
+        match array {
+            ArrayKind::Data if self.settings().dedup => Nonces::OfContents,
+            ArrayKind::Data | ArrayKind::Pages => Nonces::Random(self.engine.random.as_ref()),
+        }
+    }
+
+    pub(crate) fn not_sealed(&self, error: &cipher::Error) -> crate::Error {
+        tracing::error!(%error, dataset = self.name(), "a record could not be sealed; what was not synced is lost");
+        vfs::Error::Io.into()
+    }
+
+    fn finish_early(
+        &self,
+        inode: &Inode,
+        record: u64,
+        slot: u64,
+        buffer: &Arc<Buffer>,
+        job: &Arc<SealJob>,
+        outcome: Result<Placed>,
+    ) {
+        let hold = self.pool.enter();
+        let mut records = inode.records.lock();
+        if job.is_frozen() {
+            return job.deliver(outcome);
+        }
+        let is_ours = |stage: &Stage| matches!(stage, Stage::Sealing(at) if Arc::ptr_eq(at, job));
+        let Some(dirty) = records
+            .get_mut(&record)
+            .filter(|dirty| is_ours(&dirty.stage))
+        else {
+            // It was changed or taken away meanwhile, and whoever did that sees to the rest.
+            return;
+        };
+        match (hold, outcome) {
+            (Ok(hold), Ok(placed)) => {
+                let ptr = self.open.put(&hold, ArrayKind::Data, slot, placed);
+                self.mark_changed(&hold);
+                if !dirty.is_streamed {
+                    self.cache_record(&ptr, buffer);
+                }
+                records.remove(&record);
+                self.engine.sub_dirty(buffer.len());
+            }
+            // The commit tries again, and reports what is wrong.
+            _ => dirty.stage = Stage::Dirty,
+        }
+    }
+
+    fn freeze_records(&self, frozen: &mut FrozenFiles) {
+        let mut dirty = self.inodes.dirty.lock();
+        dirty.retain(|_, inode| {
+            let mut records = inode.records.lock();
+            for (record, dirty) in records.iter_mut() {
+                let job = match std::mem::replace(&mut dirty.stage, Stage::Syncing) {
+                    Stage::Dirty => None,
+                    Stage::Sealing(job) => {
+                        job.frozen.store(true, Ordering::Release);
+                        Some(job)
+                    }
+                    Stage::Syncing => unreachable!("one commit at a time"),
+                };
+                frozen.records.push(FrozenRecord {
+                    inode: Arc::clone(inode),
+                    record: *record,
+                    slot: dirty.slot,
+                    buffer: Arc::clone(&dirty.buffer),
+                    job,
+                    ptr: Mutex::new(RecordPtr::EMPTY),
+                    room: Mutex::new(dirty.room.take()),
+                });
+            }
+            !records.is_empty()
+        });
+    }
+
+    /// Seals and places the frozen records, on several threads if there are many.
+    fn sync_records(&self, commit: &Commit<'_>, records: &[FrozenRecord]) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<()> {
+            while let Some(frozen) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let placed = match &frozen.job {
+                    Some(job) if !job.begin() => job.wait(),
+                    Some(_) | None => self.seal_record(&frozen.buffer),
+                }?;
+                *frozen.ptr.lock() =
+                    commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);
+                drop(frozen.room.lock().take());
+            }
+            Ok(())
+        };
+        let helpers = self
+            .engine
+            .workers
+            .count()
+            .min(records.len() / 4)
+            .saturating_sub(1);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+            let mut result = work();
+            for thread in threads {
+                let outcome = thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                result = result.and(outcome);
+            }
+            result
+        })
+    }
+
+    fn sync_pages(&self, commit: &Commit<'_>, frozen: &FrozenFiles) -> Result<()> {
+        let compression = self.settings().compression.of(ArrayKind::Pages);
+        let put = |slot: u64, plain: &[u8]| -> Result<()> {
+            let sealed = self.seal(ArrayKind::Pages, compression, plain)?;
+            Ok(commit.put(
+                &self.open,
+                ArrayKind::Pages,
+                slot,
+                sealed.identity,
+                sealed.bytes,
+            )?)
+        };
+        for slot in &frozen.freed {
+            commit.punch(&self.open, ArrayKind::Pages, *slot);
+        }
+        for (slot, page) in &frozen.pages {
+            put(*slot, page.bytes())?;
+        }
+        if let Some(header) = &frozen.header {
+            put(0, &header.encode())?;
+        }
+        Ok(())
+    }
+
+    /// A frozen record is in the pool: it leaves memory, unless it was changed again.
+    fn settle_record(&self, frozen: &FrozenRecord) {
+        let mut records = frozen.inode.records.lock();
+        let unchanged = records.get(&frozen.record).filter(|dirty| {
+            matches!(dirty.stage, Stage::Syncing) && Arc::ptr_eq(&dirty.buffer, &frozen.buffer)
+        });
+        if let Some(dirty) = unchanged {
+            if !dirty.is_streamed {
+                self.cache_record(&frozen.ptr.lock(), &frozen.buffer);
+            }
+            records.remove(&frozen.record);
+            self.engine.sub_dirty(frozen.buffer.len());
+        }
+    }
+}
+
+impl Participant for Files {
+    fn freeze(&self, txg: u64) {
+        if self.journal.freeze(txg) {
+            self.open.want_log(0, 0);
+        }
+        let mut frozen = FrozenFiles::default();
+        self.freeze_records(&mut frozen);
+        let tree = self.tree.freeze();
+        frozen.pages = tree.pages;
+        frozen.freed = tree.freed;
+        frozen.header = tree.header;
+        frozen.page_room.append(&mut self.page_room.lock());
+        *self.frozen.lock() = frozen;
+    }
+
+    fn sync(&self, commit: &Commit<'_>) -> pool::Result<()> {
+        let mut frozen = self.frozen.lock();
+        let result = self
+            .sync_records(commit, &frozen.records)
+            .and_then(|()| self.sync_pages(commit, &frozen))
+            .and_then(|()| Ok(self.sync_reencrypted(commit)?));
+        frozen.page_room.clear();
+        result.map_err(|error| match error {
+            crate::Error::Pool(error) => error,
+            other => pool::Error::Sealing {
+                reason: other.to_string(),
+            },
+        })
+    }
+
+    fn seal(&self, input: &SealInput) -> [u8; 32] {
+        self.sealer.dataset_seal(input)
+    }
+
+    fn synced(&self, txg: u64) {
+        self.journal.committed(txg);
+        let frozen = std::mem::take(&mut *self.frozen.lock());
+        for record in &frozen.records {
+            self.settle_record(record);
+        }
+        let slots: Vec<u64> = frozen.pages.iter().map(|(slot, _)| *slot).collect();
+        self.tree.thaw(&slots);
+        for record in frozen.records {
+            let ino = record.inode.ino;
+            drop(record);
+            self.inodes.release(ino);
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! Writing file contents into records in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+use pool::{ArrayKind, DEDUP_ROOM, Hold, RecordPtr, Reservation, ReserveFor};
+use vfs::Ino;
+use zerocopy::IntoBytes;
+
+use super::extents;
+use super::inode::{DirtyRecord, Inode, Stage};
+use super::read::check_file;
+use super::share::Runs;
+use crate::buffer::Buffer;
+use crate::core::log::Scope;
+use crate::core::log::journal::Range;
+use crate::core::{Files, attr_of};
+use crate::error::Result;
+use crate::layout::{
+    AttrValue, Extent, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, extent_key, inline_key,
+};
+use crate::tree::{Step, View, Writer};
+
+/// The largest file.
+pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// What is to become of one record.
+pub(super) struct Part<'a> {
+    pub(super) record: u64,
+    /// Where in the record.
+    start: usize,
+    data: &'a [u8],
+    /// How long the record will be.
+    pub(super) len: usize,
+    /// How long it is now; 0 for a hole.
+    old_len: usize,
+    base: Base,
+}
+
+impl Part<'_> {
+    /// Whether the record has left memory since it was to be changed there.
+    fn has_vanished(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
+        matches!(self.base, Base::InMemory) && !records.contains_key(&self.record)
+    }
+
+    /// Whether the record is written up to its end.
+    pub(super) fn is_to_the_end(&self, record_size: usize) -> bool {
+        self.start + self.data.len() == record_size
+    }
+
+    /// What of the record the log has to say.
+    fn range(&self, txg: u64) -> Range {
+        Range {
+            txg,
+            record: self.record,
+            start: self.start,
+            end: self.start + self.data.len(),
+            // What the tree held of it is not in the pool's record either.
+            is_whole: self.old_len == 0 && matches!(self.base, Base::Ready(_)),
+        }
+    }
+}
+
+/// What a changed record is made from.
+enum Base {
+    /// It is in memory already, and is changed there.
+    InMemory,
+    /// It is here, changed and complete.
+    Ready(Buffer),
+}
+
+impl Files {
+    /// Writes all of `data` at `offset`.
+    pub(crate) fn write_file(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        kill_suidgid: bool,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= SIZE_MAX);
+        let end = end.ok_or(vfs::Error::FileTooBig)?;
+        self.throttle()?;
+        let inode = self.inodes.get(ino);
+        let _io = inode.io.write();
+        let attr = self.attr(ino)?;
+        check_file(&attr)?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        let write = Write {
+            ino,
+            end,
+            kill_suidgid,
+            record_size: attr.record_size.get() as usize,
+        };
+        if attr.has(FLAG_INLINE) && end.max(attr.size.get()) <= INLINE_MAX {
+            return self.write_inline(&write, offset, data);
+        }
+        self.write_records(&inode, &write, &attr, offset, data)
+    }
+
+    fn write_inline(&self, write: &Write, offset: u64, data: &[u8]) -> Result<()> {
+        let now = self.now();
+        self.change_contents(write.ino, ReserveFor::Writing, |w| {
+            let key = inline_key(write.ino);
+            let mut contents = w.get(&key)?.unwrap_or_default().to_vec();
+            let start = offset as usize;
+            contents.resize(contents.len().max(start + data.len()), 0);
+            contents[start..start + data.len()].copy_from_slice(data);
+            w.put(key, contents);
+            let mut attr = attr_of(w, write.ino)?;
+            write.update(&mut attr, now);
+            w.put(attr_key(write.ino), attr.as_bytes().to_vec());
+            Ok(())
+        })
+    }
+
+    fn write_records(
+        &self,
+        inode: &Arc<Inode>,
+        write: &Write,
+        attr: &AttrValue,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        loop {
+            let mut parts = self.plan(inode, attr, offset, data)?;
+            let mut room = Vec::new();
+            for part in &parts {
+                room.push(self.record_room(part.len, ReserveFor::Writing)?);
+            }
+            if self.put_parts(inode, write, &mut parts, &mut room)? {
+                let complete: Vec<u64> = parts
+                    .iter()
+                    .filter(|part| part.is_to_the_end(write.record_size))
+                    .map(|part| part.record)
+                    .collect();
+                drop(parts);
+                for record in complete {
+                    self.seal_early(inode, record);
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads what is needed to change the records, and changes what is not in memory yet.
+    fn plan<'a>(
+        &self,
+        inode: &Inode,
+        attr: &AttrValue,
+        offset: u64,
+        data: &'a [u8],
+    ) -> Result<Vec<Part<'a>>> {
+        let record_size = u64::from(attr.record_size.get());
+        let size = attr.size.get();
+        let mut parts = Vec::with_capacity(data.len() / record_size as usize + 2);
+        if attr.has(FLAG_INLINE) && size > 0 && offset >= record_size {
+            // What was in the tree becomes the first record.
+            let piece = Piece {
+                record: 0,
+                start: 0,
+                data: &[],
+                filled: size as usize,
+            };
+            let part = self.plan_record(inode, piece, true)?;
+            // A small file may be all hole.
+            if part.len > 0 {
+                parts.push(part);
+            }
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let record = at / record_size;
+            let start = (at % record_size) as usize;
+            let n = (record_size as usize - start).min(data.len() - done);
+            let data = &data[done..done + n];
+            // How far the record has contents now.
+            let filled = size.saturating_sub(record * record_size).min(record_size) as usize;
+            let piece = Piece {
+                record,
+                start,
+                data,
+                filled,
+            };
+            parts.push(self.plan_record(inode, piece, attr.has(FLAG_INLINE))?);
+            done += n;
+        }
+        Ok(parts)
+    }
+
+    /// `is_inline`: the contents of the file are in the tree up to now.
+    pub(super) fn plan_record<'a>(
+        &self,
+        inode: &Inode,
+        piece: Piece<'a>,
+        is_inline: bool,
+    ) -> Result<Part<'a>> {
+        let Piece {
+            record,
+            start,
+            data,
+            filled,
+        } = piece;
+        let needed = (start + data.len()).next_multiple_of(UNIT as usize);
+        let part = |old_len: usize, base| Part {
+            record,
+            start,
+            data,
+            len: needed.max(old_len),
+            old_len,
+            base,
+        };
+        if let Some(dirty) = inode.records.lock().get(&record) {
+            return Ok(part(dirty.buffer.len(), Base::InMemory));
+        }
+        let (old_len, stored) = self.stored(inode.ino, record)?;
+        let covers_all = start == 0 && data.len() >= filled;
+        let mut buffer = Buffer::default();
+        if record == 0 && is_inline {
+            let inline =
+                self.read_tree(|r| Ok(r.get(&inline_key(inode.ino))?.map(<[u8]>::to_vec)))?;
+            let inline = inline.unwrap_or_default();
+            buffer.grow(needed.max(inline.len().next_multiple_of(UNIT as usize)));
+            buffer[..inline.len()].copy_from_slice(&inline);
+        } else if let Some((_, ptr)) = stored.filter(|_| covers_all) {
+            self.engine
+                .cache
+                .forget(self.open.guid(), &ptr.place.checksum);
+        } else if let Some((slot, ptr)) = stored {
+            buffer = self.record_to_change(slot, &ptr)?;
+        }
+        buffer.grow(needed.max(old_len));
+        buffer[start..start + data.len()].copy_from_slice(data);
+        let len = buffer.len();
+        Ok(Part {
+            len,
+            ..part(old_len, Base::Ready(buffer))
+        })
+    }
+
+    /// How long a record in the pool is, 0 for a hole, and if it is none its slot and pointer.
+    fn stored(&self, ino: Ino, record: u64) -> Result<(usize, Option<(u64, RecordPtr)>)> {
+        let Some(slot) = self.slot_of(ino, record)? else {
+            return Ok((0, None));
+        };
+        let ptr = self.open.get(ArrayKind::Data, slot)?;
+        // One that is replaced as a whole is never read, so that nothing else notices.
+        if ptr.identity.logical_size() > pool::RECORD_MAX {
+            return Err(self.damaged(format!("the pointer to a record of inode {ino}")));
+        }
+        let len = ptr.identity.logical_size() as usize;
+        Ok((len, (len > 0).then_some((slot, ptr))))
+    }
+
+    /// The plaintext of a record that is about to be replaced, and so leaves the cache.
+    fn record_to_change(&self, slot: u64, ptr: &RecordPtr) -> Result<Buffer> {
+        let checksum = &ptr.place.checksum;
+        if let Some(cached) = self.engine.cache.take(self.open.guid(), checksum) {
+            return Ok(Arc::unwrap_or_clone(cached));
+        }
+        let read = self.read_record(ArrayKind::Data, slot)?;
+        Ok(read.map_or_else(Buffer::default, |(_, buffer)| buffer))
+    }
+
+    /// Puts the parts into memory, in one transaction group with the file's attributes. False if a
+    /// record that was in memory has left it meanwhile.
+    fn put_parts(
+        &self,
+        inode: &Arc<Inode>,
+        write: &Write,
+        parts: &mut [Part<'_>],
+        room: &mut Vec<Reservation>,
+    ) -> Result<bool> {
+        let now = self.now();
+        let tree_room = self.reserve_operation(ReserveFor::Writing)?;
+        let growth: i64 = parts
+            .iter()
+            .map(|part| part.len as i64 - part.old_len as i64)
+            .sum();
+        let mut operation = |w: &mut Writer<'_>| {
+            let mut attr = attr_of(w, write.ino)?;
+            write.update(&mut attr, now);
+            attr.allocated = attr.allocated.get().saturating_add_signed(growth).into();
+            if attr.has(FLAG_INLINE) {
+                attr.set(FLAG_INLINE, false);
+                w.delete(inline_key(write.ino));
+            }
+            w.put(attr_key(write.ino), attr.as_bytes().to_vec());
+            map_records(w, write.ino, parts.iter().map(|part| part.record))
+        };
+        let _use = self.tree.begin_use();
+        let (hold, records, slots, dirtied) = loop {
+            let hold = self.pool.enter()?;
+            let records = inode.records.lock();
+            if parts.iter().any(|part| part.has_vanished(&records)) {
+                return Ok(false);
+            }
+            let scope = Scope::Contents(write.ino);
+            match self.try_change(&hold, scope, &mut operation)? {
+                Ok((slots, dirtied)) => break (hold, records, slots, dirtied),
+                Err((slot, evictions)) => {
+                    drop((records, hold));
+                    self.tree.fetch(self, slot, evictions)?;
+                }
+            }
+        };
+        let rooms = room.drain(..);
+        let placed = parts.iter_mut().zip(slots).zip(rooms);
+        self.put_all(inode, records, hold.txg(), write.record_size, placed);
+        self.keep_room(tree_room, dirtied);
+        drop(hold);
+        Ok(true)
+    }
+
+    /// Puts blocks of a volume into memory, in one transaction group. False if one that was in memory has
+    /// left it meanwhile.
+    pub(super) fn put_blocks(
+        &self,
+        inode: &Arc<Inode>,
+        block_size: usize,
+        parts: &mut [Part<'_>],
+        room: &mut Vec<Reservation>,
+    ) -> Result<bool> {
+        let hold = self.pool.enter()?;
+        let records = inode.records.lock();
+        if parts.iter().any(|part| part.has_vanished(&records)) {
+            return Ok(false);
+        }
+        self.mark_changed(&hold);
+        let placed = parts.iter_mut().map(|part| {
+            let slot = part.record;
+            (part, slot)
+        });
+        let placed = placed.zip(room.drain(..));
+        self.put_all(inode, records, hold.txg(), block_size, placed);
+        drop(hold);
+        Ok(true)
+    }
+
+    /// Puts parts into memory, with their slots and the room that is set aside for them. Under a hold.
+    fn put_all<'p, 'd: 'p>(
+        &self,
+        inode: &Arc<Inode>,
+        mut records: MutexGuard<'_, BTreeMap<u64, DirtyRecord>>,
+        txg: u64,
+        record_size: usize,
+        parts: impl Iterator<Item = ((&'p mut Part<'d>, u64), Reservation)>,
+    ) {
+        for ((part, slot), room) in parts {
+            self.journal.note_range(inode.ino, part.range(txg));
+            self.put_part(&mut records, part, slot, room, record_size);
+        }
+        drop(records);
+        self.inodes
+            .dirty
+            .lock()
+            .insert(inode.ino, Arc::clone(inode));
+    }
+
+    fn put_part(
+        &self,
+        records: &mut BTreeMap<u64, DirtyRecord>,
+        part: &mut Part<'_>,
+        slot: u64,
+        room: Reservation,
+        record_size: usize,
+    ) {
+        let (before, run) = records
+            .get(&part.record)
+            .map_or((0, 0), |dirty| (dirty.buffer.len(), dirty.run));
+        let run = if part.start == run || part.start == 0 {
+            part.start + part.data.len()
+        } else {
+            0
+        };
+        let is_streamed = run == record_size;
+        match std::mem::replace(&mut part.base, Base::InMemory) {
+            Base::Ready(buffer) => {
+                debug_assert!(!buffer.is_empty());
+                let dirty = DirtyRecord {
+                    buffer: Arc::new(buffer),
+                    slot,
+                    stage: Stage::Dirty,
+                    run,
+                    is_streamed,
+                    room: Some(room),
+                };
+                records.insert(part.record, dirty);
+            }
+            Base::InMemory => {
+                let dirty = records
+                    .get_mut(&part.record)
+                    .expect("checked under the same lock");
+                // Whoever is writing or sending the old state keeps it.
+                let buffer = Arc::make_mut(&mut dirty.buffer);
+                buffer.grow(part.len);
+                buffer[part.start..part.start + part.data.len()].copy_from_slice(part.data);
+                dirty.slot = slot;
+                dirty.stage = Stage::Dirty;
+                (dirty.run, dirty.is_streamed) = (run, is_streamed);
+                dirty.room = Some(room);
+            }
+        }
+        self.engine.add_dirty(part.len.saturating_sub(before));
+    }
+
+    /// Puts one record that an operation has prepared into memory, in the operation's transaction
+    /// group.
+    pub(crate) fn put_record(
+        &self,
+        inode: &Arc<Inode>,
+        hold: &Hold<'_>,
+        record: u64,
+        slot: u64,
+        buffer: Arc<Buffer>,
+        room: Reservation,
+    ) {
+        debug_assert!(!buffer.is_empty());
+        let len = buffer.len();
+        let range = Range {
+            txg: hold.txg(),
+            record,
+            start: 0,
+            end: len,
+            is_whole: true,
+        };
+        self.journal.note_range(inode.ino, range);
+        let dirty = DirtyRecord {
+            buffer,
+            slot,
+            stage: Stage::Dirty,
+            run: 0,
+            is_streamed: false,
+            room: Some(room),
+        };
+        let before = inode.records.lock().insert(record, dirty);
+        self.engine
+            .sub_dirty(before.map_or(0, |dirty| dirty.buffer.len()));
+        self.engine.add_dirty(len);
+        self.inodes
+            .dirty
+            .lock()
+            .insert(inode.ino, Arc::clone(inode));
+    }
+
+    /// Takes a record out of memory that nobody wants any more.
+    pub(crate) fn drop_records(&self, inode: &Inode, range: impl std::ops::RangeBounds<u64>) {
+        let mut records = inode.records.lock();
+        let gone: Vec<u64> = records.range(range).map(|(record, _)| *record).collect();
+        for record in gone {
+            if let Some(dirty) = records.remove(&record) {
+                self.engine.sub_dirty(dirty.buffer.len());
+            }
+        }
+    }
+
+    /// Room for one record of this length.
+    /// What a record takes besides if it may be shared.
+    pub(crate) fn table_room(&self) -> u64 {
+        if self.settings().dedup { DEDUP_ROOM } else { 0 }
+    }
+
+    pub(crate) fn record_room(&self, len: usize, why: ReserveFor) -> Result<Reservation> {
+        let bytes = self.open.record_room(ArrayKind::Data, len);
+        self.reserve(bytes + self.table_room(), why)
+    }
+}
+
+/// A part of a write: what it puts where into one record.
+pub(super) struct Piece<'a> {
+    pub(super) record: u64,
+    pub(super) start: usize,
+    pub(super) data: &'a [u8],
+    /// How far the record may have contents now.
+    pub(super) filled: usize,
+}
+
+/// What a write does to the attributes.
+struct Write {
+    ino: Ino,
+    end: u64,
+    kill_suidgid: bool,
+    record_size: usize,
+}
+
+impl Write {
+    fn update(&self, attr: &mut AttrValue, now: vfs::Time) {
+        attr.size = attr.size.get().max(self.end).into();
+        attr.touch(now);
+        if self.kill_suidgid {
+            attr.mode = without_suidgid(attr.mode.get()).into();
+        }
+    }
+}
+
+/// The mode after a write by someone unprivileged.
+pub(crate) fn without_suidgid(mode: u16) -> u16 {
+    let mode = mode & !0o4000;
+    if mode & 0o010 != 0 {
+        mode & !0o2000
+    } else {
+        mode
+    }
+}
+
+/// A slot for each of these records, which ascend: the one it has if it is its own, else a new one.
+pub(crate) fn map_records(
+    w: &mut Writer<'_>,
+    ino: Ino,
+    records: impl Iterator<Item = u64>,
+) -> Step<Vec<u64>> {
+    let mut slots = Vec::new();
+    let mut runs = Runs::default();
+    let mut current: Option<Extent> = None;
+    for record in records {
+        let extent = match current.filter(|extent| (extent.record..extent.end()).contains(&record))
+        {
+            Some(extent) => extent,
+            None => match extents::find(w, ino, record)? {
+                Some(extent) => extent,
+                None => extents::add(w, ino, record)?,
+            },
+        };
+        current = Some(extent);
+        let slot = extent.slot_of(record);
+        if !extent.shared {
+            slots.push(slot);
+            continue;
+        }
+        runs.load(w, slot, 1)?;
+        if runs.owners(slot) < 2 {
+            slots.push(slot);
+            continue;
+        }
+        let (own, rest) = own_slot(w, ino, &extent, record)?;
+        runs.release(slot, 1);
+        current = rest;
+        slots.push(own);
+    }
+    runs.store(w);
+    Ok(slots)
+}
+
+/// Gives a record of a shared extent a slot of its own, and returns that and what is left of the
+/// extent behind it.
+fn own_slot(
+    w: &mut Writer<'_>,
+    ino: Ino,
+    extent: &Extent,
+    record: u64,
+) -> Step<(u64, Option<Extent>)> {
+    extents::cut(w, ino, extent, record, record + 1);
+    let own = Extent {
+        record,
+        slot: extents::take_slots(w, 1)?,
+        count: 1,
+        shared: false,
+    };
+    w.put(extent_key(ino, record), own.encode());
+    let rest = (record + 1 < extent.end()).then(|| extent.part(record + 1, extent.end()));
+    Ok((own.slot, rest))
+}

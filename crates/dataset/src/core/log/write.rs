@@ -1,0 +1,294 @@
+//! Writing the log: `fsync`, and the thread among several that writes for all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
+use vfs::Ino;
+
+use super::SyncMode;
+use super::journal::Range;
+use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty, put_record};
+use super::writer::{ENTRY_STEPS_MAX, Said};
+use crate::core::Files;
+use crate::core::io::inode::Inode;
+use crate::core::io::workers::Pending;
+use crate::error::Result;
+
+/// Of more contents than this the records go to where they stay, and the log only points to them.
+const LARGE: usize = 64 << 10;
+/// More than this, besides pointers, is not logged: a commit writes it, to where it stays.
+const STEPS_MAX: usize = 256 << 10;
+const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
+
+/// A log begins with this many bytes,
+const LOG_MIN: u64 = 32 << 20;
+/// and grows up to this many, as long as commits cannot keep up and the pool has room.
+const LOG_MAX: u64 = 1 << 30;
+
+/// How much of a record changed.
+#[derive(Default)]
+struct Part {
+    bytes: usize,
+    /// The last transaction group that changed it.
+    txg: u64,
+}
+
+/// The records that changed, if it is so much that the log is to point to them; else none.
+fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
+    let mut parts = BTreeMap::<u64, Part>::new();
+    let bytes = |range: &Range| range.end - range.start;
+    if ranges.iter().map(bytes).sum::<usize>() > LARGE {
+        for range in ranges {
+            let part = parts.entry(range.record).or_default();
+            part.bytes += bytes(range);
+            part.txg = part.txg.max(range.txg);
+        }
+    }
+    parts
+}
+
+impl Files {
+    /// Makes durable what was written to a file, and everything that happened to names before.
+    pub(crate) fn sync_file(&self, ino: Ino) -> Result<()> {
+        if self.settings().sync == SyncMode::Disabled {
+            return Ok(());
+        }
+        match self.log_file(ino)? {
+            Some(ticket) => self.log.wait(ticket, &|said| self.append(said)),
+            None => {
+                self.ask_for_log()?;
+                self.sync_all()
+            }
+        }
+    }
+
+    /// Does something while nothing is written to the log: a rotation, so that whatever is logged after the commit
+    /// with the new keys is sealed with these.
+    pub fn with_log_held<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _held = self.log.hold();
+        act()
+    }
+
+    /// Hands what has to be said of a file to the log's writer. None if only a commit can help.
+    fn log_file(&self, ino: Ino) -> Result<Option<u64>> {
+        if self.open.wanted_log() == 0 {
+            return Ok(None);
+        }
+        let inode = self.inodes.get(ino);
+        self.place_ahead(&inode);
+        // Nobody may write between reading what there is to say and taking it.
+        let ticket = match self.volume {
+            None => {
+                let _io = inode.io.read();
+                self.log_steps(&inode)
+            }
+            // Several write to it at once.
+            Some(_) => {
+                let _io = inode.io.write();
+                self.log_steps(&inode)
+            }
+        };
+        drop(inode);
+        self.inodes.release(ino);
+        ticket
+    }
+
+    /// Has the records of a file written to where they stay, if so much changed that its entry is only to
+    /// point to them. Those of which less than half changed are not worth it.
+    fn place_ahead(&self, inode: &Arc<Inode>) {
+        let committed = self.pool.committed_txg();
+        let ranges = self.journal.ranges(inode.ino, committed);
+        let parts = large_parts(&ranges.unwrap_or_default());
+        if parts.len() > LOG_PLACES_MAX {
+            return;
+        }
+        let begun = parts.iter().filter_map(|(record, part)| {
+            self.seal_ahead(inode, *record, |dirty| 2 * part.bytes >= dirty.buffer.len())
+        });
+        begun
+            .collect::<Vec<Pending>>()
+            .iter()
+            .for_each(Pending::wait);
+    }
+
+    fn log_steps(&self, inode: &Inode) -> Result<Option<u64>> {
+        let committed = self.pool.committed_txg();
+        let Some(ranges) = self.journal.ranges(inode.ino, committed) else {
+            return Ok(None);
+        };
+        let Some(mut contents) = self.contents_of(inode, &ranges, committed)? else {
+            return Ok(None);
+        };
+        Ok(self
+            .journal
+            .take(inode.ino, committed, |steps, has_contents| {
+                let mut said = Said {
+                    steps,
+                    places: Vec::new(),
+                };
+                if has_contents {
+                    said.add(&std::mem::take(&mut contents));
+                }
+                self.log.add(said)
+            }))
+    }
+
+    /// What there is to say of the contents of a file; none if it is too much.
+    fn contents_of(&self, inode: &Inode, ranges: &[Range], committed: u64) -> Result<Option<Said>> {
+        let mut parts = large_parts(ranges);
+        let is_large = !parts.is_empty();
+        let mut said = Said::default();
+        let mut pointers = 0;
+        for range in ranges {
+            if is_large {
+                let Some(part) = parts.get(&range.record) else {
+                    // It is pointed to already.
+                    continue;
+                };
+                if let Some(logged) = self.logged(inode, range.record, committed)? {
+                    let before = said.steps.len();
+                    put_record(&mut said.steps, part.txg, &logged);
+                    pointers += said.steps.len() - before;
+                    said.places.push(logged.ptr.place);
+                    parts.remove(&range.record);
+                    continue;
+                }
+            }
+            self.put_range(&mut said.steps, inode.ino, range)?;
+            if said.steps.len() - pointers > STEPS_MAX {
+                return Ok(None);
+            }
+        }
+        Ok((said.places.len() <= LOG_PLACES_MAX).then_some(said))
+    }
+
+    /// A record that no commit has made durable, if the log can point to it.
+    fn logged(&self, inode: &Inode, record: u64, committed: u64) -> Result<Option<Logged>> {
+        if inode.records.lock().contains_key(&record) {
+            return Ok(None);
+        }
+        let Some(slot) = self.slot_of(inode.ino, record)? else {
+            return Ok(None);
+        };
+        let ptr = self.open.get(ArrayKind::Data, slot)?;
+        Ok(self.open.can_point_to(&ptr, committed).then_some(Logged {
+            ino: inode.ino,
+            record,
+            ptr,
+        }))
+    }
+
+    /// What a range holds now, if it still exists.
+    fn put_range(&self, steps: &mut Vec<u8>, ino: Ino, range: &Range) -> Result<()> {
+        let Some(buffer) = self.record(ino, range.record, false)? else {
+            // Of a file the tree says so.
+            if range.is_whole && self.volume.is_some() {
+                put_empty(steps, range.txg, ino, range.record);
+            }
+            return Ok(());
+        };
+        let (start, end) = if range.is_whole {
+            (0, buffer.len())
+        } else {
+            (range.start, range.end.min(buffer.len()))
+        };
+        if start < end {
+            let contents = Contents {
+                ino,
+                record: range.record,
+                start,
+                is_whole: range.is_whole,
+                bytes: &buffer[start..end],
+            };
+            put_contents(steps, range.txg, &contents);
+        }
+        Ok(())
+    }
+
+    /// Writes an entry, or commits if it is too long for one or there is no room.
+    fn append(&self, said: &Said) -> Result<()> {
+        let Said { steps, places } = said;
+        if steps.len() > ENTRY_STEPS_MAX {
+            return self.commit_all();
+        }
+        let clear = LOG_HEADER + places.len() * LOG_PLACE;
+        let len = (clear + PREAMBLE + steps.len()).next_multiple_of(4096) - clear;
+        let seal = |chain, sequence| {
+            let mut plain = Vec::with_capacity(len);
+            plain.extend(preamble(chain, sequence, steps.len()));
+            plain.extend_from_slice(steps);
+            plain.resize(len, 0);
+            let sealed = self.sealer.seal_log(&plain, self.engine.random.as_ref());
+            let sealed = sealed.map_err(|error| self.not_sealed(&error))?;
+            Ok::<_, crate::Error>((sealed.identity, sealed.bytes))
+        };
+        if self.open.append_log(places, len, seal)?
+            || self.append_after_commit(places, len, seal)?
+        {
+            let (room, size) = self.open.log_room();
+            if room < size / 2 {
+                self.enlarge_log(size);
+                self.engine.wake();
+            }
+            return Ok(());
+        }
+        self.enlarge_log(self.open.log_room().1);
+        self.commit_all()
+    }
+
+    /// Appends an entry once the commit under way, if there is one, has made room.
+    fn append_after_commit<S>(&self, places: &[Place], len: usize, seal: S) -> Result<bool>
+    where
+        S: FnOnce(u64, u64) -> Result<(pool::Identity, Vec<u8>)>,
+    {
+        let ended = self.pool.enter()?.txg() - 1;
+        if self.pool.committed_txg() >= ended {
+            return Ok(false);
+        }
+        self.pool.commit_through(ended)?;
+        self.open.append_log(places, len, seal)
+    }
+
+    /// Commits whatever may be among steps that were taken out of the journal: also a change whose
+    /// maker has not come back from it yet, and would find nothing left to sync.
+    fn commit_all(&self) -> Result<()> {
+        let txg = self.pool.enter()?.txg();
+        Ok(self.pool.commit_through(txg)?)
+    }
+
+    /// Has everything noted, and a log set up, with the next transaction group.
+    fn ask_for_log(&self) -> Result<()> {
+        if !self.open.is_writable() {
+            return Ok(());
+        }
+        self.journal.want();
+        if self.open.wanted_log() == 0 {
+            let mut chain = [0; 8];
+            let random = self.engine.random.fill(&mut chain);
+            random.map_err(|_| vfs::Error::Io)?;
+            self.open
+                .want_log(LOG_MIN, u64::from_le_bytes(chain).max(1));
+        }
+        Ok(())
+    }
+
+    /// Asks for a larger log, if it has become as large as it was to be.
+    fn enlarge_log(&self, size: u64) {
+        if size < self.open.wanted_log() {
+            return;
+        }
+        let wanted = (4 * self.open.wanted_log()).min(LOG_MAX);
+        self.open.want_log(wanted, 0);
+    }
+
+    /// The next commit frees the log.
+    pub(crate) fn give_up_log(&self) -> Result<()> {
+        self.journal.stop();
+        if self.open.wanted_log() > 0 {
+            self.open.want_log(0, 0);
+            self.pool.enter()?.mark_dirty();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,6 @@
+//! What pages of the tree hold.
+
+use std::collections::BTreeMap;
+
+/// What leaves of a metadata tree hold.
+pub(super) type Cells = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -1,0 +1,279 @@
+//! What the users and groups of a dataset have in it, and may have.
+//!
+//! Counted is what `du` shows: records before compression, without holes, and the contents of small files; and how
+//! many inodes there are. Both belong to the owner and to the group of each inode, and so move with `chown`. The
+//! counts are keys of the metadata tree: sealed with it, and in a snapshot, a clone, after a rollback or a power cut
+//! what they were with everything else.
+//!
+//! Nobody counts by himself. The tree, which sees what attributes were and what they become, changes the counts in the
+//! same step ([`changes_of`]), and refuses what a quota does not allow. So counts are exact at any moment, no quota
+//! is exceeded, and the log need not know of them: whoever replays it changes attributes too.
+
+use std::collections::BTreeMap;
+
+use vfs::Ino;
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::step::Step;
+use super::view::{Changes, View};
+use crate::layout::{AttrValue, DATASET, KeyKind, attr_ino, owner_key, owner_suffix, suffix};
+
+/// A user or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// By uid.
+    User(u32),
+    /// By gid.
+    Group(u32),
+}
+
+/// What somebody has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes, as `du` counts them.
+    pub bytes: u64,
+    /// Inodes.
+    pub objects: u64,
+}
+
+/// What somebody has and may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// What he has.
+    pub used: Usage,
+    /// How many bytes he may have; 0: as many as he likes.
+    pub quota: u64,
+    /// How many inodes he may have; 0: as many as he likes.
+    pub object_quota: u64,
+}
+
+/// By how much what somebody has changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    bytes: i64,
+    objects: i64,
+}
+
+impl Owner {
+    pub(crate) fn key(self) -> Vec<u8> {
+        match self {
+            Owner::User(id) => owner_key(1, id),
+            Owner::Group(id) => owner_key(2, id),
+        }
+    }
+
+    /// The owner that a key of the tree is about.
+    pub(crate) fn of_key(key: &[u8]) -> Option<Owner> {
+        match owner_suffix(key)? {
+            (1, id) => Some(Owner::User(id)),
+            (2, id) => Some(Owner::Group(id)),
+            _ => None,
+        }
+    }
+}
+
+impl Usage {
+    fn of(attr: &AttrValue) -> Usage {
+        Usage {
+            bytes: attr.taken(),
+            objects: 1,
+        }
+    }
+
+    /// Counts an inode for its owner and its group.
+    pub(crate) fn count(all: &mut BTreeMap<Owner, Usage>, attr: &AttrValue) {
+        let used = Usage::of(attr);
+        for owner in owners_of(attr) {
+            let sum = all.entry(owner).or_default();
+            sum.bytes = sum.bytes.saturating_add(used.bytes);
+            sum.objects += used.objects;
+        }
+    }
+
+    pub(crate) fn changed(self, change: Change) -> Usage {
+        Usage {
+            bytes: self.bytes.saturating_add_signed(change.bytes),
+            objects: self.objects.saturating_add_signed(change.objects),
+        }
+    }
+}
+
+impl Account {
+    /// Reads a value; none if it is not one.
+    pub(crate) fn decode(value: &[u8]) -> Option<Account> {
+        let [bytes, objects, quota, object_quota] =
+            <[U64; 4]>::read_from_bytes(value).ok()?.map(U64::get);
+        Some(Account {
+            used: Usage { bytes, objects },
+            quota,
+            object_quota,
+        })
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Usage { bytes, objects } = self.used;
+        let numbers = [bytes, objects, self.quota, self.object_quota].map(U64::new);
+        numbers.as_bytes().to_vec()
+    }
+
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Account::default()
+    }
+
+    /// Whether a change is more than a quota allows. What makes it less is always allowed.
+    fn forbids(&self, change: Change) -> bool {
+        let after = self.used.changed(change);
+        let over = |change: i64, limit: u64, after: u64| change > 0 && limit > 0 && after > limit;
+        over(change.bytes, self.quota, after.bytes)
+            || over(change.objects, self.object_quota, after.objects)
+    }
+}
+
+/// A count under way.
+#[derive(Default)]
+pub(super) struct Recount {
+    /// The inodes below this one are counted.
+    pub(super) next: Ino,
+    pub(super) sums: BTreeMap<Owner, Usage>,
+}
+
+impl Recount {
+    /// Follows changes of the tree.
+    pub(super) fn follow(&mut self, changes: &BTreeMap<Owner, Change>) {
+        for (owner, change) in changes {
+            let sum = self.sums.entry(*owner).or_default();
+            *sum = sum.changed(*change);
+            if *sum == Usage::default() {
+                self.sums.remove(owner);
+            }
+        }
+    }
+}
+
+fn owners_of(attr: &AttrValue) -> [Owner; 2] {
+    [Owner::User(attr.uid.get()), Owner::Group(attr.gid.get())]
+}
+
+/// By how much changes of the tree change what users and groups have, as far as they concern inodes that `counts`.
+pub(crate) fn changes_of(
+    before: &dyn View,
+    changes: &Changes,
+    counts: impl Fn(Ino) -> bool,
+) -> Step<BTreeMap<Owner, Change>> {
+    let mut all: BTreeMap<Owner, Change> = BTreeMap::new();
+    for (key, after) in changes {
+        if !attr_ino(key).is_some_and(&counts) {
+            continue;
+        }
+        let before = before.get(key)?.and_then(AttrValue::decode);
+        let after = after.as_deref().and_then(AttrValue::decode);
+        for (attr, sign) in [(before, -1), (after, 1)] {
+            let Some(attr) = attr else { continue };
+            let bytes = i64::try_from(attr.taken()).unwrap_or(i64::MAX);
+            for owner in owners_of(&attr) {
+                let change = all.entry(owner).or_default();
+                change.bytes = change.bytes.saturating_add(sign * bytes);
+                change.objects += sign;
+            }
+        }
+    }
+    all.retain(|_, change| *change != Change::default());
+    Ok(all)
+}
+
+/// The accounts as changes leave them, as changes of the tree.
+///
+/// # Errors
+/// [`vfs::Error::Quota`] if a quota does not allow it, unless `is_free`.
+pub(crate) fn entered(
+    before: &dyn View,
+    changes: BTreeMap<Owner, Change>,
+    is_free: bool,
+) -> Step<Changes> {
+    let mut entered = Changes::new();
+    for (owner, change) in changes {
+        let key = owner.key();
+        let value = before.get(&key)?;
+        let mut account = value.and_then(Account::decode).unwrap_or_default();
+        if !is_free && account.forbids(change) {
+            return Err(vfs::Error::Quota.into());
+        }
+        account.used = account.used.changed(change);
+        entered.insert(key, (!account.is_empty()).then(|| account.encode()));
+    }
+    Ok(entered)
+}
+
+/// Accounts that are shown at once.
+const SHOWN_AT_ONCE: usize = 256;
+
+/// Some accounts of a dataset, in order, from the first after `after` on; none if there are no more.
+pub(crate) fn some_accounts(view: &dyn View, after: Option<Owner>) -> Step<Vec<(Owner, Account)>> {
+    let from = after.map_or_else(|| owner_key(0, 0), Owner::key);
+    let mut some = Vec::new();
+    view.scan(&from, &mut |key, value| {
+        if suffix(key, DATASET, KeyKind::Owner).is_none() {
+            return false;
+        }
+        if let (Some(owner), Some(account)) = (Owner::of_key(key), Account::decode(value))
+            && after.is_none_or(|after| after < owner)
+        {
+            some.push((owner, account));
+        }
+        some.len() < SHOWN_AT_ONCE
+    })?;
+    Ok(some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_round_trip_and_their_bytes_never_change() {
+        let account = Account {
+            used: Usage {
+                bytes: 1,
+                objects: 2,
+            },
+            quota: 3,
+            object_quota: 4,
+        };
+        let expected: Vec<u8> = (1..=4u64).flat_map(u64::to_le_bytes).collect();
+        assert_eq!(account.encode(), expected);
+        assert_eq!(Account::decode(&expected), Some(account));
+        assert_eq!(Account::decode(&expected[1..]), None);
+        let key = Owner::Group(0x0102_0304).key();
+        assert_eq!(key, [0, 0, 0, 0, 0, 0, 0, 0, 4, 2, 1, 2, 3, 4]);
+        assert_eq!(Owner::of_key(&key), Some(Owner::Group(0x0102_0304)));
+        assert_eq!(Owner::of_key(&key[..13]), None);
+    }
+
+    #[test]
+    fn a_quota_forbids_more_and_never_less() {
+        let account = Account {
+            used: Usage {
+                bytes: 100,
+                objects: 5,
+            },
+            quota: 110,
+            object_quota: 5,
+        };
+        let change = |bytes, objects| Change { bytes, objects };
+        assert!(!account.forbids(change(10, 0)));
+        assert!(account.forbids(change(11, 0)));
+        assert!(account.forbids(change(0, 1)));
+        assert!(!account.forbids(change(-1, -1)));
+        let lowered = Account {
+            quota: 1,
+            object_quota: 1,
+            ..account
+        };
+        assert!(!lowered.forbids(change(-1, -1)));
+        assert!(!lowered.forbids(change(0, 0)));
+        let none = Account::default();
+        assert!(!none.forbids(change(i64::MAX, i64::MAX)));
+    }
+}

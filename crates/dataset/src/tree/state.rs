@@ -1,0 +1,140 @@
+//! The pages of a tree in memory.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::header::Header;
+use super::owners::Recount;
+use super::page::Page;
+use super::step::{Step, Stop};
+use crate::layout::ROOT_SLOT;
+
+/// No tree is deeper: pages have dozens of children.
+const DEPTH_MAX: usize = 32;
+
+/// Pages by slot. Which are dropped follows from what happened, so that a run can be repeated.
+pub(super) type Pages = HashMap<u64, Resident, BuildHasherDefault<DefaultHasher>>;
+
+/// The pages of a tree that are in memory.
+pub(super) struct State {
+    pub(super) pages: Pages,
+    pub(super) header: Header,
+    pub(super) header_dirty: bool,
+    pub(super) dirty: HashSet<u64>,
+    /// Slots of pages that are gone since the last freeze.
+    pub(super) freed: Vec<u64>,
+    /// Counts evictions, so that a page that was read before one is not taken for current.
+    pub(super) evictions: u64,
+    /// What users and groups have, if that is being counted.
+    pub(super) recount: Option<Recount>,
+}
+
+/// A page that is.
+pub(super) struct Resident {
+    pub(super) page: Arc<Page>,
+    pub(super) status: Status,
+    pub(super) used: AtomicBool,
+    /// The page above it, once that is known; 0 before. Two would make a cycle, or a page that is
+    /// freed while something still leads to it.
+    pub(super) parent: AtomicU64,
+}
+
+/// Whether a page is as the array has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Clean,
+    /// Changed in the open transaction group.
+    Dirty,
+    /// Changed in the one that is being written, and not since.
+    Syncing,
+}
+
+impl State {
+    /// Changes with each page that is added or freed.
+    pub(super) fn pages_made(&self) -> (u64, u64) {
+        (self.evictions, self.header.next_page)
+    }
+
+    pub(super) fn page(&self, slot: u64) -> Step<&Page> {
+        let resident = self.pages.get(&slot).ok_or(Stop::Miss(slot))?;
+        if !resident.used.load(Ordering::Relaxed) {
+            resident.used.store(true, Ordering::Relaxed);
+        }
+        Ok(&resident.page)
+    }
+
+    /// A child of the inner page in `parent`, `depth` pages below the root.
+    pub(super) fn child(
+        &self,
+        parent: u64,
+        page: &Page,
+        index: usize,
+        depth: usize,
+    ) -> Step<(u64, &Page)> {
+        let slot = page.child(index);
+        let child = self.page(slot)?;
+        let known = &self.pages[&slot].parent;
+        let above = known.load(Ordering::Relaxed);
+        if above == 0 {
+            known.store(parent, Ordering::Relaxed);
+        }
+        let is_own = above == 0 || above == parent;
+        if !is_own || slot <= ROOT_SLOT || depth > DEPTH_MAX {
+            return Err(vfs::Error::Io.into());
+        }
+        Ok((slot, child))
+    }
+
+    pub(super) fn insert(&mut self, slot: u64, page: Page, status: Status) {
+        self.pages.insert(
+            slot,
+            Resident {
+                page: Arc::new(page),
+                status,
+                used: AtomicBool::new(true),
+                parent: AtomicU64::new(0),
+            },
+        );
+    }
+
+    /// If there are more than `max` clean pages, drops an eighth of them, first those that were not
+    /// used since the last time.
+    pub(super) fn evict(&mut self, max: usize) {
+        let clean = self
+            .pages
+            .values()
+            .filter(|page| page.status == Status::Clean)
+            .count();
+        if clean <= max {
+            return;
+        }
+        let mut excess = clean - (max - max / 8);
+        let before = self.pages.len();
+        for second_look in [false, true] {
+            self.pages.retain(|slot, resident| {
+                let used = std::mem::take(resident.used.get_mut());
+                let keep = excess == 0
+                    || resident.status != Status::Clean
+                    || *slot == ROOT_SLOT
+                    || used && !second_look;
+                excess -= usize::from(!keep);
+                keep
+            });
+        }
+        if self.pages.len() < before {
+            self.evictions += 1;
+        }
+    }
+
+    /// Drops all clean pages.
+    pub(super) fn evict_all(&mut self) {
+        let before = self.pages.len();
+        self.pages
+            .retain(|_, resident| resident.status != Status::Clean);
+        if self.pages.len() < before {
+            self.evictions += 1;
+        }
+    }
+}

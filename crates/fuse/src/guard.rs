@@ -1,0 +1,106 @@
+//! The guard on the directory below a mount: nothing is written to it while nothing is mounted there.
+//!
+//! A guarded directory has mode 0, which stops ordinary users, and the immutable flag, which stops
+//! root. Neither hides what is mounted on it. The flag needs a file system that has it, the capability
+//! `CAP_LINUX_IMMUTABLE`, and a path that no other user can change: that user could not remove the
+//! directory from a directory of their own. Without the flag the mode is all the guard.
+
+use std::ffi::OsStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{IFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+/// The mode of a guarded directory.
+pub(crate) const GUARDED: Mode = Mode::empty();
+/// The mode of one that has a mountpoint in it, which users have to reach.
+const PASSABLE: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
+
+/// A directory with the guard, which only this program puts there: flag, mode and owner.
+pub(crate) struct Guard {
+    dir: OwnedFd,
+    flags: IFlags,
+}
+
+impl Guard {
+    /// Sets the flag on a directory that has just been made, where that is possible.
+    pub(crate) fn put(above: BorrowedFd<'_>, name: &OsStr) {
+        if let Err(error) = open(above, name).and_then(|dir| {
+            let flags = rustix::fs::ioctl_getflags(&dir)?;
+            rustix::fs::ioctl_setflags(&dir, flags | IFlags::IMMUTABLE)
+        }) {
+            tracing::debug!(%error, ?name, "a mountpoint has no immutable flag");
+        }
+    }
+
+    /// The guard of a directory, if it has one.
+    pub(crate) fn of(above: BorrowedFd<'_>, name: &OsStr) -> Option<Guard> {
+        let dir = open(above, name).ok()?;
+        let stat = rustix::fs::fstat(&dir).ok()?;
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let flags = rustix::fs::ioctl_getflags(&dir).ok()?;
+        let is_ours = stat.st_uid == rustix::process::geteuid().as_raw()
+            && (mode == GUARDED || mode == PASSABLE)
+            && flags.contains(IFlags::IMMUTABLE);
+        is_ours.then_some(Guard { dir, flags })
+    }
+
+    /// Does something to the directory that its flag forbids. The guard stays lifted after success if
+    /// `for_good`.
+    pub(crate) fn lifted<T>(
+        &self,
+        for_good: bool,
+        change: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        rustix::fs::ioctl_setflags(&self.dir, self.flags - IFlags::IMMUTABLE)?;
+        let changed = change();
+        if changed.is_err() || !for_good {
+            rustix::fs::ioctl_setflags(&self.dir, self.flags)?;
+        }
+        changed
+    }
+}
+
+/// Makes a directory in one that may have a guard. Users can reach it then.
+pub(crate) fn make(above: BorrowedFd<'_>, name: &OsStr, mode: Mode) -> Result<(), Errno> {
+    let make = || rustix::fs::mkdirat(above, name, mode);
+    match make() {
+        Err(Errno::PERM) => match Guard::of(above, OsStr::new(".")) {
+            Some(guard) => guard.lifted(false, || {
+                make()?;
+                rustix::fs::fchmod(&guard.dir, PASSABLE)
+            }),
+            None => make(),
+        },
+        made => made,
+    }
+}
+
+/// Removes a directory that may have a guard, from one that may have one.
+pub(crate) fn remove(above: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    let unlink = || rustix::fs::unlinkat(above, name, rustix::fs::AtFlags::REMOVEDIR);
+    let below = || match Guard::of(above, name) {
+        Some(guard) => guard.lifted(true, unlink),
+        None => unlink(),
+    };
+    match below() {
+        Err(Errno::PERM) => match Guard::of(above, OsStr::new(".")) {
+            Some(guard) => guard.lifted(false, below),
+            None => below(),
+        },
+        removed => removed,
+    }
+}
+
+/// Whether a directory has the immutable flag, of whomever.
+pub(crate) fn is_immutable(dir: BorrowedFd<'_>) -> bool {
+    open(dir, OsStr::new("."))
+        .and_then(rustix::fs::ioctl_getflags)
+        .is_ok_and(|flags| flags.contains(IFlags::IMMUTABLE))
+}
+
+/// Opens a directory for its flags.
+fn open(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(above, name, flags, Mode::empty())
+}

@@ -1,0 +1,52 @@
+//! How keys are written down, and how long they are then.
+
+use std::fmt;
+
+use secret::Key;
+
+/// The shortest passphrase, in bytes (as OpenZFS).
+pub const PASSPHRASE_MIN: usize = 8;
+
+/// The longest passphrase, in bytes (as OpenZFS).
+pub const PASSPHRASE_MAX: usize = 512;
+
+/// How many digits a hexadecimal key has.
+pub(crate) const HEX_LEN: usize = 2 * Key::LEN;
+
+/// How a key is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// 32 bytes, as they are.
+    Raw,
+    /// 64 hexadecimal digits.
+    Hex,
+    /// Text that a password hash makes into a key.
+    Passphrase,
+}
+
+impl Format {
+    /// The name in the property.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Raw => "raw",
+            Format::Hex => "hex",
+            Format::Passphrase => "passphrase",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How many bytes to read of something that holds a key in this format. Where it can be `longer`, one byte
+/// more than a key tells that there is more.
+pub(crate) fn limit(format: Format, longer: bool) -> usize {
+    match format {
+        Format::Raw => Key::LEN + usize::from(longer),
+        Format::Hex => HEX_LEN + 2,
+        Format::Passphrase => PASSPHRASE_MAX + 2,
+    }
+}

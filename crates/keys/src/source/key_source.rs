@@ -1,0 +1,191 @@
+//! Where the key of a dataset comes from: the property `keysource=FORMAT,LOCATION` of Solaris ZFS.
+//!
+//! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
+//! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
+//! server ([`KeyUrl`]), of a program ([`Provider`]) or of a token ([`TokenUri`]). What is refused is refused with the spelling that
+//! works.
+//!
+//! A rejected text is not repeated in the message: somebody may have typed a passphrase where the
+//! location goes.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::provider::Provider;
+use super::server::KeyUrl;
+use super::token::TokenUri;
+use super::url::{decode, encode_path, refuse};
+use crate::{Error, Format, Result};
+
+/// Where a key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A person types it.
+    Prompt,
+    /// In the file with this absolute path.
+    File(PathBuf),
+    /// On a server.
+    Https(KeyUrl),
+    /// A program has it, or can get it.
+    Provider(Provider),
+    /// In a PKCS#11 token.
+    Token(TokenUri),
+}
+
+/// The format and the location of a key. Always one that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySource {
+    format: Format,
+    location: Location,
+}
+
+impl KeySource {
+    /// The source with this format and location.
+    ///
+    /// # Errors
+    /// [`Error::KeySource`] for a raw key at the prompt, or a path that is not absolute.
+    pub fn new(format: Format, location: Location) -> Result<KeySource> {
+        match &location {
+            Location::Prompt if format == Format::Raw => {
+                refuse("the bytes of a raw key cannot be typed; use hex,prompt")
+            }
+            Location::File(path) if !path.is_absolute() => {
+                refuse("the path of a key file must be absolute, as in file:///etc/keys/k")
+            }
+            Location::File(path) if path.as_os_str().as_bytes().contains(&0) => {
+                refuse("the path of a key file cannot contain a zero byte")
+            }
+            _ => Ok(KeySource { format, location }),
+        }
+    }
+
+    /// How the key is written down.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Where the key is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+}
+
+impl Default for KeySource {
+    /// `passphrase,prompt`
+    fn default() -> KeySource {
+        KeySource {
+            format: Format::Passphrase,
+            location: Location::Prompt,
+        }
+    }
+}
+
+impl FromStr for KeySource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<KeySource> {
+        let Some((format, location)) = text.split_once(',') else {
+            return refuse("write FORMAT,LOCATION, as in passphrase,prompt or raw,file:///path");
+        };
+        let format = match format {
+            "raw" => Format::Raw,
+            "hex" => Format::Hex,
+            "passphrase" => Format::Passphrase,
+            _ => return refuse("the format is one of raw, hex and passphrase"),
+        };
+        KeySource::new(format, parse_location(location)?)
+    }
+}
+
+fn parse_location(text: &str) -> Result<Location> {
+    if text == "prompt" {
+        return Ok(Location::Prompt);
+    }
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return refuse(LOCATIONS);
+    };
+    match scheme {
+        "file" => parse_path("file", rest).map(Location::File),
+        "https" => KeyUrl::parse(rest).map(Location::Https),
+        "exec" => parse_provider("exec", rest),
+        "unix" => parse_provider("unix", rest),
+        "pkcs11" => TokenUri::parse(rest).map(Location::Token),
+        "http" => refuse("http:// would show the key to everybody on the way"),
+        _ => refuse(LOCATIONS),
+    }
+}
+
+const LOCATIONS: &str = "the location is prompt or a file URL, as in file:///etc/keys/k, or begins with \
+                         https://, exec:///, unix:/// or pkcs11:";
+
+/// A program that is started (`exec`) or listens (`unix`); what follows a `?` is for it.
+fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
+    let (path, argument) = rest.split_once('?').unwrap_or((rest, ""));
+    if !argument.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return refuse("what follows the ? is plain text without spaces; write others as %XX");
+    }
+    Ok(Location::Provider(Provider {
+        listens: scheme == "unix",
+        path: parse_path(scheme, path)?,
+        argument: argument.to_owned(),
+    }))
+}
+
+/// The path of a URL, from what follows its scheme.
+fn parse_path(scheme: &str, rest: &str) -> Result<PathBuf> {
+    let absolute = || {
+        let what = match scheme {
+            "file" => "a key file must be absolute, as in file:///etc/keys/k",
+            "exec" => "a program must be absolute, as in exec:///usr/local/libexec/keys",
+            _ => "a socket must be absolute, as in unix:///run/keys.sock",
+        };
+        refuse(format!("the path of {what}"))
+    };
+    let Some(authority) = rest.strip_prefix("//") else {
+        return match rest.starts_with('/') {
+            true => refuse(format!("write three slashes: {scheme}://{rest}")),
+            false => absolute(),
+        };
+    };
+    let Some(slash) = authority.find('/') else {
+        return absolute();
+    };
+    let (host, path) = authority.split_at(slash);
+    if !host.is_empty() {
+        return refuse(format!(
+            "{} is on this machine; leave out the host: {scheme}://{path}",
+            if scheme == "file" { "a key file" } else { "it" }
+        ));
+    }
+    decode(path)
+}
+
+impl fmt::Display for KeySource {
+    /// The property's value; parsing it gives this source again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},", self.format)?;
+        match &self.location {
+            Location::Prompt => f.write_str("prompt"),
+            Location::File(path) => {
+                f.write_str("file://")?;
+                encode_path(path, f)
+            }
+            Location::Https(url) => url.fmt(f),
+            Location::Token(uri) => uri.fmt(f),
+            Location::Provider(provider) => {
+                f.write_str(if provider.listens {
+                    "unix://"
+                } else {
+                    "exec://"
+                })?;
+                encode_path(&provider.path, f)?;
+                match provider.argument.as_str() {
+                    "" => Ok(()),
+                    argument => write!(f, "?{argument}"),
+                }
+            }
+        }
+    }
+}

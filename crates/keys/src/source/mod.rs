@@ -1,0 +1,12 @@
+//! Where keys come from, as properties say it.
+
+mod key_source;
+mod provider;
+mod server;
+mod token;
+mod url;
+
+pub use key_source::{KeySource, Location};
+pub use provider::Provider;
+pub use server::KeyUrl;
+pub use token::TokenUri;

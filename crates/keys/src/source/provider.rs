@@ -1,0 +1,14 @@
+//! A program that has keys, by its path.
+
+use std::path::PathBuf;
+
+/// A program that has keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Whether it listens already; otherwise it is started.
+    pub(crate) listens: bool,
+    /// The program or the socket, absolute.
+    pub(crate) path: PathBuf,
+    /// What stands behind a `?`, for the program.
+    pub(crate) argument: String,
+}

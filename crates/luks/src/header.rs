@@ -1,0 +1,109 @@
+//! Finding the header of a device, and repairing its copies.
+
+use block::BlockDevice;
+use cipher::Random;
+
+use crate::luks2::{self, Copy, CopyState};
+use crate::{Error, Result, luks1};
+
+/// A header of either version.
+#[derive(Clone, Debug)]
+pub enum Header {
+    /// LUKS1.
+    V1(Box<luks1::Header>),
+    /// LUKS2.
+    V2(Box<luks2::Header>),
+}
+
+impl Header {
+    /// Reads the header of a device, of either version. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::NotLuks`]; [`Error::Damaged`]; [`Error::TooSmall`].
+    pub fn read(device: &dyn BlockDevice) -> Result<Header> {
+        Ok(find(device)?.header)
+    }
+
+    /// How long it is with all key material, in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Header::V1(header) => header.header_len(),
+            Header::V2(header) => header.header_len(),
+        }
+    }
+}
+
+/// A header of either version.
+pub(crate) struct Found {
+    pub(crate) header: Header,
+    /// Copies that have to be written again.
+    pub(crate) stale: Vec<Copy>,
+    pub(crate) is_overwritten: bool,
+}
+
+impl Found {
+    fn new(header: Header, stale: Vec<Copy>) -> Found {
+        Found {
+            header,
+            stale,
+            is_overwritten: false,
+        }
+    }
+}
+
+/// Reads a header, and what copies have to be written again.
+pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
+    let version1 = match luks1::Header::read(device) {
+        Err(Error::NotLuks { .. }) => return find_luks2(device),
+        found => found,
+    };
+    // A conversion that was broken off leaves the second copy of a LUKS2 header, which is whole, and so
+    // is the material that it refers to.
+    match luks2::Header::read(device) {
+        Ok(found) if luks1::Header::uuid_of(device).as_ref() == Some(&found.header.uuid) => {
+            let header = Header::V2(Box::new(found.header));
+            Ok(Found::new(header, vec![Copy::First]))
+        }
+        _ => Ok(Found::new(Header::V1(Box::new(version1?)), Vec::new())),
+    }
+}
+
+fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
+    let found = luks2::Header::read(device)?;
+    let copies = [(Copy::First, found.first), (Copy::Second, found.second)];
+    let stale = copies
+        .into_iter()
+        .filter(|(_, state)| *state != CopyState::Current);
+    let stale = stale.map(|(copy, _)| copy).collect();
+    Ok(Found {
+        header: Header::V2(Box::new(found.header)),
+        stale,
+        is_overwritten: found.is_overwritten,
+    })
+}
+
+/// Writes the first copy of a LUKS2 header again after something else was written over it.
+///
+/// # Errors
+/// As [`Header::read`]. [`Error::Usage`] if nothing is wrong.
+pub fn repair(device: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
+    if luks1::Header::read(device).is_ok() {
+        return Err(Error::usage(
+            "LUKS1 has one copy of its header, which is whole",
+        ));
+    }
+    let found = luks2::Header::read(device)?;
+    if found.is_whole() {
+        return Err(Error::usage("both copies of the header are whole"));
+    }
+    write_stale(device, &found, random)
+}
+
+fn write_stale(device: &dyn BlockDevice, found: &luks2::Found, random: &dyn Random) -> Result<()> {
+    for (copy, state) in [(Copy::First, &found.first), (Copy::Second, &found.second)] {
+        if *state != CopyState::Current {
+            found.header.write_copy(device, copy, random)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Reading and writing sectors of a mapping on the thread that asks.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use block::BlockDevice;
+use cipher::SectorCipher;
+
+use crate::integrity::Sealed;
+use crate::model::SECTOR;
+use crate::{Error, Result};
+
+/// Requests are taken in pieces of this many bytes, which stay in a processor's cache between being
+/// encrypted and being written.
+pub(super) const PIECE: usize = 128 << 10;
+
+/// What the pool of threads needs as well.
+pub(super) struct Core {
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) form: Form,
+    /// As `aes-xts-plain64`.
+    pub(super) encryption: String,
+    pub(super) start: u64,
+    pub(super) sector: usize,
+}
+
+/// What sectors look like on the device.
+pub(super) enum Form {
+    /// As long as they are, one behind the other.
+    Encrypted {
+        cipher: SectorCipher,
+        iv_offset: u64,
+    },
+    /// With tags.
+    Sealed(Box<Sealed>),
+}
+
+thread_local! {
+    /// Buffers of this thread that are not in use. There is more than one only where one mapping lies
+    /// on another. They hold ciphertext.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does something with a buffer of this thread.
+fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let taken = BUFFERS.with_borrow_mut(Vec::pop);
+    let mut buffer = taken.unwrap_or_else(|| Vec::with_capacity(PIECE));
+    let done = act(&mut buffer);
+    buffer.clear();
+    BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
+    done
+}
+
+impl Core {
+    /// How large a mapping is whose header says this.
+    pub(super) fn size(&self, len: Option<u64>) -> Result<u64> {
+        let there = match &self.form {
+            Form::Encrypted { .. } => self.device.size().saturating_sub(self.start),
+            Form::Sealed(sealed) => sealed.data_len(),
+        };
+        let sector = self.sector as u64;
+        let size = len.unwrap_or(there - there % sector);
+        if size == 0 || !size.is_multiple_of(sector) {
+            if there >= sector {
+                return Err(Error::Usage(format!(
+                    "a mapping has whole sectors of {sector} bytes"
+                )));
+            }
+            return Err(self.too_small(sector));
+        }
+        match size <= there {
+            true => Ok(size),
+            false => Err(self.too_small(size)),
+        }
+    }
+
+    fn too_small(&self, len: u64) -> Error {
+        Error::TooSmall {
+            device: self.device.name(),
+            size: self.device.size(),
+            needed: self.start.saturating_add(len),
+        }
+    }
+
+    /// Reads and decrypts, in place.
+    pub(super) fn read(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in buf.chunks_mut(PIECE) {
+            self.read_piece(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
+        let (cipher, iv) = match &self.form {
+            Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Sealed(sealed) => return sealed.read(offset, piece),
+        };
+        self.device.read_at(self.start + offset, piece)?;
+        let done = cipher.decrypt(iv, self.iv_step(), self.sector, piece);
+        done.map_err(|error| self.failed("decryption", offset, piece.len(), error))
+    }
+
+    /// Encrypts where it lies, and writes.
+    pub(super) fn write_in_place(&self, offset: u64, data: &mut [u8]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in data.chunks_mut(PIECE) {
+            self.write_piece(at, piece, false)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Encrypts in a buffer of this thread, and writes.
+    pub(super) fn write(
+        &self,
+        offset: u64,
+        len: usize,
+        pieces: &[IoSlice<'_>],
+        durably: bool,
+    ) -> block::Result<()> {
+        let mut rest = Gather::new(pieces);
+        let mut done = 0;
+        with_buffer(|buffer| {
+            while done < len {
+                let n = PIECE.min(len - done);
+                buffer.clear();
+                rest.take(n, buffer);
+                self.write_piece(offset + done as u64, buffer, durably)?;
+                done += n;
+            }
+            Ok(())
+        })
+    }
+
+    /// Encrypts a piece in place, and writes it.
+    pub(super) fn write_piece(
+        &self,
+        offset: u64,
+        piece: &mut [u8],
+        durably: bool,
+    ) -> block::Result<()> {
+        let (cipher, iv) = match &self.form {
+            Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Sealed(sealed) => {
+                sealed.write(offset, piece)?;
+                return if durably { sealed.flush() } else { Ok(()) };
+            }
+        };
+        let done = cipher.encrypt(iv, self.iv_step(), self.sector, piece);
+        if let Err(error) = done {
+            piece.fill(0);
+            return Err(self.failed("encryption", offset, piece.len(), error));
+        }
+        let (at, piece) = (self.start + offset, [IoSlice::new(piece)]);
+        match durably {
+            true => self.device.write_durably_at(at, &piece),
+            false => self.device.write_at(at, &piece),
+        }
+    }
+
+    pub(super) fn flush(&self) -> block::Result<()> {
+        match &self.form {
+            Form::Encrypted { .. } => self.device.flush(),
+            Form::Sealed(sealed) => sealed.flush(),
+        }
+    }
+
+    fn iv_step(&self) -> u64 {
+        self.sector as u64 / SECTOR
+    }
+
+    fn failed(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        len: usize,
+        error: cipher::Error,
+    ) -> block::Error {
+        block::Error::Io {
+            device: self.device.name(),
+            operation,
+            offset: self.start + offset,
+            len: len as u64,
+            source: io::Error::other(error),
+        }
+    }
+}
+
+/// dm-crypt counts in 512 bytes, however large sectors are.
+fn iv(offset: u64, iv_offset: u64) -> u64 {
+    iv_offset.wrapping_add(offset / SECTOR)
+}
+
+/// Takes bytes from pieces, one after the other.
+pub(super) struct Gather<'a> {
+    pieces: &'a [IoSlice<'a>],
+    /// In the first of them.
+    at: usize,
+}
+
+impl<'a> Gather<'a> {
+    pub(super) fn new(pieces: &'a [IoSlice<'a>]) -> Gather<'a> {
+        Gather { pieces, at: 0 }
+    }
+
+    /// Adds `len` bytes to a buffer; there are as many.
+    pub(super) fn take(&mut self, mut len: usize, buffer: &mut Vec<u8>) {
+        while let [first, rest @ ..] = self.pieces {
+            let n = len.min(first.len() - self.at);
+            buffer.extend_from_slice(&first[self.at..self.at + n]);
+            len -= n;
+            self.at += n;
+            if self.at == first.len() {
+                (self.pieces, self.at) = (rest, 0);
+            }
+            if len == 0 {
+                return;
+            }
+        }
+    }
+}

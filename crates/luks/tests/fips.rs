@@ -1,0 +1,84 @@
+//! What FIPS mode refuses of containers, by name. One test: the mode is the whole process's.
+
+mod common;
+
+use std::sync::Arc;
+
+use block::MemoryDevice;
+use cipher::{Digest, Policy, Target};
+use common::{RANDOM, UUID, cheap, cheap_slot, secret};
+use luks::{Format, KdfKind, SlotChoice, Variant, Version};
+
+/// Everything is approved.
+fn approved(version: Version) -> Format {
+    Format {
+        slot: SlotChoice {
+            kdf: cheap(KdfKind::Pbkdf2),
+            ..cheap_slot(version)
+        },
+        ..Format::new(version, UUID.into())
+    }
+}
+
+fn with_hash(version: Version, hash: Digest) -> Format {
+    let mut format = approved(version);
+    format.slot.kdf.hash = hash.name().into();
+    format
+}
+
+fn made(format: &Format) -> luks::Result<()> {
+    let device = Arc::new(MemoryDevice::new(24 << 20));
+    luks::format(device, format, &secret("first"), &RANDOM).map(drop)
+}
+
+fn refused(format: &Format, name: &str) {
+    let said = made(format).expect_err(name).to_string();
+    let wanted = format!("{name} is not approved, and FIPS mode is on");
+    assert!(said.contains(&wanted), "{said}");
+}
+
+#[test]
+fn each_refusal_names_the_algorithm() {
+    let mut policy = Policy::default();
+    policy.enable(Target::Fips);
+    assert!(policy.install());
+    for version in [Version::V1, Version::V2] {
+        made(&approved(version)).unwrap();
+        for (cipher, name) in [
+            ("serpent-xts-plain64", "Serpent in XTS mode"),
+            ("twofish-cbc-essiv:sha256", "Twofish in CBC mode"),
+            ("camellia-xts-plain64", "Camellia in XTS mode"),
+        ] {
+            let key_len = if cipher.contains("xts") { 64 } else { 32 };
+            let format = Format {
+                cipher: cipher.into(),
+                key_len,
+                ..approved(version)
+            };
+            refused(&format, name);
+        }
+        for (hash, name) in [
+            (Digest::Ripemd160, "RIPEMD-160"),
+            (Digest::Whirlpool, "Whirlpool"),
+            (Digest::Blake2b512, "BLAKE2b-512"),
+            (Digest::Blake2s256, "BLAKE2s-256"),
+        ] {
+            refused(&with_hash(version, hash), name);
+        }
+    }
+    for (kind, name) in [
+        (Variant::Argon2id, "Argon2id, the hash of the passphrase,"),
+        (Variant::Argon2i, "Argon2i, the hash of the passphrase,"),
+    ] {
+        let mut format = approved(Version::V2);
+        format.slot.kdf = cheap(KdfKind::Argon2(kind));
+        refused(&format, name);
+    }
+    let format = Format {
+        cipher: "chacha20-random".into(),
+        key_len: 32,
+        integrity: Some("poly1305".into()),
+        ..approved(Version::V2)
+    };
+    refused(&format, "ChaCha20-Poly1305");
+}

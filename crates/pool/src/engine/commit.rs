@@ -1,0 +1,321 @@
+//! A commit: making a transaction group durable.
+//!
+//! The order is the promise. Records and nodes go to places that nothing durable points to; they and
+//! the new key blocks are flushed; then the superblock that names the new roots is written and
+//! flushed; and only then may what the group freed be used again. A power cut at any moment leaves
+//! either the old superblock and everything below it, or the new one and everything below it.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use zerocopy::IntoBytes;
+
+use crate::engine::dataset::{OpenDataset, Part, Placed};
+use crate::engine::deadlist::{self, DeadEntry};
+use crate::engine::table::DatasetTable;
+use crate::engine::{async_free, history, membership};
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::extent::Class;
+use crate::format::node::Node;
+use crate::format::pointer::{Identity, RecordPtr, checksum};
+use crate::format::seal_input::SealInput;
+use crate::storage::array::Overlay;
+use crate::storage::array::update::{Target, relevel, update};
+use crate::storage::space::{ENTRIES_PER_PAGE, SegmentEntry};
+use crate::storage::writer::batch::Piece;
+use crate::storage::writer::txg::TxgWriter;
+
+impl TxgWriter<'_> {
+    /// Puts a record into a slot of an open dataset; the commit writes it with others.
+    pub fn put(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        identity: Identity,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
+        let placed = dataset.allocate(array, identity, bytes.len(), checksum(&bytes))?;
+        self.core
+            .disk
+            .hold_unwritten_map(&placed.place(), placed.allotted());
+        let writes = placed.allotted().writes(&Piece::Bytes(Arc::new(bytes)));
+        self.write_later(writes)?;
+        self.put_placed(dataset, array, slot, placed);
+        Ok(())
+    }
+
+    /// Empties a slot of an open dataset.
+    pub fn punch(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64) {
+        dataset.put_syncing(self.txg, array, slot, RecordPtr::EMPTY);
+    }
+
+    /// The record in a slot of an open dataset as this commit will leave it, as far as it knows.
+    pub fn current(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64) -> Result<RecordPtr> {
+        let (root, changed) = dataset.syncing(array);
+        match changed.get(slot) {
+            Some(ptr) => Ok(ptr),
+            None => crate::storage::array::walk::get(&self.core.disk, &root, slot),
+        }
+    }
+
+    /// Puts a record that is written already into a slot of an open dataset.
+    pub fn put_placed(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        placed: Placed,
+    ) -> RecordPtr {
+        let ptr = placed.into_ptr(self.txg);
+        dataset.put_syncing(self.txg, array, slot, ptr);
+        ptr
+    }
+
+    /// Has every key holder put its changes into the arrays, and works these into new nodes.
+    pub(crate) fn sync_datasets(
+        &self,
+        parts: &[Part],
+        state: &RwLock<DatasetTable>,
+    ) -> Result<Vec<Synced>> {
+        let mut all = Vec::new();
+        for part in parts.iter().filter(|part| part.dataset.is_writable()) {
+            let Part { dataset, holder } = part;
+            if let Some(holder) = holder {
+                holder.sync(self)?;
+            }
+            let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
+            let (data_root, data) = dataset.syncing(ArrayKind::Data);
+            if pages.is_empty() && data.is_empty() && !dataset.log.lock().wants_commit() {
+                continue;
+            }
+            let prev_snap_txg = state.read().entry(dataset.id)?.prev_snap_txg;
+            let mut target = DatasetTarget::new(self, prev_snap_txg);
+            let disk = &self.core.disk;
+            let roots = [
+                update(disk, &pages_root, &pages.edits(), &mut target)?,
+                update(disk, &data_root, &data.edits(), &mut target)?,
+            ];
+            all.push(Synced {
+                part: part.clone(),
+                roots,
+                delta: target.delta,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Gives the arrays of a dataset, as this commit leaves them, roots of these levels, and returns them.
+    pub(crate) fn relevel(
+        &self,
+        state: &mut DatasetTable,
+        id: u64,
+        levels: [u8; 2],
+    ) -> Result<[RecordPtr; 2]> {
+        let entry = Arc::clone(state.entry(id)?);
+        let mut target = DatasetTarget::new(self, entry.prev_snap_txg);
+        let mut roots = entry.roots;
+        for (root, level) in roots.iter_mut().zip(levels) {
+            *root = relevel(&self.core.disk, root, level, &mut target)?;
+        }
+        let delta = target.delta;
+        let entry = state.edit(id)?;
+        entry.roots = roots;
+        delta.enter(entry);
+        deadlist::append(self, state, id, &delta.dead)?;
+        Ok(roots)
+    }
+
+    /// Writes what changed in the state itself, and returns the new root of the pool.
+    pub(crate) fn sync_state(&self, state: &mut DatasetTable) -> Result<()> {
+        self.sync_entries(state)?;
+        history::sync(self, state)?;
+        async_free::sync(self, state)?;
+        if state.config_dirty {
+            self.replace_record(|root| &mut root.config, state.config.encode(), state)?;
+            state.config_dirty = false;
+        }
+        Ok(())
+    }
+
+    fn replace_record(
+        &self,
+        field: impl FnOnce(&mut crate::format::root::PoolRoot) -> &mut RecordPtr,
+        bytes: Vec<u8>,
+        state: &mut DatasetTable,
+    ) -> Result<()> {
+        let new = self.place_record(Class::Meta, bytes)?;
+        let old = std::mem::replace(field(&mut state.root), new);
+        if !old.is_empty() {
+            self.free(&old.place);
+        }
+        Ok(())
+    }
+
+    fn sync_entries(&self, state: &mut DatasetTable) -> Result<()> {
+        let mut overlay = Overlay::default();
+        for id in std::mem::take(&mut state.dirty) {
+            let ptr = match state.get(id) {
+                Some(entry) => self.place_record(Class::Meta, entry.encode())?,
+                None => RecordPtr::EMPTY,
+            };
+            overlay.put(id, ptr);
+        }
+        let root = state.root.datasets;
+        state.root.datasets = self.update_pool_array(Class::Meta, &root, &overlay)?;
+        Ok(())
+    }
+
+    /// Writes the bitmaps of the segments that changed, and their entries in the table.
+    pub(crate) fn sync_space(&self, state: &mut DatasetTable) -> Result<()> {
+        let remap = &self.core.disk.remap;
+        let mut freed = remap.free(&state.config, self.take_freed())?;
+        state.config_dirty |= remap.write(self, &mut state.root, &mut state.config)?;
+        let allocated = self.take_rest(&mut freed);
+        let mut changed = self.core.space.apply(self.txg, &allocated, &freed)?;
+        self.put_freed(freed);
+        let mut bitmaps = Overlay::default();
+        let mut table = Overlay::default();
+        changed.sort_by_key(|change| change.number);
+        let page_of = |number: u64| number / ENTRIES_PER_PAGE as u64;
+        for group in changed.chunk_by(|a, b| page_of(a.number) == page_of(b.number)) {
+            let page = page_of(group[0].number);
+            let mut entries = self.table_page(&state.root.table, page)?;
+            for change in group {
+                entries[change.number as usize % ENTRIES_PER_PAGE] = change.entry;
+                let ptr = match &change.bitmap {
+                    Some(bytes) => self.place_record(Class::System, bytes.clone())?,
+                    None => RecordPtr::EMPTY,
+                };
+                bitmaps.put(change.number, ptr);
+            }
+            let is_empty = entries
+                .iter()
+                .all(|entry| *entry == SegmentEntry::default());
+            let ptr = if is_empty {
+                RecordPtr::EMPTY
+            } else {
+                self.place_record(Class::System, entries.as_bytes().to_vec())?
+            };
+            table.put(page, ptr);
+        }
+        let root = &mut state.root;
+        root.bitmaps = self.update_pool_array(Class::System, &root.bitmaps, &bitmaps)?;
+        root.table = self.update_pool_array(Class::System, &root.table, &table)?;
+        root.features_required |= self.core.features();
+        Ok(())
+    }
+
+    fn table_page(&self, table: &RecordPtr, page: u64) -> Result<Vec<SegmentEntry>> {
+        use zerocopy::FromBytes;
+        let disk = &self.core.disk;
+        let ptr = crate::storage::array::walk::get(disk, table, page)?;
+        let mut entries = vec![SegmentEntry::default(); ENTRIES_PER_PAGE];
+        if !ptr.is_empty() {
+            let bytes = disk.clear_record(&ptr)?;
+            for (entry, chunk) in entries
+                .iter_mut()
+                .zip(bytes.chunks_exact(size_of::<SegmentEntry>()))
+            {
+                *entry = SegmentEntry::read_from_bytes(chunk).expect("chunks of its size");
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Writes everything that waits and makes the state durable.
+    pub(crate) fn finish(&self, state: &DatasetTable) -> Result<()> {
+        self.write_rest()?;
+        let store = &self.core.disk.store;
+        let mut root = state.root.clone();
+        if state.config.is_redundant {
+            root.missed = membership::missed(&state.config, store.as_ref());
+        }
+        store.write_superblock(self.txg, root.as_bytes())?;
+        Ok(store.flush()?)
+    }
+}
+
+/// A dataset whose changes are in new nodes.
+pub(crate) struct Synced {
+    pub(crate) part: Part,
+    pub(crate) roots: [RecordPtr; 2],
+    pub(crate) delta: Delta,
+}
+
+impl Synced {
+    /// Brings the dataset's entry up to date, with a new seal.
+    pub(crate) fn enter(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
+        let Part { dataset, holder } = &self.part;
+        let entry = state.edit(dataset.id)?;
+        entry.roots = self.roots;
+        entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
+        self.delta.enter(entry);
+        dataset.log.lock().enter(commit, entry)?;
+        if let Some(holder) = holder {
+            entry.set_sealed_guid(None);
+            entry.seal = holder.seal(&SealInput::of(entry, entry.guid));
+        }
+        Ok(())
+    }
+}
+
+/// How a commit changes the counts of a dataset.
+#[derive(Default)]
+pub(crate) struct Delta {
+    referenced: i64,
+    used: i64,
+    logical: i64,
+    pub(crate) dead: Vec<DeadEntry>,
+}
+
+impl Delta {
+    fn enter(&self, entry: &mut crate::format::entry::Entry) {
+        entry.referenced = entry.referenced.saturating_add_signed(self.referenced);
+        entry.used = entry.used.saturating_add_signed(self.used);
+        entry.logical = entry.logical.saturating_add_signed(self.logical);
+    }
+}
+
+struct DatasetTarget<'a> {
+    commit: &'a TxgWriter<'a>,
+    prev_snap_txg: u64,
+    delta: Delta,
+}
+
+impl<'a> DatasetTarget<'a> {
+    fn new(commit: &'a TxgWriter<'a>, prev_snap_txg: u64) -> DatasetTarget<'a> {
+        DatasetTarget {
+            commit,
+            prev_snap_txg,
+            delta: Delta::default(),
+        }
+    }
+}
+
+impl Target for DatasetTarget<'_> {
+    fn born(&mut self, ptr: &RecordPtr) {
+        let bytes = ptr.place.allocated() as i64;
+        self.delta.referenced += bytes;
+        self.delta.used += bytes;
+        self.delta.logical += i64::from(ptr.identity.logical_size());
+    }
+
+    fn killed(&mut self, ptr: &RecordPtr) -> Result<()> {
+        let bytes = ptr.place.allocated() as i64;
+        self.delta.referenced -= bytes;
+        self.delta.logical -= i64::from(ptr.identity.logical_size());
+        if ptr.place.birth() > self.prev_snap_txg {
+            self.delta.used -= bytes;
+            self.commit.free(&ptr.place);
+        } else {
+            self.delta.dead.push(DeadEntry::new(ptr));
+        }
+        Ok(())
+    }
+
+    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+        self.commit.place_node(Class::Meta, node, level)
+    }
+}

@@ -1,0 +1,159 @@
+//! What a pool and its open datasets share: storage, the dataset table, and the open transaction group.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
+
+use crate::engine::dedup::Dedup;
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::pointer::RecordPtr;
+use crate::storage::core::Core;
+
+/// The part of a pool that its open datasets use.
+pub(crate) struct Context {
+    pub(crate) core: Arc<Core>,
+    pub(crate) state: RwLock<DatasetTable>,
+    pub(crate) read_only: bool,
+    /// An open dataset was closed.
+    pub(crate) closed: Condvar,
+    pub(crate) gate: RwLock<Gate>,
+    /// Whether the open transaction group has changes.
+    pub(crate) dirty: AtomicBool,
+    /// What is shared between pointers.
+    pub(crate) dedup: Dedup,
+    suspended: Mutex<Option<Suspension>>,
+    /// Devices that failed and are not in the configuration as such yet.
+    pub(crate) faults: Mutex<Faults>,
+}
+
+impl Deref for Context {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+/// What failed first, and ended all changes.
+struct Suspension {
+    reason: String,
+    /// The name of the device that failed, if it was one.
+    device: Option<String>,
+}
+
+/// Changes pass here, one transaction group after the other.
+pub(crate) struct Gate {
+    pub(crate) txg: u64,
+}
+
+/// The right to change something in the open transaction group. While it is held the group cannot
+/// close, so it must be short, and nothing that may wait for a device may happen meanwhile.
+pub struct Hold<'a> {
+    gate: RwLockReadGuard<'a, Gate>,
+    context: &'a Context,
+}
+
+impl Hold<'_> {
+    /// The open transaction group.
+    pub fn txg(&self) -> u64 {
+        self.gate.txg
+    }
+
+    /// Says that there is something to commit.
+    pub fn mark_dirty(&self) {
+        self.context.dirty.store(true, Ordering::Release);
+    }
+}
+
+/// Devices that failed.
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// The configuration does not know of these.
+    pub(crate) new: Vec<store::Fault>,
+    /// It knows of others, in a commit that is not durable yet.
+    pub(crate) are_entering: bool,
+}
+
+impl Context {
+    pub(crate) fn new(core: Core, state: DatasetTable, read_only: bool) -> Context {
+        Context {
+            core: Arc::new(core),
+            read_only,
+            closed: Condvar::new(),
+            gate: RwLock::new(Gate { txg: state.txg + 1 }),
+            dirty: AtomicBool::new(false),
+            dedup: Dedup::new(&state.root),
+            suspended: Mutex::default(),
+            faults: Mutex::default(),
+            state: RwLock::new(state),
+        }
+    }
+
+    /// Joins the open transaction group, to change something in it.
+    pub(crate) fn enter(&self) -> Result<Hold<'_>> {
+        self.check_writable()?;
+        Ok(Hold {
+            gate: self.gate.read(),
+            context: self,
+        })
+    }
+
+    /// Remembers the first failure. From then on nothing changes.
+    pub(crate) fn suspend(&self, error: Error) -> Error {
+        let mut suspended = self.suspended.lock();
+        if suspended.is_none() {
+            // Who commits may have it locked still.
+            let name = self.state.try_read().map(|state| state.root.name());
+            tracing::error!(
+                %error, pool = name,
+                "the pool is suspended; export it, mend the device and import it"
+            );
+            *suspended = Some(Suspension {
+                reason: error.to_string(),
+                device: error.device().map(str::to_owned),
+            });
+        }
+        error
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.check_suspended()
+    }
+
+    /// Whether records are being copied to members that lack them.
+    pub(crate) fn is_resilvering(&self) -> bool {
+        self.state.read().config.resilver.is_running()
+    }
+
+    /// Frees records of the open transaction group that will never be in a tree.
+    pub(crate) fn forget_open(&self, records: &[RecordPtr]) {
+        let gate = self.gate.read();
+        for ptr in records {
+            self.free_later(gate.txg, &ptr.place);
+        }
+        self.dirty.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn suspended(&self) -> Option<String> {
+        let suspended = self.suspended.lock();
+        suspended.as_ref().map(|first| first.reason.clone())
+    }
+
+    /// The name of the device whose failure suspended the pool.
+    pub(crate) fn suspended_by(&self) -> Option<String> {
+        self.suspended.lock().as_ref()?.device.clone()
+    }
+
+    pub(crate) fn check_suspended(&self) -> Result<()> {
+        match self.suspended() {
+            Some(reason) => Err(Error::Suspended { reason }),
+            None => Ok(()),
+        }
+    }
+}

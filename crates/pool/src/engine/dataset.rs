@@ -1,0 +1,544 @@
+//! An open dataset: its two arrays as they are now, and what its key holder must do in a commit.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+use store::UNIT;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::engine::context::{Context, Hold};
+use crate::engine::dedup;
+use crate::engine::log::Ring;
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
+use crate::format::node::{FANOUT, NODE_BYTES, nodes_above};
+use crate::format::pointer::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, Share, checksum};
+use crate::format::seal_input::SealInput;
+use crate::storage::array::{Overlay, walk};
+use crate::storage::cache_device::SecondaryCache;
+use crate::storage::gang::Allotted;
+use crate::storage::in_flight::Ticket;
+use crate::storage::reader::Keep;
+use crate::storage::space::Reservation;
+use crate::storage::writer::reserve::{self, DEAD_BYTES};
+use crate::storage::writer::txg::TxgWriter;
+
+/// The side of an open dataset that holds its keys.
+pub trait DatasetHooks: Send + Sync {
+    /// Sets aside what the closing transaction group has changed. Nothing else runs in the dataset
+    /// meanwhile, so this must be quick.
+    fn freeze(&self, txg: u64);
+
+    /// Puts what was set aside into the arrays, through [`TxgWriter::put`].
+    fn sync(&self, commit: &TxgWriter<'_>) -> Result<()>;
+
+    /// The seal over the new roots.
+    fn seal(&self, input: &SealInput) -> [u8; 32];
+
+    /// What was put is written: the arrays now return it.
+    fn synced(&self, txg: u64);
+}
+
+/// A record that has a place and is in no array yet. Its place is given back if it is dropped.
+#[must_use]
+pub struct Placed {
+    context: Arc<Context>,
+    allotted: Allotted,
+    checksum: [u8; 16],
+    identity: Identity,
+    /// It is pinned in the dedup table, which then sees to its space.
+    share: Option<Share>,
+    is_used: bool,
+    _ticket: Ticket,
+}
+
+impl Placed {
+    pub(crate) fn allotted(&self) -> &Allotted {
+        &self.allotted
+    }
+
+    /// Where it is. When it was born is not known yet.
+    pub(crate) fn place(&self) -> Place {
+        self.place_of(0)
+    }
+
+    fn place_of(&self, txg: u64) -> Place {
+        let place = self.allotted.place(txg, self.checksum);
+        match &self.share {
+            Some(share) => place.with_share_mark(share.mark),
+            None => place,
+        }
+    }
+
+    pub(crate) fn into_ptr(mut self, txg: u64) -> RecordPtr {
+        self.is_used = true;
+        match &self.share {
+            Some(share) => self.context.dedup.put(share, txg),
+            None => {
+                let extents = self.allotted.extents();
+                self.context.space.count_allocated(txg, extents);
+            }
+        }
+        RecordPtr {
+            place: self.place_of(txg),
+            identity: self.identity,
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        match &self.share {
+            _ if self.is_used => {}
+            Some(share) => self.context.dedup.unpin(share, &self.context.space),
+            None => self.context.space.release(self.allotted.extents()),
+        }
+    }
+}
+
+/// A dataset or snapshot whose arrays can be read and, unless it is a snapshot, changed.
+pub struct OpenDataset {
+    pub(crate) context: Arc<Context>,
+    pub(crate) id: u64,
+    guid: u64,
+    writable: bool,
+    /// What may be kept of it, see [`OpenDataset::set_keeping`].
+    keeps_nodes: AtomicBool,
+    secondary: AtomicU8,
+    arrays: [RwLock<ArrayState>; 2],
+    pub(crate) log: Mutex<Ring>,
+    participant: Mutex<Option<Weak<dyn DatasetHooks>>>,
+}
+
+struct ArrayState {
+    /// As of the last commit.
+    root: RecordPtr,
+    /// Changed since then by the transaction group being written,
+    syncing: Arc<Overlay>,
+    /// and by the one that is open.
+    open: Overlay,
+    /// Set aside for the nodes that these two will be written into.
+    syncing_room: Reservation,
+    open_room: Reservation,
+}
+
+impl OpenDataset {
+    pub(crate) fn new(context: Arc<Context>, entry: &Entry, writable: bool) -> OpenDataset {
+        let array = |root| {
+            RwLock::new(ArrayState {
+                root,
+                syncing: Arc::default(),
+                open: Overlay::default(),
+                syncing_room: context.space.nothing(),
+                open_room: context.space.nothing(),
+            })
+        };
+        let arrays = entry.roots.map(array);
+        OpenDataset {
+            context,
+            id: entry.id,
+            guid: entry.guid,
+            writable,
+            keeps_nodes: AtomicBool::new(true),
+            secondary: AtomicU8::new(SecondaryCache::default() as u8),
+            arrays,
+            log: Mutex::new(Ring::new(&entry.log)),
+            participant: Mutex::new(None),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its guid.
+    pub fn guid(&self) -> u64 {
+        self.guid
+    }
+
+    /// Whether it can be changed.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Says what may be kept of what is read: nodes in memory, and what in the second-level cache.
+    pub fn set_keeping(&self, nodes: bool, secondary: SecondaryCache) {
+        self.keeps_nodes.store(nodes, Ordering::Relaxed);
+        self.secondary.store(secondary as u8, Ordering::Relaxed);
+    }
+
+    /// Of the nodes of an array, or its records.
+    fn keep(&self, is_metadata: bool) -> Keep {
+        let number = self.secondary.load(Ordering::Relaxed);
+        Keep {
+            nodes: self.keeps_nodes.load(Ordering::Relaxed),
+            cached: match SecondaryCache::from_number(number) {
+                SecondaryCache::All => true,
+                SecondaryCache::Metadata => is_metadata,
+                SecondaryCache::None => false,
+            },
+        }
+    }
+
+    /// Names who takes part in commits.
+    pub fn attach(&self, participant: Weak<dyn DatasetHooks>) {
+        *self.participant.lock() = Some(participant);
+    }
+
+    /// Has the dataset take part in a commit. Not if its key holder is gone: what that left behind
+    /// nobody could seal, and goes with the open dataset.
+    pub(crate) fn take_part(self: &Arc<Self>) -> Option<Part> {
+        let holder = match &*self.participant.lock() {
+            Some(holder) => Some(holder.upgrade()?),
+            None => None,
+        };
+        Some(Part {
+            dataset: Arc::clone(self),
+            holder,
+        })
+    }
+
+    /// How many levels of nodes an array has.
+    pub(crate) fn height(&self, array: ArrayKind) -> u8 {
+        self.array(array).read().root.level()
+    }
+
+    /// The record in a slot, or the empty pointer.
+    pub fn get(&self, array: ArrayKind, slot: u64) -> Result<RecordPtr> {
+        loop {
+            let root = {
+                let state = self.array(array).read();
+                if let Some(ptr) = state.changed(slot) {
+                    return Ok(ptr);
+                }
+                state.root
+            };
+            let node = |ptr: &RecordPtr, level| {
+                let keep = self.keep(true);
+                self.context.disk.node_kept(ptr, level, slot, keep)
+            };
+            match walk::get_by(&root, slot, node) {
+                Err(_) if self.moved_on(array, &root) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// The first slot in a range that holds a record.
+    pub fn next(&self, array: ArrayKind, from: u64, before: u64) -> Result<Option<u64>> {
+        let mut from = from;
+        while from < before {
+            let (root, changed) = {
+                let state = self.array(array).read();
+                let overlays = [state.syncing.as_ref(), &state.open];
+                let changed = overlays.iter().filter_map(|o| o.next(from, before));
+                (state.root, changed.map(|(slot, _)| slot).min())
+            };
+            let stored = match walk::next(&self.context.disk, &root, from) {
+                Err(_) if self.moved_on(array, &root) => continue,
+                result => result?.map(|(slot, _)| slot),
+            };
+            match changed.into_iter().chain(stored).min() {
+                Some(slot) if slot < before => {
+                    if !self.get(array, slot)?.is_empty() {
+                        return Ok(Some(slot));
+                    }
+                    from = slot + 1;
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the record in a slot into `buf`, copy after copy until `accept` takes one, and returns
+    /// its pointer; `None` if the slot is empty.
+    pub fn read(
+        &self,
+        array: ArrayKind,
+        slot: u64,
+        buf: &mut Vec<u8>,
+        accept: &mut dyn FnMut(&RecordPtr, &[u8]) -> bool,
+    ) -> Result<Option<RecordPtr>> {
+        loop {
+            let ptr = self.get(array, slot)?;
+            if ptr.is_empty() {
+                return Ok(None);
+            }
+            let is_cached = self.keep(array == ArrayKind::Pages).cached;
+            let mut accept = |bytes: &[u8]| accept(&ptr, bytes);
+            let disk = &self.context.disk;
+            match disk.record_kept(&ptr, Some(slot), buf, &mut accept, is_cached) {
+                Ok(()) => return Ok(Some(ptr)),
+                Err(_) if self.get(array, slot)? != ptr => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the bytes of a record are what its pointer says, as far as that can be known without
+    /// a key.
+    pub fn is_undamaged(&self, ptr: &RecordPtr, bytes: &[u8]) -> bool {
+        checksum(bytes) == ptr.place.checksum
+    }
+
+    /// Whether the array has another root by now. What an old root points to may have been freed,
+    /// and hold anything.
+    fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
+        self.array(array).read().root != *root
+    }
+
+    fn array(&self, array: ArrayKind) -> &RwLock<ArrayState> {
+        &self.arrays[array as usize]
+    }
+
+    /// Finds a place for a record and writes it there. `bytes` are whole units.
+    pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
+        self.place_summed(array, identity, bytes, checksum(bytes))
+    }
+
+    /// The same, of bytes whose BLAKE3 is known.
+    pub(crate) fn place_hashed(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<Placed> {
+        let mut sum = [0; 16];
+        sum.copy_from_slice(&hash[..16]);
+        self.place_summed(array, identity, bytes, sum)
+    }
+
+    fn place_summed(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        bytes: &[u8],
+        sum: [u8; 16],
+    ) -> Result<Placed> {
+        let placed = self.allocate(array, identity, bytes.len(), sum)?;
+        placed
+            .allotted
+            .write_to(self.context.disk.store.as_ref(), bytes)
+            .map_err(|error| self.context.suspend(error.into()))?;
+        Ok(placed)
+    }
+
+    /// Finds a place for a record that a commit will write.
+    pub(crate) fn allocate(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        len: usize,
+        checksum: [u8; 16],
+    ) -> Result<Placed> {
+        let ticket = self.context.in_flight.ticket();
+        let allotted = reserve::allot(&self.context.core, array.class(), len, array.copies())?;
+        Ok(Placed {
+            _ticket: ticket,
+            context: Arc::clone(&self.context),
+            allotted,
+            checksum,
+            identity,
+            share: None,
+            is_used: false,
+        })
+    }
+
+    /// Finds a place for a record of `data` whose nonce is a hash of what is in it: where another one
+    /// like it is already, or like [`OpenDataset::place`], and those to come may share it.
+    pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
+        let sum = checksum(bytes);
+        if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
+            return Ok(placed);
+        }
+        let mut placed = self.place_summed(ArrayKind::Data, identity, bytes, sum)?;
+        if let [extent] = placed.allotted.extents()[..] {
+            let dedup = &self.context.dedup;
+            placed.share = dedup.adopt(&identity, placed.checksum, &extent);
+        }
+        Ok(placed)
+    }
+
+    /// Whatever is not found, and whatever cannot be read, is only not shared.
+    fn find_shared(&self, identity: &Identity, len: usize, sum: [u8; 16]) -> Option<Placed> {
+        let ticket = self.context.in_flight.ticket();
+        if self.context.is_resilvering() {
+            // It may have passed the place of this pointer, and not have come to the record yet.
+            return None;
+        }
+        let disk = &self.context.disk;
+        let found = self.context.dedup.find(disk, identity, &sum, len);
+        let share = found.ok().flatten()?;
+        Some(Placed {
+            _ticket: ticket,
+            context: Arc::clone(&self.context),
+            allotted: Allotted::whole([share.addr, Addr::default()]),
+            checksum: sum,
+            identity: *identity,
+            share: Some(share),
+            is_used: false,
+        })
+    }
+
+    /// Puts a record into a slot in the open transaction group.
+    pub fn put(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64, placed: Placed) -> RecordPtr {
+        self.change(hold, array, slot, |txg| placed.into_ptr(txg))
+    }
+
+    /// Empties a slot in the open transaction group.
+    pub fn punch(&self, hold: &Hold<'_>, array: ArrayKind, slot: u64) {
+        self.change(hold, array, slot, |_| RecordPtr::EMPTY);
+    }
+
+    fn change(
+        &self,
+        hold: &Hold<'_>,
+        array: ArrayKind,
+        slot: u64,
+        new: impl FnOnce(u64) -> RecordPtr,
+    ) -> RecordPtr {
+        assert!(self.writable && slot < SLOT_LIMIT);
+        hold.mark_dirty();
+        let new = new(hold.txg());
+        let replaced = self.array(array).write().put_open(slot, new);
+        self.forget(hold.txg(), replaced);
+        new
+    }
+
+    /// A record that its own transaction group replaced was never in the tree.
+    fn forget(&self, txg: u64, replaced: Option<RecordPtr>) {
+        if let Some(ptr) = replaced.filter(|ptr| !ptr.is_empty()) {
+            self.context.free_later(txg, &ptr.place);
+        }
+    }
+
+    fn freeze(&self) {
+        for array in &self.arrays {
+            let mut state = array.write();
+            debug_assert!(state.syncing.is_empty());
+            state.syncing = Arc::new(std::mem::take(&mut state.open));
+            let room = self.context.space.nothing();
+            state.syncing_room = std::mem::replace(&mut state.open_room, room);
+        }
+        self.freeze_log();
+    }
+
+    pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, ptr: RecordPtr) {
+        let replaced = Arc::make_mut(&mut self.array(array).write().syncing).put(slot, ptr);
+        self.forget(txg, replaced);
+    }
+
+    /// How many bytes the records in a range of slots have before compression.
+    pub fn logical_bytes(&self, array: ArrayKind, from: u64, before: u64) -> Result<u64> {
+        let mut bytes = 0;
+        let mut at = from;
+        while let Some(slot) = self.next(array, at, before)? {
+            bytes += u64::from(self.get(array, slot)?.identity.logical_size());
+            at = slot + 1;
+        }
+        Ok(bytes)
+    }
+
+    /// What the transaction group being written changes in an array.
+    pub(crate) fn syncing(&self, array: ArrayKind) -> (RecordPtr, Arc<Overlay>) {
+        let state = self.array(array).read();
+        (state.root, Arc::clone(&state.syncing))
+    }
+
+    /// The transaction group has places for everything: what was set aside for its nodes is not needed.
+    pub(crate) fn give_room_back(&self) {
+        for array in &self.arrays {
+            array.write().syncing_room.shrink(0);
+        }
+    }
+
+    /// The transaction group is written: the tree has what its overlay had.
+    pub(crate) fn on_durable(&self, roots: &[RecordPtr; 2]) {
+        for (array, root) in self.arrays.iter().zip(roots) {
+            let mut state = array.write();
+            state.root = *root;
+            state.syncing = Arc::default();
+            state.syncing_room.shrink(0);
+        }
+        self.log.lock().on_durable();
+    }
+}
+
+impl OpenDataset {
+    /// What must be set aside for a record of `len` bytes, so that a commit finds room for it and
+    /// for the nodes above it whatever the pool looks like.
+    pub fn record_room(&self, array: ArrayKind, len: usize) -> u64 {
+        let len = (len as u64).next_multiple_of(u64::from(UNIT));
+        let map = if len > u64::from(UNIT) { UNIT } else { 0 };
+        // The array may grow by a level.
+        let height = u64::from(self.height(array).max(1)) + 1;
+        (len + u64::from(map)) * array.copies() as u64 + height * NODE_BYTES + DEAD_BYTES
+    }
+
+    /// What the nodes take that change when these slots, which ascend, are emptied.
+    pub fn punch_room(&self, array: ArrayKind, slots: &[u64]) -> u64 {
+        let height = self.height(array);
+        let mut last: Option<u64> = None;
+        let mut nodes = 0;
+        for leaf in slots.iter().map(|slot| slot / FANOUT as u64) {
+            if last != Some(leaf) {
+                nodes += nodes_above(leaf, height, last.as_slice());
+                last = Some(leaf);
+            }
+        }
+        nodes * NODE_BYTES + slots.len() as u64 * DEAD_BYTES
+    }
+}
+
+/// A dataset in a commit, with its key holder, who stays for as long as the commit takes: what one has
+/// set aside and put into the arrays nobody else could seal.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub(crate) dataset: Arc<OpenDataset>,
+    pub(crate) holder: Option<Arc<dyn DatasetHooks>>,
+}
+
+impl Part {
+    /// Sets aside what the transaction group changed, as it closes.
+    pub(crate) fn freeze(&self, txg: u64) {
+        self.dataset.freeze();
+        if let Some(holder) = &self.holder {
+            holder.freeze(txg);
+        }
+    }
+}
+
+/// What was put since the last commit is gone with the open dataset, and its space is free again.
+impl Drop for OpenDataset {
+    fn drop(&mut self) {
+        for array in &mut self.arrays {
+            let records = array.get_mut().open.records();
+            if !records.is_empty() {
+                self.context.forget_open(&records);
+            }
+        }
+        self.context.closed.notify_all();
+    }
+}
+
+impl ArrayState {
+    /// Puts a record into a slot in the open group, and sets room aside for the nodes above it.
+    fn put_open(&mut self, slot: u64, ptr: RecordPtr) -> Option<RecordPtr> {
+        let nodes = self.open.new_nodes(slot, self.root.level());
+        let table = if ptr.place.is_shared() {
+            dedup::ROOM
+        } else {
+            0
+        };
+        self.open_room.grow(nodes * NODE_BYTES + table + DEAD_BYTES);
+        self.open.put(slot, ptr)
+    }
+
+    fn changed(&self, slot: u64) -> Option<RecordPtr> {
+        self.open.get(slot).or_else(|| self.syncing.get(slot))
+    }
+}

@@ -1,0 +1,296 @@
+//! Deadlists: records that a dataset has let go of and a snapshot still has.
+//!
+//! The deadlist of a dataset (or snapshot) holds what died since the snapshot before it, sorted by
+//! the oldest snapshot that has it. So when a snapshot goes, what only it had is one sublist of its
+//! successor's deadlist, found without looking at a record, however large the dataset.
+//!
+//! A deadlist is an array of sublists, in the slot of their snapshot's id. A sublist is an array of
+//! chunks of entries, filled from the front.
+
+use std::collections::BTreeMap;
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::codec::Writer;
+use crate::format::extent::Class;
+use crate::format::pointer::{Addr, Place, RecordPtr, SLOT_LIMIT};
+use crate::storage::array::{Overlay, walk};
+use crate::storage::reader::PoolReader;
+use crate::storage::writer::txg::TxgWriter;
+
+/// A record that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct DeadEntry {
+    addr: [Addr; 2],
+    birth: U64,
+    /// As in the place: whether the record lies in pieces, or is shared, and its mark.
+    form: u8,
+    mark: [u8; 7],
+}
+
+const _: () = assert!(size_of::<DeadEntry>() == 48);
+
+/// Entries to a chunk: one unit with a count before them.
+const CHUNK_ENTRIES: usize = (store::UNIT as usize - 8) / size_of::<DeadEntry>();
+
+impl DeadEntry {
+    pub(crate) fn new(ptr: &RecordPtr) -> DeadEntry {
+        let (form, mark) = ptr.place.form();
+        DeadEntry {
+            addr: ptr.place.addr,
+            birth: ptr.place.birth().into(),
+            form,
+            mark,
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> Place {
+        Place::listed(self.addr, self.birth.get(), (self.form, self.mark))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.place().allocated()
+    }
+}
+
+/// What died and has the same oldest snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Sublist {
+    count: U64,
+    bytes: U64,
+    chunks: U64,
+    /// The array of chunks.
+    pub(crate) root: RecordPtr,
+}
+
+impl Sublist {
+    const EMPTY: Sublist = Sublist {
+        count: U64::ZERO,
+        bytes: U64::ZERO,
+        chunks: U64::ZERO,
+        root: RecordPtr::EMPTY,
+    };
+
+    /// Bytes on disk of all its records.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {
+        let (sublist, _) = Sublist::read_from_prefix(bytes)
+            .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))?;
+        // Numbers that can be added to without a thought.
+        let numbers = [sublist.count, sublist.bytes, sublist.chunks];
+        if numbers.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
+            return Err(Error::inconsistent(
+                "deadlist",
+                "its numbers are impossible",
+            ));
+        }
+        Ok(sublist)
+    }
+}
+
+/// The entries of a chunk.
+pub(crate) fn decode_chunk(bytes: &[u8]) -> Result<Vec<DeadEntry>> {
+    let parse = || {
+        let (count, rest) = U32::read_from_prefix(bytes).ok()?;
+        let entries = rest.get(4..)?.chunks_exact(size_of::<DeadEntry>());
+        let count = count.get() as usize;
+        if count > CHUNK_ENTRIES || count > entries.len() {
+            return None;
+        }
+        entries
+            .take(count)
+            .map(|entry| DeadEntry::read_from_bytes(entry).ok())
+            .collect()
+    };
+    parse().ok_or_else(|| Error::inconsistent("deadlist", "a chunk cannot be read"))
+}
+
+fn encode_chunk(entries: &[DeadEntry]) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.u32(entries.len() as u32).u32(0);
+    for entry in entries {
+        w.value(entry);
+    }
+    w.bytes
+}
+
+/// Adds what died to a dataset's deadlist.
+pub(crate) fn append(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    id: u64,
+    dead: &[DeadEntry],
+) -> Result<()> {
+    if dead.is_empty() {
+        return Ok(());
+    }
+    let entry = state.entry(id)?;
+    let mut snapshots = state.line(entry);
+    snapshots.reverse();
+    let mut by_snapshot: BTreeMap<u64, Vec<DeadEntry>> = BTreeMap::new();
+    for dead in dead {
+        let older = snapshots.partition_point(|s| s.created_txg < dead.birth.get());
+        let oldest = snapshots.get(older).ok_or_else(|| {
+            Error::inconsistent("deadlist", "a record is kept for a snapshot that is gone")
+        })?;
+        by_snapshot.entry(oldest.id).or_default().push(*dead);
+    }
+    let mut root = entry.deadlist;
+    for (snapshot, dead) in by_snapshot {
+        let sublist = sublist(&commit.core.disk, &root, snapshot)?;
+        let sublist = extend(commit, sublist, &dead)?;
+        root = put(commit, &root, snapshot, Some(&sublist))?;
+    }
+    let entry = state.edit(id)?;
+    entry.deadlist = root;
+    let bytes = dead.iter().map(DeadEntry::bytes).sum();
+    entry.dead_bytes = entry.dead_bytes.saturating_add(bytes);
+    Ok(())
+}
+
+/// The sublist of a snapshot in a deadlist.
+pub(crate) fn sublist(disk: &PoolReader, root: &RecordPtr, snapshot: u64) -> Result<Sublist> {
+    let ptr = walk::get(disk, root, snapshot)?;
+    if ptr.is_empty() {
+        return Ok(Sublist::EMPTY);
+    }
+    Sublist::decode(&disk.clear_record(&ptr)?)
+}
+
+/// Replaces the sublist of a snapshot, and returns the deadlist's new root.
+fn put(
+    commit: &TxgWriter<'_>,
+    root: &RecordPtr,
+    snapshot: u64,
+    sublist: Option<&Sublist>,
+) -> Result<RecordPtr> {
+    let ptr = match sublist {
+        Some(sublist) => commit.place_record(Class::Meta, sublist.as_bytes().to_vec())?,
+        None => RecordPtr::EMPTY,
+    };
+    let mut overlay = Overlay::default();
+    overlay.put(snapshot, ptr);
+    commit.update_pool_array(Class::Meta, root, &overlay)
+}
+
+fn extend(commit: &TxgWriter<'_>, mut sublist: Sublist, dead: &[DeadEntry]) -> Result<Sublist> {
+    let disk = &commit.core.disk;
+    let mut slot = sublist.chunks.get();
+    let mut chunk = Vec::new();
+    if slot > 0 {
+        let last = walk::get(disk, &sublist.root, slot - 1)?;
+        let entries = decode_chunk(&disk.clear_record(&last)?)?;
+        if entries.len() < CHUNK_ENTRIES {
+            slot -= 1;
+            chunk = entries;
+        }
+    }
+    chunk.extend_from_slice(dead);
+    let mut overlay = Overlay::default();
+    for entries in chunk.chunks(CHUNK_ENTRIES) {
+        overlay.put(
+            slot,
+            commit.place_record(Class::Meta, encode_chunk(entries))?,
+        );
+        slot += 1;
+    }
+    let bytes: u64 = dead.iter().map(DeadEntry::bytes).sum();
+    sublist.root = commit.update_pool_array(Class::Meta, &sublist.root, &overlay)?;
+    sublist.chunks = slot.into();
+    sublist.count += U64::new(dead.len() as u64);
+    sublist.bytes += U64::new(bytes);
+    Ok(sublist)
+}
+
+/// Takes the sublist of a snapshot out of a deadlist, and returns it with the deadlist's new root.
+pub(crate) fn take(
+    commit: &TxgWriter<'_>,
+    root: &RecordPtr,
+    snapshot: u64,
+) -> Result<(RecordPtr, Option<Sublist>)> {
+    let ptr = walk::get(&commit.core.disk, root, snapshot)?;
+    if ptr.is_empty() {
+        return Ok((*root, None));
+    }
+    let sublist = sublist(&commit.core.disk, root, snapshot)?;
+    Ok((put(commit, root, snapshot, None)?, Some(sublist)))
+}
+
+/// Adds a sublist to the one that a snapshot has in a deadlist, and returns the new root.
+pub(crate) fn merge(
+    commit: &TxgWriter<'_>,
+    root: &RecordPtr,
+    snapshot: u64,
+    more: &Sublist,
+) -> Result<RecordPtr> {
+    let disk = &commit.core.disk;
+    let mut own = sublist(disk, root, snapshot)?;
+    let mut overlay = Overlay::default();
+    walk::visit_all(disk, &more.root, &mut |visit| {
+        match visit {
+            walk::Visit::Record(slot, chunk) => {
+                overlay.put(own.chunks.get() + slot, *chunk);
+            }
+            // The chunks move; the nodes above them are made anew.
+            walk::Visit::Node(_, node) => commit.free(&node.place),
+        }
+        Ok(())
+    })?;
+    own.root = commit.update_pool_array(Class::Meta, &own.root, &overlay)?;
+    own.count += more.count;
+    own.bytes += more.bytes;
+    own.chunks += more.chunks;
+    put(commit, root, snapshot, Some(&own))
+}
+
+/// Every sublist of a deadlist, by the id of its snapshot.
+pub(crate) fn sublists(disk: &PoolReader, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {
+    let mut all = Vec::new();
+    walk::each_record(disk, root, &mut |snapshot, ptr| {
+        all.push((snapshot, Sublist::decode(&disk.clear_record(ptr)?)?));
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Shows every record of a deadlist, with the id of the snapshot that it is kept for.
+pub(crate) fn each_dead(
+    disk: &PoolReader,
+    root: &RecordPtr,
+    each: &mut dyn FnMut(u64, DeadEntry),
+) -> Result<()> {
+    // Chunks and what they list have places of their own, unless it is shared.
+    let mut left = disk.units();
+    for (snapshot, sublist) in sublists(disk, root)? {
+        walk::each_record(disk, &sublist.root, &mut |_, chunk| {
+            let chunk = decode_chunk(&disk.clear_record(chunk)?)?;
+            let own = chunk.iter().filter(|dead| dead.place().share().is_none());
+            let count = 1 + own.count() as u64;
+            left = left.checked_sub(count).ok_or_else(walk::too_many)?;
+            chunk.into_iter().for_each(|dead| each(snapshot, dead));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Frees the records and nodes that a deadlist itself consists of, and returns its sublists, whose
+/// chunks stay.
+pub(crate) fn dissolve(commit: &TxgWriter<'_>, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {
+    let all = sublists(&commit.core.disk, root)?;
+    walk::visit_all(&commit.core.disk, root, &mut |visit| {
+        let (walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr)) = visit;
+        commit.free(&ptr.place);
+        Ok(())
+    })?;
+    Ok(all)
+}

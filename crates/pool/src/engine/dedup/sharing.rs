@@ -1,0 +1,384 @@
+//! What is shared while a pool is imported, and how commits work that into the table.
+
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
+use store::UNIT;
+
+use super::table::{self, BUCKET_LOAD, Buckets, Shared, mark_of, split_of};
+use crate::engine::table::DatasetTable;
+use crate::error::Result;
+use crate::format::extent::{Class, Extent};
+use crate::format::features::FEATURE_DEDUP;
+use crate::format::pointer::{Identity, RecordPtr, Share};
+use crate::format::root::{DedupInfo, PoolRoot};
+use crate::storage::array::Overlay;
+use crate::storage::reader::PoolReader;
+use crate::storage::space::Space;
+use crate::storage::writer::txg::TxgWriter;
+
+/// What a commit may need to bring a shared record into the table: its bucket and the nodes above,
+/// each twice.
+pub const ROOM: u64 = 2 * (2 + 2) * UNIT as u64;
+
+/// A commit adds so many buckets at most.
+const SPLITS_MAX: u64 = 256;
+
+/// What is shared in a pool while it is imported.
+pub(crate) struct Dedup {
+    buckets: Buckets,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    /// The table, up to the commit under way.
+    root: RecordPtr,
+    count: u64,
+    /// Counts the changes of the table.
+    version: u64,
+    /// In an order of their own, so that the same changes give the same table.
+    live: BTreeMap<Share, Live>,
+    by_nonce: HashMap<[u8; 24], Share>,
+}
+
+/// A shared record that is about to get, or got, more pointers than the table says.
+struct Live {
+    shared: Shared,
+    /// It is in the table, or will be with the commit under way.
+    is_stored: bool,
+    /// How often it is placed and in no array yet.
+    pins: u64,
+    /// Pointers that a transaction group has put, by its number's last bit.
+    added: [u64; 2],
+}
+
+impl Live {
+    fn is_wanted(&self) -> bool {
+        self.pins > 0 || self.added != [0; 2]
+    }
+}
+
+impl Dedup {
+    /// What is shared in the pool with this root.
+    pub(crate) fn new(root: &PoolRoot) -> Dedup {
+        Dedup {
+            buckets: Buckets::default(),
+            inner: Mutex::new(Inner {
+                root: root.dedup,
+                count: root.dedup_buckets.get(),
+                version: 0,
+                live: BTreeMap::new(),
+                by_nonce: HashMap::new(),
+            }),
+        }
+    }
+
+    /// Pins the shared record that is like this one, if there is one.
+    pub(crate) fn find(
+        &self,
+        disk: &PoolReader,
+        identity: &Identity,
+        checksum: &[u8; 16],
+        len: usize,
+    ) -> Result<Option<Share>> {
+        let is_it = |shared: &Shared| {
+            shared.nonce == *identity.nonce()
+                && shared.checksum == *checksum
+                && shared.addr.size() as usize == len
+        };
+        loop {
+            let (root, count, version) = {
+                let mut inner = self.inner.lock();
+                if let Some(share) = inner.by_nonce.get(identity.nonce()).copied() {
+                    let live = inner
+                        .live
+                        .get_mut(&share)
+                        .filter(|live| is_it(&live.shared));
+                    return Ok(live.map(|live| {
+                        live.pins += 1;
+                        share
+                    }));
+                }
+                (inner.root, inner.count, inner.version)
+            };
+            if count == 0 {
+                return Ok(None);
+            }
+            let mark = mark_of(identity.nonce());
+            let bucket = Share {
+                mark,
+                addr: Default::default(),
+            }
+            .bucket(count);
+            let bucket = self.buckets.get(disk, &root, bucket);
+            let mut inner = self.inner.lock();
+            if inner.version != version || inner.by_nonce.contains_key(identity.nonce()) {
+                // A commit may have freed what was found, or someone else has pinned it.
+                continue;
+            }
+            let found = bucket?.iter().copied().find(|shared| is_it(shared));
+            return Ok(found.map(|shared| inner.pin(shared, true)));
+        }
+    }
+
+    /// Pins a record that was just written, unless one like it was shared meanwhile.
+    pub(crate) fn adopt(
+        &self,
+        identity: &Identity,
+        checksum: [u8; 16],
+        extent: &Extent,
+    ) -> Option<Share> {
+        let mut inner = self.inner.lock();
+        let shared = Shared {
+            nonce: *identity.nonce(),
+            checksum,
+            addr: extent.addr(),
+            count: 0.into(),
+        };
+        let is_new = !inner.by_nonce.contains_key(identity.nonce());
+        is_new.then(|| inner.pin(shared, false))
+    }
+
+    /// A pinned record was put into an array by a transaction group.
+    pub(crate) fn put(&self, share: &Share, txg: u64) {
+        let mut inner = self.inner.lock();
+        let live = inner.live.get_mut(share).expect("it is pinned");
+        live.pins -= 1;
+        live.added[(txg % 2) as usize] += 1;
+    }
+
+    /// A pinned record is not put anywhere.
+    pub(crate) fn unpin(&self, share: &Share, space: &Space) {
+        let mut inner = self.inner.lock();
+        let live = inner.live.get_mut(share).expect("it is pinned");
+        live.pins -= 1;
+        if !live.is_wanted() && !live.is_stored {
+            let extent = live.shared.extent();
+            inner.forget(share);
+            space.release([extent]);
+        }
+    }
+
+    /// Works into the table what a transaction group put and freed.
+    pub(crate) fn sync(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let mut deltas: BTreeMap<Share, i64> = BTreeMap::new();
+        for share in commit.take_unshared() {
+            *deltas.entry(share).or_default() -= 1;
+        }
+        let group = (commit.txg % 2) as usize;
+        for (share, live) in &mut inner.live {
+            let added = std::mem::take(&mut live.added[group]);
+            // Also without one: what nobody pins any more may have no pointers left.
+            *deltas.entry(*share).or_default() += added as i64;
+        }
+        if deltas.is_empty() {
+            return Ok(());
+        }
+        let mut buckets: BTreeMap<u64, Vec<(Share, i64)>> = BTreeMap::new();
+        for (share, by) in deltas {
+            let bucket = share.bucket(inner.count.max(1));
+            buckets.entry(bucket).or_default().push((share, by));
+        }
+        let mut change = Change {
+            commit,
+            dedup: self,
+            root: inner.root,
+            count: inner.count,
+            info: state.root.dedup_info(),
+            changed: BTreeMap::new(),
+        };
+        for (bucket, deltas) in buckets {
+            change.apply(&mut inner, bucket, deltas)?;
+        }
+        change.grow();
+        change.write(&mut inner, &mut state.root)
+    }
+}
+
+impl Inner {
+    fn pin(&mut self, shared: Shared, is_stored: bool) -> Share {
+        let share = shared.share();
+        self.by_nonce.insert(shared.nonce, share);
+        let live = self.live.entry(share).or_insert(Live {
+            shared,
+            is_stored,
+            pins: 0,
+            added: [0; 2],
+        });
+        live.pins += 1;
+        share
+    }
+
+    fn forget(&mut self, share: &Share) {
+        if let Some(live) = self.live.remove(share) {
+            self.by_nonce.remove(&live.shared.nonce);
+        }
+    }
+}
+
+/// The table does not have what a pointer said that it has.
+fn lost(share: &Share) {
+    let addr = &share.addr;
+    tracing::error!(
+        ?addr,
+        "a shared record is not in the dedup table as it should be; its space is not given back while the pool lives"
+    );
+}
+
+/// A change of the table by a commit.
+struct Change<'a> {
+    commit: &'a TxgWriter<'a>,
+    dedup: &'a Dedup,
+    root: RecordPtr,
+    count: u64,
+    info: DedupInfo,
+    changed: BTreeMap<u64, Vec<Shared>>,
+}
+
+impl Change<'_> {
+    fn read(&self, bucket: u64) -> Result<Vec<Shared>> {
+        let disk = &self.commit.core.disk;
+        let bucket = self.dedup.buckets.get(disk, &self.root, bucket)?;
+        Ok(bucket.to_vec())
+    }
+
+    /// Brings a bucket up to date. What is in one that cannot be read stays where it is while the pool
+    /// lives: nobody knows any more how many pointers there are to it.
+    fn apply(&mut self, inner: &mut Inner, bucket: u64, deltas: Vec<(Share, i64)>) -> Result<()> {
+        let mut all = match self.read(bucket) {
+            Ok(all) => all,
+            Err(error) => {
+                tracing::error!(%error, bucket, "a part of the dedup table is lost; what it lists is not given back while the pool lives");
+                for (share, _) in deltas {
+                    self.give_up(inner, &share);
+                }
+                return Ok(());
+            }
+        };
+        let before = all.clone();
+        for (share, by) in deltas {
+            self.count_pointers(inner, &mut all, &share, by);
+        }
+        all.retain(|shared| self.is_kept(inner, shared));
+        if all != before {
+            self.changed.insert(bucket, all);
+        }
+        Ok(())
+    }
+
+    fn count_pointers(&mut self, inner: &mut Inner, all: &mut Vec<Shared>, share: &Share, by: i64) {
+        // Most are new, and to look for each of them among all takes long where there are few buckets yet.
+        let is_new = inner.live.get(share).is_some_and(|live| !live.is_stored);
+        let listed = match is_new {
+            true => None,
+            false => all.iter().position(|shared| shared.share() == *share),
+        };
+        let bytes = u64::from(share.addr.size());
+        let at = match (listed, inner.live.get_mut(share)) {
+            (Some(at), _) => at,
+            (None, Some(live)) if by > 0 => {
+                live.is_stored = true;
+                self.commit.note_allocated(live.shared.extent());
+                self.info.records += 1;
+                self.info.stored += bytes;
+                all.push(live.shared);
+                all.len() - 1
+            }
+            // It is pinned, or whoever added it also took it away.
+            (None, Some(_)) => return,
+            (None, None) => return lost(share),
+        };
+        match all[at].count().checked_add_signed(by) {
+            Some(count) => all[at].count = count.into(),
+            None => return lost(share),
+        }
+        let referenced = i64::try_from(bytes).unwrap_or(0).saturating_mul(by);
+        self.info.referenced = self.info.referenced.saturating_add_signed(referenced);
+    }
+
+    /// Frees a record without pointers, unless it is about to get one.
+    fn is_kept(&mut self, inner: &mut Inner, shared: &Shared) -> bool {
+        let share = shared.share();
+        let is_wanted = inner.live.get(&share).is_some_and(Live::is_wanted);
+        if shared.count() > 0 || is_wanted {
+            return true;
+        }
+        inner.forget(&share);
+        self.commit.free_extents([shared.extent()]);
+        self.info.records = self.info.records.saturating_sub(1);
+        let bytes = u64::from(share.addr.size());
+        self.info.stored = self.info.stored.saturating_sub(bytes);
+        false
+    }
+
+    /// Nothing more is known of a record whose part of the table is lost.
+    fn give_up(&self, inner: &mut Inner, share: &Share) {
+        if let Some(live) = inner.live.get_mut(share)
+            && !live.is_stored
+        {
+            live.is_stored = true;
+            self.commit.note_allocated(live.shared.extent());
+        }
+    }
+
+    /// Adds buckets until there are enough, or one that would have to be divided cannot be read.
+    fn grow(&mut self) {
+        let wanted = self.info.records.div_ceil(BUCKET_LOAD).max(1);
+        let limit = self.count + SPLITS_MAX;
+        self.count = self.count.max(1);
+        while self.count < wanted.min(limit) {
+            let (new, old) = (self.count, split_of(self.count));
+            let all = match self.changed.remove(&old) {
+                Some(all) => all,
+                None => match self.read(old) {
+                    Ok(all) => all,
+                    Err(_) => return,
+                },
+            };
+            self.count += 1;
+            let count = self.count;
+            let (stay, go) = all
+                .into_iter()
+                .partition(|shared| shared.share().bucket(count) == old);
+            self.changed.insert(old, stay);
+            self.changed.insert(new, go);
+        }
+    }
+
+    fn write(self, inner: &mut Inner, root: &mut PoolRoot) -> Result<()> {
+        let mut overlay = Overlay::default();
+        for (number, bucket) in self.changed {
+            let ptr = if bucket.is_empty() {
+                RecordPtr::EMPTY
+            } else {
+                let ptr = self
+                    .commit
+                    .place_record(Class::Meta, table::encode(&bucket))?;
+                self.dedup.buckets.remember(&ptr, bucket);
+                ptr
+            };
+            overlay.put(number, ptr);
+        }
+        if !overlay.is_empty() {
+            inner.root = self
+                .commit
+                .update_pool_array(Class::Meta, &self.root, &overlay)?;
+            inner.count = self.count;
+            inner.version += 1;
+            root.features_required |= FEATURE_DEDUP;
+            root.dedup = inner.root;
+            root.set_dedup_info(self.count, &self.info);
+        }
+        let unwanted = inner.live.iter().filter(|(_, live)| !live.is_wanted());
+        let unwanted: Vec<Share> = unwanted.map(|(share, _)| *share).collect();
+        for share in unwanted {
+            let live = &inner.live[&share];
+            if !live.is_stored {
+                self.commit.core.space.release([live.shared.extent()]);
+            }
+            inner.forget(&share);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! Transaction groups: closing the open one, and making it durable.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use meter::Histogram;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLockWriteGuard};
+
+use crate::engine::context::Context;
+use crate::engine::dataset::{OpenDataset, Part};
+use crate::engine::log::Claims;
+use crate::engine::removal::Removal;
+use crate::engine::reservation::Slacks;
+use crate::engine::table::DatasetTable;
+use crate::engine::{async_free, deadlist, keyarea, quota};
+use crate::error::{Error, Result};
+use crate::storage::core::Core;
+use crate::storage::space::{Reservation, Turn};
+use crate::storage::writer::txg::TxgWriter;
+
+/// What the parts of a pool share.
+pub(crate) struct Engine {
+    pub(crate) context: Arc<Context>,
+    /// Open datasets, by id.
+    pub(crate) open: Mutex<BTreeMap<u64, Weak<OpenDataset>>>,
+    committing: Mutex<()>,
+    committed: Mutex<u64>,
+    commit_done: Condvar,
+    /// How long commits took.
+    pub(crate) commits: Histogram,
+    /// What reservations keep, as of a transaction group.
+    pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
+    /// The removal of a group that is under way.
+    pub(crate) removal: Mutex<Removal>,
+    /// Set aside for writing the remap table anew.
+    remap_room: Mutex<Reservation>,
+    pub(crate) freeing: Turn,
+    pub(crate) claims: Claims,
+}
+
+impl Deref for Engine {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl Engine {
+    /// The engine of a pool that was made or imported, with this state.
+    pub(crate) fn new(core: Core, state: DatasetTable, claims: Claims, read_only: bool) -> Engine {
+        let txg = state.txg;
+        let space = Arc::clone(&core.space);
+        space.note_referenced(state.referenced());
+        let remap_pages = state.root.remap_pages.get();
+        let shared = Engine {
+            context: Arc::new(Context::new(core, state, read_only)),
+            open: Mutex::default(),
+            committing: Mutex::new(()),
+            committed: Mutex::new(txg),
+            commit_done: Condvar::new(),
+            commits: Histogram::default(),
+            slacks: Mutex::default(),
+            removal: Mutex::new(Removal::new(space.nothing())),
+            remap_room: Mutex::new(space.nothing()),
+            freeing: Turn::default(),
+            claims,
+        };
+        shared.set_remap_room(remap_pages);
+        shared
+    }
+
+    /// The last transaction group that is durable.
+    pub(crate) fn committed_txg(&self) -> u64 {
+        *self.committed.lock()
+    }
+
+    /// Waits for the commit under way, and keeps the next from beginning.
+    pub(crate) fn lock_commits(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock()
+    }
+
+    /// Commits the open transaction group, with what `task` does to the state. A task that fails
+    /// leaves the state as it was; the group is committed all the same.
+    pub(crate) fn commit_with<R>(
+        self: &Arc<Self>,
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<R> {
+        self.commit_holding(&self.lock_commits(), task)
+    }
+
+    /// As [`Engine::commit_with`], and the task fails if what it does is more than quotas and reservations allow.
+    pub(crate) fn commit_within_limits<R>(
+        self: &Arc<Self>,
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<R> {
+        self.commit_with(|commit, state| {
+            let before = quota::Demand::of(state);
+            let done = task(commit, state)?;
+            before.check(&commit.core.space, state)?;
+            Ok(done)
+        })
+    }
+
+    /// As [`Engine::commit_with`] for whoever keeps other commits from happening already.
+    pub(crate) fn commit_holding<R>(
+        self: &Arc<Self>,
+        _committing: &MutexGuard<'_, ()>,
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<R> {
+        self.check_writable()?;
+        self.commit_locked(task)
+    }
+
+    pub(crate) fn commit_locked<R>(
+        self: &Arc<Self>,
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<R> {
+        let begin = self.env.elapsed();
+        let _guard = SuspendOnPanic(self);
+        let (txg, parts) = self.close_group();
+        let commit = TxgWriter::new(&self.core, txg);
+        let outcome = self.make_durable(commit, &parts, task);
+        self.commits
+            .record(self.env.elapsed().saturating_sub(begin));
+        outcome.unwrap_or_else(|error| Err(self.suspend(error)))
+    }
+
+    /// Closes the open transaction group, of these datasets, and opens the next.
+    fn close_group(&self) -> (u64, Vec<Part>) {
+        let open: Vec<Arc<OpenDataset>> = {
+            let open = self.open.lock();
+            open.values().filter_map(Weak::upgrade).collect()
+        };
+        let mut gate = self.gate.write();
+        // Not before: until here one may have gained its holder, or lost it, and have changed.
+        let parts: Vec<Part> = open.iter().filter_map(OpenDataset::take_part).collect();
+        let txg = gate.txg;
+        gate.txg += 1;
+        self.dirty.store(false, Ordering::Release);
+        for part in &parts {
+            part.freeze(txg);
+        }
+        (txg, parts)
+    }
+
+    /// The outer result is the commit's, the inner one the task's.
+    fn make_durable<R>(
+        self: &Arc<Self>,
+        commit: TxgWriter<'_>,
+        parts: &[Part],
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<Result<R>> {
+        let txg = commit.txg;
+        let synced = commit.sync_datasets(parts, &self.state)?;
+        let mut state = self.state.write();
+        state.txg = txg;
+        for dataset in &synced {
+            dataset.enter(&commit, &mut state)?;
+            let id = dataset.part.dataset.id;
+            deadlist::append(&commit, &mut state, id, &dataset.delta.dead)?;
+            dataset.part.dataset.give_room_back();
+        }
+        self.enter_faults(&commit, &mut state);
+        let outcome = run_task(&commit, &mut state, task);
+        async_free::step(&commit, &mut state)?;
+        self.dedup.sync(&commit, &mut state)?;
+        state.root.time = self.env.now().into();
+        commit.sync_state(&mut state)?;
+        commit.sync_space(&mut state)?;
+        // The rest waits for devices. The state is what it will be, and may be read meanwhile.
+        let state = RwLockWriteGuard::downgrade(state);
+        commit.finish(&state)?;
+        self.faults_entered();
+
+        // Durable. Everyone may see it, and what it freed may be used again.
+        for dataset in &synced {
+            dataset.part.dataset.on_durable(&dataset.roots);
+        }
+        for holder in parts.iter().filter_map(|part| part.holder.as_ref()) {
+            holder.synced(txg);
+        }
+        let bitmaps = state.root.bitmaps;
+        let disk = &self.disk;
+        disk.on_durable(&state.root.remap, &state.config);
+        self.set_remap_room(state.root.remap_pages.get());
+        let freed = commit.into_freed();
+        self.space.committed(bitmaps, &freed);
+        self.space.note_referenced(state.referenced());
+        self.claims.on_durable(&self.space, &state);
+        drop(state);
+        keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write())?;
+        *self.committed.lock() = txg;
+        self.commit_done.notify_all();
+        self.space.discard_after(&freed);
+        Ok(outcome)
+    }
+
+    /// Sets aside what a commit needs at most to write the remap table, of so many pages.
+    fn set_remap_room(&self, pages: u64) {
+        let units = self.disk.store.segment_size() / store::UNIT;
+        self.remap_room
+            .lock()
+            .set(self.disk.remap.room(pages, units));
+    }
+
+    /// Whether a commit would have anything to write.
+    pub(crate) fn has_work(&self) -> bool {
+        self.dirty.load(Ordering::Acquire) || self.has_faults() || {
+            let state = self.state.read();
+            !state.reap.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
+        }
+    }
+}
+
+/// Suspends the pool if a commit panics: nobody knows how much of the transaction group it took along.
+struct SuspendOnPanic<'a>(&'a Engine);
+
+impl Drop for SuspendOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let detail =
+                "it panicked, which is a defect of the program; what was not committed is lost";
+            self.0.suspend(Error::inconsistent("commit", detail));
+        }
+    }
+}
+
+fn run_task<R>(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+) -> Result<R> {
+    let before = state.clone();
+    let mark = commit.mark();
+    let remap = &commit.core.disk.remap;
+    let remapped = remap.mark();
+    let done = task(commit, state).and_then(|done| {
+        check_key_roots(&before, state)?;
+        Ok(done)
+    });
+    done.inspect_err(|_| {
+        *state = before;
+        commit.undo_since(&mark);
+        remap.undo(remapped);
+        // The keys that it wrote are nobody's. The list survives a power cut.
+        let strays = commit.take_key_blocks();
+        if !strays.is_empty() {
+            state.config.wipe.extend(strays);
+            state.config_dirty = true;
+        }
+    })
+}
+
+/// Refuses what leaves a dataset with keys that nothing unwraps, whatever was done to which dataset.
+fn check_key_roots(before: &DatasetTable, after: &DatasetTable) -> Result<()> {
+    if before.dirty == after.dirty {
+        return Ok(());
+    }
+    let (had, lost) = (before.without_key_root(), after.without_key_root());
+    match lost.difference(&had).next() {
+        None => Ok(()),
+        Some(id) => Err(Error::Refused {
+            name: after.name_of(after.entry(*id)?),
+            reason: "nothing above it would unwrap its keys any more".into(),
+        }),
+    }
+}

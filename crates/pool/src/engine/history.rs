@@ -1,0 +1,132 @@
+//! What was done to the pool, by whom and when.
+//!
+//! Lines are appended to records of one unit. The first records are kept for ever, so that the
+//! pool's creation can be read; of the others, the last ones.
+
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::extent::Class;
+use crate::format::history_line::{HistoryLine, decode};
+use crate::format::pointer::RecordPtr;
+use crate::storage::array::{Overlay, walk};
+use crate::storage::reader::PoolReader;
+use crate::storage::writer::txg::TxgWriter;
+
+/// Records kept from the beginning,
+const KEPT_FIRST: u64 = 4;
+/// and from the end.
+const KEPT_LAST: u64 = 4096;
+
+/// Who asks for a change, and with which words; for the history.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// `user on host`.
+    pub who: String,
+    /// The command.
+    pub text: String,
+}
+
+/// Writes a line of the history with the next commit.
+pub(crate) fn log(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    origin: &Origin,
+    internal: Option<String>,
+) {
+    let line = HistoryLine {
+        time: commit.core.env.now(),
+        txg: commit.txg,
+        internal: internal.is_some(),
+        who: origin.who.clone(),
+        text: internal.unwrap_or_else(|| origin.text.clone()),
+    };
+    state.history_waiting.push(line);
+}
+
+/// Writes an internal line: what happened to which dataset.
+pub(crate) fn log_internal(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    origin: &Origin,
+    what: &str,
+    entry: &Entry,
+) {
+    let line = format!("{what} {} (id {})", state.name_of(entry), entry.id);
+    log(commit, state, origin, Some(line));
+}
+
+/// A line of the history: a dataset has a new generation of keys. One that was cloned with it has the
+/// others from another dataset.
+pub(crate) fn log_rekey(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    origin: &Origin,
+    dataset: u64,
+    from: Option<u64>,
+) {
+    let mut line = format!("encryption key create: rekey succeeded dataset = {dataset}");
+    if let Some(from) = from {
+        line += &format!(" from dataset = {from}");
+    }
+    log(commit, state, origin, Some(line));
+}
+
+/// A line of the history that nobody typed.
+pub(crate) fn log_own(commit: &TxgWriter<'_>, state: &mut DatasetTable, text: String) {
+    let pool = Origin {
+        who: "pool".into(),
+        text: String::new(),
+    };
+    log(commit, state, &pool, Some(text));
+}
+
+/// Writes the lines that wait.
+pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
+    let lines = std::mem::take(&mut state.history_waiting);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let disk = &commit.core.disk;
+    let root = state.root.history;
+    let mut slot = state.root.history_slot.get();
+    let mut overlay = Overlay::default();
+    let last = walk::get(disk, &root, slot)?;
+    let mut bytes = Vec::new();
+    if !last.is_empty() {
+        for line in decode_record(disk, &last)? {
+            bytes.extend(line.encode());
+        }
+    }
+    for line in lines {
+        let line = line.encode();
+        if bytes.len() + line.len() > store::UNIT as usize {
+            let full = std::mem::take(&mut bytes);
+            overlay.put(slot, commit.place_record(Class::Meta, full)?);
+            slot += 1;
+            if slot >= KEPT_FIRST + KEPT_LAST {
+                overlay.put(slot - KEPT_LAST, RecordPtr::EMPTY);
+            }
+        }
+        bytes.extend(line);
+    }
+    overlay.put(slot, commit.place_record(Class::Meta, bytes)?);
+    state.root.history_slot = slot.into();
+    state.root.history = commit.update_pool_array(Class::Meta, &root, &overlay)?;
+    Ok(())
+}
+
+fn decode_record(disk: &PoolReader, ptr: &RecordPtr) -> Result<Vec<HistoryLine>> {
+    decode(&disk.clear_record(ptr)?)
+        .ok_or_else(|| Error::inconsistent("history", "a record cannot be read"))
+}
+
+/// All lines, the oldest first.
+pub(crate) fn read(disk: &PoolReader, root: &RecordPtr) -> Result<Vec<HistoryLine>> {
+    let mut all = Vec::new();
+    walk::each_record(disk, root, &mut |_, ptr| {
+        all.extend(decode_record(disk, ptr)?);
+        Ok(())
+    })?;
+    Ok(all)
+}

@@ -1,0 +1,131 @@
+//! Wrapped keys in the key area.
+//!
+//! The pool keeps the bytes of a keyring without knowing what they mean. They are written to key
+//! blocks that nothing refers to, and become a dataset's with the commit that names them in its
+//! entry. The blocks that they replace are listed in the same commit, and overwritten once it is
+//! durable; the list makes the next import do it if a power cut comes between.
+
+use std::collections::BTreeSet;
+
+use store::Store;
+use store::layout::PAYLOAD_MAX;
+
+use crate::engine::context::Context;
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::codec::Writer;
+use crate::format::entry::KeyringRef;
+use crate::format::pointer::checksum;
+use crate::storage::writer::txg::TxgWriter;
+
+/// Each block begins with the dataset's guid and its number among the keyring's blocks.
+const HEAD: usize = 16;
+const PART: usize = PAYLOAD_MAX - HEAD;
+
+/// A keyring is no longer than this many blocks.
+const BLOCKS_MAX: usize = 1024;
+
+/// Writes a keyring into free blocks, and says which.
+pub(crate) fn write(
+    commit: &TxgWriter<'_>,
+    state: &DatasetTable,
+    guid: u64,
+    keyring: &[u8],
+) -> Result<KeyringRef> {
+    let store = commit.core.disk.store.as_ref();
+    let parts: Vec<&[u8]> = keyring.chunks(PART).collect();
+    let used = used(state);
+    let blocks: Vec<u32> = (0..store.key_blocks())
+        .filter(|block| !used.contains(block))
+        .take(parts.len())
+        .collect();
+    if blocks.len() < parts.len() || parts.len() > BLOCKS_MAX {
+        return Err(Error::KeyAreaFull {
+            blocks: store.key_blocks(),
+        });
+    }
+    for (index, (block, part)) in blocks.iter().zip(&parts).enumerate() {
+        let mut w = Writer::default();
+        w.u64(guid).u32(index as u32).u32(parts.len() as u32);
+        w.bytes.extend_from_slice(part);
+        commit.note_key_block(*block);
+        store.write_key_block(*block, &w.bytes)?;
+    }
+    Ok(KeyringRef {
+        blocks,
+        len: keyring.len() as u32,
+        checksum: checksum(keyring),
+    })
+}
+
+/// Reads a keyring back.
+pub(crate) fn read(store: &dyn Store, guid: u64, at: &KeyringRef) -> Result<Vec<u8>> {
+    let bad = |detail: String| Error::inconsistent("key area", detail);
+    let mut keyring = Vec::new();
+    for (index, block) in at.blocks.iter().enumerate() {
+        let payload = store.read_key_block(*block)?;
+        let mut head = Writer::default();
+        head.u64(guid).u32(index as u32).u32(at.blocks.len() as u32);
+        let part = payload
+            .strip_prefix(&head.bytes[..])
+            .ok_or_else(|| bad(format!("block {block} belongs to another keyring")))?;
+        keyring.extend_from_slice(part);
+    }
+    if keyring.len() != at.len as usize || checksum(&keyring) != at.checksum {
+        return Err(bad("a keyring is not the one that its dataset names".into()));
+    }
+    Ok(keyring)
+}
+
+/// The blocks that hold a keyring or are about to be overwritten.
+fn used(state: &DatasetTable) -> BTreeSet<u32> {
+    state
+        .all()
+        .filter_map(|entry| entry.keyring.as_ref())
+        .flat_map(|keyring| keyring.blocks.iter().copied())
+        .chain(state.config.wipe.iter().copied())
+        .collect()
+}
+
+impl Context {
+    /// The key blocks that hold keyrings.
+    pub(crate) fn key_blocks_in_use(&self) -> Vec<u32> {
+        let state = self.state.read();
+        let keyrings = state.all().filter_map(|entry| entry.keyring.as_ref());
+        keyrings.flat_map(|k| k.blocks.iter().copied()).collect()
+    }
+}
+
+/// Lists a keyring's blocks for overwriting.
+pub(crate) fn discard(state: &mut DatasetTable, old: Option<KeyringRef>) {
+    if let Some(old) = old {
+        state.config.wipe.extend(old.blocks);
+        state.config_dirty = true;
+    }
+}
+
+/// Overwrites the listed blocks, now that the commit that listed them is durable.
+pub(crate) fn wipe(store: &dyn Store, state: &mut DatasetTable) -> Result<()> {
+    if state.config.wipe.is_empty() {
+        return Ok(());
+    }
+    for block in &state.config.wipe {
+        store.wipe_key_block(*block)?;
+    }
+    store.flush()?;
+    state.config.wipe.clear();
+    state.config_dirty = true;
+    Ok(())
+}
+
+/// After a crash: lists blocks for overwriting that were written for a commit that never came to be.
+pub(crate) fn discard_strays(store: &dyn Store, state: &mut DatasetTable) -> Result<()> {
+    let used = used(state);
+    for block in (0..store.key_blocks()).filter(|block| !used.contains(block)) {
+        if !store.key_block_is_blank(block)? {
+            state.config.wipe.push(block);
+            state.config_dirty = true;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Records that only a log points to.
+//!
+//! A large `fsync` leaves records where they stay and has its entry say where that is. The commit that
+//! puts them into an array also puts them into the bitmaps. Until then, after a crash, they lie where
+//! the bitmaps know of nothing. So whoever imports the pool takes what its logs point to, which needs
+//! no key, and keeps it until the log is replayed or gone.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use super::LogReader;
+use crate::engine::table::DatasetTable;
+use crate::error::Result;
+use crate::format::extent::Extent;
+use crate::format::log_head::LogHead;
+use crate::format::pointer::Place;
+use crate::storage::reader::PoolReader;
+use crate::storage::space::Space;
+
+/// Records that replaying a log would write again may take no more than this part of what is free.
+const FREE_PART: u64 = 16;
+
+/// Bytes of records that the log of an open dataset points to.
+#[derive(Default)]
+pub(crate) struct Pointed {
+    /// From entries of the open transaction group,
+    open: u64,
+    /// and of the one that is being committed.
+    frozen: u64,
+}
+
+impl Pointed {
+    /// Counts the records of another entry; false if there are too many already.
+    pub(crate) fn add(&mut self, places: &[Place], space: &Space) -> bool {
+        let bytes: u64 = places.iter().map(Place::allocated).sum();
+        let all = self.open + self.frozen + bytes;
+        let fits = bytes == 0 || all.saturating_mul(FREE_PART) <= space.unreserved_bytes();
+        if fits {
+            self.open += bytes;
+        }
+        fits
+    }
+
+    pub(super) fn freeze(&mut self) {
+        self.frozen += std::mem::take(&mut self.open);
+    }
+
+    pub(super) fn on_durable(&mut self) {
+        self.frozen = 0;
+    }
+}
+
+/// What is taken for the logs that wait to be replayed, by dataset.
+#[derive(Default)]
+pub(crate) struct Claims(Mutex<HashMap<u64, Claimed>>);
+
+struct Claimed {
+    /// The log that points to it.
+    chain: u64,
+    extents: Vec<Extent>,
+}
+
+impl Claims {
+    /// Takes what the logs point to of a pool that is being imported.
+    pub(crate) fn take(
+        disk: &PoolReader,
+        space: &Space,
+        state: &DatasetTable,
+        gives_up_logs: bool,
+    ) -> Result<Claims> {
+        let mut all = HashMap::new();
+        for entry in state.all().filter(|entry| entry.log.exists()) {
+            let mut extents = Vec::new();
+            let mut log = LogReader::new(disk, &entry.log, entry.guid);
+            for place in log.claims() {
+                for extent in Extent::of_whole(&place) {
+                    // What cannot be had is not what it was, and the log ends there.
+                    if space.claim(&extent)? {
+                        extents.push(extent);
+                    }
+                }
+            }
+            if !gives_up_logs {
+                state.refuse_unreadable(entry, &log)?;
+            }
+            if !extents.is_empty() {
+                let chain = entry.log.chain;
+                all.insert(entry.id, Claimed { chain, extents });
+            }
+        }
+        Ok(Claims(Mutex::new(all)))
+    }
+
+    /// The dataset whose log points into a group, if there is one.
+    pub(crate) fn dataset_in(&self, group: u16) -> Option<u64> {
+        let all = self.0.lock();
+        let is_there = |extent: &Extent| extent.segment.group() == u32::from(group);
+        let mut found = all
+            .iter()
+            .filter(|(_, claimed)| claimed.extents.iter().any(is_there));
+        found.next().map(|(id, _)| *id)
+    }
+
+    /// Gives back what was taken for logs that a commit has ended.
+    pub(crate) fn on_durable(&self, space: &Space, state: &DatasetTable) {
+        let waits = |log: &LogHead, chain| log.exists() && log.chain == chain;
+        self.0.lock().retain(|id, claimed| {
+            let is_needed = state
+                .get(*id)
+                .is_some_and(|entry| waits(&entry.log, claimed.chain));
+            if !is_needed {
+                space.release(claimed.extents.drain(..));
+            }
+            is_needed
+        });
+    }
+}

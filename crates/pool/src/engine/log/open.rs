@@ -1,0 +1,172 @@
+//! The log of an open dataset, as its key holder uses it.
+
+use std::io::IoSlice;
+
+use store::UNIT;
+use zerocopy::IntoBytes;
+
+use super::LogReader;
+use crate::engine::dataset::OpenDataset;
+use crate::error::Result;
+use crate::format::log_entry::{EntryHead, LOG_HEADER, LOG_PLACE};
+use crate::format::log_head::LogHead;
+use crate::format::pointer::{Identity, Place, RecordPtr};
+
+impl OpenDataset {
+    /// The log that waits to be replayed, if there is one.
+    pub fn waiting_log(&self) -> Option<LogHead> {
+        self.log.lock().waiting()
+    }
+
+    /// The entries of the log that waits. They may be of transaction groups that the arrays have
+    /// already.
+    pub fn read_log<'a>(&'a self, head: &'a LogHead) -> LogReader<'a> {
+        LogReader::new(&self.context.disk, head, self.guid())
+    }
+
+    /// Checks that a log that was read up to its end does not only seem to end there.
+    ///
+    /// # Errors
+    /// [`Error::LogsLost`](crate::Error::LogsLost) if what comes next cannot be read now.
+    pub fn refuse_unreadable_log(&self, log: &LogReader<'_>) -> Result<()> {
+        let state = self.context.state.read();
+        state.refuse_unreadable(state.entry(self.id)?, log)
+    }
+
+    /// Says that everything in the log that waited is in the open transaction group and those before
+    /// it. Until then its head stays, and a crash makes the replay begin anew.
+    pub fn log_replayed(&self) {
+        self.log.lock().replayed();
+    }
+
+    /// Asks for a log of about so many bytes, which the next commit that has something of this
+    /// dataset sets up under the name `chain`, which is random. 0 asks to give it up.
+    pub fn want_log(&self, bytes: u64, chain: u64) {
+        self.log.lock().want(bytes, chain);
+    }
+
+    /// How large the log was asked to be.
+    pub fn wanted_log(&self) -> u64 {
+        self.log.lock().wanted()
+    }
+
+    /// Bytes that may be appended before a commit has to make room, and of the whole log.
+    pub fn log_room(&self) -> (u64, u64) {
+        self.log.lock().room()
+    }
+
+    /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] and [`LOG_PLACE`] for
+    /// each record are whole units. Returns once it is durable, and so are these records, which the
+    /// payload points to and no commit has made durable yet; false if only a commit will do: there is no
+    /// room before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the payload has to bind.
+    /// One call at a time.
+    ///
+    /// # Errors
+    /// What `seal` returned; or the device failed, and the pool is suspended.
+    pub fn append_log<E: From<crate::Error>>(
+        &self,
+        places: &[Place],
+        len: usize,
+        seal: impl FnOnce(u64, u64) -> std::result::Result<(Identity, Vec<u8>), E>,
+    ) -> std::result::Result<bool, E> {
+        self.context.check_writable()?;
+        let whole = (LOG_HEADER + places.len() * LOG_PLACE + len) as u32;
+        let reserved = {
+            let mut log = self.log.lock();
+            let has_room = log.pointed.add(places, &self.context.space);
+            has_room.then(|| log.reserve(whole, &self.may_use()))
+        };
+        let Some(reserved) = reserved.flatten() else {
+            return Ok(false);
+        };
+        let sealed = seal(reserved.chain, reserved.sequence);
+        let (identity, mut payload) = sealed.inspect_err(|_| self.log.lock().abandon())?;
+        assert_eq!(payload.len(), len);
+        if !places.is_empty() {
+            payload.splice(0..0, places.as_bytes().iter().copied());
+        }
+        let head = EntryHead {
+            pool: self.context.disk.store.pool_guid(),
+            dataset: self.guid(),
+            chain: reserved.chain,
+            sequence: reserved.sequence,
+            flushed: reserved.flushed,
+            len: whole,
+            places: places.len() as u32,
+            identity,
+        };
+        self.flush_records(places, reserved.place.segment().group())?;
+        let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
+        let group = reserved.place.segment().group();
+        if self.context.space.is_for_logs(group) {
+            if written.is_err() || !self.context.disk.store.works(group) {
+                self.log.lock().tear();
+                return Ok(false);
+            }
+        } else {
+            written.map_err(|error| self.context.suspend(error))?;
+        }
+        self.log.lock().written();
+        // A device that has failed lacks the entry, and only a commit can say so.
+        Ok(!self.context.has_faults())
+    }
+
+    fn write_entry(
+        &self,
+        place: &crate::format::pointer::Addr,
+        head: &[u8],
+        payload: &[u8],
+    ) -> Result<()> {
+        let store = &self.context.disk.store;
+        let at = (place.segment(), place.offset());
+        match store.shape(at.0.group()).has_parity() {
+            true => {
+                let entry = [head, payload].concat();
+                let units: Vec<&[u8]> = entry.chunks(UNIT as usize).collect();
+                store.write_each(at.0, at.1, &units)?;
+            }
+            false => store.write(at.0, at.1, &[IoSlice::new(head), IoSlice::new(payload)])?,
+        }
+        Ok(store.flush_group(at.0.group())?)
+    }
+
+    /// Makes records durable that do not lie where the entry will, and are flushed with it.
+    fn flush_records(&self, places: &[Place], entry: u32) -> Result<()> {
+        let addresses = places.iter().flat_map(Place::copies);
+        let mut groups: Vec<u32> = addresses.map(|addr| addr.segment().group()).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups.into_iter().filter(|group| *group != entry) {
+            let flushed = self.context.disk.store.flush_group(group);
+            flushed.map_err(|error| self.context.suspend(error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an entry can point to a record: it lies in one piece, is not shared, and was put after
+    /// transaction group `base`.
+    pub fn can_point_to(&self, ptr: &RecordPtr, base: u64) -> bool {
+        ptr.place.is_plain() && ptr.place.birth() > base
+    }
+
+    /// Reads a record that the log points to, copy after copy until `accept` takes one.
+    ///
+    /// # Errors
+    /// It is damaged, or a device failed.
+    pub fn read_logged(
+        &self,
+        ptr: &RecordPtr,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        self.context.disk.record(ptr, None, &mut Vec::new(), accept)
+    }
+
+    fn may_use(&self) -> impl Fn(u32) -> bool {
+        |group| self.context.space.takes_logs(group)
+    }
+
+    /// As the transaction group closes.
+    pub(crate) fn freeze_log(&self) {
+        self.log.lock().freeze(&self.may_use());
+    }
+}

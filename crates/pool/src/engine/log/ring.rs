@@ -1,0 +1,486 @@
+//! The ring of a log in memory: where the next entry goes, and what a commit makes of it.
+//!
+//! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
+//! the commit is durable that moved the head past it.
+//!
+//! Chunks lie in the groups that are there for logs, or where there is none, or no room in it, where
+//! records lie too. A group for logs may fail, or be about to go: then its chunks are *shut*, and as
+//! soon as nothing is in them any more they are given back.
+
+use store::{Shape, UNIT};
+
+use super::claims::Pointed;
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::extent::{Class, Extent};
+use crate::format::log_entry::ENTRY_MAX;
+use crate::format::log_head::{CHUNKS_MAX, LogHead, capacity};
+use crate::format::pointer::Addr;
+use crate::storage::space::ReserveFor;
+use crate::storage::writer::txg::TxgWriter;
+
+/// A log takes no more than this part of what is free.
+const FREE_PART: u64 = 16;
+/// No chunk is smaller than this.
+const CHUNK_MIN: u32 = 64 << 10;
+
+/// What is known of a dataset's log while it is open.
+pub(crate) struct Ring {
+    stage: Stage,
+    chain: u64,
+    /// The sequence of the next entry.
+    sequence: u64,
+    /// Entries up to this one are durable.
+    flushed: u64,
+    /// The ring as far as the last commit has it, from the chunk with the head on.
+    chunks: Vec<Chunk>,
+    /// What comes behind once the commit under way is durable.
+    coming: Vec<Chunk>,
+    /// Where the next entry goes.
+    at: Position,
+    /// An entry on its way to the device.
+    writing: Option<Reserved>,
+    /// The state at the end of the transaction group that is being committed.
+    frozen: Option<Frozen>,
+    /// Bytes that the ring should have; 0: there should be none.
+    wanted: u64,
+    /// An entry may be there in part, on a device that has failed: nothing is written behind it.
+    is_torn: bool,
+    pub(super) pointed: Pointed,
+}
+
+/// What a log is there for.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Entries of an earlier time wait to be replayed. The head stays.
+    Waiting(LogHead),
+    /// No entry can be written. The next commit frees these chunks.
+    Off(Vec<Addr>),
+    /// Entries go to the ring.
+    On,
+}
+
+/// A part of the ring.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    addr: Addr,
+    shape: Shape,
+    /// Nothing is written to it any more.
+    is_shut: bool,
+}
+
+impl Chunk {
+    fn group(&self) -> u32 {
+        self.addr.segment().group()
+    }
+
+    /// Bytes of entries.
+    fn size(&self) -> u32 {
+        capacity(&self.addr, self.shape)
+    }
+
+    fn place(&self, offset: u32, len: u32) -> Addr {
+        let at = self.addr.offset() + offset * self.shape.cell();
+        Addr::new(self.addr.segment(), at, len)
+    }
+
+    fn extent(&self) -> Extent {
+        Extent::of(&self.addr)
+    }
+}
+
+/// A place in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    chunk: usize,
+    offset: u32,
+}
+
+/// The place of an entry that is about to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    at: Position,
+    /// Behind the entry before it.
+    after: Position,
+    pub(crate) place: Addr,
+    pub(crate) chain: u64,
+    pub(crate) sequence: u64,
+    pub(crate) flushed: u64,
+}
+
+/// What a commit has to do with a log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Frozen {
+    /// Leave its head as it is.
+    Keep,
+    /// It was off.
+    Off,
+    /// Begin it where the next entry was to go, with its sequence.
+    From(u64, usize, u32),
+}
+
+impl Position {
+    /// The same place in a ring without so many chunks at its beginning.
+    fn without(self, chunks: usize) -> Position {
+        match self.chunk.checked_sub(chunks) {
+            Some(chunk) => Position { chunk, ..self },
+            None => Position::default(),
+        }
+    }
+}
+
+/// Whether a group can be written to.
+pub(crate) type MayUse<'a> = &'a dyn Fn(u32) -> bool;
+
+impl Ring {
+    /// The ring of a dataset that is being opened.
+    pub(crate) fn new(head: &LogHead) -> Ring {
+        Ring {
+            stage: if head.exists() {
+                Stage::Waiting(head.clone())
+            } else {
+                Stage::Off(Vec::new())
+            },
+            chain: 0,
+            sequence: 1,
+            flushed: 0,
+            chunks: Vec::new(),
+            coming: Vec::new(),
+            at: Position::default(),
+            writing: None,
+            frozen: None,
+            wanted: 0,
+            is_torn: false,
+            pointed: Pointed::default(),
+        }
+    }
+
+    /// The log that waits to be replayed.
+    pub(crate) fn waiting(&self) -> Option<LogHead> {
+        match &self.stage {
+            Stage::Waiting(head) => Some(head.clone()),
+            Stage::Off(_) | Stage::On => None,
+        }
+    }
+
+    /// What waited is replayed, into the open transaction group and those before it.
+    pub(crate) fn replayed(&mut self) {
+        if let Stage::Waiting(head) = &self.stage {
+            self.stage = Stage::Off(head.chunks.clone());
+        }
+    }
+
+    /// Asks for a ring of so many bytes with the next commit, 0 for none. If there is none yet it
+    /// will have this name; without a name only one that is there grows.
+    pub(crate) fn want(&mut self, bytes: u64, chain: u64) {
+        if !matches!(self.stage, Stage::On) {
+            if bytes > 0 && chain == 0 {
+                return;
+            }
+            self.chain = chain;
+        }
+        self.wanted = bytes;
+    }
+
+    /// How many bytes it should have.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    /// Whether a commit must write its head, though nothing else of the dataset changed.
+    pub(crate) fn wants_commit(&self) -> bool {
+        match &self.stage {
+            Stage::Waiting(_) => false,
+            Stage::Off(chunks) => !chunks.is_empty() || self.wanted > 0,
+            Stage::On => self.wanted == 0 || self.is_torn || self.chunks.iter().any(|c| c.is_shut),
+        }
+    }
+
+    /// The place of the next entry, of `len` bytes. `None` if there is no room for it now, or no entry
+    /// is as long.
+    pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<Reserved> {
+        assert!(self.writing.is_none(), "one entry is written at a time");
+        if len as usize > ENTRY_MAX || self.is_torn {
+            return None;
+        }
+        let fits = |position: &Position| {
+            let chunk = self.chunks.get(position.chunk);
+            chunk.is_some_and(|chunk| {
+                chunk.size() - position.offset >= len && !chunk.is_shut && may_use(chunk.group())
+            })
+        };
+        let next = Position {
+            chunk: self.at.chunk + 1,
+            offset: 0,
+        };
+        let at = [self.at, next].into_iter().find(fits)?;
+        let chunk = &self.chunks[at.chunk];
+        let reserved = Reserved {
+            at,
+            after: self.at,
+            place: chunk.place(at.offset, len),
+            chain: self.chain,
+            sequence: self.sequence,
+            flushed: self.flushed,
+        };
+        self.writing = Some(reserved);
+        self.at = Position {
+            offset: at.offset + len,
+            ..at
+        };
+        self.sequence += 1;
+        Some(reserved)
+    }
+
+    /// The entry is durable.
+    pub(crate) fn written(&mut self) {
+        if let Some(reserved) = self.writing.take() {
+            self.flushed = reserved.sequence;
+        }
+    }
+
+    /// The entry may be durable or not: the devices failed. The next commit begins the log anew.
+    pub(crate) fn tear(&mut self) {
+        self.writing = None;
+        self.is_torn = true;
+    }
+
+    /// The entry will not be written: its place and its sequence are the next one's.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(reserved) = self.writing.take() {
+            // Not what was to be its place: a reader goes on from the entry before.
+            self.at = reserved.after;
+            self.sequence = reserved.sequence;
+        }
+    }
+
+    /// Bytes that entries may still take before a commit makes room, and those of all chunks.
+    pub(crate) fn room(&self) -> (u64, u64) {
+        let behind = self.chunks.get(self.at.chunk + 1..).unwrap_or_default();
+        let here = self.chunks.get(self.at.chunk);
+        let here = here.map_or(0, |chunk| u64::from(chunk.size() - self.at.offset));
+        let all = total(&self.chunks) + total(&self.coming);
+        (here + total(behind), all)
+    }
+
+    /// Remembers where the log of the next transaction group begins.
+    pub(crate) fn freeze(&mut self, may_use: MayUse<'_>) {
+        self.pointed.freeze();
+        for chunk in &mut self.chunks {
+            chunk.is_shut |= !may_use(chunk.group());
+        }
+        let (at, sequence) = match &self.writing {
+            // What is being written may be of the next group.
+            Some(reserved) => (reserved.at, reserved.sequence),
+            None => (self.next_position(), self.sequence),
+        };
+        self.frozen = Some(match self.stage {
+            Stage::Waiting(_) => Frozen::Keep,
+            Stage::Off(_) => Frozen::Off,
+            Stage::On => Frozen::From(sequence, at.chunk, at.offset),
+        });
+    }
+
+    /// Where the next entry goes, if none is being written: the place behind the last one, unless that is
+    /// shut. The end of the ring if it goes to chunks that are yet to come.
+    fn next_position(&self) -> Position {
+        let is_open = |chunk: usize| self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_shut);
+        let (chunk, offset) = match self.at.chunk {
+            _ if self.is_torn => (self.chunks.len(), 0),
+            here if is_open(here) => return self.at,
+            here if is_open(here + 1) => (here + 1, 0),
+            _ => (self.chunks.len(), 0),
+        };
+        Position { chunk, offset }
+    }
+
+    /// Writes the head that the commit makes durable into the dataset's entry.
+    pub(crate) fn enter(&mut self, commit: &TxgWriter<'_>, entry: &mut Entry) -> Result<()> {
+        match self.frozen.take() {
+            None | Some(Frozen::Keep) => Ok(()),
+            Some(Frozen::Off) => self.enter_off(commit, entry),
+            Some(Frozen::From(sequence, chunk, offset)) => {
+                self.enter_on(commit, entry, sequence, Position { chunk, offset })
+            }
+        }
+    }
+
+    fn enter_off(&mut self, commit: &TxgWriter<'_>, entry: &mut Entry) -> Result<()> {
+        if let Stage::Off(chunks) = &mut self.stage {
+            commit.free_extents(chunks.drain(..).map(|chunk| Extent::of(&chunk)));
+        }
+        entry.log = LogHead::default();
+        if self.wanted == 0 {
+            return Ok(());
+        }
+        self.coming = self.grow(commit, 0, 0)?;
+        if self.coming.is_empty() {
+            return Ok(());
+        }
+        self.stage = Stage::On;
+        self.at = Position::default();
+        (self.sequence, self.flushed) = (1, 0);
+        self.chunks.clear();
+        entry.log = self.head(commit.txg(), self.sequence, 0);
+        Ok(())
+    }
+
+    fn enter_on(
+        &mut self,
+        commit: &TxgWriter<'_>,
+        entry: &mut Entry,
+        sequence: u64,
+        from: Position,
+    ) -> Result<()> {
+        // An entry that is torn is none.
+        let is_idle = self.writing.is_none() && self.sequence == sequence;
+        if self.wanted == 0 && is_idle {
+            commit.free_extents(self.chunks.drain(..).map(|chunk| chunk.extent()));
+            self.stage = Stage::Off(Vec::new());
+            self.is_torn = false;
+            entry.log = LogHead::default();
+            return Ok(());
+        }
+        let mut spare: Vec<Chunk> = self.chunks.drain(..from.chunk).collect();
+        self.at = self.at.without(from.chunk);
+        if let Some(reserved) = &mut self.writing {
+            reserved.at = reserved.at.without(from.chunk);
+            reserved.after = reserved.after.without(from.chunk);
+        }
+        if self.chunks.is_empty() {
+            self.is_torn = false;
+        }
+        self.give_back(commit, &mut spare);
+        let capacity = total(&self.chunks) + total(&spare);
+        if capacity < self.wanted {
+            let count = self.chunks.len() + spare.len();
+            if count == CHUNKS_MAX {
+                commit.free_extents(spare.drain(..).map(|chunk| chunk.extent()));
+            }
+            let kept = total(&self.chunks) + total(&spare);
+            let grown = self.grow(commit, self.chunks.len() + spare.len(), kept)?;
+            spare.extend(grown);
+        }
+        self.coming = spare;
+        entry.log = self.head(commit.txg(), sequence, from.offset);
+        Ok(())
+    }
+
+    /// Frees those of the spare chunks that are shut, or lie among records while the groups for logs have
+    /// room for a whole ring.
+    fn give_back(&mut self, commit: &TxgWriter<'_>, spare: &mut Vec<Chunk>) {
+        let space = &commit.core.space;
+        let has_better = space.log_bytes() >= self.wanted;
+        let is_unwanted = |chunk: &Chunk| {
+            chunk.is_shut
+                || !space.takes_logs(chunk.group())
+                || has_better && !space.is_for_logs(chunk.group())
+        };
+        // Of the chunks ahead all are taken out or none: whoever reads the log as the last commit left
+        // it goes on from one to the next.
+        let ahead = (self.at.chunk + 1).min(self.chunks.len());
+        if self.chunks[ahead..].iter().any(is_unwanted) {
+            spare.extend(self.chunks.split_off(ahead));
+        }
+        let unwanted = spare.extract_if(.., |chunk| is_unwanted(chunk));
+        commit.free_extents(unwanted.map(|chunk| chunk.extent()));
+    }
+
+    /// More chunks, until there are as many bytes as wanted, or no more can be had.
+    fn grow(&self, commit: &TxgWriter<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Chunk>> {
+        let largest = commit.core.disk.store.segment_size();
+        // With parity a chunk has room for less than its size, but for no less than this part of it.
+        let part = commit.core.space.largest_cell();
+        let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
+        let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();
+        size = size.clamp(CHUNK_MIN, largest);
+        commit.core.note_log();
+        let mut chunks = Vec::new();
+        while bytes < self.wanted && count < CHUNKS_MAX {
+            match find_room(commit, bytes, size) {
+                Ok(extent) => {
+                    commit.note_allocated(extent);
+                    let chunk = Chunk {
+                        addr: extent.addr(),
+                        shape: commit.core.disk.store.shape(extent.segment.group()),
+                        is_shut: false,
+                    };
+                    let filled = fill(commit, &chunk);
+                    let space = &commit.core.space;
+                    if space.is_for_logs(chunk.group()) {
+                        // A log device that fails just now: nobody is to look for a log there.
+                        if filled.is_err() || !space.takes_logs(chunk.group()) {
+                            commit.free_extents([extent]);
+                            break;
+                        }
+                    } else {
+                        filled?;
+                    }
+                    count += 1;
+                    bytes += u64::from(chunk.size());
+                    chunks.push(chunk);
+                }
+                Err(_) if size > CHUNK_MIN => size /= 2,
+                Err(_) => break,
+            }
+        }
+        Ok(chunks)
+    }
+
+    fn head(&self, base: u64, sequence: u64, offset: u32) -> LogHead {
+        LogHead {
+            chain: self.chain,
+            sequence,
+            base,
+            offset,
+            chunks: self
+                .chunks
+                .iter()
+                .chain(&self.coming)
+                .map(|c| c.addr)
+                .collect(),
+        }
+    }
+
+    /// The commit is durable.
+    pub(crate) fn on_durable(&mut self) {
+        self.chunks.append(&mut self.coming);
+        self.pointed.on_durable();
+    }
+}
+
+/// Room for a chunk beside so many bytes of its ring: in a group for logs if there is one that has it.
+fn find_room(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
+    let space = &commit.core.space;
+    if bytes + u64::from(size) <= space.log_bytes()
+        && let Some(extent) = space.allocate_log(size / UNIT)?
+    {
+        return Ok(extent);
+    }
+    // What others were promised is not for the log, nor the last that is free.
+    if (bytes + u64::from(size)) * FREE_PART > space.unreserved_bytes() {
+        return Err(Error::NoSpace);
+    }
+    let _room = space.reserve(u64::from(size), ReserveFor::Writing)?;
+    space.allocate(Class::Data, size / UNIT, None)
+}
+
+/// Writes a chunk whole. In a file, a block that was never written costs a flush much more.
+fn fill(commit: &TxgWriter<'_>, chunk: &Chunk) -> Result<()> {
+    static ZEROS: [u8; CHUNK_MIN as usize] = [0; CHUNK_MIN as usize];
+    let store = &commit.core.disk.store;
+    for at in (0..chunk.size()).step_by(ZEROS.len()) {
+        let len = (chunk.size() - at).min(CHUNK_MIN);
+        let units: Vec<&[u8]> = ZEROS[..len as usize].chunks(UNIT as usize).collect();
+        let place = chunk.place(at, len);
+        store.write_each(place.segment(), place.offset(), &units)?;
+    }
+    Ok(())
+}
+
+fn total(chunks: &[Chunk]) -> u64 {
+    chunks.iter().map(|chunk| u64::from(chunk.size())).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! Reading a log from its head on.
+
+use store::{SegmentId, UNIT};
+
+use crate::format::log_entry::{EntryHead, is_whole};
+use crate::format::log_head::{LogHead, capacity};
+use crate::format::pointer::{Identity, Place, RECORD_MAX, checksum};
+use crate::storage::reader::{Fetched, PoolReader};
+
+/// Behind a bad entry the next one begins within so many bytes, if there is one.
+const LOOK_AHEAD: u32 = RECORD_MAX + 2 * UNIT;
+
+/// How a log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogEnd {
+    /// Where it was last written.
+    Whole {
+        /// How many entries it has.
+        entries: u64,
+    },
+    /// At an entry that is damaged and had been durable once: what it and those behind it held is
+    /// lost.
+    Damaged {
+        /// How many entries come before.
+        entries: u64,
+    },
+    /// At a place that cannot be read now, so that nobody knows whether there are more entries.
+    Unreadable {
+        /// How many entries come before.
+        entries: u64,
+    },
+}
+
+/// An entry as its key holder wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its number in the chain.
+    pub sequence: u64,
+    /// How the payload is sealed.
+    pub identity: Identity,
+    /// What is sealed.
+    pub payload: Vec<u8>,
+}
+
+/// Reads the entries of a log in their order.
+pub struct LogReader<'a> {
+    disk: &'a PoolReader,
+    head: &'a LogHead,
+    dataset: u64,
+    chunk: usize,
+    offset: u32,
+    sequence: u64,
+}
+
+impl<'a> LogReader<'a> {
+    pub(crate) fn new(disk: &'a PoolReader, head: &'a LogHead, dataset: u64) -> LogReader<'a> {
+        LogReader {
+            disk,
+            head,
+            dataset,
+            chunk: 0,
+            offset: head.offset,
+            sequence: head.sequence,
+        }
+    }
+
+    /// How the log ended, once there is no next entry.
+    pub fn end(&self) -> LogEnd {
+        let entries = self.sequence - self.head.sequence;
+        match self.proof_of_loss() {
+            _ if self.unreadable().is_some() => LogEnd::Unreadable { entries },
+            Some(_) => LogEnd::Damaged { entries },
+            None => LogEnd::Whole { entries },
+        }
+    }
+
+    /// The group of devices on which the next entry may be, and cannot be read.
+    pub(crate) fn unreadable(&self) -> Option<u32> {
+        let mut places = self.next_places().into_iter();
+        let (chunk, offset) = places.find(|(chunk, offset)| !self.is_known(*chunk, *offset))?;
+        Some(self.at(chunk, offset)?.0.group())
+    }
+
+    /// Whether the next entry would be found if it were at a place.
+    fn is_known(&self, chunk: usize, offset: u32) -> bool {
+        let Some((segment, at, _)) = self.at(chunk, offset) else {
+            return true;
+        };
+        let is_readable = |len: u32| {
+            let mut buf = vec![0; len as usize];
+            let store = &self.disk.store;
+            self.disk.is_known(segment.group(), |nth| {
+                store.read_units(nth, segment, at, &mut buf).is_ok()
+            })
+        };
+        let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
+        let mut heads = self.heads(chunk, offset, &is_next);
+        is_readable(UNIT)
+            && heads.all(|begins| {
+                is_readable(begins.head.len)
+                    && begins.with_places(self.disk).is_none_or(|found| {
+                        let mut claims = found.claims(self.head.base).into_iter();
+                        claims
+                            .all(|place| self.is_there(&place) || self.disk.is_place_known(&place))
+                    })
+            })
+    }
+
+    /// An entry that says that the next one was durable once.
+    pub(crate) fn proof_of_loss(&self) -> Option<RawEntry> {
+        let rest = (0..LOOK_AHEAD / UNIT).map(|unit| (self.chunk, self.offset + unit * UNIT));
+        let shows_loss =
+            |entry: &EntryHead| entry.sequence > self.sequence && entry.flushed >= self.sequence;
+        rest.chain([(self.chunk + 1, 0)])
+            .find_map(|(chunk, offset)| self.entry(chunk, offset, &shows_loss))
+    }
+
+    pub(crate) fn advance(&mut self) -> Option<RawEntry> {
+        let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
+        let at = |(chunk, offset)| Some(((chunk, offset), self.entry(chunk, offset, &is_next)?));
+        let (at, found) = self.next_places().into_iter().find_map(at)?;
+        self.pass(at, &found.head);
+        Some(found)
+    }
+
+    /// Where the next entry may be: it may not have fitted behind the last one.
+    fn next_places(&self) -> [(usize, u32); 2] {
+        [(self.chunk, self.offset), (self.chunk + 1, 0)]
+    }
+
+    fn pass(&mut self, (chunk, offset): (usize, u32), head: &EntryHead) {
+        self.chunk = chunk;
+        self.offset = offset + head.len;
+        self.sequence += 1;
+    }
+
+    /// The places of records that only the log points to. The headers alone are read, so an entry that
+    /// is not whole may say anything.
+    pub(crate) fn claims(&mut self) -> Vec<Place> {
+        let mut all = Vec::new();
+        loop {
+            let is_next = |entry: &EntryHead| entry.sequence == self.sequence;
+            let at = |(chunk, offset)| {
+                let head = self.beginnings(chunk, offset, &is_next).next()?;
+                Some(((chunk, offset), head))
+            };
+            let Some((at, found)) = self.next_places().into_iter().find_map(at) else {
+                return all;
+            };
+            all.extend(found.claims(self.head.base));
+            self.pass(at, &found.head);
+        }
+    }
+
+    /// The entries with their places, for whoever copies them and cannot read them.
+    pub(crate) fn raw(&mut self) -> impl Iterator<Item = RawEntry> {
+        std::iter::from_fn(|| self.advance())
+    }
+
+    /// A whole entry of this log at a place that is `wanted`, from the first member that has it. One
+    /// that lacks it may have an older one there.
+    fn entry(
+        &self,
+        chunk: usize,
+        offset: u32,
+        wanted: &dyn Fn(&EntryHead) -> bool,
+    ) -> Option<RawEntry> {
+        self.beginnings(chunk, offset, wanted).find_map(|found| {
+            let found = found.read(self.disk, found.head.len)?;
+            let claimed = found.claims(self.head.base).into_iter();
+            (is_whole(&found.bytes) && { claimed }.all(|place| self.is_there(&place)))
+                .then_some(found)
+        })
+    }
+
+    /// Whether a record is where an entry says. If it is not, it was not durable yet, and the entry neither.
+    fn is_there(&self, place: &Place) -> bool {
+        let mut buf = vec![0; place.disk_size() as usize];
+        let fetched = self.disk.fetch(place, &mut buf, &mut |bytes| {
+            checksum(bytes) == place.checksum
+        });
+        fetched != Fetched::Lost
+    }
+
+    /// What the members have at a place, up to the end of the places that it points to, where that begins
+    /// like an entry of this log that is `wanted`.
+    fn beginnings(
+        &self,
+        chunk: usize,
+        offset: u32,
+        wanted: &dyn Fn(&EntryHead) -> bool,
+    ) -> impl Iterator<Item = RawEntry> {
+        let heads = self.heads(chunk, offset, wanted);
+        heads.filter_map(|begins| begins.with_places(self.disk))
+    }
+
+    /// The same, of which the first unit is read.
+    fn heads(
+        &self,
+        chunk: usize,
+        offset: u32,
+        wanted: &dyn Fn(&EntryHead) -> bool,
+    ) -> impl Iterator<Item = RawEntry> {
+        let at = self.at(chunk, offset);
+        let members = at.map_or(0, |(segment, ..)| self.disk.store.width(segment.group()));
+        (0..members).filter_map(move |member| {
+            let (segment, offset, room) = at?;
+            let mut first = vec![0; UNIT as usize];
+            let read = self
+                .disk
+                .store
+                .read_units(member, segment, offset, &mut first);
+            let head = read.ok().and_then(|()| EntryHead::decode(&first))?;
+            let is_ours = head.pool == self.disk.store.pool_guid()
+                && head.dataset == self.dataset
+                && head.chain == self.head.chain;
+            if !is_ours || head.len > room || !wanted(&head) {
+                return None;
+            }
+            Some(RawEntry {
+                head,
+                member,
+                segment,
+                offset,
+                bytes: first,
+            })
+        })
+    }
+
+    /// A place in the ring, and how much room there is from there on.
+    fn at(&self, chunk: usize, offset: u32) -> Option<(SegmentId, u32, u32)> {
+        let run = self.head.chunks.get(chunk)?;
+        let shape = self.disk.store.shape(run.segment().group());
+        let room = capacity(run, shape).checked_sub(offset);
+        let room = room.filter(|room| *room > 0)?;
+        let offset = run
+            .offset()
+            .checked_add(offset.checked_mul(shape.cell())?)?;
+        Some((run.segment(), offset, room))
+    }
+}
+
+/// An entry as it lies in a log.
+pub(crate) struct RawEntry {
+    pub(crate) head: EntryHead,
+    /// The member that it was read from.
+    member: usize,
+    pub(crate) segment: SegmentId,
+    pub(crate) offset: u32,
+    /// Header, places and payload.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl RawEntry {
+    /// The same up to the end of the places that it points to.
+    fn with_places(self, disk: &PoolReader) -> Option<RawEntry> {
+        match self.head.payload() <= UNIT as usize {
+            true => Some(self),
+            false => self.read(disk, (self.head.payload() as u32).next_multiple_of(UNIT)),
+        }
+    }
+
+    /// The same with so many bytes.
+    fn read(&self, disk: &PoolReader, len: u32) -> Option<RawEntry> {
+        let mut bytes = vec![0; len as usize];
+        let (member, segment, offset) = (self.member, self.segment, self.offset);
+        let read = disk.store.read_units(member, segment, offset, &mut bytes);
+        read.is_ok().then_some(RawEntry {
+            head: self.head,
+            member,
+            segment,
+            offset,
+            bytes,
+        })
+    }
+
+    /// The places of records that are in no array up to transaction group `base`.
+    pub(crate) fn claims(&self, base: u64) -> Vec<Place> {
+        let places = self.head.places(&self.bytes).iter();
+        places
+            .filter(|place| place.birth() > base && place.is_plain())
+            .copied()
+            .collect()
+    }
+}
+
+impl Iterator for LogReader<'_> {
+    type Item = LogEntry;
+
+    fn next(&mut self) -> Option<LogEntry> {
+        let RawEntry {
+            head, mut bytes, ..
+        } = self.advance()?;
+        Some(LogEntry {
+            sequence: head.sequence,
+            identity: head.identity,
+            payload: bytes.split_off(head.payload()),
+        })
+    }
+}

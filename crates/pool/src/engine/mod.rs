@@ -1,0 +1,20 @@
+//! What makes changes durable: transaction groups, and what a commit keeps of the pool.
+
+pub(crate) mod async_free;
+pub(crate) mod commit;
+pub(crate) mod context;
+pub(crate) mod dataset;
+pub(crate) mod deadlist;
+pub(crate) mod dedup;
+pub(crate) mod device_changes;
+pub(crate) mod faults;
+pub(crate) mod gate;
+pub(crate) mod history;
+pub(crate) mod keyarea;
+pub(crate) mod log;
+pub(crate) mod membership;
+pub(crate) mod quota;
+pub(crate) mod removal;
+pub(crate) mod reseal;
+pub(crate) mod reservation;
+pub(crate) mod table;

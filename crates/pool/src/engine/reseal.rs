@@ -1,0 +1,41 @@
+//! Seals that the key holder makes over a dataset in a commit of somebody else's: the pool has no key.
+
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::seal_input::SealInput;
+
+/// Makes the seal over a snapshot that another dataset takes over: of its entry as it was, and what the
+/// new seal is to be over.
+pub type Reseal =
+    Box<dyn FnMut(&Entry, &SealInput) -> std::result::Result<[u8; 32], String> + Send>;
+
+/// Gives a dataset its next seal, over what it is. `before` has the seal that it had.
+pub(crate) fn seal_again(
+    entry: &mut Entry,
+    before: &Entry,
+    reseal: &mut Option<Reseal>,
+) -> Result<()> {
+    if !entry.was_written() {
+        return Ok(());
+    }
+    entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
+    entry.set_sealed_guid(None);
+    seal_anew(entry, before, entry.guid, reseal)
+}
+
+/// Gives an entry a seal over another dataset's guid. What was never written has none.
+pub(crate) fn seal_anew(
+    entry: &mut Entry,
+    before: &Entry,
+    guid: u64,
+    reseal: &mut Option<Reseal>,
+) -> Result<()> {
+    entry.seal = match reseal {
+        Some(reseal) if entry.was_written() => {
+            let input = SealInput::of(entry, guid);
+            reseal(before, &input).map_err(|detail| Error::inconsistent("seal", detail))?
+        }
+        _ => [0; 32],
+    };
+    Ok(())
+}

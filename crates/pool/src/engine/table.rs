@@ -1,0 +1,533 @@
+//! The dataset table in memory, and the rest of what a commit writes of the pool itself.
+//!
+//! Only a commit changes it. Readers see the state that the commit under way is about to make
+//! durable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::config::{Config, Purpose};
+use crate::format::entry::{DatasetKind, Entry};
+use crate::format::entry_flags::PARTIAL;
+use crate::format::features::{
+    FEATURE_GROWN, FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, FEATURE_REMOVED,
+};
+use crate::format::history_line::HistoryLine;
+use crate::format::pointer::RecordPtr;
+use crate::format::reap_job::ReapJob;
+use crate::format::root::PoolRoot;
+use crate::names::{DatasetName, NAME_MAX, is_part};
+use crate::storage::array::walk;
+use crate::storage::reader::PoolReader;
+
+/// Everything about a pool that is not in a dataset.
+#[derive(Clone)]
+pub(crate) struct DatasetTable {
+    pub(crate) root: PoolRoot,
+    pub(crate) txg: u64,
+    pub(crate) config: Config,
+    pub(crate) reap: BTreeMap<u64, ReapJob>,
+    /// Lines that the next commit appends to the history.
+    pub(crate) history_waiting: Vec<HistoryLine>,
+    entries: BTreeMap<u64, Arc<Entry>>,
+    /// Datasets by parent and name; snapshots by dataset and name, with `@` before it.
+    names: BTreeMap<(u64, String), u64>,
+    /// Entries that the commit under way has changed or removed.
+    pub(crate) dirty: BTreeSet<u64>,
+    /// Jobs likewise.
+    pub(crate) reap_dirty: BTreeSet<u64>,
+    /// Whether the configuration changed.
+    pub(crate) config_dirty: bool,
+}
+
+impl DatasetTable {
+    /// The state of a pool without datasets.
+    pub(crate) fn new(root: PoolRoot, txg: u64, config: Config) -> DatasetTable {
+        DatasetTable {
+            root,
+            txg,
+            config,
+            reap: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            names: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            reap_dirty: BTreeSet::new(),
+            history_waiting: Vec::new(),
+            config_dirty: false,
+        }
+    }
+
+    /// Reads the state below a root.
+    pub(crate) fn load(
+        disk: &PoolReader,
+        root: PoolRoot,
+        txg: u64,
+        config: Config,
+    ) -> Result<DatasetTable> {
+        let mut state = DatasetTable::new(root, txg, config);
+        let (table, next_id) = (state.root.datasets, state.root.next_id.get());
+        disk.on_durable(&state.root.remap, &state.config);
+        walk::each_record(disk, &table, &mut |slot, ptr| {
+            // 0 stands for no entry.
+            let entry = Entry::decode(&disk.clear_record(ptr)?)
+                .filter(|entry| entry.id == slot && (1..next_id).contains(&entry.id))
+                .filter(|entry| entry.name.is_empty() || is_name(entry))
+                .ok_or_else(|| inconsistent(format!("entry {slot} cannot be read")))?;
+            state.index(Arc::new(entry))
+        })?;
+        state.reap = load_jobs(disk, &state.root.reap)?;
+        state.check()?;
+        Ok(state)
+    }
+
+    /// Has the root say what the configuration needs.
+    pub(crate) fn note_redundancy(&mut self) {
+        if let Some(epoch) = self.config.epochs.last() {
+            self.root.features_required |= FEATURE_REDUNDANT;
+            self.root.epoch = epoch.guid.into();
+        }
+        if !self.config.shapes.is_empty() {
+            self.root.features_required |= FEATURE_PARITY;
+        }
+        let has_logs = self.config.purposes().take(self.config.roles.len());
+        let has_logs = has_logs.into_iter().any(|purpose| purpose == Purpose::Logs);
+        if has_logs {
+            self.root.features_required |= FEATURE_LOG_DEVICES;
+        }
+        if self.config.removal.is_some() {
+            self.root.features_required |= FEATURE_REMOVED;
+        }
+        if !self.config.stretches.is_empty() {
+            self.root.features_required |= FEATURE_GROWN;
+        }
+    }
+
+    fn index(&mut self, entry: Arc<Entry>) -> Result<()> {
+        if self.names.insert(name_key(&entry), entry.id).is_some() {
+            return Err(inconsistent(format!(
+                "two entries have the name '{}'",
+                entry.name
+            )));
+        }
+        self.entries.insert(entry.id, entry);
+        Ok(())
+    }
+
+    /// Checks that the entries form one tree, with one line of snapshots for each dataset.
+    fn check(&self) -> Result<()> {
+        for entry in self.entries.values() {
+            if !self.reaches_top(entry) {
+                return Err(inconsistent(format!("entry {} has no parent", entry.id)));
+            }
+            let before = entry.prev_snap;
+            let line_fits = before == 0
+                || self.entries.get(&before).is_some_and(|snap| {
+                    snap.is_snapshot()
+                        && snap.next == entry.id
+                        && snap.created_txg == entry.prev_snap_txg
+                        && (snap.created_txg < entry.created_txg || !entry.is_snapshot())
+                        && snap.parent == head_id(entry)
+                });
+            if !line_fits {
+                return Err(inconsistent(format!(
+                    "entry {} has a broken line of snapshots",
+                    entry.id
+                )));
+            }
+            if entry.is_snapshot() && !self.is_in_line(entry) {
+                let what = format!("snapshot {} is in no line", entry.id);
+                return Err(inconsistent(what));
+            }
+            if entry.volume().is_some() != self.is_of_volume(entry) {
+                let what = format!("entry {} is not what its dataset is", entry.id);
+                return Err(inconsistent(what));
+            }
+            if before == 0 && !self.origin_fits(entry) {
+                let what = format!("entry {} is no clone of its origin", entry.id);
+                return Err(inconsistent(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an entry is a volume or a snapshot of one.
+    fn is_of_volume(&self, entry: &Entry) -> bool {
+        let head = self.get(head_id(entry));
+        head.is_some_and(|head| head.kind == DatasetKind::Volume)
+    }
+
+    /// Whether a snapshot is the one before its successor. If it were not, destroying it would put the
+    /// successor into another line, or make a line that goes round.
+    fn is_in_line(&self, snapshot: &Entry) -> bool {
+        let next = self.get(snapshot.next);
+        snapshot.created_txg <= self.txg && next.is_some_and(|next| next.prev_snap == snapshot.id)
+    }
+
+    /// Whether the first of a line goes on where its dataset was cloned from. So lines end: each
+    /// snapshot is older than the one after it.
+    fn origin_fits(&self, entry: &Entry) -> bool {
+        let Some(head) = self.get(head_id(entry)) else {
+            return false;
+        };
+        head.origin == 0
+            || self.get(head.origin).is_some_and(|origin| {
+                origin.is_snapshot()
+                    && origin.family == entry.family
+                    && origin.created_txg == entry.prev_snap_txg
+                    && (origin.created_txg < entry.created_txg || !entry.is_snapshot())
+                    && origin.parent != head.id
+            })
+    }
+
+    /// Whether an entry's parents lead to the root dataset.
+    fn reaches_top(&self, entry: &Entry) -> bool {
+        let mut entry = entry;
+        // A name of 255 bytes has no more parts than this.
+        for _ in 0..=NAME_MAX {
+            match self.entries.get(&entry.parent) {
+                Some(parent) if !parent.is_snapshot() => entry = parent,
+                Some(_) => return false,
+                None => {
+                    return entry.parent == 0 && !entry.is_snapshot() && entry.name.is_empty();
+                }
+            }
+        }
+        false
+    }
+
+    /// The entry with an id.
+    pub(crate) fn get(&self, id: u64) -> Option<&Arc<Entry>> {
+        self.entries.get(&id)
+    }
+
+    /// The entry with an id that is known to exist.
+    pub(crate) fn entry(&self, id: u64) -> Result<&Arc<Entry>> {
+        self.get(id)
+            .ok_or_else(|| inconsistent(format!("there is no entry {id}")))
+    }
+
+    /// The entry with an id that is known to exist, to be changed.
+    pub(crate) fn edit(&mut self, id: u64) -> Result<&mut Entry> {
+        self.dirty.insert(id);
+        self.entries
+            .get_mut(&id)
+            .map(Arc::make_mut)
+            .ok_or_else(|| inconsistent(format!("there is no entry {id}")))
+    }
+
+    /// Adds an entry whose name is free.
+    pub(crate) fn insert(&mut self, entry: Entry) {
+        self.dirty.insert(entry.id);
+        self.names.insert(name_key(&entry), entry.id);
+        self.entries.insert(entry.id, Arc::new(entry));
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Arc<Entry>> {
+        let entry = self.entries.remove(&id)?;
+        self.names.remove(&name_key(&entry));
+        self.dirty.insert(id);
+        Some(entry)
+    }
+
+    /// Gives an entry another name, which is free.
+    pub(crate) fn rename(&mut self, id: u64, parent: u64, name: &str) -> Result<()> {
+        let old = name_key(self.entry(id)?);
+        let entry = self.edit(id)?;
+        entry.parent = parent;
+        entry.name = name.into();
+        let new = name_key(entry);
+        self.names.remove(&old);
+        self.names.insert(new, id);
+        Ok(())
+    }
+
+    /// A fresh id.
+    pub(crate) fn new_id(&mut self) -> u64 {
+        let id = self.root.next_id.get();
+        self.root.next_id = (id + 1).into();
+        id
+    }
+
+    /// The root dataset.
+    pub(crate) fn top(&self) -> Result<&Arc<Entry>> {
+        let id = self.names.get(&(0, String::new()));
+        id.and_then(|id| self.get(*id))
+            .ok_or_else(|| inconsistent("there is no root dataset".into()))
+    }
+
+    /// The entry with a name.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<Entry>> {
+        let parsed = DatasetName::parse(name)?;
+        let missing = |name: &str| Error::NoSuchDataset { name: name.into() };
+        let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+        if parsed.pool != self.root.name() {
+            return Err(missing(dataset));
+        }
+        let mut entry = self.top()?;
+        for part in parsed.path {
+            let child = self.child(entry.id, part.to_owned());
+            entry = child.ok_or_else(|| missing(dataset))?;
+        }
+        let Some(snapshot) = parsed.snapshot else {
+            return Ok(entry);
+        };
+        let found = self.child(entry.id, format!("@{snapshot}"));
+        found.ok_or_else(|| missing(name))
+    }
+
+    fn child(&self, parent: u64, key: String) -> Option<&Arc<Entry>> {
+        self.get(*self.names.get(&(parent, key))?)
+    }
+
+    /// The whole name of an entry.
+    pub(crate) fn name_of(&self, entry: &Entry) -> String {
+        let own = match (entry.parent, entry.is_snapshot()) {
+            (0, _) => return self.root.name(),
+            (_, true) => format!("@{}", entry.name),
+            (_, false) => format!("/{}", entry.name),
+        };
+        match self.get(entry.parent) {
+            Some(parent) => self.name_of(parent) + &own,
+            None => own,
+        }
+    }
+
+    /// The datasets directly below one, by name, but those that are being received.
+    pub(crate) fn children(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.below(id)
+            .filter(|entry| !entry.is_snapshot() && !entry.is_partial())
+    }
+
+    /// What is being received into datasets directly below one.
+    pub(crate) fn partials(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.below(id).filter(|entry| entry.is_partial())
+    }
+
+    /// What is being received into the dataset with this parent and name.
+    pub(crate) fn partial_of(&self, parent: u64, name: &str) -> Option<&Arc<Entry>> {
+        self.child(parent, format!("{PARTIAL}{name}"))
+    }
+
+    fn below(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.names
+            .range((id, String::new())..)
+            .take_while(move |((parent, _), _)| *parent == id)
+            .filter_map(|(_, child)| self.get(*child))
+            .filter(|entry| entry.parent != 0)
+    }
+
+    /// A dataset and everything below it, parents first, without snapshots.
+    pub(crate) fn subtree(&self, id: u64) -> Vec<Arc<Entry>> {
+        let mut all: Vec<Arc<Entry>> = self.get(id).cloned().into_iter().collect();
+        let mut next = 0;
+        while next < all.len() {
+            let children: Vec<_> = self.children(all[next].id).cloned().collect();
+            all.splice(next + 1..next + 1, children);
+            next += 1;
+        }
+        all
+    }
+
+    /// The snapshots of a dataset, or those before a snapshot, the newest first.
+    pub(crate) fn snapshots(&self, entry: &Entry) -> Vec<Arc<Entry>> {
+        let mut all = Vec::new();
+        let mut id = entry.prev_snap;
+        while let Some(snapshot) = self.get(id) {
+            all.push(Arc::clone(snapshot));
+            id = snapshot.prev_snap;
+        }
+        all
+    }
+
+    /// The snapshot that an entry shares records with: the one before it, and of the first of a clone's
+    /// line the clone's origin.
+    pub(crate) fn before(&self, entry: &Entry) -> Option<&Arc<Entry>> {
+        match entry.prev_snap {
+            0 => self.get(self.get(head_id(entry))?.origin),
+            before => self.get(before),
+        }
+    }
+
+    /// All snapshots that an entry may share records with, the newest first: those of its line, and of
+    /// the lines that this goes on in.
+    pub(crate) fn line(&self, entry: &Entry) -> Vec<Arc<Entry>> {
+        let mut all: Vec<Arc<Entry>> = self.before(entry).cloned().into_iter().collect();
+        while let Some(before) = all.last().and_then(|last| self.before(last)) {
+            all.push(Arc::clone(before));
+        }
+        all
+    }
+
+    /// Bytes of an entry that nothing before it in its line has.
+    pub(crate) fn own_bytes(&self, entry: &Entry) -> u64 {
+        let before = self.before(entry).map_or(0, |before| before.referenced);
+        let shared = before.saturating_sub(entry.dead_bytes);
+        entry.referenced.saturating_sub(shared)
+    }
+
+    /// The clones of a snapshot.
+    pub(crate) fn clones(&self, snapshot: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        self.all()
+            .filter(move |entry| !entry.is_snapshot() && entry.origin == snapshot)
+    }
+
+    /// How many origins a dataset has, one behind the other.
+    pub(crate) fn origins(&self, head: u64) -> usize {
+        let mut count = 0;
+        let mut at = self.get(head);
+        while let Some(origin) = at.and_then(|head| self.get(head.origin)) {
+            count += 1;
+            at = self.get(origin.parent);
+        }
+        count
+    }
+
+    /// Datasets whose keys nothing would unwrap: they are neither key roots nor directly below a dataset
+    /// that has the same key root.
+    pub(crate) fn without_key_root(&self) -> BTreeSet<u64> {
+        let is_lost = |entry: &&Arc<Entry>| {
+            let above = self.get(entry.parent);
+            entry.keyring.is_some()
+                && entry.key_root != entry.id
+                && above.is_none_or(|above| above.key_root != entry.key_root)
+        };
+        let lost = self.all().filter(is_lost);
+        lost.map(|entry| entry.id).collect()
+    }
+
+    /// Every entry, by id.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values()
+    }
+
+    /// Bytes that the datasets refer to, without their snapshots.
+    pub(crate) fn referenced(&self) -> u64 {
+        let heads = self.all().filter(|entry| !entry.is_snapshot());
+        heads.fold(0, |sum, entry| sum.saturating_add(entry.referenced))
+    }
+}
+
+/// Reads the jobs of what is being destroyed.
+fn load_jobs(disk: &PoolReader, root: &RecordPtr) -> Result<BTreeMap<u64, ReapJob>> {
+    let mut jobs = BTreeMap::new();
+    walk::each_record(disk, root, &mut |slot, ptr| {
+        let job = ReapJob::decode(&disk.clear_record(ptr)?)
+            .ok_or_else(|| Error::inconsistent("reap queue", "a job cannot be read"))?;
+        jobs.insert(slot, job);
+        Ok(())
+    })?;
+    Ok(jobs)
+}
+
+/// The dataset of an entry: a snapshot's parent, else itself.
+pub(crate) fn head_id(entry: &Entry) -> u64 {
+    match entry.kind {
+        DatasetKind::Snapshot => entry.parent,
+        DatasetKind::FileSystem | DatasetKind::Volume => entry.id,
+    }
+}
+
+/// Whether an entry has a name that it can have.
+fn is_name(entry: &Entry) -> bool {
+    match entry.name.strip_prefix(PARTIAL) {
+        Some(rest) => entry.is_partial() && (rest.is_empty() || is_part(rest)),
+        None => is_part(&entry.name),
+    }
+}
+
+fn name_key(entry: &Entry) -> (u64, String) {
+    let name = match entry.kind {
+        DatasetKind::Snapshot => format!("@{}", entry.name),
+        DatasetKind::FileSystem | DatasetKind::Volume => entry.name.clone(),
+    };
+    (entry.parent, name)
+}
+
+fn inconsistent(detail: String) -> Error {
+    Error::inconsistent("dataset table", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The root dataset with snapshots 2 to 4, as a table on disk would have them, and another dataset.
+    fn table() -> Vec<Entry> {
+        let blank = Entry {
+            parent: 0,
+            name: String::new(),
+            prev_snap: 0,
+            prev_snap_txg: 0,
+            next: 0,
+            origin: 0,
+            ..crate::format::entry::tests::sample()
+        };
+        let snapshot = |id: u64, prev_snap, next| Entry {
+            id,
+            parent: 1,
+            name: format!("s{id}"),
+            kind: DatasetKind::Snapshot,
+            created_txg: id * 10,
+            prev_snap,
+            prev_snap_txg: prev_snap * 10,
+            next,
+            ..blank.clone()
+        };
+        let top = Entry {
+            id: 1,
+            prev_snap: 4,
+            prev_snap_txg: 40,
+            ..blank.clone()
+        };
+        let other = Entry {
+            id: 5,
+            parent: 1,
+            name: "other".into(),
+            ..blank.clone()
+        };
+        let snapshots = [snapshot(2, 0, 3), snapshot(3, 2, 4), snapshot(4, 3, 1)];
+        [top].into_iter().chain(snapshots).chain([other]).collect()
+    }
+
+    fn check(table: Vec<Entry>) -> Result<()> {
+        let mut state = DatasetTable::new(PoolRoot::new("tank", 1, 1), 50, Config::default());
+        for entry in table {
+            state.index(Arc::new(entry))?;
+        }
+        state.check()
+    }
+
+    #[test]
+    fn lines_that_go_round_or_nowhere_are_refused() {
+        check(table()).unwrap();
+        type Change = fn(&mut [Entry]);
+        let hostile: [(&str, Change); 11] = [
+            ("it is before itself", |t| t[2].prev_snap = 3),
+            ("it comes after itself", |t| t[3].next = 4),
+            ("two are before each other", |t| t[1].prev_snap = 3),
+            ("it is in a line from which nothing leads to it", |t| {
+                (t[0].prev_snap, t[0].prev_snap_txg) = (3, 30);
+                t[2].next = 1;
+                t[3].next = 3;
+            }),
+            ("it hangs on what is not there", |t| t[3].next = 9),
+            ("it is before another dataset", |t| t[3].next = 5),
+            ("it is older than the one before it", |t| {
+                t[2].created_txg = 5
+            }),
+            ("it was made after the last commit", |t| {
+                (t[3].created_txg, t[0].prev_snap_txg) = (51, 51);
+            }),
+            ("it is cloned of its own snapshot", |t| t[0].origin = 4),
+            ("it is below itself", |t| t[4].parent = 5),
+            ("it is below a snapshot", |t| t[4].parent = 2),
+        ];
+        for (what, change) in hostile {
+            let mut table = table();
+            change(&mut table);
+            assert!(check(table).is_err(), "{what}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What an entry says of itself among its properties, under names that no property can have: that it was
+//! received, and how large a volume is.
+
+use crate::format::entry::{DatasetKind, Entry};
+use crate::format::stream::{self, Lineage};
+use crate::format::volume_shape::{VOLUME, VolumeShape};
+
+/// The dataset that the seal of this state is over, where it is another one.
+const SEALED: &str = "@sealed";
+/// The transaction group up to which its keyring was made, in the numbers of where that comes from.
+const KEYS_TXG: &str = "@txg";
+/// The state that it holds, where it came in the clear and was sealed anew.
+const LINEAGE: &str = "@lineage";
+/// What is being received into it.
+const RECEIVING: &str = "@receiving";
+/// The state that it will be.
+const RECEIVING_STATE: &str = "@receiving-state";
+
+/// What is reserved for a dataset itself, in bytes.
+pub(crate) const REFRESERVATION: &str = "refreservation";
+
+/// A name that begins like this is that of a dataset which is being received.
+pub(crate) const PARTIAL: char = '%';
+
+/// What is being received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Receiving {
+    pub(crate) to_guid: u64,
+    pub(crate) from_guid: u64,
+    /// Whether it stays when it is interrupted.
+    pub(crate) resumable: bool,
+    /// The name of the snapshot where it comes from.
+    pub(crate) name: String,
+}
+
+impl Receiving {
+    fn encode(&self) -> String {
+        let resumable = u8::from(self.resumable);
+        let (to, from, name) = (self.to_guid, self.from_guid, &self.name);
+        format!("{to:016x} {from:016x} {resumable} {name}")
+    }
+
+    fn decode(text: &str) -> Option<Receiving> {
+        let mut parts = text.splitn(4, ' ');
+        let mut guid = || u64::from_str_radix(parts.next()?, 16).ok();
+        Some(Receiving {
+            to_guid: guid()?,
+            from_guid: guid()?,
+            resumable: parts.next()? == "1",
+            name: parts.next()?.into(),
+        })
+    }
+}
+
+impl Entry {
+    /// The dataset that its seal is over: `own`, unless it came with a stream.
+    pub(crate) fn sealed_guid(&self, own: u64) -> u64 {
+        self.sealed_mark().unwrap_or(own)
+    }
+
+    /// The dataset that its seal is over, if it came with a stream.
+    pub(crate) fn sealed_mark(&self) -> Option<u64> {
+        u64::from_str_radix(self.props.get(SEALED)?, 16).ok()
+    }
+
+    /// Says which dataset its seal is over; `None`: its own.
+    pub(crate) fn set_sealed_guid(&mut self, guid: Option<u64>) {
+        match guid {
+            Some(guid) => self.props.insert(SEALED.into(), format!("{guid:016x}")),
+            None => self.props.remove(SEALED),
+        };
+    }
+
+    /// The transaction group up to which a snapshot needs generations of its keyring.
+    pub fn keys_txg(&self) -> u64 {
+        self.foreign_txg().unwrap_or(self.created_txg)
+    }
+
+    /// The transaction group of a generation that is made in `txg`: above all that came with streams, and
+    /// another one for each commit, so that generations of clones that rotate apart can be told apart.
+    pub(crate) fn next_keys_txg(&self, txg: u64) -> u64 {
+        self.foreign_txg().unwrap_or(0).saturating_add(txg)
+    }
+
+    /// Says up to which transaction group its keyring was made, if it came with a stream, or an origin.
+    pub(crate) fn set_keys_txg(&mut self, txg: u64) {
+        self.props.insert(KEYS_TXG.into(), txg.to_string());
+    }
+
+    /// As [`Entry::keys_txg`], if it came with a stream.
+    pub(crate) fn foreign_txg(&self) -> Option<u64> {
+        self.props.get(KEYS_TXG)?.parse().ok()
+    }
+
+    /// Names the state that a snapshot holds, wherever that is sealed.
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.state_mark(LINEAGE)
+            .unwrap_or_else(|| stream::lineage(self.roots.iter().map(|root| &root.identity)))
+    }
+
+    /// Says which state a snapshot holds that came in the clear.
+    pub(crate) fn set_lineage(&mut self, lineage: &Lineage) {
+        let (key, mark) = state_mark(LINEAGE, lineage);
+        self.props.insert(key, mark);
+    }
+
+    fn state_mark(&self, key: &str) -> Option<Lineage> {
+        let mark = blake3::Hash::from_hex(self.props.get(key)?).ok()?;
+        Some(*mark.as_bytes())
+    }
+
+    /// Takes over from `other` what these marks say.
+    pub(crate) fn copy_marks(&mut self, other: &Entry) {
+        for key in [SEALED, KEYS_TXG, VOLUME] {
+            match other.props.get(key) {
+                Some(value) => self.props.insert(key.into(), value.clone()),
+                None => self.props.remove(key),
+            };
+        }
+    }
+
+    /// Whether it is a dataset that is being received and that nobody sees.
+    pub fn is_partial(&self) -> bool {
+        self.props.contains_key(RECEIVING)
+    }
+
+    /// What is being received into it.
+    pub(crate) fn receiving(&self) -> Option<Receiving> {
+        Receiving::decode(self.props.get(RECEIVING)?)
+    }
+
+    /// The state that it will be when all has been received; programs did not always say so.
+    pub(crate) fn receiving_state(&self) -> Option<Lineage> {
+        self.state_mark(RECEIVING_STATE)
+    }
+
+    /// The properties that say what is being received.
+    pub(crate) fn receiving_marks(
+        receiving: &Receiving,
+        state: Option<Lineage>,
+    ) -> impl Iterator<Item = (String, String)> {
+        let state = state.map(|state| state_mark(RECEIVING_STATE, &state));
+        [(RECEIVING.into(), receiving.encode())]
+            .into_iter()
+            .chain(state)
+    }
+}
+
+impl Entry {
+    /// How large it is, if it is a volume or a snapshot of one.
+    pub fn volume(&self) -> Option<VolumeShape> {
+        VolumeShape::parse(self.props.get(VOLUME)?)
+    }
+
+    /// Says how large it is. Where room is reserved for all of it, it is so afterwards.
+    pub(crate) fn set_volume(&mut self, shape: Option<VolumeShape>) {
+        let reserved = |shape: VolumeShape| shape.reservation().to_string();
+        let was = self.volume().map(reserved);
+        if let (Some(room), Some(shape)) = (self.props.get_mut(REFRESERVATION), shape)
+            && was.as_ref() == Some(room)
+        {
+            *room = reserved(shape);
+        }
+        match shape {
+            Some(shape) => self.props.extend([shape.mark()]),
+            None => drop(self.props.remove(VOLUME)),
+        }
+    }
+
+    /// Whether it says how large it is if it is a volume, and only then.
+    pub(crate) fn volume_fits(&self) -> bool {
+        let says = self.props.contains_key(VOLUME);
+        match self.kind {
+            DatasetKind::FileSystem => !says,
+            DatasetKind::Volume => self.volume().is_some(),
+            DatasetKind::Snapshot => !says || self.volume().is_some(),
+        }
+    }
+}
+
+fn state_mark(key: &str, state: &Lineage) -> (String, String) {
+    let mark = blake3::Hash::from_bytes(*state).to_hex();
+    (key.into(), mark.as_str().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_received_round_trips() {
+        let receiving = Receiving {
+            to_guid: 5,
+            from_guid: u64::MAX,
+            resumable: true,
+            name: "tank/my files@a b".into(),
+        };
+        let text = receiving.encode();
+        assert_eq!(Receiving::decode(&text), Some(receiving));
+        assert_eq!(Receiving::decode("1 2"), None);
+        assert_eq!(Receiving::decode(""), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! What pools can have that not every program knows. A feature is switched on by its first use, in the
+//! commit that uses it first, and never taken back; so a pool is open to every program that knows what is
+//! in it, and nobody has to enable anything.
+
+/// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
+pub(crate) const FEATURE_SCATTERED: u64 = 1;
+
+/// Datasets may have logs. Set with the first that has, and never taken back.
+pub(crate) const FEATURE_LOG: u64 = 4;
+
+/// Entries of logs may have a quick checksum. Set with logs.
+pub(crate) const FEATURE_QUICK_LOG: u64 = 128;
+
+/// Entries of logs may point to records that no bitmap has. Set with logs.
+pub(crate) const FEATURE_LOG_PLACES: u64 = 1 << 15;
+
+/// Groups may have several members, and there may be spares. Set with the first, and never taken
+/// back.
+pub(crate) const FEATURE_REDUNDANT: u64 = 8;
+
+/// Groups may have parity. Set with the first that has, and never taken back.
+pub(crate) const FEATURE_PARITY: u64 = 16;
+
+/// Keyrings may have several generations, and seals may be of any of them. Set with the first rotation,
+/// and never taken back.
+pub(crate) const FEATURE_ROTATED: u64 = 32;
+
+/// Snapshots may have clones and holds. Set with the first, and never taken back.
+pub(crate) const FEATURE_CLONES: u64 = 64;
+
+/// Groups may be for logs only, or gone. Set with the first such group, and never taken back.
+pub(crate) const FEATURE_LOG_DEVICES: u64 = 256;
+
+/// Records may be shared, and there may be a dedup table. Set with the first, and never taken back.
+pub(crate) const FEATURE_DEDUP: u64 = 512;
+
+/// Datasets may have been received, and be being received: seals may be over other datasets. Set with the
+/// first, and never taken back.
+pub(crate) const FEATURE_RECEIVED: u64 = 1024;
+
+/// Groups that held data may be gone, or going, and there may be a remap table. Set with the first that goes,
+/// and never taken back.
+pub(crate) const FEATURE_REMOVED: u64 = 2048;
+
+/// Datasets may count what users and groups have in them, and whoever changes files there has to as well.
+pub(crate) const FEATURE_OWNERS: u64 = 8192;
+
+/// Datasets may be volumes. Set with the first, and never taken back.
+pub(crate) const FEATURE_VOLUMES: u64 = 1 << 16;
+
+/// Groups may have more segments than the labels of their devices say. Set with the first that grows, and
+/// never taken back.
+pub(crate) const FEATURE_GROWN: u64 = 1 << 18;
+
+/// There may be cache devices. A program that does not know of them does without: this is a bit of the
+/// optional ones.
+pub(crate) const FEATURE_CACHES: u64 = 1;
+
+/// Something that a program has to know to import a pool which has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its bit in the superblock.
+    pub(crate) bit: u64,
+    /// The first version of this program that knows it.
+    pub since: &'static str,
+    /// What a pool that has it may hold.
+    pub what: &'static str,
+    /// What switches it on.
+    pub begins: &'static str,
+}
+
+/// All that this program knows, by their bits.
+pub const FEATURES: &[Feature] = &[
+    Feature {
+        name: "scattered",
+        bit: FEATURE_SCATTERED,
+        since: "0.1.0",
+        what: "records in pieces",
+        begins: "a record for which no free place is long enough",
+    },
+    Feature {
+        name: "logs",
+        bit: FEATURE_LOG,
+        since: "0.1.0",
+        what: "intent logs, which make fsync fast",
+        begins: "fsync, twice in a short time",
+    },
+    Feature {
+        name: "redundant",
+        bit: FEATURE_REDUNDANT,
+        since: "0.1.0",
+        what: "mirrors and spares, devices that were away",
+        begins: "mirror, raidz or spare in create or add; attach, replace",
+    },
+    Feature {
+        name: "parity",
+        bit: FEATURE_PARITY,
+        since: "0.1.0",
+        what: "groups with parity",
+        begins: "raidz in create or add",
+    },
+    Feature {
+        name: "rotated",
+        bit: FEATURE_ROTATED,
+        since: "0.1.0",
+        what: "several generations of data keys",
+        begins: "key rotate",
+    },
+    Feature {
+        name: "clones",
+        bit: FEATURE_CLONES,
+        since: "0.1.0",
+        what: "clones of snapshots, and holds",
+        begins: "clone, hold",
+    },
+    Feature {
+        name: "quick-logs",
+        bit: FEATURE_QUICK_LOG,
+        since: "0.1.0",
+        what: "entries of logs with a quicker checksum",
+        begins: "the same as logs",
+    },
+    Feature {
+        name: "log-devices",
+        bit: FEATURE_LOG_DEVICES,
+        since: "0.1.0",
+        what: "devices that are there for logs only",
+        begins: "log in add",
+    },
+    Feature {
+        name: "dedup",
+        bit: FEATURE_DEDUP,
+        since: "0.1.0",
+        what: "records that several files share",
+        begins: "writing with dedup=on",
+    },
+    Feature {
+        name: "received",
+        bit: FEATURE_RECEIVED,
+        since: "0.1.0",
+        what: "datasets that came with streams",
+        begins: "receive",
+    },
+    Feature {
+        name: "removed",
+        bit: FEATURE_REMOVED,
+        since: "0.1.0",
+        what: "where that is now which lay on removed devices",
+        begins: "remove of devices that hold data",
+    },
+    Feature {
+        name: "owners",
+        bit: FEATURE_OWNERS,
+        since: "0.1.0",
+        what: "counts of what users and groups have",
+        begins: "userspace, or set userquota@",
+    },
+    Feature {
+        name: "log-pointers",
+        bit: FEATURE_LOG_PLACES,
+        since: "0.1.0",
+        what: "entries of logs that point to records where they stay",
+        begins: "the same as logs",
+    },
+    Feature {
+        name: "volumes",
+        bit: FEATURE_VOLUMES,
+        since: "0.1.0",
+        what: "datasets that are block devices",
+        begins: "create -V",
+    },
+    Feature {
+        name: "grown",
+        bit: FEATURE_GROWN,
+        since: "0.1.0",
+        what: "devices that became larger",
+        begins: "online -e; autoexpand=on, once there is something to gain",
+    },
+];
+
+/// The bits of all features.
+pub(crate) const FEATURES_KNOWN: u64 = {
+    let mut bits = 0;
+    let mut at = 0;
+    while at < FEATURES.len() {
+        bits |= FEATURES[at].bit;
+        at += 1;
+    }
+    bits
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_has_a_bit_of_its_own() {
+        let mut seen = 0;
+        for feature in FEATURES {
+            assert!(feature.bit.is_power_of_two() && seen < feature.bit);
+            seen |= feature.bit;
+        }
+        assert_eq!(seen, FEATURES_KNOWN);
+    }
+}

@@ -1,0 +1,91 @@
+//! A node: the pointers of an array, or of its lower nodes; and which slots nodes cover.
+
+use store::UNIT;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::format::pointer::{Identity, RecordPtr};
+
+/// Pointers to a node.
+pub const FANOUT: usize = 32;
+
+/// How many slots a node of this level covers.
+pub(crate) fn coverage(level: u8) -> u64 {
+    1u64.checked_shl(5 * u32::from(level)).unwrap_or(u64::MAX)
+}
+
+/// The level of the lowest root that covers a slot.
+pub(crate) fn level_for(slot: u64) -> u8 {
+    let bits = (u64::BITS - slot.leading_zeros()).max(1);
+    bits.div_ceil(5) as u8
+}
+
+/// A node: the pointers of an array, or of its lower nodes. On disk exactly as in memory.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Node {
+    /// In order of their slots.
+    pub children: [RecordPtr; FANOUT],
+}
+
+impl Node {
+    /// A node of empty pointers.
+    pub(crate) fn empty() -> Node {
+        Node::new_zeroed()
+    }
+
+    /// Whether nothing hangs below.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.children.iter().all(RecordPtr::is_empty)
+    }
+
+    /// The identity of this node at a level: it binds what each child is, and in which position.
+    pub(crate) fn identity(&self, level: u8) -> Identity {
+        let mut text = [0; FANOUT * 64 + 1];
+        for (child, piece) in self.children.iter().zip(text.chunks_exact_mut(64)) {
+            piece.copy_from_slice(child.identity.as_bytes());
+        }
+        text[FANOUT * 64] = level;
+        Identity::node(level, blake3::hash(&text).as_bytes())
+    }
+}
+
+const _: () = assert!(size_of::<Node>() == UNIT as usize);
+
+/// A node is kept twice.
+pub(crate) const NODE_BYTES: u64 = 2 * UNIT as u64;
+
+/// How many nodes of an array of `height` levels are above the lowest node `leaf`, up to one that is
+/// also above one of `others`.
+pub(crate) fn nodes_above(leaf: u64, height: u8, others: &[u64]) -> u64 {
+    let height = height.max(level_for(leaf.saturating_mul(FANOUT as u64)));
+    let is_shared = |level: u8| {
+        let shift = 5 * u32::from(level - 1);
+        others.iter().any(|other| other >> shift == leaf >> shift)
+    };
+    (1..=height).take_while(|level| !is_shared(*level)).count() as u64
+}
+
+/// Which child of a node of this level leads to a slot.
+pub(crate) fn child_index(slot: u64, level: u8) -> usize {
+    (slot >> (5 * u32::from(level - 1))) as usize % FANOUT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_counted_once() {
+        assert_eq!(nodes_above(0, 1, &[]), 1);
+        assert_eq!(nodes_above(0, 4, &[]), 4);
+        assert_eq!(nodes_above(40, 1, &[]), 3, "its slot asks for three levels");
+        assert_eq!(
+            nodes_above(33, 4, &[32]),
+            1,
+            "a sibling: the rest is shared"
+        );
+        assert_eq!(nodes_above(33, 4, &[31]), 2);
+        assert_eq!(nodes_above(33, 4, &[0, 34]), 1);
+        assert_eq!(nodes_above(33, 4, &[33]), 0);
+    }
+}

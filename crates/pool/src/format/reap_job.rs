@@ -1,0 +1,97 @@
+//! What destroyed datasets and snapshots still have to give back, as it lies in the pool.
+
+use crate::format::codec::{Reader, Writer};
+use crate::format::pointer::RecordPtr;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"REAP");
+
+/// Something to free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReapJob {
+    pub(crate) what: Reap,
+    /// The tree, or the array of chunks.
+    pub(crate) root: RecordPtr,
+    /// The first slot that is not done.
+    pub(crate) cursor: u64,
+}
+
+/// What a job frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reap {
+    /// The part of a tree that was born after `min_birth`.
+    Tree { min_birth: u64 },
+    /// The chunks of a list of dead records, and these records.
+    DeadRecords,
+    /// The chunks of a list of dead records, but not the records: something has them still.
+    ListOnly,
+}
+
+impl ReapJob {
+    /// A job at its start, unless there is nothing to do.
+    pub(crate) fn new(what: Reap, root: RecordPtr) -> Option<ReapJob> {
+        (!root.is_empty()).then_some(ReapJob {
+            what,
+            root,
+            cursor: 0,
+        })
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (kind, min_birth) = match self.what {
+            Reap::Tree { min_birth } => (1, min_birth),
+            Reap::DeadRecords => (2, 0),
+            Reap::ListOnly => (3, 0),
+        };
+        let mut w = Writer::default();
+        w.u32(MAGIC)
+            .u32(kind)
+            .u64(min_birth)
+            .u64(self.cursor)
+            .value(&self.root);
+        w.bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ReapJob> {
+        let mut r = Reader::new(bytes);
+        if r.u32()? != MAGIC {
+            return None;
+        }
+        let kind = r.u32()?;
+        let min_birth = r.u64()?;
+        Some(ReapJob {
+            what: match kind {
+                1 => Reap::Tree { min_birth },
+                2 => Reap::DeadRecords,
+                3 => Reap::ListOnly,
+                _ => return None,
+            },
+            cursor: r.u64()?,
+            root: r.value()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_round_trip() {
+        for what in [
+            Reap::Tree { min_birth: 7 },
+            Reap::DeadRecords,
+            Reap::ListOnly,
+        ] {
+            let job = ReapJob {
+                what,
+                root: RecordPtr::EMPTY,
+                cursor: 9,
+            };
+            let bytes = job.encode();
+            assert_eq!(ReapJob::decode(&bytes), Some(job));
+            for len in 0..bytes.len() {
+                assert_eq!(ReapJob::decode(&bytes[..len]), None);
+            }
+        }
+    }
+}

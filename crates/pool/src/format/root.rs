@@ -1,0 +1,248 @@
+//! The root of a pool: what its superblock holds.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::error::{Error, Result};
+use crate::format::config::NO_GROUP;
+use crate::format::features::FEATURES_KNOWN;
+use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
+
+/// A pool that knows of several members has at most so many devices.
+pub(crate) const DEVICES_MAX: usize = 512;
+
+/// What became of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum PoolState {
+    /// Imported, or not exported when its host stopped.
+    Active = 1,
+    /// Exported: any host may import it.
+    Exported = 2,
+    /// Destroyed.
+    Destroyed = 3,
+}
+
+/// What dedup has saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DedupInfo {
+    /// Records that are shared, or could be.
+    pub records: u64,
+    /// Bytes that they take.
+    pub stored: u64,
+    /// Bytes that they would take if each pointer had its own.
+    pub referenced: u64,
+}
+
+/// The superblock's payload.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct PoolRoot {
+    /// Features a program must know to open the pool.
+    pub(crate) features_required: U64,
+    /// Features a program may ignore.
+    pub(crate) features_optional: U64,
+    /// When this commit was made, seconds since 1970.
+    pub(crate) time: U64,
+    /// When the pool was created.
+    pub(crate) created: U64,
+    /// A [`PoolState`].
+    pub(crate) state: U32,
+    /// How many groups of devices there are.
+    pub(crate) groups: U32,
+    /// The id that the next dataset or snapshot gets.
+    pub(crate) next_id: U64,
+    /// The dataset table.
+    pub(crate) datasets: RecordPtr,
+    /// The segment table.
+    pub(crate) table: RecordPtr,
+    /// The bitmaps of the segments.
+    pub(crate) bitmaps: RecordPtr,
+    /// The history.
+    pub(crate) history: RecordPtr,
+    /// What is being destroyed.
+    pub(crate) reap: RecordPtr,
+    /// The devices, and the key blocks to wipe.
+    pub(crate) config: RecordPtr,
+    /// Room for the roots of what later versions add.
+    pub(crate) reserved_roots: [RecordPtr; 2],
+    /// The remap table.
+    pub(crate) remap: RecordPtr,
+    /// The dedup table.
+    pub(crate) dedup: RecordPtr,
+    /// The slot of `history` that is being filled.
+    pub(crate) history_slot: U64,
+    /// The slot that the next entry of `reap` gets.
+    pub(crate) reap_slot: U64,
+    name_len: U32,
+    host_len: U32,
+    name: [u8; 256],
+    host: [u8; 256],
+    /// Which import this commit belongs to; 0 without [`FEATURE_REDUNDANT`](crate::format::features::FEATURE_REDUNDANT).
+    pub(crate) epoch: U64,
+    /// A bit for each device in the configuration: it did not get all of this commit.
+    pub(crate) missed: [u8; DEVICES_MAX / 8],
+    /// How many buckets the dedup table has.
+    pub(crate) dedup_buckets: U64,
+    /// How many records are in it, the bytes that they take, and those that they would if each pointer
+    /// had its own.
+    dedup_info: [U64; 3],
+    /// How many pages the remap table has.
+    pub(crate) remap_pages: U64,
+    reserved: [u8; 144],
+}
+
+const _: () = assert!(size_of::<PoolRoot>() == 2120);
+const _: () = assert!(size_of::<PoolRoot>() <= store::layout::PAYLOAD_MAX);
+
+impl PoolRoot {
+    /// The root of an empty pool.
+    pub(crate) fn new(name: &str, groups: u32, created: u64) -> PoolRoot {
+        let mut root = PoolRoot::new_zeroed();
+        root.created = created.into();
+        root.groups = groups.into();
+        root.next_id = 1.into();
+        root.set_name(name);
+        root.set_state(PoolState::Active);
+        root
+    }
+
+    /// Reads a root and checks that this program can open its pool.
+    pub(crate) fn decode(payload: &[u8]) -> Result<PoolRoot> {
+        let bad = |detail: &str| Error::inconsistent("superblock", detail);
+        let (root, _) = PoolRoot::read_from_prefix(payload).map_err(|_| bad("it is cut short"))?;
+        let unknown = root.features_required.get() & !FEATURES_KNOWN;
+        if unknown != 0 {
+            return Err(Error::UnknownFeatures { bits: unknown });
+        }
+        // Far from where counting on would overflow.
+        let counters = [root.next_id, root.history_slot, root.reap_slot];
+        let counters = counters
+            .into_iter()
+            .chain([root.dedup_buckets, root.remap_pages]);
+        if counters.into_iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
+            return Err(bad("its counters are impossible"));
+        }
+        if root.groups.get() > u32::from(NO_GROUP) {
+            return Err(bad("it has too many groups"));
+        }
+        if root.state().is_none() || root.text(&root.name, root.name_len).is_none() {
+            return Err(bad("its state or name is impossible"));
+        }
+        Ok(root)
+    }
+
+    pub(crate) fn state(&self) -> Option<PoolState> {
+        match self.state.get() {
+            1 => Some(PoolState::Active),
+            2 => Some(PoolState::Exported),
+            3 => Some(PoolState::Destroyed),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, state: PoolState) {
+        self.state = (state as u32).into();
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.text(&self.name, self.name_len).unwrap_or_default()
+    }
+
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.name_len = put_text(&mut self.name, name);
+    }
+
+    /// What dedup has saved.
+    pub(crate) fn dedup_info(&self) -> DedupInfo {
+        let [records, stored, referenced] = self.dedup_info.map(U64::get);
+        DedupInfo {
+            records,
+            stored,
+            referenced,
+        }
+    }
+
+    pub(crate) fn set_dedup_info(&mut self, buckets: u64, info: &DedupInfo) {
+        self.dedup_buckets = buckets.into();
+        self.dedup_info = [info.records, info.stored, info.referenced].map(U64::new);
+    }
+
+    /// The host that has it imported, or had it last.
+    pub(crate) fn host(&self) -> String {
+        self.text(&self.host, self.host_len).unwrap_or_default()
+    }
+
+    pub(crate) fn set_host(&mut self, host: &str) {
+        self.host_len = put_text(&mut self.host, host);
+    }
+
+    /// Whether the device at this place in the configuration did not get all of this commit.
+    pub(crate) fn has_missed(&self, device: usize) -> bool {
+        self.missed
+            .get(device / 8)
+            .is_some_and(|byte| byte & (1 << (device % 8)) != 0)
+    }
+
+    fn text(&self, bytes: &[u8; 256], len: U32) -> Option<String> {
+        let bytes = bytes.get(..len.get() as usize)?;
+        String::from_utf8(bytes.to_vec()).ok()
+    }
+}
+
+/// Keeps as much of a text as fits.
+fn put_text(field: &mut [u8; 256], text: &str) -> U32 {
+    let mut len = text.len().min(field.len());
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    *field = [0; 256];
+    field[..len].copy_from_slice(&text.as_bytes()[..len]);
+    (len as u32).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::features::FEATURE_SCATTERED;
+
+    #[test]
+    fn round_trip() {
+        let mut root = PoolRoot::new("tank", 2, 5);
+        root.set_host("höst");
+        let back = PoolRoot::decode(root.as_bytes()).unwrap();
+        assert_eq!(back, root);
+        assert_eq!((back.name(), back.host()), ("tank".into(), "höst".into()));
+        assert_eq!(back.state(), Some(PoolState::Active));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let mut root = PoolRoot::new("tank", 1, 5);
+        root.set_host(&"é".repeat(200));
+        assert_eq!(root.host(), "é".repeat(128));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let root = PoolRoot::new("tank", 2, 5);
+        assert!(PoolRoot::decode(&root.as_bytes()[1..]).is_err());
+        let mut unknown = root.clone();
+        unknown.features_required = FEATURE_SCATTERED.into();
+        assert!(PoolRoot::decode(unknown.as_bytes()).is_ok());
+        unknown.features_required = (1 << 20 | FEATURE_SCATTERED).into();
+        assert!(matches!(
+            PoolRoot::decode(unknown.as_bytes()),
+            Err(Error::UnknownFeatures { bits: 0x10_0000 })
+        ));
+        let mut state = root.clone();
+        state.state = 9.into();
+        assert!(PoolRoot::decode(state.as_bytes()).is_err());
+        let mut counter = root.clone();
+        counter.next_id = u64::MAX.into();
+        assert!(PoolRoot::decode(counter.as_bytes()).is_err());
+        let mut name = root;
+        name.name_len = 257.into();
+        assert!(PoolRoot::decode(name.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! How far a scrub is, and how that lies in the configuration.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::format::array_kind::ArrayKind;
+
+/// Whether a scrub runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScrubPhase {
+    /// None has run yet.
+    #[default]
+    None,
+    /// One is under way.
+    Running,
+    /// The last one reached the end.
+    Finished,
+    /// The last one was stopped.
+    Stopped,
+}
+
+/// How far a scrub is, or how the last one ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// Whether it runs.
+    pub phase: ScrubPhase,
+    /// When it began, seconds since 1970.
+    pub started: u64,
+    /// When it ended.
+    pub ended: u64,
+    /// Bytes read.
+    pub examined: u64,
+    /// Bytes that were allocated when it began.
+    pub total: u64,
+    /// Copies rewritten from a whole one.
+    pub repaired: u64,
+    /// Records and nodes of which no copy is whole.
+    pub errors: u64,
+    /// The first of these, since the pool was imported.
+    pub damage: Vec<Damage>,
+    pub(crate) position: Position,
+}
+
+/// A record or node of which no copy is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The dataset or snapshot; 0 for the pool's own records.
+    pub dataset: u64,
+    /// Which of its arrays.
+    pub array: Option<ArrayKind>,
+    /// The first slot that is lost.
+    pub slot: u64,
+    /// The level of what is damaged: 0 a record, else a node.
+    pub level: u8,
+}
+
+/// Where a scrub is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) dataset: u64,
+    pub(crate) array: u8,
+    pub(crate) slot: u64,
+}
+
+/// A status as it lies in the configuration record.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct ScrubRecord {
+    phase: U32,
+    array: U32,
+    numbers: [U64; 8],
+}
+
+impl ScrubStatus {
+    pub(crate) fn to_record(&self) -> ScrubRecord {
+        let numbers = [
+            self.started,
+            self.ended,
+            self.examined,
+            self.total,
+            self.repaired,
+            self.errors,
+            self.position.dataset,
+            self.position.slot,
+        ];
+        ScrubRecord {
+            phase: (self.phase as u32).into(),
+            array: u32::from(self.position.array).into(),
+            numbers: numbers.map(U64::new),
+        }
+    }
+
+    pub(crate) fn from_record(record: &ScrubRecord) -> Option<ScrubStatus> {
+        let [
+            started,
+            ended,
+            examined,
+            total,
+            repaired,
+            errors,
+            dataset,
+            slot,
+        ] = record.numbers.map(U64::get);
+        Some(ScrubStatus {
+            phase: match record.phase.get() {
+                0 => ScrubPhase::None,
+                1 => ScrubPhase::Running,
+                2 => ScrubPhase::Finished,
+                3 => ScrubPhase::Stopped,
+                _ => return None,
+            },
+            started,
+            ended,
+            examined,
+            total,
+            repaired,
+            errors,
+            damage: Vec::new(),
+            position: Position {
+                dataset,
+                array: u8::try_from(record.array.get())
+                    .ok()
+                    .filter(|array| *array < 2)?,
+                slot,
+            },
+        })
+    }
+}

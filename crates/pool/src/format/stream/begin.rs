@@ -1,0 +1,259 @@
+//! The first frame of a stream: what is sent.
+
+use std::collections::BTreeMap;
+
+use zerocopy::IntoBytes;
+
+use super::Position;
+use crate::error::{Error, Result};
+use crate::format::codec::{Reader, Writer};
+use crate::format::log_head::LogHead;
+use crate::format::pointer::{Identity, LEVEL_MAX, RecordPtr};
+use crate::format::volume_shape::VolumeShape;
+use crate::names::DatasetName;
+
+const MAGIC: [u8; 8] = *b"SRSTREAM";
+/// Of streams of sealed records.
+const VERSION_SEALED: u16 = 1;
+/// Of streams in the clear.
+const VERSION_PLAIN: u16 = 2;
+/// The same of volumes: by so much more.
+const OF_VOLUMES: u16 = 2;
+
+/// The longest that it can be: a keyring of all blocks that one can have, properties, and numbers.
+pub(crate) const BEGIN_MAX: u32 = 8 << 20;
+
+/// Numbers that are counted up stay below this.
+const COUNT_LIMIT: u64 = 1 << 62;
+
+/// Where a stream comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The pool.
+    pub pool_guid: u64,
+    /// The name of the snapshot there.
+    pub name: String,
+    /// How many bytes of records and nodes the snapshot reaches there.
+    pub referenced: u64,
+}
+
+/// Names the state of a dataset in a snapshot, also where it was sealed anew: the hash of the identities of its
+/// roots where it was made.
+pub type Lineage = [u8; 32];
+
+/// The state of which these are the identities of the roots.
+pub(crate) fn lineage<'a>(roots: impl Iterator<Item = &'a Identity>) -> Lineage {
+    let mut hasher = blake3::Hasher::new();
+    for identity in roots {
+        hasher.update(identity.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// What a stream holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// Where it comes from; for people, and for a [`ResumeToken`](super::ResumeToken).
+    pub sender: Sender,
+    /// The snapshot.
+    pub to_guid: u64,
+    /// The one that the stream begins at, 0 if it holds everything.
+    pub from_guid: u64,
+    /// The identities of the roots there.
+    pub from_roots: [Identity; 2],
+    /// Everything before this was received already.
+    pub start: Position,
+    /// Shared by everything that has the same keys.
+    pub family: u64,
+    /// The cipher suite of the records there, 0 if they are clear.
+    pub suite: u8,
+    /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
+    /// seal and no identities, since whoever receives it seals what comes anew.
+    pub plain: Option<[Lineage; 2]>,
+    /// How large it is, if it is a volume.
+    pub volume: Option<VolumeShape>,
+    /// When the snapshot was made.
+    pub created: u64,
+    /// The transaction group up to which it needs generations of the keyring.
+    pub keys_txg: u64,
+    /// The dataset that the seal is over.
+    pub sealed_guid: u64,
+    /// The count in the seal.
+    pub sequence: u64,
+    /// The seal.
+    pub seal: [u8; 32],
+    /// Chain, sequence and base of the log that the seal is over.
+    pub log: [u64; 3],
+    /// The identities of the roots: what must come out.
+    pub roots: [Identity; 2],
+    /// Properties of the dataset.
+    pub props: BTreeMap<String, String>,
+    /// Wrapped keys, with slots; empty if the records are clear.
+    pub keyring: Vec<u8>,
+}
+
+impl Begin {
+    /// The last part of the name of the snapshot.
+    pub fn snapshot(&self) -> &str {
+        let name = self.sender.name.split_once('@');
+        name.map_or("", |(_, snapshot)| snapshot)
+    }
+
+    /// Whether it holds everything.
+    pub fn is_full(&self) -> bool {
+        self.from_guid == 0
+    }
+
+    /// The state that comes out, as it is sealed; `None` in the clear.
+    pub(crate) fn sealed_state(&self) -> Option<Lineage> {
+        self.plain.is_none().then(|| lineage(self.roots.iter()))
+    }
+
+    /// The same in the clear: without what is about keys.
+    pub(crate) fn in_the_clear(self, lineage: [Lineage; 2]) -> Begin {
+        let none = [RecordPtr::EMPTY.identity; 2];
+        Begin {
+            plain: Some(lineage),
+            family: 0,
+            keys_txg: 0,
+            sealed_guid: 0,
+            sequence: 0,
+            seal: [0; 32],
+            log: [0; 3],
+            from_roots: none,
+            roots: none,
+            ..self
+        }
+    }
+
+    /// What of the log's head the seal is over.
+    pub(crate) fn log_head(&self) -> LogHead {
+        let [chain, sequence, base] = self.log;
+        LogHead {
+            chain,
+            sequence,
+            base,
+            ..LogHead::default()
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        let version = match self.plain {
+            None => VERSION_SEALED,
+            Some(_) => VERSION_PLAIN,
+        };
+        let version = version + if self.volume.is_some() { OF_VOLUMES } else { 0 };
+        w.value(&MAGIC).u16(version).u8(self.suite);
+        w.u8(self.start.array).u64(self.start.slot);
+        let numbers = [
+            self.to_guid,
+            self.from_guid,
+            self.sender.pool_guid,
+            self.sender.referenced,
+            self.family,
+            self.created,
+            self.keys_txg,
+            self.sealed_guid,
+            self.sequence,
+        ];
+        for number in numbers.into_iter().chain(self.log) {
+            w.u64(number);
+        }
+        match &self.plain {
+            Some(lineage) => w.value(lineage),
+            None => w
+                .value(&self.seal)
+                .value(&self.from_roots)
+                .value(&self.roots),
+        };
+        if let Some(shape) = &self.volume {
+            shape.encode(&mut w);
+        }
+        w.text(&self.sender.name).u16(self.props.len() as u16);
+        for (key, value) in &self.props {
+            w.text(key).text(value);
+        }
+        w.bytes.extend_from_slice(&self.keyring);
+        w.bytes
+    }
+
+    /// Reads what [`Begin::encode`] made; whatever else the bytes are, it is an error.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Begin> {
+        let mut r = Reader::new(bytes);
+        let head = r.value::<[u8; 8]>().zip(r.u16());
+        const NEWEST: u16 = VERSION_PLAIN + OF_VOLUMES;
+        let version = match head {
+            Some((MAGIC, version @ VERSION_SEALED..=NEWEST)) => version,
+            Some((MAGIC, version)) if version > NEWEST => {
+                return Err(Error::stream(
+                    "is of a later version of the format; update Strongroom to receive it",
+                ));
+            }
+            _ => return Err(Error::stream("is damaged")),
+        };
+        let is_volume = version > OF_VOLUMES;
+        let is_plain = [VERSION_PLAIN, NEWEST].contains(&version);
+        let begin = Begin::parts(&mut r, is_plain, is_volume).filter(Begin::is_possible);
+        begin.ok_or_else(|| Error::stream("says what cannot be"))
+    }
+
+    fn parts(r: &mut Reader<'_>, is_plain: bool, is_volume: bool) -> Option<Begin> {
+        let suite = r.u8()?;
+        let start = Position::checked(r.u8()?, r.u64()?)?;
+        let (to_guid, from_guid, pool_guid) = (r.u64()?, r.u64()?, r.u64()?);
+        let (referenced, family, created) = (r.u64()?, r.u64()?, r.u64()?);
+        let (keys_txg, sealed_guid, sequence) = (r.u64()?, r.u64()?, r.u64()?);
+        let log = [r.u64()?, r.u64()?, r.u64()?];
+        let none = [RecordPtr::EMPTY.identity; 2];
+        let (plain, seal, from_roots, roots) = match is_plain {
+            true => (Some(r.value()?), [0; 32], none, none),
+            false => (None, r.value()?, r.value()?, r.value()?),
+        };
+        let volume = match is_volume {
+            true => Some(VolumeShape::decode(r)?),
+            false => None,
+        };
+        let name = r.text()?;
+        let count = r.u16()?;
+        let props = (0..count).map(|_| Some((r.text()?, r.text()?)));
+        let props: BTreeMap<String, String> = props.collect::<Option<_>>()?;
+        Some(Begin {
+            sender: Sender {
+                pool_guid,
+                name,
+                referenced,
+            },
+            to_guid,
+            from_guid,
+            from_roots,
+            start,
+            family,
+            suite,
+            plain,
+            volume,
+            created,
+            keys_txg,
+            sealed_guid,
+            sequence,
+            seal,
+            log,
+            roots,
+            props,
+            keyring: r.rest().to_vec(),
+        })
+    }
+
+    fn is_possible(&self) -> bool {
+        let name = DatasetName::parse(&self.sender.name);
+        let [_, sequence, base] = self.log;
+        let counts = [self.keys_txg, self.sequence, sequence, base];
+        let roots = self.roots.iter().chain(&self.from_roots);
+        name.is_ok_and(|name| name.snapshot.is_some())
+            && self.to_guid != 0
+            && (self.suite == 0 || self.plain.is_some()) == self.keyring.is_empty()
+            && (self.plain.is_none() || self.start == Position::START)
+            && counts.iter().all(|count| *count < COUNT_LIMIT)
+            && roots.into_iter().all(|root| root.level <= LEVEL_MAX)
+    }
+}

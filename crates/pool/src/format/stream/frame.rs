@@ -1,0 +1,399 @@
+//! The frames of a stream.
+
+use std::io::{ErrorKind, Read, Write};
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use super::{BEGIN_MAX, Begin, Position};
+use crate::error::{Error, Result};
+use crate::format::array_kind::ArrayKind;
+use crate::format::pointer::{Identity, RECORD_MAX, SLOT_LIMIT};
+
+const MAGIC: [u8; 4] = *b"SRSF";
+
+const BEGIN: u8 = 1;
+const RECORD: u8 = 2;
+const EMPTY: u8 = 3;
+const END: u8 = 4;
+const PLAIN: u8 = 5;
+
+/// The beginning of each frame; `len` bytes follow.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Head {
+    magic: [u8; 4],
+    kind: u8,
+    array: u8,
+    reserved: [u8; 2],
+    /// Of a record, or the first that is empty.
+    slot: U64,
+    /// How many slots are empty; at the end, how many frames came before.
+    count: U64,
+    len: U32,
+    reserved_too: U32,
+    /// Of a record.
+    identity: Identity,
+    /// BLAKE3 of what follows.
+    payload: [u8; 32],
+    /// BLAKE3 of that of the frame before and of everything above.
+    chain: [u8; 32],
+}
+
+const _: () = assert!(size_of::<Head>() == 160);
+
+/// What a frame says.
+pub(crate) enum Frame {
+    /// What is sent.
+    Begin(Box<Begin>),
+    /// A record, and the hash of its bytes.
+    Record {
+        array: ArrayKind,
+        slot: u64,
+        identity: Identity,
+        hash: [u8; 32],
+    },
+    /// A record in the clear.
+    Plain { array: ArrayKind, slot: u64 },
+    /// So many slots have no record.
+    Empty {
+        array: ArrayKind,
+        slot: u64,
+        count: u64,
+    },
+    /// That was all.
+    End,
+}
+
+impl Head {
+    fn new(kind: u8) -> Head {
+        let mut head = Head::new_zeroed();
+        head.magic = MAGIC;
+        head.kind = kind;
+        head
+    }
+
+    fn link(&self, before: &[u8; 32]) -> [u8; 32] {
+        let own = &self.as_bytes()[..size_of::<Head>() - 32];
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(before).update(own);
+        *hasher.finalize().as_bytes()
+    }
+
+    /// How long what follows may be.
+    fn limit(&self) -> u32 {
+        match self.kind {
+            BEGIN => BEGIN_MAX,
+            RECORD | PLAIN => RECORD_MAX,
+            _ => 0,
+        }
+    }
+}
+
+/// Writes the frames of one stream.
+pub(crate) struct FrameWriter<'a> {
+    out: &'a mut dyn Write,
+    chain: [u8; 32],
+    frames: u64,
+}
+
+impl FrameWriter<'_> {
+    pub(crate) fn begin<'a>(out: &'a mut dyn Write, begin: &Begin) -> Result<FrameWriter<'a>> {
+        let (chain, frames) = ([0; 32], 0);
+        let mut writer = FrameWriter { out, chain, frames };
+        let payload = begin.encode();
+        let hash = *blake3::hash(&payload).as_bytes();
+        writer.put(Head::new(BEGIN), &payload, hash)?;
+        Ok(writer)
+    }
+
+    /// `hash` is that of the bytes.
+    pub(crate) fn record(
+        &mut self,
+        array: ArrayKind,
+        slot: u64,
+        identity: Identity,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<()> {
+        let mut head = Head::new(RECORD);
+        head.array = array as u8;
+        head.slot = slot.into();
+        head.identity = identity;
+        self.put(head, bytes, hash)
+    }
+
+    /// A record in the clear; `hash` is that of the bytes.
+    pub(crate) fn plain(
+        &mut self,
+        array: ArrayKind,
+        slot: u64,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<()> {
+        let mut head = Head::new(PLAIN);
+        head.array = array as u8;
+        head.slot = slot.into();
+        self.put(head, bytes, hash)
+    }
+
+    pub(crate) fn empty(&mut self, array: ArrayKind, slot: u64, count: u64) -> Result<()> {
+        let mut head = Head::new(EMPTY);
+        head.array = array as u8;
+        head.slot = slot.into();
+        head.count = count.into();
+        self.put(head, &[], *blake3::hash(&[]).as_bytes())
+    }
+
+    pub(crate) fn end(mut self) -> Result<()> {
+        let mut head = Head::new(END);
+        head.count = self.frames.into();
+        self.put(head, &[], *blake3::hash(&[]).as_bytes())?;
+        self.out.flush().map_err(Error::StreamIo)
+    }
+
+    fn put(&mut self, mut head: Head, payload: &[u8], hash: [u8; 32]) -> Result<()> {
+        head.len = (payload.len() as u32).into();
+        head.payload = hash;
+        head.chain = head.link(&self.chain);
+        self.chain = head.chain;
+        self.frames += 1;
+        let out = &mut self.out;
+        let written = out.write_all(head.as_bytes());
+        let written = written.and_then(|()| out.write_all(payload));
+        written.map_err(Error::StreamIo)
+    }
+}
+
+/// Reads the frames of streams, one stream behind the other.
+pub(crate) struct FrameReader<'a> {
+    input: &'a mut dyn Read,
+    chain: [u8; 32],
+    frames: u64,
+    /// Whether it is one in the clear.
+    is_plain: bool,
+    /// Everything before this is done.
+    done: Position,
+    /// The bytes of the last frame.
+    pub(crate) payload: Vec<u8>,
+}
+
+impl FrameReader<'_> {
+    pub(crate) fn new(input: &mut dyn Read) -> FrameReader<'_> {
+        FrameReader {
+            input,
+            chain: [0; 32],
+            frames: 0,
+            is_plain: false,
+            done: Position::START,
+            payload: Vec::new(),
+        }
+    }
+
+    /// The next frame, whole and in its place; `None` if the input ends where a stream would begin.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
+        let Some(head) = self.head()? else {
+            return Ok(None);
+        };
+        let len = head.len.get();
+        self.payload.clear();
+        let mut rest = (&mut *self.input).take(len.into());
+        rest.read_to_end(&mut self.payload)
+            .map_err(Error::StreamIo)?;
+        if self.payload.len() != len as usize {
+            return Err(Error::stream("ends too early"));
+        }
+        if blake3::hash(&self.payload).as_bytes() != &head.payload {
+            return Err(damaged());
+        }
+        let frame = self.understand(&head)?;
+        (self.chain, self.frames) = match head.kind {
+            END => ([0; 32], 0),
+            _ => (head.chain, self.frames + 1),
+        };
+        Ok(Some(frame))
+    }
+
+    fn head(&mut self) -> Result<Option<Head>> {
+        let mut head = Head::new_zeroed();
+        let bytes = head.as_mut_bytes();
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.input.read(&mut bytes[filled..]) {
+                Ok(0) if filled == 0 && self.frames == 0 => return Ok(None),
+                Ok(0) => return Err(Error::stream("ends too early")),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::StreamIo(error)),
+            }
+        }
+        if head.magic != MAGIC {
+            return Err(match self.frames {
+                0 => Error::stream("does not begin as one of 'strongroom send'"),
+                _ => damaged(),
+            });
+        }
+        let is_linked = head.link(&self.chain) == head.chain;
+        match is_linked && head.len.get() <= head.limit() {
+            true => Ok(Some(head)),
+            false => Err(damaged()),
+        }
+    }
+
+    fn understand(&mut self, head: &Head) -> Result<Frame> {
+        let zero = (head.reserved, head.reserved_too.get()) == ([0; 2], 0);
+        let is_first = self.frames == 0;
+        if !zero || is_first != (head.kind == BEGIN) {
+            return Err(damaged());
+        }
+        match head.kind {
+            BEGIN => {
+                let begin = Begin::decode(&self.payload)?;
+                self.done = begin.start;
+                self.is_plain = begin.plain.is_some();
+                Ok(Frame::Begin(Box::new(begin)))
+            }
+            PLAIN if self.is_plain => {
+                let (array, slot) = self.advance(head, 1)?;
+                let len = head.len.get();
+                let has_no_identity = head.identity.as_bytes().iter().all(|byte| *byte == 0);
+                if len == 0 || !len.is_multiple_of(store::UNIT) || !has_no_identity {
+                    return Err(damaged());
+                }
+                Ok(Frame::Plain { array, slot })
+            }
+            RECORD if !self.is_plain => {
+                let (array, slot) = self.advance(head, 1)?;
+                let len = head.len.get();
+                if len == 0 || !len.is_multiple_of(store::UNIT) || !head.identity.is_of_record() {
+                    return Err(damaged());
+                }
+                Ok(Frame::Record {
+                    array,
+                    slot,
+                    identity: head.identity,
+                    hash: head.payload,
+                })
+            }
+            EMPTY => {
+                let count = head.count.get();
+                let (array, slot) = self.advance(head, count)?;
+                Ok(Frame::Empty { array, slot, count })
+            }
+            END if head.count.get() == self.frames => Ok(Frame::End),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// Slots come in their order.
+    fn advance(&mut self, head: &Head, count: u64) -> Result<(ArrayKind, u64)> {
+        let array = ArrayKind::ALL.get(usize::from(head.array)).copied();
+        let slot = head.slot.get();
+        let end = slot.checked_add(count).filter(|end| *end <= SLOT_LIMIT);
+        let (Some(array), Some(end)) = (array, end.filter(|end| *end > slot)) else {
+            return Err(damaged());
+        };
+        if Position::new(array, slot) < self.done {
+            return Err(damaged());
+        }
+        self.done = Position::new(array, end);
+        Ok((array, slot))
+    }
+}
+
+fn damaged() -> Error {
+    Error::stream("is damaged")
+}
+
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing {
+    use super::*;
+
+    /// Reads all frames up to what is none.
+    pub(crate) fn read_all(mut bytes: &[u8]) {
+        let mut reader = FrameReader::new(&mut bytes);
+        while let Ok(Some(frame)) = reader.next() {
+            if let Frame::Record { hash, .. } = frame {
+                assert_eq!(blake3::hash(&reader.payload).as_bytes(), &hash);
+            }
+        }
+    }
+
+    /// The same bytes with lengths that fit, and hashes that link the frames.
+    pub(crate) fn made_to_fit(mut bytes: &[u8]) -> Vec<u8> {
+        let (mut out, mut chain) = (Vec::new(), [0; 32]);
+        while let Ok((mut head, rest)) = Head::read_from_prefix(bytes) {
+            head.magic = MAGIC;
+            let len = (head.len.get() as usize).min(rest.len());
+            let (payload, rest) = rest.split_at(len);
+            head.len = (len as u32).into();
+            head.payload = *blake3::hash(payload).as_bytes();
+            head.chain = head.link(&chain);
+            chain = match head.kind {
+                END => [0; 32],
+                _ => head.chain,
+            };
+            out.extend_from_slice(head.as_bytes());
+            out.extend_from_slice(payload);
+            bytes = rest;
+        }
+        out
+    }
+
+    /// Streams with a frame of each kind.
+    pub(crate) fn samples() -> [Vec<u8>; 4] {
+        let sealed = Begin {
+            sender: crate::format::stream::Sender {
+                pool_guid: 1,
+                name: "tank/a@s".into(),
+                referenced: 4096,
+            },
+            to_guid: 2,
+            from_guid: 0,
+            from_roots: [Identity::record([0; 24], [0; 16], 0, 0, 0, 0); 2],
+            start: Position::START,
+            family: 3,
+            suite: 1,
+            plain: None,
+            volume: None,
+            created: 4,
+            keys_txg: 5,
+            sealed_guid: 6,
+            sequence: 7,
+            seal: [8; 32],
+            log: [0; 3],
+            roots: [Identity::node(1, &[9; 32]); 2],
+            props: [("compression".into(), "lz4".into())].into(),
+            keyring: vec![10; 50],
+        };
+        let plain = Begin {
+            plain: Some([[1; 32], [2; 32]]),
+            keyring: Vec::new(),
+            ..sealed.clone()
+        };
+        let volume = |begin: &Begin| Begin {
+            volume: crate::VolumeShape::new(8192, 4096),
+            ..begin.clone()
+        };
+        let volumes = [volume(&sealed), volume(&plain)];
+        let mut all = [sealed, plain].into_iter().chain(volumes);
+        std::array::from_fn(|_| sample(&all.next().expect("as many")))
+    }
+
+    fn sample(begin: &Begin) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut frames = FrameWriter::begin(&mut out, begin).expect("into memory");
+        let identity = Identity::record([1; 24], [2; 16], 1, 1, 0, 4096);
+        let bytes = [3; 4096];
+        let hash = *blake3::hash(&bytes).as_bytes();
+        let record = match begin.plain {
+            None => frames.record(ArrayKind::Pages, 0, identity, &bytes, hash),
+            Some(_) => frames.plain(ArrayKind::Pages, 0, &bytes, hash),
+        };
+        record
+            .and_then(|()| frames.empty(ArrayKind::Data, 5, 9))
+            .and_then(|()| frames.end())
+            .expect("into memory");
+        out
+    }
+}

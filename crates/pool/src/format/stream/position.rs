@@ -1,0 +1,38 @@
+//! How far a stream is.
+
+use crate::format::array_kind::ArrayKind;
+use crate::format::pointer::SLOT_LIMIT;
+
+/// A place in the order in which a stream goes through a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// 0 pages, 1 data.
+    pub(super) array: u8,
+    pub(super) slot: u64,
+}
+
+impl Position {
+    /// Where a stream begins.
+    pub const START: Position = Position { array: 0, slot: 0 };
+
+    /// A slot of an array.
+    pub(crate) fn new(array: ArrayKind, slot: u64) -> Position {
+        let array = array as u8;
+        Position { array, slot }
+    }
+
+    /// From its numbers, if they can be.
+    pub(crate) fn checked(array: u8, slot: u64) -> Option<Position> {
+        let fits = array < 2 && slot <= SLOT_LIMIT;
+        fits.then_some(Position { array, slot })
+    }
+
+    /// The first slot of an array that it leaves to do.
+    pub(crate) fn slot_in(&self, array: ArrayKind) -> Option<u64> {
+        match (array as u8).cmp(&self.array) {
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => Some(self.slot),
+            std::cmp::Ordering::Greater => Some(0),
+        }
+    }
+}

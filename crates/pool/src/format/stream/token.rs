@@ -1,0 +1,101 @@
+//! What says from where a stream has to go on.
+
+use std::fmt;
+
+use super::Position;
+use crate::format::codec::{Reader, Writer};
+use crate::format::pointer::checksum;
+use crate::names::DatasetName;
+
+const VERSION: u8 = 1;
+
+/// Which stream was received in part, and how far. As text it can be carried to the sender; it holds
+/// nothing that a stream does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResumeToken {
+    /// The snapshot that is to come.
+    pub to_guid: u64,
+    /// The snapshot that it began at, or 0.
+    pub from_guid: u64,
+    /// The name of the snapshot where it came from.
+    pub name: String,
+    /// What is to come next.
+    pub next: Position,
+}
+
+impl fmt::Display for ResumeToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut w = Writer::default();
+        w.u8(VERSION).u64(self.to_guid).u64(self.from_guid);
+        w.u8(self.next.array).u64(self.next.slot).text(&self.name);
+        let sum = checksum(&w.bytes);
+        let bytes = w.bytes.iter().chain(&sum[..4]);
+        bytes
+            .into_iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl ResumeToken {
+    /// Reads a token; `None` if the text is none.
+    pub fn parse(text: &str) -> Option<ResumeToken> {
+        let digits = text.as_bytes();
+        if digits.len() > 1024 || !digits.is_ascii() {
+            return None;
+        }
+        let pairs = digits.chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            // It would take a sign.
+            let is_digits = pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
+            is_digits.then(|| u8::from_str_radix(pair, 16).ok())?
+        });
+        let bytes: Vec<u8> = pairs.collect::<Option<_>>()?;
+        let (bytes, sum) = bytes.split_last_chunk::<4>()?;
+        if checksum(bytes)[..4] != *sum {
+            return None;
+        }
+        let mut r = Reader::new(bytes);
+        if r.u8()? != VERSION {
+            return None;
+        }
+        let (to_guid, from_guid) = (r.u64()?, r.u64()?);
+        let next = Position::checked(r.u8()?, r.u64()?)?;
+        let name = r.text()?;
+        let is_snapshot = DatasetName::parse(&name).is_ok_and(|name| name.snapshot.is_some());
+        (r.is_at_end() && is_snapshot).then_some(ResumeToken {
+            to_guid,
+            from_guid,
+            name,
+            next,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_round_trip_and_others_are_refused() {
+        let token = ResumeToken {
+            to_guid: 0x1234,
+            from_guid: u64::MAX,
+            name: "tank/a@s".into(),
+            next: Position { array: 1, slot: 77 },
+        };
+        let text = token.to_string();
+        assert_eq!(ResumeToken::parse(&text), Some(token));
+        for at in 0..text.len() {
+            assert_eq!(ResumeToken::parse(&text[..at]), None);
+            let mut other = text.clone().into_bytes();
+            other[at] = if other[at] == b'0' { b'1' } else { b'0' };
+            assert_eq!(
+                ResumeToken::parse(std::str::from_utf8(&other).unwrap()),
+                None
+            );
+        }
+        for odd in ["", "zz", "+1", "é", "00000000"] {
+            assert_eq!(ResumeToken::parse(odd), None);
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Checks that every unit of the pool belongs to exactly one thing, without any key.
+//!
+//! Everything that the superblock reaches is visited, and each unit is claimed once; then the claims
+//! are compared with the bitmaps. A unit claimed twice is data about to be lost, one claimed and not
+//! set in its bitmap too; one set and not claimed is lost space.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use store::{SegmentId, UNIT};
+
+use crate::engine::deadlist::{self, DeadEntry};
+use crate::engine::dedup;
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
+use crate::format::extent::Extent;
+use crate::format::pointer::{Place, RecordPtr, Share};
+use crate::format::reap_job::Reap;
+use crate::ops::pool::Pool;
+use crate::storage::array::walk::{self, Visit};
+use crate::storage::space::Bitmap;
+
+/// Findings beyond this many are only counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Two things lie in the same place.
+    UsedTwice {
+        /// What was visited second.
+        what: String,
+        /// Where.
+        segment: SegmentId,
+        /// The first byte.
+        offset: u32,
+    },
+    /// Something lies where the bitmap says nothing does.
+    NotAllocated {
+        /// Where.
+        segment: SegmentId,
+        /// How many units of it.
+        units: u32,
+    },
+    /// The bitmap says that something is there, and nothing is.
+    Leaked {
+        /// Where.
+        segment: SegmentId,
+        /// How many units of it.
+        units: u32,
+    },
+    /// A deadlist does not list what died: space would be lost with it, or freed that is in use.
+    Deadlist {
+        /// Of which dataset or snapshot.
+        name: String,
+        /// How many records and nodes died and are not in it, or not where they belong.
+        missing: u64,
+        /// How many are in it and did not die.
+        surplus: u64,
+    },
+    /// The dedup table has another number of pointers to a shared record than there are, or no such
+    /// record.
+    Shared {
+        /// Where.
+        segment: SegmentId,
+        /// The first byte.
+        offset: u32,
+        /// How many pointers there are,
+        pointers: u64,
+        /// and how many the table says.
+        listed: u64,
+    },
+    /// Something cannot be read.
+    Unreadable {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Datasets and snapshots visited.
+    pub datasets: u64,
+    /// Records visited.
+    pub records: u64,
+    /// Nodes visited.
+    pub nodes: u64,
+    /// Bytes claimed.
+    pub bytes: u64,
+    /// What is wrong; the first thousand.
+    pub findings: Vec<Finding>,
+    /// How many things are wrong.
+    pub count: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.count == 0
+    }
+
+    fn find(&mut self, finding: Finding) {
+        self.count += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+}
+
+impl Pool {
+    /// Checks the pool as its last commit left it. No commit happens meanwhile.
+    pub fn check(&self) -> Result<CheckReport> {
+        let _committing = self.engine.lock_commits();
+        let units = self.engine.disk.store.segment_size() / UNIT;
+        let mut check = Check {
+            pool: self,
+            claims: HashMap::new(),
+            shared: HashMap::new(),
+            units,
+            left: 2 * self.engine.disk.units(),
+            report: CheckReport::default(),
+        };
+        check.pool_records();
+        check.datasets();
+        check.reap_queue();
+        check.dedup_table();
+        check.compare()?;
+        Ok(check.report)
+    }
+}
+
+struct Check<'a> {
+    pool: &'a Pool,
+    claims: HashMap<SegmentId, Bitmap>,
+    /// How many pointers there are to each shared record.
+    shared: HashMap<Share, u64>,
+    units: u32,
+    /// How many records and nodes are visited yet: as many as there can be, and as many again, so that what
+    /// is used twice is found.
+    left: u64,
+    report: CheckReport,
+}
+
+impl Check<'_> {
+    fn claim(&mut self, what: &str, place: &Place) {
+        if let Some(share) = place.share() {
+            // The dedup table claims it, once.
+            return *self.shared.entry(share).or_default() += 1;
+        }
+        let extents = match self.pool.engine.disk.extents(place) {
+            Ok(extents) => extents,
+            Err(error) => {
+                return self.report.find(Finding::Unreadable {
+                    what: what.into(),
+                    why: error.to_string(),
+                });
+            }
+        };
+        self.claim_extents(what, extents);
+    }
+
+    fn claim_extents(&mut self, what: &str, extents: impl IntoIterator<Item = Extent>) {
+        let numbering = self.pool.engine.space.numbering();
+        let remap = &self.pool.engine.disk.remap;
+        let mut places = Vec::new();
+        for extent in extents {
+            match remap.all_places(extent) {
+                Ok(all) => places.extend(all),
+                Err(error) => self.report.find(Finding::Unreadable {
+                    what: what.into(),
+                    why: error.to_string(),
+                }),
+            }
+        }
+        for extent in places {
+            let span = numbering.span(&extent);
+            self.report.bytes += u64::from(span.units) * u64::from(UNIT);
+            let units = self.units;
+            let map = self
+                .claims
+                .entry(span.segment)
+                .or_insert_with(|| Bitmap::new(units));
+            if !map.set(span.start, span.units) {
+                self.report.find(Finding::UsedTwice {
+                    what: what.into(),
+                    segment: span.segment,
+                    offset: span.start * UNIT,
+                });
+            }
+        }
+    }
+
+    /// Claims the records and nodes of an array that were born after `min_birth`, and shows each
+    /// record.
+    fn array(
+        &mut self,
+        what: &str,
+        root: &RecordPtr,
+        (from, min_birth): (u64, u64),
+        mut each: impl FnMut(&mut Self, &RecordPtr) -> Result<()>,
+    ) {
+        let disk = &self.pool.engine.disk;
+        let mut left = self.left;
+        let slots = (from, min_birth);
+        let visited = walk::visit_within::<()>(disk, root, slots, &mut left, &mut |visit| {
+            match visit {
+                Visit::Node(_, ptr) => {
+                    self.report.nodes += 1;
+                    self.claim(what, &ptr.place);
+                }
+                Visit::Record(_, ptr) => {
+                    self.report.records += 1;
+                    self.claim(what, &ptr.place);
+                    each(self, ptr)?;
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        self.left = left;
+        if let Err(error) = visited {
+            self.report.find(Finding::Unreadable {
+                what: what.into(),
+                why: error.to_string(),
+            });
+        }
+    }
+
+    fn pool_records(&mut self) {
+        let root = self.pool.engine.state.read().root.clone();
+        self.claim("the configuration", &root.config.place);
+        for (what, array) in [
+            ("the dataset table", root.datasets),
+            ("the history", root.history),
+            ("the reap queue", root.reap),
+            ("the dedup table", root.dedup),
+            ("the remap table", root.remap),
+        ] {
+            self.array(what, &array, (0, 0), |_, _| Ok(()));
+        }
+    }
+
+    fn datasets(&mut self) {
+        let entries: Vec<_> = {
+            let state = self.pool.engine.state.read();
+            state
+                .all()
+                .map(|entry| (state.name_of(entry), entry.clone()))
+                .collect()
+        };
+        for (name, entry) in entries {
+            self.report.datasets += 1;
+            for root in &entry.roots {
+                self.array(&name, root, (0, entry.prev_snap_txg), |_, _| Ok(()));
+            }
+            self.deadlist(&format!("the deadlist of {name}"), &entry.deadlist);
+            if let Err(error) = self.compare_deadlist(&name, &entry) {
+                self.report.find(Finding::Unreadable {
+                    what: format!("what died in {name}"),
+                    why: error.to_string(),
+                });
+            }
+            self.claim_extents(&format!("the log of {name}"), entry.log.extents());
+        }
+    }
+
+    fn deadlist(&mut self, what: &str, root: &RecordPtr) {
+        self.array(what, root, (0, 0), |_, _| Ok(()));
+        match deadlist::sublists(&self.pool.engine.disk, root) {
+            Ok(sublists) => {
+                for (_, sublist) in sublists {
+                    self.array(what, &sublist.root, (0, 0), |_, _| Ok(()));
+                }
+            }
+            Err(error) => self.report.find(Finding::Unreadable {
+                what: what.into(),
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    /// Compares a deadlist with the difference between the entry and the snapshot before it.
+    fn compare_deadlist(&mut self, name: &str, entry: &Entry) -> Result<()> {
+        let disk = &self.pool.engine.disk;
+        let (before, line) = {
+            let state = self.pool.engine.state.read();
+            (state.before(entry).cloned(), state.line(entry))
+        };
+        // What is listed, less what died.
+        let mut listed: HashMap<(u64, DeadEntry), i64> = HashMap::new();
+        deadlist::each_dead(disk, &entry.deadlist, &mut |snapshot, dead| {
+            *listed.entry((snapshot, dead)).or_default() += 1;
+        })?;
+        let oldest = |birth| {
+            let mut line = line.iter().rev();
+            let oldest = line.find(|snapshot| snapshot.created_txg >= birth);
+            oldest.map_or(0, |snapshot| snapshot.id)
+        };
+        for array in ArrayKind::ALL {
+            let Some(before) = &before else { break };
+            let roots = [before, entry].map(|entry: &Entry| entry.roots[array as usize]);
+            walk::gone(disk, &roots[0], &roots[1], &mut |ptr| {
+                let key = (oldest(ptr.place.birth()), DeadEntry::new(ptr));
+                *listed.entry(key).or_default() -= 1;
+                Ok(())
+            })?;
+        }
+        let missing = listed
+            .values()
+            .filter(|n| **n < 0)
+            .map(|n| n.unsigned_abs());
+        let surplus = listed
+            .values()
+            .filter(|n| **n > 0)
+            .map(|n| n.unsigned_abs());
+        let (missing, surplus) = (missing.sum(), surplus.sum());
+        if missing > 0 || surplus > 0 {
+            self.report.find(Finding::Deadlist {
+                name: name.into(),
+                missing,
+                surplus,
+            });
+        }
+        Ok(())
+    }
+
+    fn reap_queue(&mut self) {
+        let jobs = self.pool.engine.state.read().reap.clone();
+        let what = "what is being destroyed";
+        for job in jobs.values() {
+            let min_birth = match job.what {
+                Reap::Tree { min_birth } => min_birth,
+                Reap::DeadRecords | Reap::ListOnly => 0,
+            };
+            self.array(what, &job.root, (job.cursor, min_birth), |check, ptr| {
+                if job.what == Reap::DeadRecords {
+                    let chunk = check.pool.engine.disk.clear_record(ptr)?;
+                    for dead in deadlist::decode_chunk(&chunk)? {
+                        check.claim(what, &dead.place());
+                    }
+                }
+                Ok(())
+            });
+        }
+    }
+
+    fn dedup_table(&mut self) {
+        let root = self.pool.engine.state.read().root.dedup;
+        let mut listed = Vec::new();
+        let read = dedup::each(&self.pool.engine.disk, &root, &mut |shared| {
+            listed.push(*shared);
+        });
+        if let Err(error) = read {
+            self.report.find(Finding::Unreadable {
+                what: "the dedup table".into(),
+                why: error.to_string(),
+            });
+        }
+        for shared in listed {
+            self.claim_extents("a shared record", [shared.extent()]);
+            let pointers = self.shared.remove(&shared.share()).unwrap_or(0);
+            self.compare_shared(&shared.share(), pointers, shared.count());
+        }
+        for (share, pointers) in std::mem::take(&mut self.shared) {
+            self.compare_shared(&share, pointers, 0);
+        }
+    }
+
+    fn compare_shared(&mut self, share: &Share, pointers: u64, listed: u64) {
+        if pointers != listed {
+            self.report.find(Finding::Shared {
+                segment: share.addr.segment(),
+                offset: share.addr.offset(),
+                pointers,
+                listed,
+            });
+        }
+    }
+
+    fn compare(&mut self) -> Result<()> {
+        let empty = Bitmap::new(self.units);
+        for (segment, on_disk) in self.pool.engine.space.bitmaps_on_disk()? {
+            let claimed = self
+                .claims
+                .remove(&segment)
+                .unwrap_or_else(|| empty.clone());
+            let missing = claimed.count_without(&on_disk);
+            if missing > 0 {
+                self.report.find(Finding::NotAllocated {
+                    segment,
+                    units: missing,
+                });
+            }
+            let leaked = on_disk.count_without(&claimed);
+            if leaked > 0 {
+                self.report.find(Finding::Leaked {
+                    segment,
+                    units: leaked,
+                });
+            }
+        }
+        for (segment, claimed) in std::mem::take(&mut self.claims) {
+            self.report.find(Finding::NotAllocated {
+                segment,
+                units: claimed.count(),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! What differs between two states of a dataset, without reading what both have.
+
+use std::sync::Arc;
+
+use crate::engine::dataset::OpenDataset;
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
+use crate::format::pointer::RecordPtr;
+use crate::ops::pool::Pool;
+use crate::storage::array::diff::{Change, diff};
+
+impl Pool {
+    /// A dataset or snapshot as this entry says that it is, to be read. Of a dataset that goes on, what its
+    /// records and nodes were may be gone: then reading fails, and it has another entry by now.
+    pub fn state_of(&self, entry: &Entry) -> Result<Arc<OpenDataset>> {
+        match entry.is_snapshot() {
+            true => self.open_dataset(entry.id),
+            false => Ok(Arc::new(OpenDataset::new(
+                Arc::clone(&self.engine.context),
+                entry,
+                false,
+            ))),
+        }
+    }
+
+    /// Whether one is an earlier snapshot of the line that another one ends.
+    pub fn is_earlier(&self, from: &Entry, to: &Entry) -> bool {
+        let state = self.engine.state.read();
+        state.line(to).iter().any(|entry| entry.id == from.id)
+    }
+
+    /// Shows each record of an array that one state has and another has not, by its slot.
+    pub fn records_besides(
+        &self,
+        has_not: &Entry,
+        has: &Entry,
+        array: ArrayKind,
+        each: &mut dyn FnMut(u64, &RecordPtr),
+    ) -> Result<()> {
+        let roots = [has_not, has].map(|entry| &entry.roots[array as usize]);
+        let disk = &self.engine.disk;
+        diff(disk, roots[0], roots[1], 0, &mut |change| {
+            if let Change::Record(slot, ptr) = change {
+                each(slot, ptr);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,498 @@
+//! Making and renaming datasets, and their properties and keys.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::engine::dataset::OpenDataset;
+use crate::engine::history::{Origin, log, log_internal, log_rekey};
+use crate::engine::keyarea;
+use crate::engine::reseal::{Reseal, seal_again};
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::entry::{DatasetKind, Entry, PROPERTY_MAX};
+use crate::format::entry_flags::PARTIAL;
+use crate::format::features::{FEATURE_ROTATED, FEATURE_VOLUMES};
+use crate::format::pointer::RecordPtr;
+use crate::names::{DatasetName, NAME_MAX, check_pool_name};
+use crate::ops::named;
+use crate::ops::pool::Pool;
+use crate::storage::writer::txg::TxgWriter;
+
+/// Makes the keyring of a new dataset, for the transaction group that makes the dataset.
+pub type MakeKeyring = Box<dyn FnOnce(u64) -> std::result::Result<Vec<u8>, String> + Send>;
+
+/// A dataset to make.
+pub struct NewDataset {
+    /// What it is to be; not a snapshot.
+    pub kind: DatasetKind,
+    /// Its number everywhere; also its family.
+    pub guid: u64,
+    /// The suite of its records, 0 for none.
+    pub suite: u8,
+    /// Its keyring, if it has a suite.
+    pub keyring: Option<MakeKeyring>,
+    /// Whether its keyring has slots of its own. Otherwise its parent's key root is its too.
+    pub is_key_root: bool,
+    /// Properties to set.
+    pub props: BTreeMap<String, String>,
+}
+
+/// Makes the root dataset of a new pool.
+pub(crate) fn create_top(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    new: NewDataset,
+) -> Result<u64> {
+    insert(commit, state, new, (0, ""), commit.txg)
+}
+
+/// Makes an entry. `keys_txg` is the transaction group of a generation that its keyring begins.
+pub(crate) fn insert(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    new: NewDataset,
+    (parent, name): (u64, &str),
+    keys_txg: u64,
+) -> Result<u64> {
+    let id = state.new_id();
+    let key_root = match (new.suite, new.is_key_root) {
+        (0, _) => 0,
+        (_, true) => id,
+        (_, false) => state.entry(parent)?.key_root,
+    };
+    let keyring = match new.keyring {
+        Some(make) => {
+            let keyring = make(keys_txg).map_err(|reason| Error::Refused {
+                name: name.into(),
+                reason,
+            })?;
+            Some(keyarea::write(commit, state, new.guid, &keyring)?)
+        }
+        None => None,
+    };
+    if new.kind == DatasetKind::Volume {
+        state.root.features_required |= FEATURE_VOLUMES;
+    }
+    state.insert(Entry {
+        id,
+        guid: new.guid,
+        family: new.guid,
+        parent,
+        name: name.into(),
+        kind: new.kind,
+        created_txg: commit.txg,
+        created: commit.core.env.now(),
+        suite: new.suite,
+        key_root,
+        keyring,
+        roots: [RecordPtr::EMPTY; 2],
+        sequence: 0,
+        sequence_past: 0,
+        seal: [0; 32],
+        prev_snap: 0,
+        prev_snap_txg: 0,
+        next: 0,
+        origin: 0,
+        deadlist: RecordPtr::EMPTY,
+        dead_bytes: 0,
+        referenced: 0,
+        used: 0,
+        logical: 0,
+        log: Default::default(),
+        props: new.props,
+    });
+    Ok(id)
+}
+
+fn create_one(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    name: &str,
+    new: NewDataset,
+    origin: &Origin,
+) -> Result<Arc<Entry>> {
+    let (parent, last) = free_name(state, name)?;
+    check_props(name, &new.props)?;
+    if new.suite != 0 && !new.is_key_root && state.entry(parent)?.key_root == 0 {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "there is no key above it to inherit".into(),
+        });
+    }
+    let id = insert(commit, state, new, (parent, &last), commit.txg)?;
+    let entry = Arc::clone(state.entry(id)?);
+    if !entry.volume_fits() {
+        return Err(Error::refused(
+            name,
+            "a volume, and nothing else, says how large it is",
+        ));
+    }
+    log_internal(commit, state, origin, "create", &entry);
+    if entry.keyring.is_some() {
+        log_internal(commit, state, origin, "keyring created", &entry);
+    }
+    Ok(entry)
+}
+
+impl Pool {
+    /// Writes a line into the history.
+    pub fn record(&self, origin: &Origin) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Makes a dataset. Its parent must exist.
+    pub fn create_dataset(
+        &self,
+        name: &str,
+        new: NewDataset,
+        origin: &Origin,
+    ) -> Result<Arc<Entry>> {
+        let mut made = self.create_datasets(vec![(name.into(), new)], origin)?;
+        Ok(made.pop().expect("one is made"))
+    }
+
+    /// Makes datasets, all or none, each below one that is there or that comes before it.
+    pub fn create_datasets(
+        &self,
+        all: Vec<(String, NewDataset)>,
+        origin: &Origin,
+    ) -> Result<Vec<Arc<Entry>>> {
+        self.engine.commit_within_limits(|commit, state| {
+            log(commit, state, origin, None);
+            let texts = all.iter().map(|(_, new)| text_bytes(&new.props)).sum();
+            let _room = commit.room_for_entries(all.len(), texts)?;
+            let create = |(name, new): (String, _)| create_one(commit, state, &name, new, origin);
+            all.into_iter().map(create).collect()
+        })
+    }
+
+    /// Gives a dataset, or a snapshot within its dataset, another name.
+    pub fn rename(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
+        self.engine.commit_within_limits(|commit, state| {
+            let entry = Arc::clone(state.find(from)?);
+            if entry.parent == 0 {
+                return Err(Error::Refused {
+                    name: from.into(),
+                    reason: "a pool is renamed by importing it under another name".into(),
+                });
+            }
+            let (parent, last) = if entry.is_snapshot() {
+                named::free_name(state, to, entry.parent)?
+            } else {
+                free_name(state, to)?
+            };
+            check_move(state, &entry, from, parent)?;
+            let partial = state.partial_of(entry.parent, &entry.name).cloned();
+            if let Some(partial) = partial.filter(|_| !entry.is_snapshot()) {
+                if state.partial_of(parent, &last).is_some() {
+                    let reason = "an interrupted receive into it waits; throw it away (receive -A)";
+                    return Err(Error::refused(to, reason));
+                }
+                state.rename(partial.id, parent, &format!("{PARTIAL}{last}"))?;
+            }
+            state.rename(entry.id, parent, &last)?;
+            check_name_lengths(state, entry.id)?;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Gives the pool another name.
+    pub fn rename_pool(&self, name: &str, origin: &Origin) -> Result<()> {
+        check_pool_name(name)?;
+        self.engine.commit_with(|commit, state| {
+            state.root.set_name(name);
+            check_name_lengths(state, state.top()?.id)?;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Waits so long until none of these datasets is open, and says whether that is so.
+    pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
+        /// Not everybody who lets go of one tells.
+        const SLICE: Duration = Duration::from_millis(20);
+        let mut open = self.engine.open.lock();
+        let mut left = patience;
+        loop {
+            let is_open = |id| {
+                let found: Option<&Weak<OpenDataset>> = open.get(id);
+                found.is_some_and(|weak| weak.strong_count() > 0)
+            };
+            if !ids.iter().any(is_open) {
+                return true;
+            }
+            if left.is_zero() {
+                return false;
+            }
+            left = left.saturating_sub(SLICE);
+            self.engine.closed.wait_for(&mut open, SLICE);
+        }
+    }
+
+    pub(crate) fn check_closed(&self, state: &DatasetTable, entries: &[Arc<Entry>]) -> Result<()> {
+        let open = self.engine.open.lock();
+        let busy = entries.iter().find(|entry| {
+            open.get(&entry.id)
+                .is_some_and(|weak| weak.strong_count() > 0)
+        });
+        match busy {
+            None => Ok(()),
+            Some(entry) => Err(Error::Busy {
+                name: state.name_of(entry),
+            }),
+        }
+    }
+
+    /// Sets and, where the value is `None`, unsets properties of datasets, all or none.
+    pub fn set_props(
+        &self,
+        names: &[String],
+        changes: &[(String, Option<String>)],
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.commit_within_limits(|commit, state| {
+            let mut texts = 0;
+            for name in names {
+                let id = state.find(name)?.id;
+                let entry = state.edit(id)?;
+                change_props(entry, changes);
+                check_props(name, &entry.props)?;
+                texts += text_bytes(&entry.props);
+            }
+            let _room = commit.room_for_entries(names.len(), texts)?;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Replaces the keyrings of datasets, in one commit, with the properties that say where keys
+    /// come from. The blocks of the old keyrings are overwritten before this returns.
+    pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            log(commit, state, origin, None);
+            for change in changes {
+                let guid = state.entry(change.id)?.guid;
+                let new = keyarea::write(commit, state, guid, &change.keyring)?;
+                let entry = state.edit(change.id)?;
+                entry.key_root = change.key_root;
+                change_props(entry, &change.props);
+                let old = entry.keyring.replace(new);
+                keyarea::discard(state, old);
+                let entry = Arc::clone(state.entry(change.id)?);
+                log_internal(commit, state, origin, &change.done, &entry);
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces the keyring of a dataset by one with another generation, which is of the transaction group
+    /// that commits it, and gives the dataset the seal of that generation. The blocks of the old keyring are
+    /// overwritten before this returns. No other commit comes before `rotation.done` has been called.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a log waits to be replayed, whose entries have the older seals, or a function of the
+    /// rotation refuses.
+    pub fn rotate_keyring(&self, id: u64, rotation: NewKeys, origin: &Origin) -> Result<()> {
+        let NewKeys { make, reseal, done } = rotation;
+        let mut reseal = Some(reseal);
+        let committing = self.engine.lock_commits();
+        self.engine.commit_holding(&committing, |commit, state| {
+            log(commit, state, origin, None);
+            let entry = Arc::clone(state.entry(id)?);
+            if self.has_waiting_log(&entry) {
+                return Err(Error::Refused {
+                    name: state.name_of(&entry),
+                    reason: "its log waits to be replayed; mount it before".into(),
+                });
+            }
+            let keys_txg = entry.next_keys_txg(commit.txg);
+            let keyring = make(keys_txg).map_err(|reason| Error::Refused {
+                name: state.name_of(&entry),
+                reason,
+            })?;
+            let new = keyarea::write(commit, state, entry.guid, &keyring)?;
+            let edited = state.edit(id)?;
+            let old = edited.keyring.replace(new);
+            if edited.foreign_txg().is_some() {
+                edited.set_keys_txg(keys_txg);
+            }
+            seal_again(edited, &entry, &mut reseal)?;
+            keyarea::discard(state, old);
+            state.root.features_required |= FEATURE_ROTATED;
+            log_rekey(commit, state, origin, entry.id, None);
+            Ok(())
+        })?;
+        done();
+        Ok(())
+    }
+
+    fn has_waiting_log(&self, entry: &Entry) -> bool {
+        let open = self.engine.open.lock();
+        match open.get(&entry.id).and_then(Weak::upgrade) {
+            Some(dataset) => dataset.waiting_log().is_some(),
+            None => entry.log.exists(),
+        }
+    }
+
+    /// The keyring of a dataset; of a snapshot, its dataset's.
+    pub fn keyring(&self, id: u64) -> Result<Vec<u8>> {
+        let state = self.engine.state.read();
+        let head = state.entry(crate::engine::table::head_id(state.entry(id)?))?;
+        let at = head.keyring.as_ref().ok_or_else(|| Error::Refused {
+            name: state.name_of(head),
+            reason: "it is not encrypted".into(),
+        })?;
+        keyarea::read(self.engine.disk.store.as_ref(), head.guid, at)
+    }
+
+    /// Whether a key block reads as zeros in every copy on every device that the pool uses.
+    pub fn key_block_is_blank(&self, block: u32) -> Result<bool> {
+        Ok(self.engine.disk.store.key_block_is_blank(block)?)
+    }
+
+    /// Opens a dataset or snapshot. A dataset is open once at a time.
+    pub fn open_dataset(&self, id: u64) -> Result<Arc<OpenDataset>> {
+        // A commit in between would leave the roots behind.
+        let _committing = self.engine.lock_commits();
+        let state = self.engine.state.read();
+        let entry = state.entry(id)?;
+        let writable = !entry.is_snapshot() && !self.engine.read_only;
+        let mut open = self.engine.open.lock();
+        open.retain(|_, dataset| dataset.strong_count() > 0);
+        if let Some(dataset) = open.get(&id).and_then(Weak::upgrade) {
+            if entry.is_snapshot() {
+                return Ok(dataset);
+            }
+            return Err(Error::Busy {
+                name: state.name_of(entry),
+            });
+        }
+        let dataset = Arc::new(OpenDataset::new(
+            Arc::clone(&self.engine.context),
+            entry,
+            writable,
+        ));
+        open.insert(id, Arc::downgrade(&dataset));
+        Ok(dataset)
+    }
+}
+
+/// New data keys for a dataset.
+pub struct NewKeys {
+    /// Makes the keyring that has them.
+    pub make: MakeKeyring,
+    /// Makes the seal over the dataset with them. Called after `make`; refuses a state whose seal is not right.
+    pub reseal: Reseal,
+    /// Has them used. Called when the commit is durable.
+    pub done: Box<dyn FnOnce() + Send>,
+}
+
+/// A keyring to put in the place of another.
+#[derive(Clone, Debug)]
+pub struct NewKeyring {
+    /// The dataset.
+    pub id: u64,
+    /// The bytes.
+    pub keyring: Vec<u8>,
+    /// Whose slots unwrap it from now on.
+    pub key_root: u64,
+    /// Properties to set, or to unset.
+    pub props: Vec<(String, Option<String>)>,
+    /// What is done by this, for the history.
+    pub done: String,
+}
+
+/// Sets and, where the value is `None`, unsets properties of an entry.
+pub(crate) fn change_props(entry: &mut Entry, changes: &[(String, Option<String>)]) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => entry.props.insert(key.clone(), value.clone()),
+            None => entry.props.remove(key),
+        };
+    }
+}
+
+pub(crate) fn text_bytes(props: &BTreeMap<String, String>) -> usize {
+    let texts = props.iter();
+    texts.map(|(key, value)| key.len() + value.len() + 4).sum()
+}
+
+pub(crate) fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
+    let bytes = text_bytes(props);
+    let longest = props
+        .iter()
+        .map(|(key, value)| key.len().max(value.len()))
+        .max();
+    if longest.unwrap_or(0) > PROPERTY_MAX || bytes > 256 << 10 {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "its properties are too long".into(),
+        });
+    }
+    Ok(())
+}
+
+/// The parent of a dataset that does not exist yet, and the last part of its name.
+pub(crate) fn free_name(state: &DatasetTable, name: &str) -> Result<(u64, String)> {
+    if state.find(name).is_ok() {
+        return Err(Error::Exists { name: name.into() });
+    }
+    let parsed = DatasetName::parse(name)?;
+    let bad = |reason| Error::BadName {
+        name: name.into(),
+        reason,
+    };
+    if parsed.snapshot.is_some() {
+        return Err(bad("a dataset's name has no '@'"));
+    }
+    let Some((above, last)) = name.rsplit_once('/') else {
+        return Err(Error::NoSuchDataset { name: name.into() });
+    };
+    let parent = state.find(above)?;
+    if parent.kind != DatasetKind::FileSystem {
+        return Err(bad("only a file system can have datasets below it"));
+    }
+    Ok((parent.id, last.to_owned()))
+}
+
+/// Refuses a new name that makes one below it too long, of datasets or their snapshots.
+fn check_name_lengths(state: &DatasetTable, id: u64) -> Result<()> {
+    for entry in state.subtree(id) {
+        for entry in state.snapshots(&entry).iter().chain([&entry]) {
+            let name = state.name_of(entry);
+            if name.len() > NAME_MAX {
+                return Err(Error::BadName {
+                    name,
+                    reason: "it is longer than 255 bytes",
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a move below itself, and one away from the key that unwraps its keys.
+fn check_move(state: &DatasetTable, entry: &Entry, name: &str, parent: u64) -> Result<()> {
+    let subtree = state.subtree(entry.id);
+    if subtree.iter().any(|below| below.id == parent) {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "it cannot be moved below itself".into(),
+        });
+    }
+    let inherits = entry.key_root != 0 && entry.key_root != entry.id && !entry.is_snapshot();
+    if inherits && state.entry(parent)?.key_root != entry.key_root {
+        return Err(Error::Refused {
+            name: name.into(),
+            reason: "its key is inherited from a dataset that would no longer be above it; \
+                     give it a key of its own first (key change)"
+                .into(),
+        });
+    }
+    Ok(())
+}

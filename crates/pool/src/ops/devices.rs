@@ -1,0 +1,489 @@
+//! Changing which devices a pool is made of, and what becomes of those that fail.
+//!
+//! The configuration says who belongs to the pool. A device that joins is labelled first and listed
+//! with the next commit; one that leaves is unlisted first and erased once that is durable. So a power
+//! cut leaves a device that belongs to the pool, or one that is not used.
+
+pub(crate) mod caches;
+mod expand;
+pub(crate) mod logs;
+mod spares;
+
+use std::sync::Arc;
+
+use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember, Shape};
+
+use crate::engine::device_changes::Replaced;
+use crate::engine::gate::Engine;
+use crate::engine::history::{Origin, log, log_own};
+use crate::engine::membership;
+use crate::engine::membership::shapes;
+use crate::error::{Error, Result};
+use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, Role};
+use crate::format::resilver_status::ResilverStatus;
+use crate::format::root::DEVICES_MAX;
+use crate::format::scrub_status::ScrubPhase;
+use crate::ops::devices::logs::LOG_SEGMENTS_MAX;
+use crate::ops::pool::Pool;
+pub use expand::{Expandable, Gained};
+
+/// A device of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its guid.
+    pub guid: u64,
+    /// Its path, or where it was last.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// The group it belongs to; a spare to none.
+    pub group: Option<u16>,
+    /// What its group is there for.
+    pub purpose: Purpose,
+    /// How its group lays out what it holds.
+    pub shape: Shape,
+    /// Which column of such a group it holds.
+    pub column: u16,
+    /// What it is good for.
+    pub state: DeviceState,
+    /// The device whose place it takes, or 0.
+    pub replaces: u64,
+    /// Whether it was a spare before it stepped in.
+    pub was_spare: bool,
+    /// How often it failed.
+    pub errors: ErrorCounts,
+}
+
+impl DeviceInfo {
+    /// `failed` is the name of the device that suspended the pool.
+    fn new(
+        config: &Config,
+        device: &ConfigDevice,
+        present: &[MemberInfo],
+        failed: Option<&str>,
+    ) -> DeviceInfo {
+        let member = present.iter().find(|member| member.guid == device.guid);
+        let has_failed = member.is_some_and(|member| {
+            member.state == MemberState::Faulted || Some(member.name.as_str()) == failed
+        });
+        DeviceInfo {
+            guid: device.guid,
+            path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
+            size: device.size,
+            group: device.is_member().then_some(device.group),
+            purpose: config.purpose(device.group),
+            shape: config.shape(device.group),
+            column: device.column,
+            state: match has_failed && device.is_member() {
+                true => DeviceState::Faulted,
+                false => device.state,
+            },
+            replaces: device.replaces,
+            was_spare: device.was_spare,
+            errors: member.map_or(device.errors, |member| member.errors),
+        }
+    }
+}
+
+impl Pool {
+    /// The devices, by group and column, then the spares.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        let present = self.engine.disk.store.members();
+        let failed = self.engine.suspended_by();
+        let state = self.engine.state.read();
+        let devices = state.config.devices.iter();
+        let mut all: Vec<DeviceInfo> = devices
+            .map(|device| DeviceInfo::new(&state.config, device, &present, failed.as_deref()))
+            .collect();
+        all.sort_by_key(|device| (device.group.map_or(u32::MAX, u32::from), device.column));
+        all
+    }
+
+    /// The device with a guid, or with a path.
+    pub fn find_device(&self, name: &str) -> Result<DeviceInfo> {
+        let by_guid = name.parse::<u64>().ok();
+        let devices = self.devices();
+        let is_it = |device: &&DeviceInfo| device.path == name || Some(device.guid) == by_guid;
+        devices
+            .iter()
+            .find(is_it)
+            .cloned()
+            .ok_or_else(|| Error::Device {
+                device: name.into(),
+                reason: format!("pool '{}' has no such device", self.name()),
+            })
+    }
+
+    /// Makes `new` a member of the group of the device `beside`, or with `replaces` has it take that
+    /// one's place as soon as it is resilvered.
+    pub fn attach_device(
+        &self,
+        beside: u64,
+        new: &NewMember,
+        replaces: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.check_writable()?;
+        let joins = {
+            let mut config = self.engine.state.read().config.clone();
+            let mut others = config.devices.iter();
+            let taken = others.find(|device| device.replaces == beside && !device.was_spare);
+            if let Some(other) = taken.filter(|_| replaces) {
+                let reason = format!("{} is taking its place already", other.path);
+                return Err(Error::of_device(&new.device.name(), reason));
+            }
+            if config.devices.len() >= DEVICES_MAX {
+                let reason = format!("the pool has {DEVICES_MAX} devices, and can have no more");
+                return Err(Error::of_device(&new.device.name(), reason));
+            }
+            let device = config
+                .device(beside)
+                .ok_or_else(|| Error::no_device(beside))?
+                .clone();
+            if !device.is_member() {
+                return Err(Error::of_device(
+                    &device.path,
+                    "it is a spare, and holds nothing",
+                ));
+            }
+            let (group, column) = (device.group, device.column);
+            if config.leaving() == Some(group) {
+                let reason = "its group is being removed; stop that first (pool remove -s)";
+                return Err(Error::of_device(&device.path, reason));
+            }
+            if config.shape(group).has_parity() && !replaces {
+                let reason = "its group has parity, and the devices of such a group cannot be \
+                              mirrored; replace one instead";
+                return Err(Error::of_device(&device.path, reason));
+            }
+            Joins::Group { group, column }
+        };
+        let info = self.engine.disk.store.join(new, joins)?;
+        let listed = self.engine.commit_with(|commit, state| {
+            let mut device = ConfigDevice::new(&info);
+            device.state = DeviceState::Resilvering;
+            device.replaces = if replaces { beside } else { 0 };
+            state.config.devices.push(device);
+            state.devices_changed(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        });
+        self.engine.or_let_go(&[new.guid], listed)
+    }
+
+    /// Adds a group of devices to the pool, with parity or alike. It is empty, and holds what is
+    /// written from now on.
+    pub fn add_group(&self, devices: &[NewMember], parity: usize, origin: &Origin) -> Result<()> {
+        self.add(devices, parity, Purpose::Data, origin)
+    }
+
+    /// Adds a group of devices, which is empty.
+    pub(crate) fn add(
+        &self,
+        devices: &[NewMember],
+        parity: usize,
+        purpose: Purpose,
+        origin: &Origin,
+    ) -> Result<()> {
+        let engine = &self.engine;
+        engine.check_writable()?;
+        let store = &engine.disk.store;
+        let segments_max = match purpose {
+            Purpose::Logs => LOG_SEGMENTS_MAX,
+            _ => u32::MAX,
+        };
+        // What is written to key blocks from now on goes there too, and no other commit is to depend on them.
+        let committing = engine.lock_commits();
+        let group = store.add_group(devices, parity, segments_max)?;
+        let guids: Vec<u64> = devices.iter().map(|new| new.guid).collect();
+        engine.or_let_go(&guids, engine.bring_headers(&guids))?;
+        let listed = engine.commit_holding(&committing, |commit, state| {
+            let members = store.members().into_iter();
+            let joined = members.filter(|member| guids.contains(&member.guid));
+            state
+                .config
+                .devices
+                .extend(joined.map(|member| ConfigDevice::new(&member)));
+            state.config_dirty = true;
+            state.config.shapes = shapes(store.as_ref());
+            engine.space.grow(purpose)?;
+            if !state.config.stretches.is_empty() {
+                state.config.stretches = engine.space.numbering().stretches();
+            }
+            engine.disk.grow();
+            if purpose == Purpose::Logs {
+                let segments = store.groups()[usize::from(group)];
+                state.config.set_role(group, Role { purpose, segments });
+                store.make_dispensable(group, segments);
+            }
+            if guids.len() > 1 || purpose == Purpose::Logs {
+                state.make_redundant(commit);
+            }
+            state.root.groups = (store.groups().len() as u32).into();
+            log(commit, state, origin, None);
+            Ok(())
+        });
+        engine.or_let_go(&guids, listed)?;
+        // Before it is durable that the group is there no log may point into it.
+        engine.space.open_extended();
+        Ok(())
+    }
+
+    /// Makes a device a spare.
+    pub fn add_spare(&self, new: &NewMember, origin: &Origin) -> Result<()> {
+        self.engine.check_writable()?;
+        let info = self.engine.disk.store.join(new, Joins::Spares)?;
+        let listed = self.engine.commit_with(|commit, state| {
+            state.config.devices.push(ConfigDevice::new(&info));
+            state.make_redundant(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        });
+        self.engine.or_let_go(&[new.guid], listed)
+    }
+
+    /// Takes a member out of its group. Another one must hold everything.
+    pub fn detach_device(&self, guid: u64, origin: &Origin) -> Result<()> {
+        let engine = &self.engine;
+        let returns = engine.commit_with(|commit, state| {
+            let device = state.device(guid)?.clone();
+            if !device.is_member() {
+                return Err(Error::of_device(
+                    &device.path,
+                    "it is a spare; remove it instead",
+                ));
+            }
+            if state.config.shape(device.group).has_parity() {
+                state.check_is_doubled(&device)?;
+            }
+            if state.config.purpose(device.group) == Purpose::Logs
+                && state.config.group(device.group).count() == 1
+            {
+                return Err(Error::of_device(
+                    &device.path,
+                    "it is a log device; remove it instead",
+                ));
+            }
+            let reason = "it is the only device that holds all of its part of the pool";
+            state.check_dispensable(commit, guid, reason)?;
+            log(commit, state, origin, None);
+            state.take_out(commit, guid);
+            state.devices_left();
+            Ok(device.was_spare)
+        })?;
+        engine.release(&[guid], returns)
+    }
+
+    /// Takes a spare out of the pool.
+    pub fn remove_spare(&self, guid: u64, origin: &Origin) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            let device = state.device(guid)?;
+            if device.is_member() {
+                let reason = "it is a member of a group, not a spare";
+                return Err(Error::of_device(&device.path, reason));
+            }
+            state.config.devices.retain(|device| device.guid != guid);
+            state.config_dirty = true;
+            log(commit, state, origin, None);
+            Ok(())
+        })?;
+        self.engine.release(&[guid], false)
+    }
+
+    /// Leaves a member alone: until it is brought online again, or with `temporary` until the pool is
+    /// imported next. Another one must hold everything, unless the group is for logs.
+    pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
+        // What it gets still, it need not get again.
+        self.commit()?;
+        let left = self.is_last_for_logs(guid);
+        let left = left.map(|group| self.leave_group(group)).transpose()?;
+        self.engine.commit_with(|commit, state| {
+            let device = state.device(guid)?;
+            if !device.is_member() {
+                return Err(Error::of_device(
+                    &device.path,
+                    "it is a spare, and not in use",
+                ));
+            }
+            if left.is_none() {
+                let reason = "no other device holds all of its part of the pool";
+                state.check_dispensable(commit, guid, reason)?;
+            }
+            state.leave(guid, DeviceState::Offline, commit.txg - 1);
+            state.device(guid)?.is_temporary = temporary;
+            commit.core.disk.store.set_state(guid, MemberState::Offline);
+            state.devices_left();
+            log(commit, state, origin, None);
+            Ok(())
+        })?;
+        Ok(self.engine.disk.store.let_go(guid, false)?)
+    }
+
+    /// Closes a device that is not in use, so that it can be opened again.
+    pub fn release_device(&self, guid: u64) -> Result<()> {
+        let state = self.engine.state.read();
+        let device = state
+            .config
+            .devices
+            .iter()
+            .find(|device| device.guid == guid);
+        let is_in_use = device.is_some_and(|device| {
+            !matches!(
+                device.state,
+                DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
+            )
+        });
+        match is_in_use {
+            true => Ok(()),
+            false => Ok(self.engine.disk.store.let_go(guid, false)?),
+        }
+    }
+
+    /// Takes back a member that was away or had failed. It is resilvered.
+    pub fn online_device(
+        &self,
+        guid: u64,
+        device: Arc<dyn BlockDevice>,
+        origin: &Origin,
+    ) -> Result<()> {
+        let engine = &self.engine;
+        engine.check_writable()?;
+        let name = device.name();
+        engine.disk.store.take_back(device, guid)?;
+        let done = engine.commit_with(|commit, state| {
+            let newest = commit.core.disk.store.newest_superblocks();
+            let own = newest.iter().find(|newest| newest.guid == guid);
+            let last = own.and_then(|own| own.superblock.clone());
+            let from = membership::rejoin(&state.config, &name, last.as_ref())?;
+            let member = commit.core.disk.store.members();
+            let member = member.into_iter().find(|member| member.guid == guid);
+            let device = state.device(guid)?;
+            if let Some(member) = member {
+                device.path = member.name;
+                device.size = member.size;
+            }
+            device.from_txg = device.from_txg.min(from);
+            device.state = DeviceState::Resilvering;
+            device.is_temporary = false;
+            let assigned = Assigned {
+                guid,
+                state: MemberState::Resilvering,
+                errors: device.errors,
+            };
+            commit
+                .core
+                .disk
+                .store
+                .set_state(assigned.guid, assigned.state);
+            state.devices_changed(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        });
+        if done.is_err() {
+            engine.disk.store.let_go(guid, false)?;
+        }
+        done
+    }
+
+    /// Forgets how often devices failed; of all, or of one.
+    pub fn clear_device_errors(&self, guid: Option<u64>, origin: &Origin) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            commit.core.disk.store.clear_errors(guid);
+            for device in &mut state.config.devices {
+                if guid.is_none_or(|guid| guid == device.guid) {
+                    device.errors = ErrorCounts::default();
+                }
+            }
+            state.config_dirty = true;
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
+    /// Every record is where it belongs: the members that were resilvered count as others do. False,
+    /// since nothing is left to do, unless the devices have changed meanwhile.
+    pub(crate) fn finish_resilver(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
+        let engine = &self.engine;
+        status.progress.phase = ScrubPhase::Finished;
+        status.progress.ended = engine.env.now();
+        let replaced = engine.commit_with(|commit, state| {
+            if engine.in_flight.round() != round {
+                return Ok(None);
+            }
+            let done = state.settle_resilvered(commit);
+            state.config.resilver = status;
+            state.config_dirty = true;
+            log_own(commit, state, "resilver".into());
+            Ok(Some(done))
+        })?;
+        let Some(Replaced { devices, spares }) = replaced else {
+            return Ok(true);
+        };
+        engine.release(&devices, false)?;
+        engine.release(&spares, true)?;
+        Ok(false)
+    }
+}
+
+impl Engine {
+    /// Brings keys and the newest superblock to devices that are about to be listed. They hold all there is
+    /// then, and are to be known by that if the power fails while the commit that lists them is on some
+    /// devices only.
+    fn bring_headers(&self, guids: &[u64]) -> Result<()> {
+        let store = &self.disk.store;
+        let blocks = self.key_blocks_in_use();
+        for guid in guids {
+            store.refresh_headers(*guid, &blocks)?;
+        }
+        if let Some((txg, superblock)) = store.superblocks()?.first() {
+            store.confirm_superblock(*txg, superblock)?;
+        }
+        Ok(())
+    }
+
+    /// If new devices, which are labelled, could not be entered into the configuration, they belong to no
+    /// pool.
+    fn or_let_go(&self, guids: &[u64], entered: Result<()>) -> Result<()> {
+        if entered.is_err() {
+            // Of a commit that failed nobody knows whether it will be found at the next import, and the
+            // pool may need them then.
+            let is_refused = self.suspended().is_none();
+            for guid in guids {
+                if let Err(error) = self.disk.store.let_go(*guid, is_refused) {
+                    tracing::warn!(%error, "a device that was not added could not be erased");
+                }
+            }
+        }
+        entered
+    }
+
+    /// Spares that were away when they were let go have the labels, superblocks and keys still that they
+    /// had as members.
+    pub(crate) fn dismiss_returned_spares(&self) -> Result<()> {
+        let spares: Vec<u64> = {
+            let state = self.state.read();
+            let spares = state.config.devices.iter().filter(|d| !d.is_member());
+            spares.map(|device| device.guid).collect()
+        };
+        let mut members = self.disk.store.members();
+        members.retain(|member| !member.is_spare && spares.contains(&member.guid));
+        let returned: Vec<u64> = members.iter().map(|member| member.guid).collect();
+        self.release(&returned, true)
+    }
+
+    /// Lets go of devices that the last commit has unlisted: they belong to no pool, or are spares again.
+    pub(crate) fn release(&self, guids: &[u64], as_spares: bool) -> Result<()> {
+        let store = &self.disk.store;
+        for guid in guids {
+            let released = match as_spares {
+                true => store.dismiss(*guid),
+                false => store.let_go(*guid, true),
+            };
+            if let Err(error) = released {
+                // It is not the pool's any more, and may be out of reach.
+                tracing::warn!(%error, "a device that was taken out of the pool could not be erased");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Cache devices joining a pool, leaving it, and being away.
+
+use std::sync::Arc;
+
+use meter::CacheTotals;
+use store::{BlockDevice, CacheRange, ErrorCounts, NewMember};
+
+use crate::engine::history::{Origin, log};
+use crate::error::{Error, Result};
+use crate::format::config::{CACHES_MAX, ConfigCache};
+use crate::format::features::FEATURE_CACHES;
+use crate::ops::pool::Pool;
+use crate::storage::cache_device::CacheDevice;
+
+/// How a cache device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheState {
+    /// It is used.
+    Online,
+    /// It is not, since somebody took it offline, or it could not be opened.
+    Away,
+    /// It failed.
+    Faulted,
+}
+
+/// A cache device of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheInfo {
+    /// Its guid.
+    pub guid: u64,
+    /// Its path.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// How it does.
+    pub state: CacheState,
+    /// Bytes that it holds.
+    pub held: u64,
+    /// How often it failed since it was opened.
+    pub errors: ErrorCounts,
+}
+
+impl Pool {
+    /// The cache devices.
+    pub fn caches(&self) -> Vec<CacheInfo> {
+        let used = self.engine.disk.caches.devices();
+        let state = self.engine.state.read();
+        let info = |cache: &ConfigCache| {
+            let device = used.iter().find(|device| device.guid == cache.guid);
+            CacheInfo {
+                guid: cache.guid,
+                path: device.map_or_else(|| cache.path.clone(), |device| device.range().name()),
+                size: cache.size,
+                state: match device {
+                    None => CacheState::Away,
+                    Some(device) if device.has_failed() => CacheState::Faulted,
+                    Some(_) => CacheState::Online,
+                },
+                held: device.map_or(0, |device| device.bytes().0),
+                errors: device.map_or_else(ErrorCounts::default, |device| device.errors()),
+            }
+        };
+        state.config.caches.iter().map(info).collect()
+    }
+
+    /// What the cache devices hold together, and how often that was what was wanted.
+    pub fn second_level(&self) -> CacheTotals {
+        self.engine.disk.caches.totals()
+    }
+
+    /// Adds a cache device, which is empty. What it held is lost.
+    pub fn add_cache(&self, new: &NewMember, origin: &Origin) -> Result<()> {
+        let engine = &self.engine;
+        engine.check_writable()?;
+        if engine.state.read().config.caches.len() >= CACHES_MAX {
+            let reason = format!("the pool has {CACHES_MAX} cache devices, and can have no more");
+            return Err(Error::of_device(&new.device.name(), reason));
+        }
+        let range = CacheRange::create(new, self.guid())?;
+        let listed = engine.commit_with(|commit, state| {
+            state.config.caches.push(ConfigCache {
+                guid: new.guid,
+                size: new.device.size(),
+                path: new.device.name(),
+            });
+            state.config_dirty = true;
+            let features = state.root.features_optional.get() | FEATURE_CACHES;
+            state.root.features_optional = features.into();
+            log(commit, state, origin, None);
+            Ok(())
+        });
+        if listed.is_err() {
+            let _ = range.erase();
+            return listed;
+        }
+        self.use_cache(range, new.guid);
+        Ok(())
+    }
+
+    /// Uses a cache device that the pool has and does not use: after an import, or when it was away. It is
+    /// empty.
+    ///
+    /// # Errors
+    /// [`store::Error::NotThatCache`] if the device is another one by now.
+    pub fn online_cache(&self, guid: u64, device: &Arc<dyn BlockDevice>) -> Result<()> {
+        self.engine.check_writable()?;
+        let is_listed = self.caches().iter().any(|cache| cache.guid == guid);
+        if !is_listed {
+            return Err(Error::of_device(
+                &device.name(),
+                "it is not a cache device of the pool",
+            ));
+        }
+        self.use_cache(CacheRange::open(device, self.guid(), guid)?, guid);
+        Ok(())
+    }
+
+    fn use_cache(&self, range: CacheRange, guid: u64) {
+        let device = Arc::new(CacheDevice::start(
+            range,
+            guid,
+            self.engine.env.has_threads(),
+        ));
+        self.engine.disk.caches.change(|devices| {
+            devices.retain(|device| device.guid != guid);
+            devices.push(device);
+        });
+    }
+
+    /// Does without a cache device until it is used again, or the pool imported, and closes it.
+    pub fn offline_cache(&self, guid: u64) {
+        let caches = &self.engine.disk.caches;
+        caches.change(|devices| devices.retain(|device| device.guid != guid));
+    }
+
+    /// Takes a cache device out of the pool.
+    pub fn remove_cache(&self, guid: u64, origin: &Origin) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            state.config.caches.retain(|cache| cache.guid != guid);
+            state.config_dirty = true;
+            log(commit, state, origin, None);
+            Ok(())
+        })?;
+        let device = self.cache_range(guid);
+        self.offline_cache(guid);
+        if let Some(Err(error)) = device.map(|range| range.erase()) {
+            // It is not the pool's any more, and holds nothing that can be read without a key.
+            tracing::warn!(%error, "a cache device that was taken out of the pool could not be erased");
+        }
+        Ok(())
+    }
+
+    fn cache_range(&self, guid: u64) -> Option<CacheRange> {
+        let devices = self.engine.disk.caches.devices();
+        let device = devices.iter().find(|device| device.guid == guid)?;
+        Some(device.range().clone())
+    }
+
+    /// Erases the cache devices of a pool that is no more, as far as they can be.
+    pub(crate) fn erase_caches(&self) {
+        for cache in self.caches() {
+            let range = self.cache_range(cache.guid);
+            self.offline_cache(cache.guid);
+            let _ = range.map(|range| range.erase());
+        }
+    }
+
+    /// Waits until what was read up to now is in the cache, as far as it will be. Without threads
+    /// ([`Env::has_threads`](crate::Env::has_threads)) it writes that itself. For tests and measurements.
+    pub fn drain_caches(&self) {
+        let devices = self.engine.disk.caches.devices();
+        devices.iter().for_each(|device| device.drain());
+    }
+}

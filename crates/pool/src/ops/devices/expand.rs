@@ -1,0 +1,205 @@
+//! Devices that became larger, and the groups that have more room for it.
+//!
+//! A device that became larger is used whole as soon as the header at its end has moved. Its group has more
+//! segments when each of its devices has room for them, with the commit that says so. Nothing is placed
+//! there before that is durable.
+
+use store::{MemberInfo, MemberState, UNIT};
+
+use crate::engine::history::{Origin, log};
+use crate::error::{Error, Result};
+use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, STRETCHES_MAX};
+use crate::format::features::FEATURE_GROWN;
+use crate::ops::pool::Pool;
+
+/// Segments of a group are numbered below this in a scatter map, in units.
+const GROUP_UNITS_MAX: u64 = 1 << 40;
+
+const NOT_IN_USE: &str = "it is not in use; bring it online first, without -e";
+
+/// What a pool could gain from a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expandable {
+    /// Which device.
+    pub guid: u64,
+    /// Bytes that it has and the pool does not use.
+    pub unused: u64,
+    /// Bytes for records that its group would gain if all of its devices were used whole.
+    pub gain: u64,
+}
+
+/// What a pool has gained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gained {
+    /// Bytes of the device that the pool uses now and did not before.
+    pub device: u64,
+    /// Bytes for records.
+    pub records: u64,
+}
+
+/// What a group could have.
+struct Room {
+    /// How many segments there would be on each device.
+    each: u32,
+    /// How many more there would be in all, parity included.
+    added: u32,
+}
+
+impl Pool {
+    /// What the pool could gain from its devices as they are now, of each from which it could gain something.
+    pub fn expandable(&self) -> Vec<Expandable> {
+        let store = &self.engine.disk.store;
+        store.refresh_sizes();
+        let members = store.members();
+        let config = self.engine.state.read().config.clone();
+        let devices = config
+            .devices
+            .iter()
+            .filter(|device| can_grow(&config, device).is_ok());
+        let all = devices.filter_map(|device| {
+            let mut working = members.iter().filter(|member| !has_failed(member));
+            let member = working.find(|member| member.guid == device.guid)?;
+            let unused = match member.room_extended > member.room {
+                true => member.present.saturating_sub(member.size),
+                false => 0,
+            };
+            let room = self.room_of(&config, device.group, &members, &|m| m.room_extended);
+            let gain = self.engine.space.gain(device.group, room.added);
+            (unused > 0 || gain > 0).then_some(Expandable {
+                guid: device.guid,
+                unused,
+                gain,
+            })
+        });
+        all.collect()
+    }
+
+    /// Uses all of a device that became larger, and what its group has gained by that.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is not one that can grow, or is smaller than it was.
+    pub fn expand_device(&self, guid: u64, origin: &Origin) -> Result<Gained> {
+        let engine = &self.engine;
+        engine.check_writable()?;
+        let committing = engine.lock_commits();
+        let device = {
+            let mut config = engine.state.read().config.clone();
+            let device = config
+                .device(guid)
+                .ok_or_else(|| Error::no_device(guid))?
+                .clone();
+            can_grow(&config, &device).map_err(|reason| Error::of_device(&device.path, reason))?;
+            device
+        };
+        let store = &engine.disk.store;
+        // The configuration learns that with the next commit. Until then the device must not look as new as others.
+        let mut members = store.members().into_iter();
+        if members.any(|member| member.guid == guid && has_failed(&member)) {
+            return Err(Error::of_device(&device.path, NOT_IN_USE));
+        }
+        // What is written to the headers from now on goes to the new end too.
+        let (txg, superblock) = store
+            .superblocks()?
+            .into_iter()
+            .next()
+            .ok_or(Error::from(store::Error::NoSuperblock))?;
+        let blocks = engine.key_blocks_in_use();
+        let extended = store.extend(guid, &blocks, (txg, &superblock));
+        extended.map_err(|error| match error {
+            store::Error::Truncated {
+                actual, expected, ..
+            } => Error::of_device(&device.path, too_short(actual, expected)),
+            error => error.into(),
+        })?;
+        store.wipe_end(guid, device.size)?;
+        let gained = engine.commit_holding(&committing, |commit, state| {
+            let members = store.members();
+            let member = members.iter().find(|member| member.guid == guid);
+            let size = member.map_or(device.size, |member| member.size);
+            let room = self.room_of(&state.config, device.group, &members, &|m| m.room);
+            let gained = Gained {
+                device: size.saturating_sub(device.size),
+                records: engine.space.gain(device.group, room.added),
+            };
+            if gained == Gained::default() {
+                return Ok(gained);
+            }
+            state.device(guid)?.size = size;
+            if room.added > 0 {
+                let columns = state.config.shape(device.group).columns() as u32;
+                store.set_segments(device.group, room.each * columns)?;
+                engine.space.extend(device.group, room.added);
+                engine.disk.grow();
+                state.config.stretches = engine.space.numbering().stretches();
+                state.root.features_required |= FEATURE_GROWN;
+            }
+            log(commit, state, origin, None);
+            Ok(gained)
+        })?;
+        engine.space.open_extended();
+        Ok(gained)
+    }
+
+    /// How many segments a group would have if each device that is there had room for as many as `has` says,
+    /// and each other one for what it had room for when it was there last.
+    fn room_of(
+        &self,
+        config: &Config,
+        group: u16,
+        members: &[MemberInfo],
+        has: &dyn Fn(&MemberInfo) -> u32,
+    ) -> Room {
+        let store = &self.engine.disk.store;
+        let listed = config.group(group).map(|device| {
+            let member = members.iter().find(|member| member.guid == device.guid);
+            member.map_or_else(|| store.room_for(device.size), has)
+        });
+        // One that is about to be listed counts too.
+        let others = members.iter().filter(|m| !m.is_spare && m.group == group);
+        let each = listed.chain(others.map(has)).min().unwrap_or(0);
+        let columns = config.shape(group).columns() as u32;
+        let units = u64::from(store.segment_size() / UNIT) * u64::from(columns);
+        let most = (GROUP_UNITS_MAX / units).min(u64::from(u32::MAX / columns)) as u32;
+        let now = store.groups().get(usize::from(group)).copied().unwrap_or(0) / columns;
+        let is_numbered = config.stretches.len() < STRETCHES_MAX;
+        let each = each.min(most).max(now);
+        let added = if is_numbered {
+            (each - now) * columns
+        } else {
+            0
+        };
+        Room { each, added }
+    }
+}
+
+/// Whether a device is one that can grow, or why it is not.
+fn can_grow(config: &Config, device: &ConfigDevice) -> std::result::Result<(), &'static str> {
+    if !device.is_member() {
+        return Err("it is a spare, and is used whole when it takes the place of another device");
+    }
+    match config.purpose(device.group) {
+        Purpose::Data => {}
+        Purpose::Leaving => {
+            return Err("its group is being removed; stop that first (pool remove -s)");
+        }
+        Purpose::Logs | Purpose::Gone | Purpose::Moved => {
+            return Err("it is a log device; remove it and add it again");
+        }
+    }
+    match device.state {
+        DeviceState::Online => Ok(()),
+        DeviceState::Resilvering => Err("it is being resilvered; it can grow when that is done"),
+        _ => Err(NOT_IN_USE),
+    }
+}
+
+fn has_failed(member: &MemberInfo) -> bool {
+    member.state == MemberState::Faulted
+}
+
+fn too_short(actual: u64, expected: u64) -> String {
+    format!(
+        "it became smaller: it has {actual} bytes, and the pool uses {expected}; a pool does not shrink, \
+         make it {expected} bytes large again"
+    )
+}

@@ -1,0 +1,203 @@
+//! Groups of devices that are there for logs only: joining and leaving.
+
+use crate::engine::gate::Engine;
+use std::sync::Weak;
+use store::{MemberState, NewMember};
+
+use crate::engine::history::{Origin, log, log_own};
+use crate::engine::log::{Barred, LogReader, copy_log};
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::config::{ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role};
+use crate::format::entry::Entry;
+use crate::format::extent::Extent;
+use crate::ops::pool::Pool;
+use crate::storage::writer::txg::TxgWriter;
+
+/// A group for logs has no more segments than this: what is synced within a few seconds is not much.
+pub(crate) const LOG_SEGMENTS_MAX: u32 = 1024;
+
+/// A log that is in use has left a group after so many commits, whatever is written to it meanwhile.
+const COMMITS_MAX: usize = 8;
+
+impl Pool {
+    /// Adds devices that hold the same, for logs only. What is synced from now on goes there as long as one
+    /// of them works, and is as safe as they are until the next commit.
+    pub fn add_logs(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
+        let known = self.engine.state.read().config.role_segments();
+        if known > ROLE_SEGMENTS_MAX - LOG_SEGMENTS_MAX {
+            let name = devices.first().map(|new| new.device.name());
+            let reason = "the pool has had too many log devices";
+            return Err(Error::of_device(&name.unwrap_or_default(), reason));
+        }
+        self.add(devices, 0, Purpose::Logs, origin)
+    }
+
+    /// Takes a group of devices for logs out of the pool. What waits in logs there moves to another place.
+    pub fn remove_logs(&self, group: u16, origin: &Origin) -> Result<()> {
+        let engine = &self.engine;
+        let _barred = self.leave_group(group)?;
+        let (devices, spares) = engine.commit_with(|commit, state| {
+            let store = &commit.core.disk.store;
+            let segments = store.groups()[usize::from(group)];
+            let members: Vec<ConfigDevice> = state.config.group(group).cloned().collect();
+            let guids = |was_spare: bool| -> Vec<u64> {
+                let members = members
+                    .iter()
+                    .filter(|device| device.was_spare == was_spare);
+                members.map(|device| device.guid).collect()
+            };
+            let (devices, spares) = (guids(false), guids(true));
+            for guid in &spares {
+                state.take_out(commit, *guid);
+            }
+            for guid in &devices {
+                store.set_state(*guid, MemberState::Offline);
+            }
+            let listed = &mut state.config.devices;
+            listed.retain(|device| !devices.contains(&device.guid));
+            let purpose = Purpose::Gone;
+            state.config.set_role(group, Role { purpose, segments });
+            state.devices_left();
+            log(commit, state, origin, None);
+            Ok((devices, spares))
+        })?;
+        engine.release(&devices, false)?;
+        engine.release(&spares, true)
+    }
+
+    /// Has every log leave a group that is for logs, to which nothing comes any more until what is
+    /// returned is dropped.
+    pub(crate) fn leave_group(&self, group: u16) -> Result<Barred<'_>> {
+        self.engine.check_writable()?;
+        let purpose = self.engine.state.read().config.purpose(group);
+        if purpose != Purpose::Logs {
+            return Err(Error::of_device(
+                &format!("group {group}"),
+                "it is not for logs",
+            ));
+        }
+        let barred = Barred::new(&self.engine.context, group);
+        self.leave_logs(group)?;
+        Ok(barred)
+    }
+
+    /// Whether a group that is for logs would do no more without a device.
+    pub(crate) fn is_last_for_logs(&self, guid: u64) -> Option<u16> {
+        let state = self.engine.state.read();
+        let config = &state.config;
+        let device = config.devices.iter().find(|device| device.guid == guid)?;
+        let is_for_logs = config.purpose(device.group) == Purpose::Logs && device.is_member();
+        let is_whole =
+            |other: &ConfigDevice| other.state == DeviceState::Online && other.guid != guid;
+        (is_for_logs && !config.is_complete(device.group, is_whole)).then_some(device.group)
+    }
+}
+
+impl Pool {
+    /// Cuts logs off where they are lost, and says so. What comes before is still there to be replayed.
+    pub(crate) fn give_up_lost_logs(&self) -> Result<Vec<String>> {
+        self.engine.commit_with(|commit, state| {
+            let mut said = Vec::new();
+            let lost: Vec<u64> = state.with_lost_logs().map(|entry| entry.id).collect();
+            for id in lost {
+                let known = state.known_chunks(&state.entry(id)?.log);
+                say_given_up(commit, state, id, &mut said)?;
+                let log = &mut state.edit(id)?.log;
+                let given_up = log.chunks.split_off(known);
+                commit.free_extents(given_up.iter().map(Extent::of));
+                if log.chunks.is_empty() {
+                    *log = log.without_chunks();
+                }
+            }
+            let disk = &commit.core.disk;
+            let is_unreadable = |entry: &&Entry| {
+                let mut log = LogReader::new(disk, &entry.log, entry.guid);
+                log.raw().for_each(drop);
+                log.unreadable().is_some()
+            };
+            let all = state.all().map(AsRef::as_ref);
+            let waiting = all.filter(|entry: &&Entry| entry.log.exists());
+            let unreadable: Vec<u64> = waiting.filter(is_unreadable).map(|e| e.id).collect();
+            for id in unreadable {
+                say_given_up(commit, state, id, &mut said)?;
+                let (readable, _) = copy_log(commit, state.entry(id)?)?;
+                state.edit(id)?.log = readable;
+            }
+            Ok(said)
+        })
+    }
+
+    /// Has every log leave a group in which nothing is placed any more.
+    pub(crate) fn leave_logs(&self, group: u16) -> Result<()> {
+        let engine = &self.engine;
+        for _ in 0..COMMITS_MAX {
+            if !engine
+                .state
+                .read()
+                .all()
+                .any(|entry| entry.log.is_in(group))
+            {
+                return Ok(());
+            }
+            engine.commit_with(|commit, state| move_waiting(engine, commit, state, group))?;
+        }
+        let state = engine.state.read();
+        let entry = state.all().find(|entry| entry.log.is_in(group));
+        entry.map_or(Ok(()), |entry| {
+            Err(Error::Refused {
+                name: state.name_of(entry),
+                reason: "its log is being replayed from there; try again when that is done".into(),
+            })
+        })
+    }
+}
+
+fn say_given_up(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    id: u64,
+    said: &mut Vec<String>,
+) -> Result<()> {
+    let entry = state.entry(id)?;
+    let text = format!(
+        "gave up what was synced to {} after txg {}: the log device is lost",
+        state.name_of(entry),
+        entry.log.base
+    );
+    tracing::warn!("{text}");
+    said.push(text.clone());
+    log_own(commit, state, text);
+    Ok(())
+}
+
+/// Moves the logs of datasets that are not in use. Those of others move with their commits.
+fn move_waiting(
+    engine: &Engine,
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    group: u16,
+) -> Result<()> {
+    let open = engine.open.lock();
+    let is_closed = |id: u64| open.get(&id).and_then(Weak::upgrade).is_none();
+    let waiting = state
+        .all()
+        .filter(|entry| entry.log.is_in(group) && is_closed(entry.id));
+    let waiting: Vec<u64> = waiting.map(|entry| entry.id).collect();
+    for id in waiting {
+        let entry = state.entry(id)?;
+        if !state.config.knows_logs(group) {
+            return Err(Error::Refused {
+                name: state.name_of(entry),
+                reason:
+                    "its log waits on the device, which failed; bring it back with 'pool online', \
+                         or export the pool and give up what was synced last with 'pool import -m'"
+                        .into(),
+            });
+        }
+        let (moved, log) = copy_log(commit, entry)?;
+        state.refuse_unreadable(entry, &log)?;
+        state.edit(id)?.log = moved;
+    }
+    Ok(())
+}

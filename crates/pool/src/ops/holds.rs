@@ -1,0 +1,136 @@
+//! Holds: tags on a snapshot, while it has one of which it is not destroyed.
+//!
+//! They lie among the snapshot's properties, under names that no property can have.
+
+use std::sync::Arc;
+
+use crate::engine::history::{Origin, log};
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::features::FEATURE_CLONES;
+use crate::ops::named;
+use crate::ops::pool::Pool;
+
+/// Tags are no longer than this.
+const TAG_MAX: usize = 200;
+const PREFIX: &str = "@hold ";
+
+/// A tag on a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The name of the snapshot.
+    pub snapshot: String,
+    /// What somebody called it.
+    pub tag: String,
+    /// When it was put there, in seconds since 1970.
+    pub time: u64,
+}
+
+impl Pool {
+    /// Puts a tag on snapshots, all or none; with `recursive` also on those of the same names below.
+    pub fn hold(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            check_tag(tag)?;
+            let snapshots = all_named(state, names, recursive)?;
+            let _room = commit.room_for_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
+            let now = commit.core.env.now().to_string();
+            log(commit, state, origin, None);
+            state.root.features_required |= FEATURE_CLONES;
+            for snapshot in snapshots {
+                let key = format!("{PREFIX}{tag}");
+                let props = &mut state.edit(snapshot.id)?.props;
+                if props.insert(key, now.clone()).is_some() {
+                    return Err(Error::Exists {
+                        name: format!("the tag '{tag}' on {}", state.name_of(&snapshot)),
+                    });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes a tag away from snapshots, all or none.
+    pub fn release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            let snapshots = all_named(state, names, recursive)?;
+            let _room = commit.room_for_entries(snapshots.len(), 0)?;
+            log(commit, state, origin, None);
+            for snapshot in snapshots {
+                let key = format!("{PREFIX}{tag}");
+                if state.edit(snapshot.id)?.props.remove(&key).is_none() {
+                    return Err(Error::Refused {
+                        name: state.name_of(&snapshot),
+                        reason: format!("it has no tag '{tag}'"),
+                    });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The tags on snapshots, by snapshot and tag.
+    pub fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<Hold>> {
+        let state = self.engine.state.read();
+        let snapshots = all_named(&state, names, recursive)?;
+        let holds = snapshots.iter().flat_map(|snapshot| {
+            let name = state.name_of(snapshot);
+            tags(snapshot).map(move |(tag, time)| Hold {
+                snapshot: name.clone(),
+                tag: tag.into(),
+                time,
+            })
+        });
+        Ok(holds.collect())
+    }
+}
+
+fn all_named(state: &DatasetTable, names: &[String], recursive: bool) -> Result<Vec<Arc<Entry>>> {
+    let mut all = Vec::new();
+    for name in names {
+        all.extend(named::named(state, name, recursive)?);
+    }
+    Ok(all)
+}
+
+fn check_tag(tag: &str) -> Result<()> {
+    if tag.is_empty() || tag.len() > TAG_MAX || tag.chars().any(char::is_control) {
+        return Err(Error::BadName {
+            name: tag.into(),
+            reason: "a tag has 1 to 200 printable bytes",
+        });
+    }
+    Ok(())
+}
+
+/// The tags on a snapshot.
+fn tags(snapshot: &Entry) -> impl Iterator<Item = (&str, u64)> {
+    snapshot.props.iter().filter_map(|(key, value)| {
+        let tag = key.strip_prefix(PREFIX)?;
+        Some((tag, value.parse().unwrap_or(0)))
+    })
+}
+
+/// Refuses to destroy a snapshot that is held.
+pub(crate) fn check(state: &DatasetTable, snapshot: &Entry) -> Result<()> {
+    let tags: Vec<&str> = tags(snapshot).map(|(tag, _)| tag).collect();
+    if tags.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Held {
+        name: state.name_of(snapshot),
+        tags: tags.join(", "),
+    })
+}

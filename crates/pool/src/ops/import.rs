@@ -1,0 +1,268 @@
+//! Making, importing, exporting and destroying pools.
+
+use std::sync::{Arc, Weak};
+
+use store::{MemberState, Store};
+
+use crate::engine::gate::Engine;
+use crate::engine::keyarea;
+use crate::engine::log::Claims;
+use crate::engine::membership::{self, Found, shapes};
+use crate::engine::table::DatasetTable;
+use crate::env::{CacheHash, Env};
+use crate::error::{Error, Result};
+use crate::format::config::{Config, ConfigDevice, Epoch};
+use crate::format::pointer::RecordPtr;
+use crate::format::root::{PoolRoot, PoolState};
+use crate::names::check_pool_name;
+use crate::ops::pool::Pool;
+use crate::ops::{create, receive};
+use crate::storage::core::Core;
+use crate::storage::reader::PoolReader;
+use crate::storage::space::Space;
+
+/// Transaction groups are numbered below this.
+const TXG_LIMIT: u64 = 1 << 62;
+
+/// Nodes kept in memory: 64 MiB of them.
+const CACHED_NODES: usize = 16_384;
+
+impl Pool {
+    /// Makes a pool with one dataset, its root. `entry` says what that is to be.
+    pub fn create(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+        name: &str,
+        top: crate::NewDataset,
+    ) -> Result<Pool> {
+        check_pool_name(name)?;
+        let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
+        let groups = disk.store.groups().len() as u32;
+        let root = PoolRoot::new(name, groups, env.now());
+        let config = first_config(disk.store.as_ref(), env.as_ref());
+        let mut state = DatasetTable::new(root, 0, config);
+        state.note_redundancy();
+        state.config_dirty = true;
+        let space = Space::create(Arc::clone(&disk));
+        let pool = assemble((disk, space, env), state, Claims::default(), false);
+        pool.engine
+            .commit_locked(|commit, state| create::create_top(commit, state, top))?;
+        Ok(pool)
+    }
+
+    /// Imports the pool on a store.
+    ///
+    /// # Errors
+    /// [`Error::LogsLost`] if logs that wait to be replayed are on devices that are not there.
+    pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+        Pool::open_as(store, env, read_only, false)
+    }
+
+    /// Imports the pool on a store, gives up what waits in logs on devices that are not there, and says
+    /// what that was.
+    pub fn open_without_logs(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+    ) -> Result<(Pool, Vec<String>)> {
+        let pool = Pool::open_as(store, env, false, true)?;
+        let given_up = pool.give_up_lost_logs()?;
+        Ok((pool, given_up))
+    }
+
+    fn open_as(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+        read_only: bool,
+        gives_up_logs: bool,
+    ) -> Result<Pool> {
+        let (txg, superblock, mut root) = newest_root(store.as_ref())?;
+        let config = members_of(&store, &mut root, txg)?;
+        let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
+        let state = DatasetTable::load(&disk, root, txg, config)?;
+        // Read-only nothing is replayed, and nothing is lost by it.
+        if !read_only && !gives_up_logs {
+            state.refuse_lost_logs()?;
+        }
+        let space = Space::open(
+            Arc::clone(&disk),
+            &state.config,
+            &state.root.table,
+            &state.root.bitmaps,
+        )?;
+        let claims = match read_only {
+            true => Claims::default(),
+            false => Claims::take(&disk, &space, &state, gives_up_logs)?,
+        };
+        let was_active = state.root.state() == Some(PoolState::Active);
+        let pool = assemble((disk, space, env), state, claims, read_only);
+        if !read_only {
+            // Before anything is written where only the state before has something.
+            pool.engine
+                .disk
+                .store
+                .confirm_superblock(txg, &superblock)?;
+            pool.take_over(was_active)?;
+        }
+        Ok(pool)
+    }
+
+    /// Makes the pool this host's, and has the next commit finish what a crash may have left of key
+    /// changes.
+    fn take_over(&self, was_active: bool) -> Result<()> {
+        let store = self.engine.disk.store.as_ref();
+        {
+            let mut state = self.engine.state.write();
+            if was_active {
+                keyarea::discard_strays(store, &mut state)?;
+            }
+            wipe_ends(store, &state.config);
+            name_devices(store, &mut state.config);
+            state.config_dirty = true;
+            if state.config.is_redundant {
+                let epoch = Epoch {
+                    guid: self.engine.env.guid(),
+                    start: state.txg + 1,
+                };
+                membership::begin_epoch(&mut state.config, epoch);
+                state.note_redundancy();
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the pool as imported by `host`.
+    pub fn claim(&self, host: &str) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            receive::discard_broken(commit, state)?;
+            state.root.set_state(PoolState::Active);
+            state.root.set_host(host);
+            Ok(())
+        })?;
+        self.engine.dismiss_returned_spares()
+    }
+
+    /// Commits what is left and marks the pool as free to be imported anywhere. Nothing in it may be
+    /// open.
+    pub fn export(&self) -> Result<()> {
+        self.check_idle()?;
+        if self.engine.read_only {
+            return Ok(());
+        }
+        self.engine.commit_with(|_, state| {
+            state.root.set_state(PoolState::Exported);
+            Ok(())
+        })
+    }
+
+    /// Destroys the pool: its keys are overwritten, its devices belong to no pool.
+    pub fn destroy(&self) -> Result<()> {
+        self.check_idle()?;
+        self.engine.commit_with(|_, state| {
+            state.root.set_state(PoolState::Destroyed);
+            Ok(())
+        })?;
+        self.erase_caches();
+        Ok(self.engine.disk.store.erase()?)
+    }
+
+    fn check_idle(&self) -> Result<()> {
+        let busy = {
+            let open = self.engine.open.lock();
+            open.values().find_map(Weak::upgrade)
+        };
+        match busy {
+            None => Ok(()),
+            Some(dataset) => {
+                let state = self.engine.state.read();
+                Err(Error::Busy {
+                    name: state.name_of(state.entry(dataset.id)?),
+                })
+            }
+        }
+    }
+}
+
+fn assemble(
+    (disk, space, env): (Arc<PoolReader>, Space, Arc<dyn Env>),
+    state: DatasetTable,
+    claims: Claims,
+    read_only: bool,
+) -> Pool {
+    let core = Core::new(disk, Arc::new(space), env);
+    Pool::new(Engine::new(core, state, claims, read_only))
+}
+
+/// The newest root of a pool that this program can open, with its transaction group and its bytes.
+fn newest_root(store: &dyn Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
+    let mut superblocks = store.superblocks()?.into_iter();
+    let (txg, payload) = superblocks.next().ok_or(store::Error::NoSuperblock)?;
+    let root = PoolRoot::decode(&payload)?;
+    if txg >= TXG_LIMIT {
+        let detail = "its transaction group is impossible";
+        return Err(Error::inconsistent("superblock", detail));
+    }
+    if root.state() == Some(PoolState::Destroyed) {
+        return Err(Error::Destroyed { name: root.name() });
+    }
+    Ok((txg, payload, root))
+}
+
+/// The configuration of a pool with its devices as they are found, which the store uses from now on.
+fn members_of(store: &Arc<dyn Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
+    let found = Found {
+        store: store.as_ref(),
+        root,
+        txg,
+    };
+    found.refuse_empty()?;
+    let disk = PoolReader::new(Arc::clone(store), 0, CacheHash(0));
+    let mut config = load_config(&disk, &root.config).map_err(|error| found.explain(error))?;
+    root.groups = found.recognize(&mut config)?.into();
+    Ok(config)
+}
+
+fn load_config(disk: &PoolReader, ptr: &RecordPtr) -> Result<Config> {
+    Config::decode(&disk.clear_record(ptr)?)
+        .ok_or_else(|| Error::inconsistent("configuration", "it cannot be read"))
+}
+
+/// The configuration of a new pool.
+fn first_config(store: &dyn Store, env: &dyn Env) -> Config {
+    let devices: Vec<ConfigDevice> = store.members().iter().map(ConfigDevice::new).collect();
+    let mut config = Config {
+        is_redundant: devices.len() > store.groups().len(),
+        devices,
+        shapes: shapes(store),
+        ..Config::default()
+    };
+    if config.is_redundant {
+        config.epochs.push(Epoch {
+            guid: env.guid(),
+            start: 1,
+        });
+    }
+    config
+}
+
+/// What a power cut left while a device grew holds keys, and is overwritten.
+fn wipe_ends(store: &dyn Store, config: &Config) {
+    for member in store.members() {
+        let listed = config.devices.iter().find(|d| d.guid == member.guid);
+        let Some(device) = listed.filter(|_| member.state == MemberState::Online) else {
+            continue;
+        };
+        if let Err(error) = store.wipe_end(member.guid, device.size) {
+            tracing::warn!(%error, "what is left where {} once ended was not overwritten", member.name);
+        }
+    }
+}
+
+/// Where the devices are now.
+fn name_devices(store: &dyn Store, config: &mut Config) {
+    for member in store.members() {
+        if let Some(device) = config.device(member.guid) {
+            device.path = member.name;
+            device.size = member.size;
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What a pool says about itself, for people and for properties.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use meter::{CacheTotals, Times};
+
+use crate::engine::reservation::taken_by;
+use crate::engine::table::DatasetTable;
+use crate::engine::{deadlist, history};
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
+use crate::format::features::{FEATURES, Feature};
+use crate::format::history_line::HistoryLine;
+use crate::format::pointer::RecordPtr;
+use crate::format::root::{DedupInfo, PoolRoot, PoolState};
+use crate::ops::pool::Pool;
+use crate::storage::array::walk;
+use crate::storage::space::{Reservation, ReserveFor};
+
+/// So many records are shown before a commit may come in between.
+const PIECE: usize = 8192;
+
+/// A dataset or snapshot with what is counted of it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its whole name.
+    pub name: String,
+    /// Its entry.
+    pub entry: Arc<Entry>,
+    /// Bytes on disk that it, its snapshots and everything below it take, with what is reserved in it; of a
+    /// snapshot, what only it has.
+    pub used: u64,
+    /// Of these, the dataset's own.
+    pub used_by_dataset: u64,
+    /// Of these, what only snapshots have.
+    pub used_by_snapshots: u64,
+    /// Of these, what is below it.
+    pub used_by_children: u64,
+    /// Of these, what its `refreservation` keeps for it.
+    pub used_by_refreservation: u64,
+}
+
+/// The space of a pool, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceInfo {
+    /// For records, in all.
+    pub total: u64,
+    /// Not taken.
+    pub free: u64,
+    /// What an ordinary write may still use.
+    pub available: u64,
+    /// What destroyed datasets still have to give back, in jobs.
+    pub freeing: usize,
+}
+
+/// What a superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Its transaction group.
+    pub txg: u64,
+    /// When it was written, seconds since 1970.
+    pub time: u64,
+    /// When the pool was created.
+    pub created: u64,
+    /// What became of the pool.
+    pub state: PoolState,
+    /// Its name.
+    pub name: String,
+    /// The host that has it, or had it last.
+    pub host: String,
+    /// The root of the dataset table.
+    pub datasets: RecordPtr,
+}
+
+impl Superblock {
+    /// Reads the payload of a superblock.
+    pub fn decode(txg: u64, payload: &[u8]) -> Result<Superblock> {
+        let root = PoolRoot::decode(payload)?;
+        Ok(Superblock {
+            txg,
+            time: root.time.get(),
+            created: root.created.get(),
+            state: root.state().unwrap_or(PoolState::Active),
+            name: root.name(),
+            host: root.host(),
+            datasets: root.datasets,
+        })
+    }
+}
+
+impl Pool {
+    /// The entry with a name.
+    pub fn find(&self, name: &str) -> Result<Arc<Entry>> {
+        self.engine.state.read().find(name).cloned()
+    }
+
+    /// The entry with an id.
+    pub fn entry(&self, id: u64) -> Result<Arc<Entry>> {
+        self.engine.state.read().entry(id).cloned()
+    }
+
+    /// The whole name of the entry with an id.
+    pub fn name_of(&self, id: u64) -> Result<String> {
+        let state = self.engine.state.read();
+        Ok(state.name_of(state.entry(id)?))
+    }
+
+    /// The value of a property and the dataset that sets it: this one, or the nearest above.
+    pub fn property(&self, id: u64, key: &str) -> Result<Option<(String, u64)>> {
+        let state = self.engine.state.read();
+        let mut entry = state.entry(id)?;
+        loop {
+            if let Some(value) = entry.props.get(key) {
+                return Ok(Some((value.clone(), entry.id)));
+            }
+            match state.get(entry.parent) {
+                Some(parent) => entry = parent,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// A dataset and everything below it, parents before children, each followed by its snapshots
+    /// from the oldest.
+    pub fn list(&self, id: u64) -> Result<Vec<Listed>> {
+        let state = self.engine.state.read();
+        let entry = state.entry(id)?;
+        if entry.is_snapshot() {
+            return Ok(vec![self.listed(&state, entry)?]);
+        }
+        let mut all = Vec::new();
+        for dataset in state.subtree(id) {
+            all.push(self.listed(&state, &dataset)?);
+            for snapshot in state.snapshots(&dataset).iter().rev() {
+                all.push(self.listed(&state, snapshot)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The same as of the last transaction group, whose number comes with it: nothing of a commit that
+    /// is under way and may yet fail.
+    pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<Listed>)> {
+        let _committing = self.engine.lock_commits();
+        self.engine.check_suspended()?;
+        Ok((self.committed_txg(), self.list(id)?))
+    }
+
+    /// One dataset or snapshot with its counts.
+    pub fn listed_one(&self, id: u64) -> Result<Listed> {
+        let state = self.engine.state.read();
+        self.listed(&state, state.entry(id)?)
+    }
+
+    fn listed(&self, state: &DatasetTable, entry: &Arc<Entry>) -> Result<Listed> {
+        let mut listed = Listed {
+            name: state.name_of(entry),
+            entry: Arc::clone(entry),
+            used: 0,
+            used_by_dataset: 0,
+            used_by_snapshots: 0,
+            used_by_children: 0,
+            used_by_refreservation: 0,
+        };
+        if entry.is_snapshot() {
+            let next = state.entry(entry.next)?;
+            let own = deadlist::sublist(&self.engine.disk, &next.deadlist, entry.id)?;
+            listed.used = own.bytes();
+            return Ok(listed);
+        }
+        listed.used_by_dataset = state.own_bytes(entry);
+        listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
+        let slacks = self.slacks(state);
+        for below in state.subtree(entry.id) {
+            let mut used = taken_by(state, &below);
+            if below.id == entry.id {
+                used = used.saturating_sub(below.used);
+            } else {
+                used = used.saturating_add(slacks.itself(below.id));
+                used = used.saturating_add(slacks.below(below.id));
+            }
+            listed.used_by_children = listed.used_by_children.saturating_add(used);
+        }
+        listed.used_by_refreservation = slacks.itself(entry.id);
+        listed.used = entry
+            .used
+            .saturating_add(listed.used_by_children)
+            .saturating_add(listed.used_by_refreservation);
+        Ok(listed)
+    }
+
+    /// The ids of the snapshots of a dataset and their names, from the oldest.
+    pub fn snapshots(&self, id: u64) -> Result<Vec<Arc<Entry>>> {
+        let state = self.engine.state.read();
+        let mut all = state.snapshots(state.entry(id)?);
+        all.reverse();
+        Ok(all)
+    }
+
+    /// Shows the records of an array of a dataset, in the order of their slots.
+    pub fn each_record(
+        &self,
+        root: &RecordPtr,
+        each: &mut dyn FnMut(u64, &RecordPtr) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let _committing = self.engine.lock_commits();
+        let visited = walk::visit(&self.engine.disk, root, 0, 0, &mut |visit| {
+            Ok(match visit {
+                walk::Visit::Record(slot, ptr) => each(slot, ptr),
+                walk::Visit::Node(..) => ControlFlow::Continue(()),
+            })
+        });
+        visited.map(|_| ())
+    }
+
+    /// Shows the records of an array of a dataset or snapshot as its last commits left it, in pieces.
+    /// `between` is called before each; commits can happen then.
+    pub fn each_record_of(
+        &self,
+        id: u64,
+        array: ArrayKind,
+        each: &mut dyn FnMut(&RecordPtr),
+        between: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        loop {
+            between()?;
+            let _committing = self.engine.lock_commits();
+            let root = self.entry(id)?.roots[array as usize];
+            let mut left = PIECE;
+            let stopped = walk::visit(&self.engine.disk, &root, from, 0, &mut |visit| {
+                if let walk::Visit::Record(slot, ptr) = visit {
+                    if left == 0 {
+                        return Ok(ControlFlow::Break(slot));
+                    }
+                    left -= 1;
+                    each(ptr);
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            match stopped {
+                ControlFlow::Break(slot) => from = slot,
+                ControlFlow::Continue(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// The root dataset.
+    pub fn top(&self) -> Result<Arc<Entry>> {
+        self.engine.state.read().top().cloned()
+    }
+
+    /// The space of the pool.
+    pub fn space(&self) -> SpaceInfo {
+        let space = &self.engine.space;
+        SpaceInfo {
+            total: space.total().usual,
+            free: space.free().usual,
+            available: space.available_bytes(),
+            freeing: self.engine.state.read().reap.len(),
+        }
+    }
+
+    /// What dedup has saved, as of the last commit.
+    pub fn dedup_info(&self) -> DedupInfo {
+        self.engine.state.read().root.dedup_info()
+    }
+
+    /// Says that a dataset counts what users and groups have in it: the pool needs programs that do, from the next
+    /// commit on.
+    pub fn note_owners(&self) {
+        self.engine.note_owners();
+    }
+
+    /// Sets bytes aside for something that is about to be written.
+    pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        self.engine.space.reserve(bytes, why)
+    }
+
+    /// The newest superblock as it is in memory.
+    pub fn superblock(&self) -> Superblock {
+        let state = self.engine.state.read();
+        Superblock {
+            txg: state.txg,
+            time: state.root.time.get(),
+            created: state.root.created.get(),
+            state: state.root.state().unwrap_or(PoolState::Active),
+            name: state.root.name(),
+            host: state.root.host(),
+            datasets: state.root.datasets,
+        }
+    }
+
+    /// Every known feature, and whether this pool has it.
+    pub fn features(&self) -> Vec<(&'static Feature, bool)> {
+        let active = self.engine.state.read().root.features_required.get();
+        let features = FEATURES.iter();
+        features
+            .map(|feature| (feature, active & feature.bit != 0))
+            .collect()
+    }
+
+    /// The history, the oldest line first.
+    pub fn history(&self) -> Result<Vec<HistoryLine>> {
+        let _committing = self.engine.lock_commits();
+        let root = self.engine.state.read().root.history;
+        history::read(&self.engine.disk, &root)
+    }
+
+    /// How long commits took since the import.
+    pub fn commits(&self) -> Times {
+        self.engine.commits.totals()
+    }
+
+    /// The cache of nodes, for metrics.
+    pub fn node_cache(&self) -> CacheTotals {
+        self.engine.disk.node_cache()
+    }
+
+    /// Why the pool takes no changes, if a device failed.
+    pub fn suspended(&self) -> Option<String> {
+        self.engine.suspended()
+    }
+
+    /// Fails if nothing can be changed: the pool is suspended, or was imported read-only.
+    ///
+    /// # Errors
+    /// [`Error::Suspended`](crate::Error::Suspended) and [`Error::ReadOnly`](crate::Error::ReadOnly).
+    pub fn check_writable(&self) -> Result<()> {
+        self.engine.check_writable()
+    }
+
+    /// Whether it was imported read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.engine.read_only
+    }
+}

@@ -1,0 +1,75 @@
+//! What datasets may take: quotas, reservations, and turns to free.
+
+use std::sync::Arc;
+
+use crate::engine::quota::{self, Limits, Quota};
+use crate::engine::reservation::Slacks;
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::ops::pool::Pool;
+use crate::storage::space::{Reservation, ReserveFor, TurnToFree};
+
+impl Pool {
+    /// What a dataset has to keep to.
+    pub fn limits(&self, id: u64) -> Result<Limits> {
+        let state = self.engine.state.read();
+        let slacks = self.slacks(&state);
+        Ok(Limits {
+            quotas: quota::of(&state, &slacks, id)?,
+            kept: slacks.kept_from(&state, id),
+        })
+    }
+
+    /// Whether a dataset has to keep to quotas or reservations, now or when less is taken than now.
+    pub fn is_limited(&self, id: u64) -> Result<bool> {
+        let state = self.engine.state.read();
+        let slacks = self.slacks(&state);
+        Ok(slacks.any() || !quota::of(&state, &slacks, id)?.is_empty())
+    }
+
+    /// Bytes that an ordinary write into a dataset may still use.
+    pub fn available_to(&self, id: u64) -> Result<u64> {
+        let limits = self.limits(id)?;
+        let left = limits.quotas.iter().map(Quota::left).min();
+        let room = self.engine.space.available_bytes();
+        Ok(room
+            .saturating_sub(limits.kept)
+            .min(left.unwrap_or(u64::MAX)))
+    }
+
+    /// Sets bytes aside as [`Pool::reserve`] does, if then still so many are left as `kept` says.
+    pub fn reserve_besides(&self, bytes: u64, why: ReserveFor, kept: u64) -> Result<Reservation> {
+        let space = &self.engine.space;
+        space.reserve_besides(bytes, why, kept)
+    }
+
+    /// The slacks of a state, which are the same as long as its transaction group is.
+    pub(crate) fn slacks(&self, state: &DatasetTable) -> Arc<Slacks> {
+        let mut known = self.engine.slacks.lock();
+        match &*known {
+            Some((txg, slacks)) if *txg == state.txg => Arc::clone(slacks),
+            _ => {
+                let slacks = Arc::new(Slacks::of(state));
+                *known = Some((state.txg, Arc::clone(&slacks)));
+                slacks
+            }
+        }
+    }
+
+    /// Sets bytes aside for a change that gives back more than it takes.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there are too few, or if another thread has the turn to free: then this one has
+    /// to wait for its turn too.
+    pub fn reserve_to_free(&self, bytes: u64) -> Result<Reservation> {
+        match self.engine.freeing.is_wanted() {
+            false => self.reserve(bytes, ReserveFor::Freeing),
+            true => Err(Error::NoSpace),
+        }
+    }
+
+    /// Waits for the turn to free.
+    pub fn turn_to_free(&self) -> TurnToFree<'_> {
+        self.engine.freeing.wait(&self.engine.space)
+    }
+}

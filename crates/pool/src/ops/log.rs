@@ -1,0 +1,82 @@
+//! What anybody sees of a log, and giving up logs.
+
+use std::sync::Weak;
+
+use crate::engine::log::{LogEnd, LogReader};
+use crate::error::Result;
+use crate::format::log_head::LogHead;
+use crate::format::pointer::{Addr, Identity};
+use crate::ops::pool::Pool;
+
+/// The clear header of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownEntry {
+    /// Its number in the chain.
+    pub sequence: u64,
+    /// Entries up to this one were durable when it was written.
+    pub flushed: u64,
+    /// Where it is. With parity it takes more than its size.
+    pub place: Addr,
+    /// How many records it points to.
+    pub records: u32,
+    /// How its payload is sealed.
+    pub identity: Identity,
+}
+
+/// A log, as far as it can be seen without a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownLog {
+    /// Where it begins.
+    pub head: LogHead,
+    /// The first of its entries.
+    pub entries: Vec<ShownEntry>,
+    /// How it ends.
+    pub end: LogEnd,
+}
+
+impl Pool {
+    /// The log of a dataset as the last commit left it, with what was written to it since; `None` if it has
+    /// none. Up to `shown` entries are returned, all are read. No commit happens meanwhile.
+    pub fn shown_log(&self, id: u64, shown: usize) -> Result<Option<ShownLog>> {
+        let _committing = self.engine.lock_commits();
+        let (guid, head) = {
+            let state = self.engine.state.read();
+            let entry = state.entry(id)?;
+            (entry.guid, entry.log.clone())
+        };
+        if !head.exists() {
+            return Ok(None);
+        }
+        let mut reader = LogReader::new(&self.engine.disk, &head, guid);
+        let mut entries = Vec::new();
+        while let Some(found) = reader.advance() {
+            if entries.len() < shown {
+                entries.push(ShownEntry {
+                    sequence: found.head.sequence,
+                    flushed: found.head.flushed,
+                    place: Addr::new(found.segment, found.offset, found.head.len),
+                    records: found.head.places,
+                    identity: found.head.identity,
+                });
+            }
+        }
+        let end = reader.end();
+        Ok(Some(ShownLog { head, entries, end }))
+    }
+
+    /// Has the next commit free the logs of all open datasets, whose holders may ask for new ones.
+    pub fn give_up_logs(&self) -> Result<()> {
+        let open = self.engine.open.lock();
+        let mut given_up = false;
+        for dataset in open.values().filter_map(Weak::upgrade) {
+            let mut log = dataset.log.lock();
+            given_up |= log.wanted() > 0;
+            log.want(0, 0);
+        }
+        drop(open);
+        if given_up {
+            self.enter()?.mark_dirty();
+        }
+        Ok(())
+    }
+}

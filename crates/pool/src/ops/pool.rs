@@ -1,0 +1,66 @@
+//! An imported pool, and its transaction groups as those see them who use it.
+
+use std::sync::Arc;
+
+use crate::engine::context::Hold;
+use crate::engine::gate::Engine;
+use crate::error::Result;
+
+/// An imported pool.
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Pool {
+    pub(crate) fn new(engine: Engine) -> Pool {
+        Pool {
+            engine: Arc::new(engine),
+        }
+    }
+
+    /// Joins the open transaction group, to change something in it.
+    pub fn enter(&self) -> Result<Hold<'_>> {
+        self.engine.enter()
+    }
+
+    /// Returns once everything up to now is durable.
+    pub fn commit(&self) -> Result<()> {
+        // In this order: without work now, everything is in groups that are closed by then.
+        let has_work = self.engine.has_work();
+        let open = self.engine.gate.read().txg;
+        let txg = if has_work { open } else { open - 1 };
+        self.commit_through(txg)?;
+        self.engine.check_suspended()
+    }
+
+    /// Returns once the transaction group is durable, committing it if nobody else does.
+    pub fn commit_through(&self, txg: u64) -> Result<()> {
+        if self.committed_txg() >= txg {
+            return Ok(());
+        }
+        let committing = self.engine.lock_commits();
+        if self.committed_txg() >= txg {
+            return Ok(());
+        }
+        self.engine.check_writable()?;
+        let result = self.engine.commit_locked(|_, _| Ok(()));
+        drop(committing);
+        result
+    }
+
+    /// The last transaction group that is durable.
+    pub fn committed_txg(&self) -> u64 {
+        self.engine.committed_txg()
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> String {
+        self.engine.state.read().root.name()
+    }
+
+    /// The pool's guid.
+    pub fn guid(&self) -> u64 {
+        self.engine.disk.store.pool_guid()
+    }
+}

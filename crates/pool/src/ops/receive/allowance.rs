@@ -1,0 +1,124 @@
+//! Quotas while a stream comes: whoever is over in the end is told as soon as that is certain.
+//!
+//! What came counts as of the last commit, and besides the bytes that were placed since. Where that is too
+//! much, a commit tells what it really is.
+
+use std::sync::Arc;
+
+use crate::engine::quota::{self, QuotaKind};
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::stream::Begin;
+use crate::ops::pool::Pool;
+use crate::ops::receive::reception::{ReceiveInto, Reception};
+
+/// What may still come into a dataset that is being received.
+pub(super) struct Allowance {
+    partial: u64,
+    /// The dataset that it goes over into, if it only adds to it.
+    head: Option<u64>,
+    /// Of a new dataset, by the properties that it is to have.
+    own: Vec<(QuotaKind, u64)>,
+    /// By the narrowest of all.
+    left: u64,
+}
+
+impl Allowance {
+    /// Of what a stream goes into. Where the dataset is taken back to a snapshot first, nobody knows yet how
+    /// much that gives back, and the end will tell.
+    pub(super) fn new(
+        pool: &Pool,
+        partial: u64,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+    ) -> Result<Option<Allowance>> {
+        let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
+        let head = pool.find(dataset).ok();
+        if let Some(head) = &head
+            && !goes_straight_on(pool, head, begin)?
+        {
+            return Ok(None);
+        }
+        let props = match &head {
+            Some(_) => Default::default(),
+            None => {
+                let refused = |reason| Error::refused(dataset, reason);
+                reception.props(begin).map_err(refused)?
+            }
+        };
+        let own = QuotaKind::ALL.into_iter().filter_map(|kind| {
+            let limit = props.get(kind.property())?.parse().ok()?;
+            Some((kind, limit))
+        });
+        let mut allowance = Allowance {
+            partial,
+            head: head.map(|head| head.id),
+            own: own.collect(),
+            left: 0,
+        };
+        allowance.look(pool)?;
+        Ok(Some(allowance))
+    }
+
+    /// Counts bytes that were placed.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if what came is more than a quota allows.
+    pub(super) fn charge(&mut self, pool: &Pool, bytes: u64) -> Result<()> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => self.left = left,
+            None => {
+                pool.commit()?;
+                self.look(pool)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what is left as of the last commit.
+    fn look(&mut self, pool: &Pool) -> Result<()> {
+        let state = pool.engine.state.read();
+        let slacks = pool.slacks(&state);
+        let partial = state.entry(self.partial)?;
+        let of = self.head.unwrap_or(self.partial);
+        let mut quotas = quota::of(&state, &slacks, of)?;
+        // What a file loses may come later than what another one gains.
+        quotas.retain(|quota| quota.kind == QuotaKind::Below);
+        self.left = u64::MAX;
+        let above = quotas.iter().map(|quota| {
+            // What is being received counts below the dataset above.
+            let is_counted = quota.holder != of || partial.parent == of;
+            let besides = if is_counted { 0 } else { partial.used };
+            let name = state.entry(quota.holder).map(|entry| state.name_of(entry));
+            (name.ok(), quota.kind, quota.limit, quota.used + besides)
+        });
+        let own = self.own.iter().map(|(kind, limit)| {
+            let used = match kind {
+                QuotaKind::Below => partial.used,
+                QuotaKind::Itself => partial.referenced,
+            };
+            (None, *kind, *limit, used)
+        });
+        for (name, kind, limit, used) in above.chain(own) {
+            if used > limit {
+                return Err(Error::Limit {
+                    name: name.unwrap_or_else(|| "what is received".into()),
+                    reason: format!(
+                        "what came takes it to {used} bytes, which is more than the {} of {limit}",
+                        kind.property()
+                    ),
+                });
+            }
+            self.left = self.left.min(limit - used);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a dataset is as its snapshot is that a stream goes on from.
+fn goes_straight_on(pool: &Pool, head: &Arc<Entry>, begin: &Begin) -> Result<bool> {
+    let state = pool.engine.state.read();
+    let newest = state.snapshots(head).into_iter().next();
+    Ok(newest.is_some_and(|newest| newest.guid == begin.from_guid && newest.roots == head.roots))
+}

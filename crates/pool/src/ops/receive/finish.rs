@@ -1,0 +1,210 @@
+//! The commit in which what was received becomes a snapshot.
+
+use std::sync::Arc;
+
+use super::plan::{Plan, When};
+use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::keyarea;
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::entry_flags::PARTIAL;
+use crate::format::features::FEATURE_ROTATED;
+use crate::format::seal_input::SealInput;
+use crate::format::stream::Begin;
+use crate::ops::create::{check_props, text_bytes};
+use crate::ops::pool::Pool;
+use crate::ops::receive::reception::{ReceiveInto, Reception, Sealing};
+use crate::ops::snapshot;
+use crate::storage::writer::txg::TxgWriter;
+
+/// Of a stream whose frames are whole, and whose records do not make up what it is to be.
+pub(super) const NOT_WHAT_WAS_SAID: &str = "does not hold what it says that it does";
+
+impl Pool {
+    /// Makes what was received a snapshot, all or nothing, and returns its name.
+    pub(super) fn finish_receive(
+        &self,
+        id: u64,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+        sealing: Option<&Sealing>,
+        origin: &Origin,
+    ) -> Result<String> {
+        self.engine.commit_within_limits(|commit, state| {
+            let plan = Plan::new(self, state, begin, into, When::End)?;
+            plan.check_is_same(state.entry(id)?)?;
+            let keyring = match sealing {
+                None => plan.keyring(self, begin, reception)?,
+                Some(sealing) => sealing.keyring.clone().filter(|_| plan.head.is_none()),
+            };
+            if sealing.is_none() {
+                let levels = begin.roots.map(|root| root.level);
+                let roots = commit.relevel(state, id, levels)?;
+                if roots.map(|root| root.identity) != begin.roots {
+                    return Err(Error::stream(NOT_WHAT_WAS_SAID));
+                }
+            }
+            log(commit, state, origin, None);
+            let head = match &plan.head {
+                None => plan.become_dataset(state, id, begin, reception, sealing)?,
+                Some(head) => plan.go_over(commit, state, id, head.id)?,
+            };
+            let _room = commit.room_for_entries(3, text_bytes(&state.entry(head)?.props))?;
+            if let Some(keyring) = keyring {
+                let guid = state.entry(head)?.guid;
+                let new = keyarea::write(commit, state, guid, &keyring)?;
+                let old = state.edit(head)?.keyring.replace(new);
+                keyarea::discard(state, old);
+                if sealing.is_none() {
+                    state.root.features_required |= FEATURE_ROTATED;
+                }
+            }
+            match sealing {
+                None => enter_seal(state, head, begin, plan.head.is_none())?,
+                Some(sealing) => make_seal(state, (head, plan.head.is_none()), begin, sealing)?,
+            }
+            let snapshot = (begin.to_guid, begin.created);
+            snapshot::create(commit, state, head, &plan.snapshot, snapshot)?;
+            let name = format!("{}@{}", plan.dataset, plan.snapshot);
+            let made = Arc::clone(state.find(&name)?);
+            match &begin.plain {
+                Some([_, lineage]) => state.edit(made.id)?.set_lineage(lineage),
+                None if begin.suite != 0 => state.edit(made.id)?.set_keys_txg(begin.keys_txg),
+                None => {}
+            }
+            log_internal(commit, state, origin, "receive", &made);
+            Ok(name)
+        })
+    }
+}
+
+impl Plan {
+    /// Checks that what was received still goes where it was to go when the stream began. It shares the records
+    /// of the snapshot that it went on from then, and of no other one, even if that is equal.
+    fn check_is_same(&self, partial: &Entry) -> Result<()> {
+        let base = self.base.as_ref().map_or(0, |base| base.id);
+        let is_place = partial.parent == self.parent
+            && partial.name.strip_prefix(PARTIAL) == Some(self.last.as_str());
+        match is_place && partial.origin == base {
+            true => Ok(()),
+            false => Err(Error::refused(
+                self.dataset.as_str(),
+                "another dataset took its name while the stream came; receive it again",
+            )),
+        }
+    }
+
+    /// Makes what was received a dataset that can be seen.
+    fn become_dataset(
+        &self,
+        state: &mut DatasetTable,
+        id: u64,
+        begin: &Begin,
+        reception: &dyn Reception,
+        sealing: Option<&Sealing>,
+    ) -> Result<u64> {
+        let refused = |reason| Error::refused(self.dataset.as_str(), reason);
+        let mut props = reception.props(begin).map_err(refused)?;
+        // Names that begin like this are the pool's own.
+        props.retain(|name, _| !name.starts_with('@'));
+        check_props(&self.dataset, &props)?;
+        state.rename(id, self.parent, &self.last)?;
+        let (suite, is_key_root) = match sealing {
+            None => (begin.suite, true),
+            Some(sealing) => (sealing.suite, sealing.is_key_root),
+        };
+        let key_root = match (suite, is_key_root) {
+            (0, _) => 0,
+            (_, true) => id,
+            (_, false) => state.entry(self.parent)?.key_root,
+        };
+        let entry = state.edit(id)?;
+        if sealing.is_none() {
+            entry.family = begin.family;
+        }
+        entry.suite = suite;
+        entry.key_root = key_root;
+        entry.props = props;
+        entry.set_volume(begin.volume);
+        Ok(id)
+    }
+
+    /// Gives the dataset that the stream goes on from what was received in the place of what it has.
+    fn go_over(
+        &self,
+        commit: &TxgWriter<'_>,
+        state: &mut DatasetTable,
+        id: u64,
+        head: u64,
+    ) -> Result<u64> {
+        if let (true, Some(base)) = (self.rolls_back, &self.base) {
+            for later in &self.later {
+                snapshot::destroy(commit, state, later.id)?;
+            }
+            snapshot::roll_back(commit, state, head, base)?;
+        }
+        let partial = state.remove(id);
+        let partial = partial
+            .ok_or_else(|| Error::inconsistent("dataset table", "what was received vanished"))?;
+        let entry = state.edit(head)?;
+        if !entry.deadlist.is_empty() {
+            let what = "a dataset that did not change has let go of something";
+            return Err(Error::inconsistent("dataset table", what));
+        }
+        entry.roots = partial.roots;
+        entry.deadlist = partial.deadlist;
+        entry.dead_bytes = partial.dead_bytes;
+        entry.referenced = partial.referenced;
+        entry.logical = partial.logical;
+        entry.used = entry.used.saturating_add(partial.used);
+        // What it has passed may be where it has not been yet.
+        if state.config.resilver.is_running() {
+            state.config.restart_resilver();
+            state.config_dirty = true;
+        }
+        Ok(head)
+    }
+}
+
+/// Gives a dataset the seal that came with the stream.
+fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) -> Result<()> {
+    let entry = state.edit(head)?;
+    let past = entry.sequence.max(entry.sequence_past);
+    // Of a new dataset it counted the commits of the receive, which made no seals.
+    entry.sequence_past = if is_new { 0 } else { past };
+    entry.sequence = begin.sequence;
+    entry.seal = begin.seal;
+    entry.log = begin.log_head();
+    entry.set_volume(begin.volume);
+    if begin.suite != 0 {
+        entry.set_sealed_guid(Some(begin.sealed_guid));
+        let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
+        entry.set_keys_txg(keys_txg);
+    }
+    Ok(())
+}
+
+/// Gives a dataset that came in the clear the first seal over what it is now.
+fn make_seal(
+    state: &mut DatasetTable,
+    (head, is_new): (u64, bool),
+    begin: &Begin,
+    sealing: &Sealing,
+) -> Result<()> {
+    let entry = state.edit(head)?;
+    // As in `enter_seal`.
+    let past = match is_new {
+        true => 0,
+        false => entry.sequence.max(entry.sequence_past),
+    };
+    entry.sequence_past = past;
+    entry.sequence = past + 1;
+    entry.set_sealed_guid(None);
+    entry.set_volume(begin.volume);
+    entry.seal = sealing
+        .records
+        .dataset_seal(&SealInput::of(entry, entry.guid));
+    Ok(())
+}

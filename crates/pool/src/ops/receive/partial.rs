@@ -1,0 +1,235 @@
+//! Datasets that are being received, and that nobody sees.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::plan::{Plan, When};
+use crate::engine::dataset::OpenDataset;
+use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::{DatasetKind, Entry};
+use crate::format::entry_flags::{PARTIAL, Receiving};
+use crate::format::features::{FEATURE_CLONES, FEATURE_RECEIVED};
+use crate::format::stream::{Begin, Position, ResumeToken};
+use crate::ops::create::{self, NewDataset, text_bytes};
+use crate::ops::destroy;
+use crate::ops::pool::Pool;
+use crate::ops::receive::reception::{ReceiveInto, Reception};
+use crate::storage::array::diff;
+use crate::storage::writer::txg::TxgWriter;
+
+impl Pool {
+    /// Checks whether a stream can be received, and opens what it goes into.
+    pub(super) fn begin_receive(
+        &self,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+    ) -> Result<(Arc<OpenDataset>, bool)> {
+        let id = self.engine.commit_with(|commit, state| {
+            let plan = Plan::new(self, state, begin, into, When::Begin)?;
+            plan.keyring(self, begin, reception)?;
+            if let (None, Some(base)) = (&plan.head, &plan.base)
+                && !reception.may_clone(base)
+            {
+                return Err(plan.lacks_base(begin));
+            }
+            if plan.head.is_none() {
+                // Who chose what does not fit is told before anything comes.
+                let refused = |reason| Error::refused(plan.dataset.as_str(), reason);
+                reception.props(begin).map_err(refused)?;
+            }
+            match state.partial_of(plan.parent, &plan.last).cloned() {
+                Some(partial) if self.goes_on(state, &plan, &partial, begin)? => Ok(partial.id),
+                Some(partial) => {
+                    destroy::destroy_head(commit, state, partial.id)?;
+                    plan.make_partial(commit, state, begin, into)
+                }
+                None => plan.make_partial(commit, state, begin, into),
+            }
+        })?;
+        let dataset = self.open_dataset(id)?;
+        let partial = self.entry(id)?;
+        let is_resumable = partial.receiving().is_some_and(|was| was.resumable);
+        match begin.start <= self.next_to_receive(&partial)? {
+            true => Ok((dataset, is_resumable)),
+            false => Err(Error::refused(
+                into.target,
+                "the stream goes on further than what was received; make it with the token of now \
+                 (get receive_resume_token)",
+            )),
+        }
+    }
+
+    /// Whether a stream goes on with what was received before. False if that can be thrown away.
+    fn goes_on(
+        &self,
+        state: &DatasetTable,
+        plan: &Plan,
+        partial: &Arc<Entry>,
+        begin: &Begin,
+    ) -> Result<bool> {
+        if self
+            .check_closed(state, std::slice::from_ref(partial))
+            .is_err()
+        {
+            let name = format!(
+                "{}: something is being received into it, and it",
+                plan.dataset
+            );
+            return Err(Error::Busy { name });
+        }
+        let Some(was) = partial.receiving().filter(|was| was.resumable) else {
+            return Ok(false);
+        };
+        let refused = |what: &str| {
+            Err(Error::refused(
+                plan.dataset.as_str(),
+                format!(
+                    "{} was received into it in part{what}; go on with that (send -t), or throw it away \
+                     (receive -A)",
+                    was.name
+                ),
+            ))
+        };
+        if (was.to_guid, was.from_guid) != (begin.to_guid, begin.from_guid) {
+            return refused("");
+        }
+        let goes_on = |state| partial.receiving_state().is_none_or(|was| was == state);
+        match begin.sealed_state().is_some_and(goes_on) {
+            true => Ok(partial.origin == plan.base.as_ref().map_or(0, |base| base.id)),
+            false => refused(" as it was sealed then, and this is sealed otherwise, or not at all"),
+        }
+    }
+
+    /// What is to come next into a dataset that is being received.
+    fn next_to_receive(&self, partial: &Entry) -> Result<Position> {
+        let _committing = self.engine.lock_commits();
+        for array in [ArrayKind::Data, ArrayKind::Pages] {
+            let root = &partial.roots[array as usize];
+            let last = diff::last(&self.engine.disk, root, partial.prev_snap_txg)?;
+            if let Some(last) = last {
+                return Ok(Position::new(array, last + 1));
+            }
+        }
+        Ok(Position::START)
+    }
+
+    /// What says how to go on with a receive that was interrupted, if there is one.
+    pub fn resume_token(&self, target: &str) -> Result<Option<ResumeToken>> {
+        let partial = find_partial(&self.engine.state.read(), target)?;
+        let Some((partial, was)) = partial.and_then(|p| Some((Arc::clone(&p), p.receiving()?)))
+        else {
+            return Ok(None);
+        };
+        if !was.resumable {
+            return Ok(None);
+        }
+        Ok(Some(ResumeToken {
+            to_guid: was.to_guid,
+            from_guid: was.from_guid,
+            name: was.name,
+            next: self.next_to_receive(&partial)?,
+        }))
+    }
+
+    /// Throws away what an interrupted receive left.
+    pub fn abandon_receive(&self, target: &str, origin: &Origin) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            let partial = find_partial(state, target)?.ok_or_else(|| {
+                Error::refused(target, "there is no interrupted receive to throw away")
+            })?;
+            self.check_closed(state, std::slice::from_ref(&partial))?;
+            log(commit, state, origin, None);
+            log_internal(commit, state, origin, "receive abandoned", &partial);
+            destroy::destroy_head(commit, state, partial.id)
+        })
+    }
+
+    pub(super) fn discard_partial(&self, id: u64) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            match state.get(id).filter(|entry| entry.is_partial()).cloned() {
+                None => Ok(()),
+                Some(partial) => {
+                    self.check_closed(state, std::slice::from_ref(&partial))?;
+                    destroy::destroy_head(commit, state, id)
+                }
+            }
+        })
+    }
+}
+
+/// Throws away what receives left that are not to be resumed: whoever was receiving is gone.
+pub(crate) fn discard_broken(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
+    let broken = state.all().filter(|entry| {
+        entry.is_partial()
+            && !entry
+                .receiving()
+                .is_some_and(|receiving| receiving.resumable)
+    });
+    let broken: Vec<u64> = broken.map(|entry| entry.id).collect();
+    broken
+        .into_iter()
+        .try_for_each(|id| destroy::destroy_head(commit, state, id))
+}
+
+fn find_partial(state: &DatasetTable, target: &str) -> Result<Option<Arc<Entry>>> {
+    let (dataset, _) = target.split_once('@').unwrap_or((target, ""));
+    let (parent, last) = super::plan::place_of(state, dataset)?;
+    Ok(state.partial_of(parent, &last).cloned())
+}
+
+impl Plan {
+    /// Makes what a stream is received into: a new dataset, or a clone.
+    fn make_partial(
+        &self,
+        commit: &TxgWriter<'_>,
+        state: &mut DatasetTable,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+    ) -> Result<u64> {
+        if begin.start != Position::START {
+            return Err(Error::refused(
+                into.target,
+                "the stream goes on with a receive of which nothing is here",
+            ));
+        }
+        let receiving = Receiving {
+            to_guid: begin.to_guid,
+            from_guid: begin.from_guid,
+            resumable: into.resumable,
+            name: begin.sender.name.clone(),
+        };
+        let marks = Entry::receiving_marks(&receiving, begin.sealed_state());
+        let shape = begin.volume.map(|shape| shape.mark());
+        let props: BTreeMap<_, _> = marks.chain(shape).collect();
+        let _room = commit.room_for_entries(1, text_bytes(&props))?;
+        let kind = match begin.volume {
+            None => DatasetKind::FileSystem,
+            Some(_) => DatasetKind::Volume,
+        };
+        let new = NewDataset {
+            kind,
+            guid: commit.core.env.guid(),
+            suite: 0,
+            keyring: None,
+            is_key_root: false,
+            props,
+        };
+        let name = format!("{PARTIAL}{}", self.last);
+        let id = create::insert(commit, state, new, (self.parent, &name), commit.txg)?;
+        if let Some(base) = &self.base {
+            let entry = state.edit(id)?;
+            entry.family = base.family;
+            entry.origin = base.id;
+            entry.prev_snap_txg = base.created_txg;
+            entry.roots = base.roots;
+            entry.referenced = base.referenced;
+            entry.logical = base.logical;
+        }
+        state.root.features_required |= FEATURE_RECEIVED | FEATURE_CLONES;
+        Ok(id)
+    }
+}

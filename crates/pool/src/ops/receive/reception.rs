@@ -1,0 +1,91 @@
+//! What whoever receives a stream says to it.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
+use crate::format::pointer::Identity;
+use crate::format::seal_input::SealInput;
+use crate::format::stream::Begin;
+
+/// Where a stream goes.
+pub struct ReceiveInto<'a> {
+    /// A dataset, or `dataset@snapshot` to give the snapshot another name.
+    pub target: &'a str,
+    /// Take the dataset back to the snapshot that the stream goes on from, if it went on since.
+    pub force: bool,
+    /// Keep what came, if it is interrupted.
+    pub resumable: bool,
+    /// The dataset is open until [`Reception::finish`] closes it. What was changed in it by then counts.
+    pub is_open: bool,
+}
+
+/// What whoever knows keys and properties has to say to a stream.
+pub trait Reception {
+    /// The keyring that the dataset is to have, of what the stream brings and what is there; `None` if it
+    /// keeps what it has. Refuses what would leave keys that nobody can unwrap.
+    fn keyring(
+        &self,
+        begin: &Begin,
+        current: Option<&[u8]>,
+    ) -> std::result::Result<Option<Vec<u8>>, String>;
+
+    /// What seals the records of a stream in the clear: for the dataset that it adds to, or for a new one of
+    /// this `family`, whose keys are made in `txg`.
+    fn sealing(
+        &self,
+        _begin: &Begin,
+        _family: u64,
+        _txg: u64,
+    ) -> std::result::Result<Sealing, String> {
+        Err("a plain stream cannot be encrypted here".into())
+    }
+
+    /// The properties of a new dataset.
+    fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
+
+    /// Whether a new dataset may be a clone of this snapshot, which another dataset has: a stream goes on from it.
+    fn may_clone(&self, _base: &Entry) -> bool {
+        true
+    }
+
+    /// Calls `finish`, which may replace a keyring, when nobody else does that.
+    fn finish(&self, finish: &mut dyn FnMut() -> Result<String>) -> Result<String> {
+        finish()
+    }
+
+    /// A snapshot has been received.
+    fn received(&self, name: &str);
+}
+
+/// How a dataset seals what comes in the clear.
+pub struct Sealing {
+    /// Seals its records, and the whole.
+    pub records: Box<dyn SealRecords>,
+    /// The suite of its records, 0 if they stay clear.
+    pub suite: u8,
+    /// The keyring of a new dataset.
+    pub keyring: Option<Vec<u8>>,
+    /// Whether that has slots of its own.
+    pub is_key_root: bool,
+}
+
+/// Seals records that come in the clear.
+pub trait SealRecords {
+    /// Compresses and seals a record, which is whole units.
+    fn seal(&self, array: ArrayKind, plain: &[u8]) -> std::result::Result<SealedRecord, String>;
+
+    /// The seal over a dataset.
+    fn dataset_seal(&self, input: &SealInput) -> [u8; 32];
+}
+
+/// A record as it is stored.
+pub struct SealedRecord {
+    /// What its pointer says.
+    pub identity: Identity,
+    /// Whole units.
+    pub bytes: Vec<u8>,
+    /// Equal records have equal nonces: it may be shared.
+    pub may_be_shared: bool,
+}

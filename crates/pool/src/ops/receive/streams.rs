@@ -1,0 +1,255 @@
+//! The streams of one receive, and what their frames do to a dataset.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use crate::engine::dataset::{OpenDataset, Placed};
+use crate::engine::history::Origin;
+use crate::error::{Error, Result};
+use crate::format::array_kind::ArrayKind;
+use crate::format::stream::{Begin, Frame, FrameReader};
+use crate::ops::pool::Pool;
+use crate::ops::receive::reception::{ReceiveInto, Reception, SealedRecord, Sealing};
+use crate::storage::space::{Reservation, ReserveFor};
+
+use super::allowance::Allowance;
+use super::finish;
+
+/// So many slots are changed before a commit makes them durable, and their memory is free again.
+const CHANGES_MAX: usize = 32 << 10;
+
+impl Pool {
+    /// Receives what comes: one stream, or several that go on from each other.
+    pub fn receive(
+        &self,
+        input: &mut dyn Read,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+        origin: &Origin,
+    ) -> Result<()> {
+        let mut frames = FrameReader::new(input);
+        let mut count = 0;
+        while let Some(frame) = frames.next()? {
+            let Frame::Begin(begin) = frame else {
+                return Err(Error::stream("does not begin"));
+            };
+            let name = self.receive_one(&begin, &mut frames, into, reception, origin)?;
+            reception.received(&name);
+            count += 1;
+        }
+        match count {
+            0 => Err(Error::stream("is empty")),
+            _ => Ok(()),
+        }
+    }
+
+    fn receive_one(
+        &self,
+        begin: &Begin,
+        frames: &mut FrameReader<'_>,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+        origin: &Origin,
+    ) -> Result<String> {
+        if begin.plain.is_some() && into.resumable {
+            return Err(Error::refused(
+                into.target,
+                "what comes in the clear cannot go on after an interruption; receive it without -s",
+            ));
+        }
+        let (dataset, is_resumable) = self.begin_receive(begin, into, reception)?;
+        let id = dataset.id();
+        let sealing = self.sealing(id, begin, into, reception);
+        let done = sealing.and_then(|sealing| {
+            let sealing = sealing.as_ref();
+            let mut allowance = Allowance::new(self, id, begin, into, reception)?;
+            self.fill(&dataset, frames, sealing, &mut allowance)?;
+            reception
+                .finish(&mut || self.finish_receive(id, begin, into, reception, sealing, origin))
+        });
+        if let Err(error) = &done {
+            self.give_up(dataset, is_resumable && !is_final(error));
+        }
+        done
+    }
+
+    fn sealing(
+        &self,
+        id: u64,
+        begin: &Begin,
+        into: &ReceiveInto<'_>,
+        reception: &dyn Reception,
+    ) -> Result<Option<Sealing>> {
+        if begin.plain.is_none() {
+            return Ok(None);
+        }
+        let partial = self.entry(id)?;
+        let sealing = reception.sealing(begin, partial.family, partial.created_txg);
+        let sealing = sealing.map_err(|reason| Error::refused(into.target, reason))?;
+        match self.entry(partial.origin) {
+            Ok(base) if base.suite != sealing.suite => Err(Error::refused(
+                into.target,
+                format!(
+                    "it shares records with {}, and so is encrypted as that or not at all; receive it below a \
+                     dataset that is, or with -o encryption=off",
+                    self.name_of(base.id)?
+                ),
+            )),
+            _ => Ok(Some(sealing)),
+        }
+    }
+
+    /// Puts what comes into a dataset.
+    fn fill(
+        &self,
+        dataset: &OpenDataset,
+        frames: &mut FrameReader<'_>,
+        sealing: Option<&Sealing>,
+        allowance: &mut Option<Allowance>,
+    ) -> Result<()> {
+        let mut changes = 0;
+        loop {
+            match frames.next()? {
+                Some(Frame::End) => return Ok(()),
+                Some(Frame::Record {
+                    array,
+                    slot,
+                    identity,
+                    hash,
+                }) => {
+                    let len = frames.payload.len();
+                    self.put_received(dataset, array, slot, len, &mut || {
+                        dataset.place_hashed(array, identity, &frames.payload, hash)
+                    })?;
+                    self.charge(allowance, array, len)?;
+                    changes += 1;
+                }
+                Some(Frame::Plain { array, slot }) => {
+                    let sealing = sealing.ok_or_else(|| Error::stream("is damaged"))?;
+                    let sealed = sealing.records.seal(array, &frames.payload);
+                    let sealed = sealed.map_err(|reason| Error::Sealing { reason })?;
+                    let SealedRecord {
+                        identity, bytes, ..
+                    } = &sealed;
+                    self.put_received(dataset, array, slot, bytes.len(), &mut || match sealed
+                        .may_be_shared
+                        && array == ArrayKind::Data
+                    {
+                        true => dataset.place_shared(*identity, bytes),
+                        false => dataset.place(array, *identity, bytes),
+                    })?;
+                    self.charge(allowance, array, bytes.len())?;
+                    changes += 1;
+                }
+                Some(Frame::Empty { array, slot, count }) => {
+                    self.empty_received(dataset, array, slot, count, &mut changes)?;
+                }
+                Some(Frame::Begin(_)) | None => return Err(Error::stream("ends too early")),
+            }
+            self.commit_some(&mut changes)?;
+        }
+    }
+
+    fn charge(
+        &self,
+        allowance: &mut Option<Allowance>,
+        array: ArrayKind,
+        len: usize,
+    ) -> Result<()> {
+        match allowance {
+            Some(allowance) => allowance.charge(self, (len * array.copies()) as u64),
+            None => Ok(()),
+        }
+    }
+
+    fn put_received(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        len: usize,
+        place: &mut dyn FnMut() -> Result<Placed>,
+    ) -> Result<()> {
+        let room = dataset.record_room(array, len);
+        let _room = self.room_to_receive(dataset, room, ReserveFor::Writing)?;
+        let placed = place()?;
+        let hold = self.enter()?;
+        dataset.put(&hold, array, slot, placed);
+        Ok(())
+    }
+
+    fn empty_received(
+        &self,
+        dataset: &OpenDataset,
+        array: ArrayKind,
+        slot: u64,
+        count: u64,
+        changes: &mut usize,
+    ) -> Result<()> {
+        let mut from = slot;
+        while let Some(found) = dataset.next(array, from, slot + count)? {
+            let room = dataset.punch_room(array, &[found]);
+            let room = self.room_to_receive(dataset, room, ReserveFor::Freeing)?;
+            let hold = self.enter()?;
+            dataset.punch(&hold, array, found);
+            drop((hold, room));
+            from = found + 1;
+            *changes += 1;
+            self.commit_some(changes)?;
+        }
+        Ok(())
+    }
+
+    fn commit_some(&self, changes: &mut usize) -> Result<()> {
+        if *changes >= CHANGES_MAX {
+            *changes = 0;
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Sets room aside. A commit may give back some.
+    fn room_to_receive(
+        &self,
+        dataset: &OpenDataset,
+        bytes: u64,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
+        let reserve = || {
+            let kept = match why {
+                ReserveFor::Writing => self.limits(dataset.id())?.kept,
+                ReserveFor::Freeing | ReserveFor::FreeingAlone => 0,
+            };
+            self.reserve_besides(bytes, why, kept)
+        };
+        match reserve() {
+            Err(Error::NoSpace) => {
+                self.commit()?;
+                reserve()
+            }
+            room => room,
+        }
+    }
+
+    /// After a failure: keeps what came, or throws it away.
+    fn give_up(&self, dataset: Arc<OpenDataset>, keep: bool) {
+        let id = dataset.id();
+        let kept = match keep {
+            true => self.commit(),
+            false => Ok(()),
+        };
+        drop(dataset);
+        let thrown = match keep {
+            true => Ok(()),
+            false => self.discard_partial(id),
+        };
+        if let Err(error) = kept.and(thrown) {
+            tracing::warn!(%error, "what was received in part is thrown away by the next import");
+        }
+    }
+}
+
+/// Whether it makes no sense to go on after this.
+fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Stream { reason } if reason == finish::NOT_WHAT_WAS_SAID)
+}

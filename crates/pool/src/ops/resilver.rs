@@ -1,0 +1,211 @@
+//! Resilver: bringing members of groups up to date. Needs no key.
+//!
+//! It visits what was born since a member was here last: of each dataset its snapshots, the oldest
+//! first, and then the dataset itself, so that what two of them share is visited once. When a
+//! snapshot is destroyed, what the next one inherits from it comes later in this order; one that is
+//! made while the dataset is visited takes its place. So nothing is passed over, whatever happens
+//! meanwhile. Last come the pool's own records. New writes go to the member from the start.
+
+use std::ops::ControlFlow;
+
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::config::DeviceState;
+use crate::format::entry::Entry;
+use crate::format::resilver_status::{Position, ResilverStatus, Stage};
+use crate::ops::pool::Pool;
+use crate::ops::removal::RETRY_SECS;
+use crate::ops::scrub::{Step, Task};
+
+impl Pool {
+    /// How far the resilver is, or how the last one ended.
+    pub fn resilver_status(&self) -> ResilverStatus {
+        self.engine.state.read().config.resilver.clone()
+    }
+
+    /// Copies about `budget` bytes more. False once nothing is left to do now. Where a log cannot be read it
+    /// waits, and whatever else there is to do goes on.
+    pub fn resilver_step(&self, budget: u64) -> Result<bool> {
+        let engine = &self.engine;
+        let status = self.resilver_status();
+        if engine.read_only || !status.is_running() || engine.env.now() < status.waits_till {
+            return Ok(false);
+        }
+        if !self.is_ready_to_resilver()? {
+            std::thread::yield_now();
+            return Ok(true);
+        }
+        let (mut status, members, round) = {
+            let state = engine.state.read();
+            let round = engine.in_flight.round();
+            (state.config.resilver.clone(), resilvering(&state), round)
+        };
+        if engine.in_flight.resilver_round() != Some(round) {
+            return Ok(true);
+        }
+        let mut position = status.position;
+        let mut step = Step {
+            pool: self,
+            task: Task::Fill(members.clone()),
+            left: budget,
+            status: &mut status.progress,
+        };
+        let outcome = step.resilver(&mut position, &members);
+        status.position = position;
+        status.waits = None;
+        match &outcome {
+            Ok(true) => return self.finish_resilver(status, round),
+            Ok(false) => {}
+            Err(why @ Error::LogsLost { .. }) => {
+                tracing::warn!("the resilver waits: {why}");
+                status.waits = Some(why.to_string());
+                status.waits_till = engine.env.now() + RETRY_SECS;
+            }
+            Err(_) => return outcome,
+        }
+        let waits = status.waits.is_some();
+        let mut state = engine.state.write();
+        if engine.in_flight.round() == round && state.config.resilver.is_running() {
+            state.config.resilver = status;
+            state.config_dirty = true;
+        }
+        Ok(!waits)
+    }
+
+    /// Everything that was written before the devices changed last is to be in a tree.
+    fn is_ready_to_resilver(&self) -> Result<bool> {
+        let engine = &self.engine;
+        let round = engine.in_flight.round();
+        if engine.in_flight.resilver_round() == Some(round) {
+            return Ok(true);
+        }
+        if !engine.in_flight.is_settled() {
+            return Ok(false);
+        }
+        let space = self.space();
+        let now = engine.env.now();
+        engine.commit_with(|_, state| {
+            let progress = &mut state.config.resilver.progress;
+            if progress.started == 0 {
+                progress.started = now;
+                progress.total = space.total - space.free.min(space.total);
+                state.config_dirty = true;
+            }
+            Ok(())
+        })?;
+        engine.in_flight.set_resilver_round(round);
+        Ok(true)
+    }
+}
+
+/// The members that are being resilvered, and what they may lack.
+fn resilvering(state: &DatasetTable) -> Vec<(u64, u64)> {
+    let devices = state.config.devices.iter();
+    devices
+        .filter(|device| device.state == DeviceState::Resilvering)
+        .map(|device| (device.guid, device.from_txg))
+        .collect()
+}
+
+impl Step<'_> {
+    /// True at the end.
+    fn resilver(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<bool> {
+        if at.stage == Stage::Headers {
+            self.refresh_headers(members)?;
+            at.stage = Stage::Datasets;
+        }
+        let oldest = members.iter().map(|(_, from)| *from).min().unwrap_or(0);
+        let oldest = match self.moved_till() > oldest {
+            // What was copied from a group that was removed was born at any time.
+            true => 0,
+            false => oldest,
+        };
+        while self.left > 0 {
+            let entry = {
+                let state = self.pool.engine.state.read();
+                at.find(&state)
+            };
+            let Some(entry) = entry else {
+                return self.finish_resilver();
+            };
+            let root = entry.roots[usize::from(at.array)];
+            let min_birth = at.done_txg.max(oldest);
+            match self.array(entry.id, at.array, &root, (at.slot, min_birth))? {
+                ControlFlow::Break(slot) => at.slot = slot,
+                ControlFlow::Continue(()) => at.pass(&entry),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Last come the pool's own records, once nothing of what is destroyed needs to be read any more.
+    fn finish_resilver(&mut self) -> Result<bool> {
+        let engine = &self.pool.engine;
+        if !engine.state.read().reap.is_empty() {
+            engine.commit_with(|_, _| Ok(()))?;
+            return Ok(false);
+        }
+        self.pool_arrays()?;
+        self.logs()?;
+        Ok(true)
+    }
+
+    /// The key area of a member that was away holds old keys.
+    fn refresh_headers(&self, members: &[(u64, u64)]) -> Result<()> {
+        let engine = &self.pool.engine;
+        let _committing = engine.lock_commits();
+        let blocks = engine.key_blocks_in_use();
+        for (guid, _) in members {
+            if let Err(error) = engine.disk.store.refresh_headers(*guid, &blocks) {
+                engine.fault(*guid, error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Position {
+    /// What is to be visited next: the oldest entry of the dataset that is not done, or the next
+    /// dataset. `None` at the end.
+    fn find(&mut self, state: &DatasetTable) -> Option<Entry> {
+        let mut heads = state.all().filter(|entry| !entry.is_snapshot());
+        let head = heads.find(|entry| entry.id >= self.head)?;
+        if head.id != self.head {
+            *self = Position {
+                stage: self.stage,
+                head: head.id,
+                ..Position::default()
+            };
+        }
+        let snapshots = state.snapshots(head);
+        let mut oldest_first = snapshots.iter().rev();
+        let snapshot = oldest_first.find(|snapshot| snapshot.created_txg > self.done_txg);
+        let entry = snapshot.unwrap_or(head);
+        if entry.id != self.entry {
+            // A snapshot that was made of the dataset meanwhile has what the dataset had. In any
+            // other case there is something new to be seen in the slots before.
+            if self.entry != head.id {
+                (self.array, self.slot) = (0, 0);
+            }
+            self.entry = entry.id;
+        }
+        Some(Entry::clone(entry))
+    }
+
+    /// An array is done.
+    fn pass(&mut self, entry: &Entry) {
+        self.slot = 0;
+        if self.array == 0 {
+            self.array = 1;
+            return;
+        }
+        self.array = 0;
+        self.entry = 0;
+        if entry.is_snapshot() {
+            self.done_txg = entry.created_txg;
+        } else {
+            self.head += 1;
+            self.done_txg = 0;
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Scrub: reading everything, and mending what one whole copy allows to mend. Needs no key.
+//!
+//! A scrub goes through the pool in steps, datasets in the order of their ids, each array in the
+//! order of its slots, and visits what two snapshots share once. It walks the tree of the last
+//! commit; what it finds damaged it looks up again, since a commit may have freed and reused it
+//! meanwhile. Its position is part of the configuration record, so that it goes on after an import.
+
+mod evacuate;
+mod examine;
+mod heal;
+mod own;
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use store::SegmentId;
+
+use crate::engine::table::head_id;
+use crate::error::{Error, Result};
+use crate::format::array_kind::ArrayKind;
+use crate::format::extent::Extent;
+use crate::format::node::coverage;
+use crate::format::pointer::RecordPtr;
+use crate::ops::pool::Pool;
+use crate::storage::array::walk::{self, Visit};
+use crate::storage::in_flight::Ticket;
+
+use crate::format::scrub_status::{Damage, Position, ScrubPhase, ScrubStatus};
+
+/// Damage beyond this many records is only counted.
+const DAMAGE_MAX: usize = 256;
+
+impl Pool {
+    /// How far the scrub is, or how the last one ended.
+    pub fn scrub_status(&self) -> ScrubStatus {
+        self.engine.state.read().config.scrub.clone()
+    }
+
+    /// Begins a scrub from the start; one that was stopped goes on where it was.
+    pub fn scrub_start(&self) -> Result<()> {
+        let space = self.space();
+        let now = self.engine.env.now();
+        self.set_scrub(|status| {
+            if status.phase == ScrubPhase::Running {
+                return;
+            }
+            if status.phase != ScrubPhase::Stopped {
+                *status = ScrubStatus {
+                    started: now,
+                    total: space.total - space.free.min(space.total),
+                    ..ScrubStatus::default()
+                };
+            }
+            status.phase = ScrubPhase::Running;
+        })
+    }
+
+    /// Stops the scrub. It can go on later.
+    pub fn scrub_stop(&self) -> Result<()> {
+        let now = self.engine.env.now();
+        self.set_scrub(|status| {
+            if status.phase == ScrubPhase::Running {
+                status.phase = ScrubPhase::Stopped;
+                status.ended = now;
+            }
+        })
+    }
+
+    fn set_scrub(&self, change: impl FnOnce(&mut ScrubStatus)) -> Result<()> {
+        self.engine.commit_with(|_, state| {
+            change(&mut state.config.scrub);
+            state.config_dirty = true;
+            Ok(())
+        })
+    }
+
+    /// Reads about `budget` bytes more. False once nothing is left to do.
+    pub fn scrub_step(&self, budget: u64) -> Result<bool> {
+        let mut status = self.scrub_status();
+        // It waits for a resilver, which matters more, unless that waits itself.
+        let resilver = self.resilver_status();
+        let has_to_wait = resilver.is_running() && resilver.waits.is_none();
+        if status.phase != ScrubPhase::Running || has_to_wait {
+            return Ok(false);
+        }
+        let mut step = Step {
+            pool: self,
+            task: Task::Mend,
+            left: budget,
+            status: &mut status,
+        };
+        let done = step.run()?;
+        if done {
+            status.phase = ScrubPhase::Finished;
+            status.ended = self.engine.env.now();
+        }
+        if done {
+            self.set_scrub(|current| *current = status)?;
+        } else {
+            // Where it is goes into the next commit that happens anyway.
+            let mut state = self.engine.state.write();
+            if state.config.scrub.phase == ScrubPhase::Running {
+                state.config.scrub = status;
+                state.config_dirty = true;
+            }
+        }
+        Ok(!done)
+    }
+}
+
+/// What is done with each record and node.
+pub(crate) enum Task {
+    /// Every copy is read, on every member that holds everything, and bad ones are mended.
+    Mend,
+    /// Members that lack it get it: those that may lack what was born after a transaction group.
+    Fill(Vec<(u64, u64)>),
+    /// What lies in a group is copied to others.
+    Evacuate(Evacuated),
+}
+
+/// What was copied of a group, and is not in the remap table yet.
+pub(crate) struct Evacuated {
+    group: u16,
+    pub(crate) copies: Vec<(Extent, Vec<Extent>)>,
+    seen: HashSet<(SegmentId, u32)>,
+    /// The copies are in no tree: a resilver waits for them.
+    _ticket: Ticket,
+}
+
+impl Evacuated {
+    pub(crate) fn new(group: u16, ticket: Ticket) -> Evacuated {
+        Evacuated {
+            group,
+            copies: Vec::new(),
+            seen: HashSet::new(),
+            _ticket: ticket,
+        }
+    }
+}
+
+/// A part of a scrub or resilver.
+pub(crate) struct Step<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) task: Task,
+    /// Bytes to read before it ends.
+    pub(crate) left: u64,
+    pub(crate) status: &'a mut ScrubStatus,
+}
+
+impl Step<'_> {
+    /// True at the end of the pool.
+    fn run(&mut self) -> Result<bool> {
+        if self.status.position == Position::default() {
+            self.headers()?;
+            self.pool_arrays()?;
+            self.logs()?;
+            self.go_to(1, 0, 0);
+        }
+        self.datasets()
+    }
+
+    /// Works on datasets and snapshots from the position on. True at the end of them.
+    fn datasets(&mut self) -> Result<bool> {
+        while self.left > 0 {
+            let at = self.status.position;
+            let Some((id, min_birth, root)) = self.current_root(at) else {
+                match self.next_dataset(at.dataset) {
+                    Some(id) => self.go_to(id, 0, 0),
+                    None => return Ok(true),
+                }
+                continue;
+            };
+            let stopped = self.array(id, at.array, &root, (at.slot, min_birth))?;
+            match stopped {
+                ControlFlow::Break(slot) => self.go_to(id, at.array, slot),
+                ControlFlow::Continue(()) if at.array == 0 => self.go_to(id, 1, 0),
+                ControlFlow::Continue(()) => {
+                    self.go_to(id, 2, 0);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn go_to(&mut self, dataset: u64, array: u8, slot: u64) {
+        self.status.position = if array < 2 {
+            Position {
+                dataset,
+                array,
+                slot,
+            }
+        } else {
+            // The next id, which need not exist.
+            Position {
+                dataset: dataset + 1,
+                array: 0,
+                slot: 0,
+            }
+        };
+    }
+
+    /// The array at a position, as the last commit left it.
+    fn current_root(&self, at: Position) -> Option<(u64, u64, RecordPtr)> {
+        let state = self.pool.engine.state.read();
+        let entry = state.get(at.dataset)?;
+        Some((
+            entry.id,
+            entry.prev_snap_txg,
+            entry.roots[usize::from(at.array)],
+        ))
+    }
+
+    fn next_dataset(&self, from: u64) -> Option<u64> {
+        let state = self.pool.engine.state.read();
+        state.all().map(|entry| entry.id).find(|id| *id > from)
+    }
+
+    /// Works on what an array of a dataset has from a slot on that was born after `min_birth`. Breaks with
+    /// the slot where it is to go on.
+    pub(crate) fn array(
+        &mut self,
+        id: u64,
+        array: u8,
+        root: &RecordPtr,
+        (from, min_birth): (u64, u64),
+    ) -> Result<ControlFlow<u64>> {
+        let kind = ArrayKind::ALL[usize::from(array)];
+        let disk = &self.pool.engine.disk;
+        let mut last = from;
+        let result = walk::visit(disk, root, from, min_birth, &mut |visit| {
+            let (slot, ptr) = match visit {
+                Visit::Record(slot, _) if self.left == 0 => return Ok(ControlFlow::Break(slot)),
+                Visit::Record(slot, ptr) => {
+                    last = slot;
+                    (slot, ptr)
+                }
+                Visit::Node(slot, ptr) => (slot, ptr),
+            };
+            let pool = self.pool;
+            let current = || is_current(pool, id, kind, slot, ptr);
+            if !self.examine(&ptr.place, &current)? && current()? {
+                self.report(id, Some(kind), slot, ptr.level());
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        match result {
+            // A node that cannot be read hides what is below it; go on behind it.
+            Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => {
+                Ok(self.skip_damage(id, kind, root, last))
+            }
+            other => other,
+        }
+    }
+
+    /// Reports a node below `seen` that cannot be read, unless it is gone by now, and says where to go on:
+    /// behind `at`, or not at all, unless the tree is another one.
+    fn skip_damage(
+        &mut self,
+        id: u64,
+        kind: ArrayKind,
+        seen: &RecordPtr,
+        at: u64,
+    ) -> ControlFlow<u64> {
+        let root = {
+            let state = self.pool.engine.state.read();
+            match state.get(id) {
+                Some(entry) => entry.roots[kind as usize],
+                None => return ControlFlow::Continue(()),
+            }
+        };
+        match walk::first_unreadable(&self.pool.engine.disk, &root, at) {
+            Some((slot, level)) => {
+                self.report(id, Some(kind), slot, level);
+                match slot.saturating_add(coverage(level)) {
+                    next if next > at => ControlFlow::Break(next),
+                    // It hides everything, and was reported before.
+                    _ => ControlFlow::Continue(()),
+                }
+            }
+            // It can be read by now, but who knows until when.
+            None if root == *seen => {
+                self.report(id, Some(kind), at, 0);
+                ControlFlow::Break(at.saturating_add(1))
+            }
+            // Look again from here.
+            None => ControlFlow::Break(at),
+        }
+    }
+
+    pub(crate) fn report(&mut self, dataset: u64, array: Option<ArrayKind>, slot: u64, level: u8) {
+        self.status.errors = self.status.errors.saturating_add(1);
+        tracing::warn!(
+            dataset,
+            ?array,
+            slot,
+            level,
+            "scrub found damage that it cannot repair"
+        );
+        if self.status.damage.len() < DAMAGE_MAX {
+            self.status.damage.push(Damage {
+                dataset,
+                array,
+                slot,
+                level,
+            });
+        }
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.status.examined = self.status.examined.saturating_add(bytes as u64);
+        self.left = self.left.saturating_sub(bytes as u64);
+    }
+}
+
+/// Whether a pointer is in the tree of the last commit, of a dataset or of one of its snapshots.
+pub(crate) fn is_current(
+    pool: &Pool,
+    id: u64,
+    kind: ArrayKind,
+    slot: u64,
+    ptr: &RecordPtr,
+) -> Result<bool> {
+    let disk = &pool.engine.disk;
+    // Its own first: a record that it had and has no more is mostly gone, but a snapshot may have it.
+    let roots: Vec<RecordPtr> = {
+        let state = pool.engine.state.read();
+        let Some(entry) = state.get(id) else {
+            return Ok(false);
+        };
+        let head = state.get(head_id(entry));
+        let line = head.into_iter().flat_map(|head| {
+            let snapshots = state.snapshots(head).into_iter();
+            snapshots.chain([Arc::clone(head)])
+        });
+        let all = std::iter::once(Arc::clone(entry)).chain(line);
+        let may_have = |root: &RecordPtr| root.place.birth() >= ptr.place.birth();
+        all.map(|entry| entry.roots[kind as usize])
+            .filter(may_have)
+            .collect()
+    };
+    for root in roots {
+        if walk::contains(disk, &root, slot, ptr)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

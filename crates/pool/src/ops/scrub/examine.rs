@@ -1,0 +1,394 @@
+//! One record or node: reading all that there is of it, and writing what is bad or missing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use store::{MemberState, Parts, UNIT};
+
+use super::{Step, Task};
+use crate::engine::log::{LogReader, RawEntry};
+use crate::error::{Error, Result};
+use crate::format::entry::Entry;
+use crate::format::pointer::{Place, checksum};
+use crate::storage::gang::Run;
+use crate::storage::reader::{Fetched, PoolReader};
+
+/// A part of a copy on a member that is to be written.
+struct Part {
+    copy: usize,
+    guid: u64,
+    run: Run,
+}
+
+/// What the members hold of a run.
+struct Found {
+    copy: usize,
+    run: Run,
+    parts: Parts,
+}
+
+/// Where the copies of something lie, by their numbers. Copies that the remap table has for later come behind,
+/// with numbers of their own.
+pub(super) struct Copies {
+    list: Vec<(usize, Vec<Run>)>,
+    /// Whether some of it lies elsewhere than its pointer says.
+    is_moved: bool,
+    /// Of the remap table, when it was asked.
+    generation: u64,
+}
+
+impl Copies {
+    fn find(
+        disk: &PoolReader,
+        runs: impl Iterator<Item = Result<(usize, Vec<Run>)>>,
+    ) -> Result<Copies> {
+        let mut copies = Copies {
+            list: Vec::new(),
+            is_moved: false,
+            generation: disk.remap.generation(),
+        };
+        for found in runs {
+            let (copy, runs) = found?;
+            let (mut now, mut later) = (Vec::new(), Vec::new());
+            for run in runs {
+                let moved = run.cut(&disk.remap.resolve(run.extent())?);
+                copies.is_moved |= moved[..] != [run];
+                for run in &moved {
+                    let pieces = disk.remap.copy_of(&run.extent())?;
+                    later.extend(run.cut(&pieces.unwrap_or_default()));
+                }
+                now.extend(moved);
+            }
+            copies.list.push((copy, now));
+            if !later.is_empty() {
+                copies.is_moved = true;
+                copies.list.push((copy + COPIES_MAX, later));
+            }
+        }
+        Ok(copies)
+    }
+
+    pub(super) fn each_run(&self) -> impl Iterator<Item = (usize, &Run)> {
+        let copies = self.list.iter();
+        copies.flat_map(|(copy, runs)| runs.iter().map(move |run| (*copy, run)))
+    }
+}
+
+/// A pointer has at most so many copies.
+const COPIES_MAX: usize = 2;
+
+/// Says whether something is still where it was.
+type Current<'a> = &'a dyn Fn() -> Result<bool>;
+
+impl Step<'_> {
+    /// Does what this step is for with the logs of all datasets, as far as they are not replayed or
+    /// committed, and with the records that they point to.
+    pub(crate) fn logs(&mut self) -> Result<()> {
+        let pool = self.pool;
+        let mut claims = Vec::new();
+        {
+            // No commit happens meanwhile, so that no entry gives way to another.
+            let _committing = pool.engine.lock_commits();
+            let state = pool.engine.state.read();
+            let logs = state.all().filter(|entry| entry.log.exists());
+            let logs: Vec<Arc<Entry>> = logs.cloned().collect();
+            drop(state);
+            for dataset in logs {
+                let places = self.log_entries(&dataset)?;
+                claims.extend(
+                    places
+                        .into_iter()
+                        .map(|place| (Arc::clone(&dataset), place)),
+                );
+            }
+        }
+        for (dataset, place) in claims {
+            // A commit puts it into an array, or gives it up.
+            let waits = || {
+                let state = pool.engine.state.read();
+                let entry = state.get(dataset.id);
+                Ok(entry.is_some_and(|entry| entry.log.points_to(dataset.log.chain, &place)))
+            };
+            self.examine(&place, &waits)?;
+        }
+        Ok(())
+    }
+
+    /// The same with the entries of one log. Returns what they point to.
+    fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<Place>> {
+        let disk = Arc::clone(&self.pool.engine.disk);
+        let mut places = Vec::new();
+        let mut log = LogReader::new(&disk, &dataset.log, dataset.guid);
+        let mut entries = log.raw().peekable();
+        while let Some(entry) = entries.next() {
+            // The last one may be on its way to the members still, which is no damage.
+            if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
+                self.log_entry(&entry)?;
+                places.extend(entry.claims(dataset.log.base));
+            }
+        }
+        drop(entries);
+        if matches!(self.task, Task::Fill(_)) {
+            // A member that is whole is believed when it says that there is no more.
+            let state = self.pool.engine.state.read();
+            state.refuse_unknown_log(dataset)?;
+            state.refuse_unreadable(dataset, &log)?;
+        }
+        Ok(places)
+    }
+
+    fn log_entry(&mut self, entry: &RawEntry) -> Result<()> {
+        let store = Arc::clone(&self.pool.engine.disk.store);
+        if self.pool.engine.read_only {
+            return Ok(());
+        }
+        let wanted = match &self.task {
+            Task::Mend => MemberState::Online,
+            Task::Fill(_) => MemberState::Resilvering,
+            Task::Evacuate(_) => return Ok(()),
+        };
+        // With parity each unit is a stripe.
+        let shape = store.shape(entry.segment.group());
+        let piece = match shape.has_parity() {
+            true => UNIT as usize,
+            false => entry.bytes.len(),
+        };
+        for (bytes, n) in entry.bytes.chunks(piece).zip(0..) {
+            let offset = entry.offset + n * shape.cell() * UNIT;
+            let parts = store.read_parts(entry.segment, offset, bytes.len(), wanted)?;
+            for guid in parts.bad(bytes) {
+                store.write_part(guid, entry.segment, offset, bytes)?;
+                if let Task::Mend = self.task {
+                    store.count_damage(guid);
+                    self.status.repaired = self.status.repaired.saturating_add(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what this step is for with a record or node, if what points to it is still `current`. False if
+    /// no copy of it is good.
+    pub(super) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
+        if place.is_scattered() && !self.examine_map(place, current)? {
+            return Ok(false);
+        }
+        let is_good = |bytes: &[u8]| checksum(bytes) == place.checksum;
+        let fetch = |disk: &PoolReader| {
+            let mut buf = vec![0; place.disk_size() as usize];
+            let fetched = disk.fetch(place, &mut buf, &mut |bytes| is_good(bytes));
+            (fetched != Fetched::Lost).then_some(buf)
+        };
+        let disk = Arc::clone(&self.pool.engine.disk);
+        let runs = || {
+            let copies = place.copy_numbers();
+            copies.map(|copy| Ok((copy, disk.runs_of_pointer(place, copy)?)))
+        };
+        let find = || Copies::find(&disk, runs());
+        self.work(place.birth(), &find, &is_good, &fetch, current)
+    }
+
+    /// The same with a scatter map, of which every copy is one unit.
+    fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
+        let disk = std::sync::Arc::clone(&self.pool.engine.disk);
+        let whole = |addr| disk.read_map(place, &addr).map(|(_, bytes)| bytes);
+        let good = place.copies().find_map(whole);
+        let runs = || {
+            let copies = place.copy_numbers();
+            copies.map(|copy| Ok((copy, vec![Run::of_map(&place.addr[copy])])))
+        };
+        let find = || Copies::find(&disk, runs());
+        let is_good = |bytes: &[u8]| good.as_deref() == Some(bytes);
+        self.work(place.birth(), &find, &is_good, &|_| good.clone(), current)
+    }
+
+    fn work(
+        &mut self,
+        birth: u64,
+        find: &dyn Fn() -> Result<Copies>,
+        is_good: &dyn Fn(&[u8]) -> bool,
+        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
+        current: Current<'_>,
+    ) -> Result<bool> {
+        loop {
+            let copies = match find() {
+                // Nobody knows where it is.
+                Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => return Ok(false),
+                copies => copies?,
+            };
+            let done = match &self.task {
+                Task::Fill(members) => {
+                    let birth = match copies.is_moved {
+                        true => birth.max(self.moved_till()),
+                        false => birth,
+                    };
+                    let lack_it = |&&(_, from): &&(u64, u64)| from < birth;
+                    let members: Vec<u64> = members.iter().filter(lack_it).map(|m| m.0).collect();
+                    self.fill(&members, &copies, fetch, current)?
+                }
+                Task::Mend => self.mend(&copies, is_good, fetch, current)?,
+                Task::Evacuate(_) => Some(self.copy_out(&copies, fetch)?),
+            };
+            if let Some(done) = done {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// When something was last copied from a group that was being removed, so that it may be younger where it
+    /// is than its pointer.
+    pub(crate) fn moved_till(&self) -> u64 {
+        let state = self.pool.engine.state.read();
+        let removal = state.config.removal.as_ref();
+        removal.map_or(0, |removal| removal.moved_till)
+    }
+
+    /// Writes what the members named are to have of it. `None` if it is somewhere else by now.
+    fn fill(
+        &mut self,
+        members: &[u64],
+        copies: &Copies,
+        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
+        current: Current<'_>,
+    ) -> Result<Option<bool>> {
+        let disk = &self.pool.engine.disk;
+        let mut parts = Vec::new();
+        for (copy, run) in copies.each_run() {
+            self.status.examined = self.status.examined.saturating_add(run.bytes.len() as u64);
+            let holders = disk.store.holders(run.segment, run.offset, run.bytes.len());
+            let lacking = holders.into_iter().filter(|(guid, state)| {
+                *state == MemberState::Resilvering && members.contains(guid)
+            });
+            parts.extend(lacking.map(|(guid, _)| Part {
+                copy,
+                guid,
+                run: run.clone(),
+            }));
+        }
+        if parts.is_empty() {
+            // Passing over something is work too.
+            self.left = self.left.saturating_sub(u64::from(UNIT));
+            return Ok(Some(true));
+        }
+        let bytes: usize = parts.iter().map(|part| part.run.bytes.len()).sum();
+        self.left = self.left.saturating_sub(bytes as u64);
+        let Some(good) = fetch(disk) else {
+            return Ok(Some(false));
+        };
+        let Some(written) = self.write(&parts, copies, &good, current)? else {
+            return Ok(None);
+        };
+        if written > 0 {
+            self.status.repaired = self.status.repaired.saturating_add(bytes as u64);
+        }
+        Ok(Some(true))
+    }
+
+    /// Reads it on every member that holds everything, and rewrites what is bad. `None` if it is somewhere
+    /// else by now.
+    fn mend(
+        &mut self,
+        copies: &Copies,
+        is_good: &dyn Fn(&[u8]) -> bool,
+        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
+        current: Current<'_>,
+    ) -> Result<Option<bool>> {
+        let disk = Arc::clone(&self.pool.engine.disk);
+        let store = &disk.store;
+        let mut found = Vec::new();
+        for (copy, run) in copies.each_run() {
+            let online = MemberState::Online;
+            let parts = store.read_parts(run.segment, run.offset, run.bytes.len(), online);
+            let Ok(parts) = parts else {
+                return Ok((copies.generation == disk.remap.generation()).then_some(false));
+            };
+            self.count(parts.bytes());
+            let run = run.clone();
+            found.push(Found { copy, run, parts });
+        }
+        let Some(good) = whole(&found, is_good).or_else(|| fetch(&disk)) else {
+            self.blame(&found, current)?;
+            return Ok(Some(false));
+        };
+        let bad = found.iter().flat_map(|Found { copy, run, parts }| {
+            let bad = parts.bad(&good[run.bytes.clone()]).into_iter();
+            bad.map(|guid| Part {
+                copy: *copy,
+                guid,
+                run: run.clone(),
+            })
+        });
+        let bad: Vec<Part> = bad.collect();
+        if bad.is_empty() {
+            return Ok(Some(true));
+        }
+        let Some(written) = self.write(&bad, copies, &good, current)? else {
+            return Ok(None);
+        };
+        self.status.repaired = self.status.repaired.saturating_add(written as u64);
+        Ok(Some(true))
+    }
+
+    /// Counts damage that cannot be mended.
+    fn blame(&self, found: &[Found], current: Current<'_>) -> Result<()> {
+        if current()? {
+            let guids = found.iter().flat_map(|found| found.parts.members());
+            let guids: BTreeSet<u64> = guids.collect();
+            let store = &self.pool.engine.disk.store;
+            guids.into_iter().for_each(|guid| store.count_damage(guid));
+        }
+        Ok(())
+    }
+
+    /// Rewrites parts with the bytes that they should have, and says how many copies these belong to. `None`
+    /// if they may be somewhere else by now.
+    fn write(
+        &self,
+        parts: &[Part],
+        of: &Copies,
+        good: &[u8],
+        current: Current<'_>,
+    ) -> Result<Option<usize>> {
+        let engine = &self.pool.engine;
+        if engine.read_only {
+            return Ok(Some(0));
+        }
+        // What is in the tree of the last commit stays where it is until the next one is done.
+        let _committing = engine.lock_commits();
+        if !current()? {
+            return Ok(Some(0));
+        }
+        if of.generation != engine.disk.remap.generation() {
+            return Ok(None);
+        }
+        let store = &engine.disk.store;
+        let mut copies = BTreeSet::new();
+        for Part { copy, guid, run } in parts {
+            let bytes = &good[run.bytes.clone()];
+            store.write_part(*guid, run.segment, run.offset, bytes)?;
+            copies.insert((*copy, *guid));
+        }
+        if let Task::Mend = self.task {
+            copies
+                .iter()
+                .for_each(|(_, guid)| store.count_damage(*guid));
+        }
+        Ok(Some(copies.len()))
+    }
+}
+
+/// A copy that is good, put together in one way or another.
+fn whole(found: &[Found], is_good: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let same_copy = |a: &Found, b: &Found| a.copy == b.copy;
+    found.chunk_by(same_copy).find_map(|runs| {
+        let ways = runs.iter().map(|found| found.parts.ways()).max()?;
+        (0..ways).find_map(|way| {
+            let mut bytes = Vec::new();
+            for found in runs {
+                let way = way.checked_rem(found.parts.ways())?;
+                bytes.extend(found.parts.whole(way)?);
+            }
+            is_good(&bytes).then_some(bytes)
+        })
+    })
+}

@@ -1,0 +1,63 @@
+//! Mending what readers found bad.
+
+use super::{Step, Task, is_current};
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::scrub_status::ScrubStatus;
+use crate::ops::pool::Pool;
+use crate::storage::repair_queue::Suspect;
+
+impl Pool {
+    /// Mends what was read with errors since this was called last, and returns how many copies were
+    /// rewritten. Needs no key.
+    pub fn heal(&self) -> Result<u64> {
+        let disk = &self.engine.disk;
+        let suspects = disk.repairs.take();
+        let mut is_own = disk.remap.found_errors();
+        if suspects.is_empty() && !is_own || self.engine.read_only {
+            return Ok(0);
+        }
+        let mut status = ScrubStatus::default();
+        let mut step = Step {
+            pool: self,
+            task: Task::Mend,
+            left: u64::MAX,
+            status: &mut status,
+        };
+        for suspect in suspects {
+            is_own |= !step.heal(&suspect)?;
+        }
+        if is_own {
+            step.pool_arrays()?;
+        }
+        if status.repaired > 0 {
+            tracing::warn!(copies = status.repaired, "bad copies were repaired");
+        }
+        Ok(status.repaired)
+    }
+}
+
+impl Step<'_> {
+    /// False if no dataset has it.
+    fn heal(&mut self, suspect: &Suspect) -> Result<bool> {
+        let Some(slot) = suspect.slot else {
+            return Ok(false);
+        };
+        let pool = self.pool;
+        let heads: Vec<u64> = {
+            let state = pool.engine.state.read();
+            let heads = state.all().filter(|entry| !entry.is_snapshot());
+            heads.map(|entry| entry.id).collect()
+        };
+        for id in heads {
+            for kind in ArrayKind::ALL {
+                let current = || is_current(pool, id, kind, slot, &suspect.ptr);
+                if current()? {
+                    self.examine(&suspect.ptr.place, &current)?;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,329 @@
+//! Sending a snapshot: what is new in it as a stream, as it is stored and without any key, or in the clear.
+//!
+//! The trees say what is new: what two snapshots have in common is not descended into. Records are read
+//! and verified by several threads ahead of the one that writes them in their order, or by that one.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use parking_lot::Mutex;
+
+use crate::engine::dataset::OpenDataset;
+use crate::engine::gate::Engine;
+use crate::error::{Error, Result};
+use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
+use crate::format::pointer::RecordPtr;
+use crate::format::seal_input::SealInput;
+use crate::format::stream::{Begin, FrameWriter, Position, ResumeToken, Sender};
+use crate::ops::pool::Pool;
+use crate::storage::array::diff::{Change, diff};
+
+/// So many records are read ahead at most.
+const AHEAD: usize = 32;
+
+/// What to send.
+pub struct SendOf {
+    /// The snapshot.
+    pub to: u64,
+    /// The one that the receiver has, if any.
+    pub from: Option<u64>,
+    /// Where to begin: before this the receiver has everything.
+    pub start: Position,
+    /// Wrapped keys for the receiver, with slots; empty if the records are clear.
+    pub keyring: Vec<u8>,
+    /// Up to which transaction group the receiver needs generations of keys: [`Entry::keys_txg`] of the snapshot,
+    /// or that of a later generation that goes with it.
+    pub keys_txg: u64,
+    /// Properties for the receiver.
+    pub props: BTreeMap<String, String>,
+    /// Send what is in the records, opened by this.
+    pub open: Option<Box<dyn OpenRecords>>,
+    /// Threads that read records ahead of the caller, who writes. With 0 he reads each himself when it is its
+    /// turn: a device is asked in one order then, and nothing runs besides him.
+    pub readers: usize,
+}
+
+/// Opens the records of a snapshot, for a stream in the clear.
+pub trait OpenRecords: Send + Sync {
+    /// The plaintext of a record, whole units; `None` if these bytes are not what was sealed.
+    fn open(&self, array: ArrayKind, ptr: &RecordPtr, sealed: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// A snapshot that is being sent. It cannot be destroyed meanwhile.
+pub struct Sending {
+    engine: Arc<Engine>,
+    begin: Begin,
+    older: [RecordPtr; 2],
+    newer: [RecordPtr; 2],
+    opener: Option<Box<dyn OpenRecords>>,
+    readers: usize,
+    _open: Vec<Arc<OpenDataset>>,
+}
+
+impl Pool {
+    /// Prepares to send.
+    pub fn send(&self, what: SendOf) -> Result<Sending> {
+        let mut open = vec![self.open_dataset(what.to)?];
+        let to = self.entry(what.to)?;
+        let from = what.from.map(|from| self.checked_from(&to, from));
+        let from = from.transpose()?;
+        if let Some(from) = &from {
+            open.push(self.open_dataset(from.id)?);
+        }
+        if !to.is_snapshot() {
+            let name = self.name_of(to.id)?;
+            return Err(Error::refused(name, "it is not a snapshot"));
+        }
+        let owner = self.entry(to.parent)?;
+        let seal = SealInput::of(&to, owner.guid);
+        let older = from
+            .as_ref()
+            .map_or([RecordPtr::EMPTY; 2], |from| from.roots);
+        let begin = Begin {
+            sender: Sender {
+                pool_guid: self.guid(),
+                name: self.name_of(to.id)?,
+                referenced: to.referenced,
+            },
+            to_guid: to.guid,
+            from_guid: from.as_ref().map_or(0, |from| from.guid),
+            from_roots: older.map(|root| root.identity),
+            start: what.start,
+            family: to.family,
+            suite: to.suite,
+            plain: None,
+            volume: to.volume(),
+            created: to.created,
+            keys_txg: what.keys_txg,
+            sealed_guid: seal.guid,
+            sequence: seal.sequence,
+            seal: to.seal,
+            log: seal.log,
+            roots: seal.roots,
+            props: what.props,
+            keyring: what.keyring,
+        };
+        let begin = match &what.open {
+            None => begin,
+            Some(_) => begin.in_the_clear([
+                from.as_ref().map_or([0; 32], |from| from.lineage()),
+                to.lineage(),
+            ]),
+        };
+        Ok(Sending {
+            engine: Arc::clone(&self.engine),
+            begin,
+            older,
+            newer: to.roots,
+            opener: what.open,
+            readers: what.readers,
+            _open: open,
+        })
+    }
+
+    /// The snapshot that a stream is to begin at, if it is an earlier one of the same line.
+    fn checked_from(&self, to: &Entry, from: u64) -> Result<Arc<Entry>> {
+        let state = self.engine.state.read();
+        let from = Arc::clone(state.entry(from)?);
+        match state.line(to).iter().any(|entry| entry.id == from.id) {
+            true => Ok(from),
+            false => Err(Error::refused(
+                state.name_of(&from),
+                format!("it is not an earlier snapshot of {}", state.name_of(to)),
+            )),
+        }
+    }
+
+    /// The snapshots that a token means, if they are here: the one that is to come, and the one that the
+    /// stream goes on from.
+    pub fn snapshots_of(&self, token: &ResumeToken) -> Option<(u64, Option<u64>)> {
+        let state = self.engine.state.read();
+        let named = state.find(&token.name).ok().into_iter();
+        let mut all = named.chain(state.all());
+        all.find_map(|to| {
+            if !to.is_snapshot() || to.guid != token.to_guid {
+                return None;
+            }
+            match token.from_guid {
+                0 => Some((to.id, None)),
+                guid => {
+                    let line = state.line(to);
+                    let from = line.iter().find(|from| from.guid == guid)?;
+                    Some((to.id, Some(from.id)))
+                }
+            }
+        })
+    }
+
+    /// The snapshots of a line after one and before another, the oldest first.
+    pub fn between(&self, from: &Entry, to: &Entry) -> Vec<Arc<Entry>> {
+        let state = self.engine.state.read();
+        let mut line = state.line(to);
+        line.retain(|entry| entry.created_txg > from.created_txg);
+        line.reverse();
+        line
+    }
+}
+
+/// What a thread that walks the trees tells the one that writes, in order.
+enum Item {
+    Record(Job, Receiver<Result<Read>>),
+    Empty(ArrayKind, u64, u64),
+    Failed(Error),
+}
+
+/// The bytes of a record and their hash.
+struct Read {
+    bytes: Vec<u8>,
+    hash: [u8; 32],
+}
+
+/// A record to be read.
+#[derive(Clone, Copy)]
+struct Job {
+    array: ArrayKind,
+    slot: u64,
+    ptr: RecordPtr,
+}
+
+/// Who reads, and where what he read goes.
+type Asked = (Job, SyncSender<Result<Read>>);
+
+impl Sending {
+    /// What the stream begins with.
+    pub fn begin(&self) -> &Begin {
+        &self.begin
+    }
+
+    /// Writes the stream.
+    pub fn write(&self, out: &mut dyn Write) -> Result<()> {
+        let mut frames = FrameWriter::begin(out, &self.begin)?;
+        match self.readers {
+            0 => self.walk(&mut |array, change| match change {
+                Change::Empty(slot, count) => frames.empty(array, slot, count),
+                Change::Record(slot, ptr) => {
+                    let ptr = *ptr;
+                    let job = Job { array, slot, ptr };
+                    self.write_record(&mut frames, &job, &self.read(&job)?)
+                }
+            })?,
+            _ => self.write_ahead(&mut frames)?,
+        }
+        frames.end()
+    }
+
+    fn write_record(&self, frames: &mut FrameWriter<'_>, job: &Job, read: &Read) -> Result<()> {
+        let Job { array, slot, ptr } = *job;
+        let Read { bytes, hash } = read;
+        match &self.opener {
+            None => frames.record(array, slot, ptr.identity, bytes, *hash),
+            Some(_) => frames.plain(array, slot, bytes, *hash),
+        }
+    }
+
+    /// Writes what other threads find and read.
+    fn write_ahead(&self, frames: &mut FrameWriter<'_>) -> Result<()> {
+        let (item_sender, items) = sync_channel(AHEAD);
+        let (job_sender, jobs) = sync_channel(AHEAD);
+        let jobs = Mutex::new(jobs);
+        std::thread::scope(|scope| {
+            scope.spawn(move || self.find(&item_sender, &job_sender));
+            for _ in 0..self.readers {
+                scope.spawn(|| self.read_all(&jobs));
+            }
+            for item in items {
+                match item {
+                    Item::Failed(error) => return Err(error),
+                    Item::Empty(array, slot, count) => frames.empty(array, slot, count)?,
+                    Item::Record(job, read) => {
+                        let gone =
+                            |_| Error::stream("could not be made: a thread that reads is gone");
+                        let read = read.recv().map_err(gone)??;
+                        self.write_record(frames, &job, &read)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Shows what is new, in its order.
+    fn walk(&self, each: &mut dyn FnMut(ArrayKind, Change<'_>) -> Result<()>) -> Result<()> {
+        for array in ArrayKind::ALL {
+            let Some(from) = self.begin.start.slot_in(array) else {
+                continue;
+            };
+            let (older, newer) = (&self.older[array as usize], &self.newer[array as usize]);
+            let disk = &self.engine.disk;
+            diff(disk, older, newer, from, &mut |change| each(array, change))?;
+        }
+        Ok(())
+    }
+
+    /// Finds what is new, until nobody wants it any more.
+    fn find(&self, items: &SyncSender<Item>, jobs: &SyncSender<Asked>) {
+        let found = self.walk(&mut |array, change| {
+            let item = match change {
+                Change::Empty(slot, count) => Item::Empty(array, slot, count),
+                Change::Record(slot, ptr) => {
+                    let (done, read) = sync_channel(1);
+                    let ptr = *ptr;
+                    let job = Job { array, slot, ptr };
+                    jobs.send((job, done)).map_err(|_| unwanted())?;
+                    Item::Record(job, read)
+                }
+            };
+            items.send(item).map_err(|_| unwanted())
+        });
+        if let Err(error) = found {
+            // Where nobody listens, nobody wants to know.
+            let _ = items.send(Item::Failed(error));
+        }
+    }
+
+    fn read_all(&self, jobs: &Mutex<Receiver<Asked>>) {
+        loop {
+            let asked = jobs.lock().recv();
+            let Ok((job, done)) = asked else { return };
+            let _ = done.send(self.read(&job));
+        }
+    }
+
+    fn read(&self, job: &Job) -> Result<Read> {
+        match &self.opener {
+            None => self.read_sealed(job),
+            Some(opener) => self.read_open(job, opener.as_ref()),
+        }
+    }
+
+    /// Reads a record, from whichever copy is whole.
+    fn read_sealed(&self, Job { slot, ptr, .. }: &Job) -> Result<Read> {
+        let (mut bytes, mut hash) = (Vec::new(), [0; 32]);
+        let disk = &self.engine.disk;
+        disk.record(ptr, Some(*slot), &mut bytes, &mut |bytes| {
+            hash = *blake3::hash(bytes).as_bytes();
+            hash[..16] == ptr.place.checksum
+        })?;
+        Ok(Read { bytes, hash })
+    }
+
+    /// Reads what is in a record, from whichever copy opens.
+    fn read_open(&self, Job { array, slot, ptr }: &Job, opener: &dyn OpenRecords) -> Result<Read> {
+        let (mut sealed, mut plain) = (Vec::new(), None);
+        let disk = &self.engine.disk;
+        disk.record(ptr, Some(*slot), &mut sealed, &mut |sealed| {
+            plain = opener.open(*array, ptr, sealed);
+            plain.is_some()
+        })?;
+        let bytes = plain.unwrap_or_default();
+        let hash = *blake3::hash(&bytes).as_bytes();
+        Ok(Read { bytes, hash })
+    }
+}
+
+fn unwanted() -> Error {
+    Error::stream("is no longer wanted")
+}

@@ -1,0 +1,274 @@
+//! Snapshots: earlier states of a dataset, in a line from the oldest to the dataset itself. That of a clone
+//! goes on in the line of its origin.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::reseal::{Reseal, seal_again};
+use crate::engine::table::DatasetTable;
+use crate::engine::{async_free, deadlist};
+use crate::error::{Error, Result};
+use crate::format::entry::{DatasetKind, Entry};
+use crate::format::pointer::RecordPtr;
+use crate::format::reap_job::{Reap, ReapJob};
+use crate::names::DatasetName;
+use crate::ops::clones::check_clones;
+use crate::ops::pool::Pool;
+use crate::ops::{holds, named};
+use crate::storage::writer::txg::TxgWriter;
+
+impl Pool {
+    /// Makes snapshots, all at the same moment; with `recursive` also of everything below each.
+    pub fn snapshot(
+        &self,
+        names: &[String],
+        recursive: bool,
+        origin: &Origin,
+    ) -> Result<Vec<String>> {
+        self.engine.commit_within_limits(|commit, state| {
+            let mut wanted = Vec::new();
+            for name in names {
+                let (dataset, snapshot) = named::split(name)?;
+                let head = Arc::clone(state.find(dataset)?);
+                let heads = if recursive {
+                    state.subtree(head.id)
+                } else {
+                    vec![head]
+                };
+                for head in heads {
+                    let name = format!("{}@{snapshot}", state.name_of(&head));
+                    DatasetName::parse(&name)?;
+                    if state.find(&name).is_ok() || wanted.iter().any(|(_, _, n)| *n == name) {
+                        return Err(Error::Exists { name });
+                    }
+                    if wanted.iter().any(|(id, _, _)| *id == head.id) {
+                        return Err(Error::Refused {
+                            name,
+                            reason: "one dataset cannot have two snapshots of the same moment"
+                                .into(),
+                        });
+                    }
+                    wanted.push((head.id, snapshot.to_owned(), name));
+                }
+            }
+            let _room = commit.room_for_entries(wanted.len(), 0)?;
+            log(commit, state, origin, None);
+            for (head, snapshot, name) in &wanted {
+                let env = &commit.core.env;
+                create(commit, state, *head, snapshot, (env.guid(), env.now()))?;
+                let made = Arc::clone(state.find(name)?);
+                log_internal(commit, state, origin, "snapshot", &made);
+            }
+            Ok(wanted.into_iter().map(|(_, _, name)| name).collect())
+        })
+    }
+
+    /// Takes a dataset back to a snapshot. Later snapshots must not exist, or go with `recursive`.
+    /// The dataset must not be open. It has the seal of the snapshot then.
+    pub fn rollback(&self, name: &str, recursive: bool, origin: &Origin) -> Result<()> {
+        self.take_back(name, recursive, None, origin)
+    }
+
+    /// As [`Pool::rollback`], and the dataset gets a seal of its own over that state, made by `accept`.
+    pub fn rollback_and_accept(
+        &self,
+        name: &str,
+        recursive: bool,
+        accept: Reseal,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.take_back(name, recursive, Some(accept), origin)
+    }
+
+    fn take_back(
+        &self,
+        name: &str,
+        recursive: bool,
+        mut accept: Option<Reseal>,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            let target = Arc::clone(state.find(name)?);
+            if !target.is_snapshot() {
+                return Err(Error::Refused {
+                    name: name.into(),
+                    reason: "it is not a snapshot".into(),
+                });
+            }
+            let head = Arc::clone(state.entry(target.parent)?);
+            let later: Vec<Arc<Entry>> = state
+                .snapshots(&head)
+                .into_iter()
+                .take_while(|snapshot| snapshot.id != target.id)
+                .collect();
+            if !later.is_empty() && !recursive {
+                return Err(Error::Refused {
+                    name: name.into(),
+                    reason: format!(
+                        "later snapshots exist ({}); use -r to destroy them",
+                        later
+                            .iter()
+                            .map(|s| format!("@{}", s.name))
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ),
+                });
+            }
+            for snapshot in &later {
+                holds::check(state, snapshot)?;
+            }
+            check_clones(state, &Vec::from_iter(&later), &BTreeSet::new())?;
+            let mut concerned = later.clone();
+            concerned.push(Arc::clone(&head));
+            self.check_closed(state, &concerned)?;
+            log(commit, state, origin, None);
+            for snapshot in &later {
+                log_internal(commit, state, origin, "destroy", snapshot);
+                destroy(commit, state, snapshot.id)?;
+            }
+            roll_back(commit, state, head.id, &target)?;
+            if accept.is_some() {
+                seal_again(state.edit(head.id)?, &target, &mut accept)?;
+            }
+            log_internal(commit, state, origin, "rollback to", &target);
+            Ok(())
+        })
+    }
+}
+
+/// Makes a snapshot of a dataset as the commit leaves it.
+pub(crate) fn create(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    head: u64,
+    name: &str,
+    (guid, created): (u64, u64),
+) -> Result<()> {
+    let id = state.new_id();
+    let head = state.edit(head)?;
+    let mut snapshot = Entry {
+        id,
+        guid,
+        parent: head.id,
+        name: name.into(),
+        kind: DatasetKind::Snapshot,
+        created_txg: commit.txg,
+        created,
+        keyring: None,
+        next: head.id,
+        used: 0,
+        origin: 0,
+        sequence_past: 0,
+        log: head.log.without_chunks(),
+        props: Default::default(),
+        ..head.clone()
+    };
+    snapshot.copy_marks(head);
+    let before = head.prev_snap;
+    head.prev_snap = id;
+    head.prev_snap_txg = commit.txg;
+    head.deadlist = RecordPtr::EMPTY;
+    head.dead_bytes = 0;
+    state.insert(snapshot);
+    if before != 0 {
+        state.edit(before)?.next = id;
+    }
+    Ok(())
+}
+
+/// Destroys a snapshot: what only it had is freed, the rest of its deadlist goes to its successor.
+pub(crate) fn destroy(commit: &TxgWriter<'_>, state: &mut DatasetTable, id: u64) -> Result<()> {
+    let snapshot = state
+        .remove(id)
+        .ok_or_else(|| Error::inconsistent("dataset table", "a snapshot vanished"))?;
+    let next = Arc::clone(state.entry(snapshot.next)?);
+
+    // Born since the snapshot before, dead before the next one: nobody else has these.
+    let (mut deadlist, only_here) = deadlist::take(commit, &next.deadlist, id)?;
+    let freed = only_here.as_ref().map_or(0, deadlist::Sublist::bytes);
+    async_free::enqueue(
+        state,
+        only_here.map(|sublist| ReapJob::new(Reap::DeadRecords, sublist.root)),
+    );
+    let mut dead_bytes = next.dead_bytes - freed.min(next.dead_bytes);
+    for (older, sublist) in deadlist::dissolve(commit, &snapshot.deadlist)? {
+        deadlist = deadlist::merge(commit, &deadlist, older, &sublist)?;
+        dead_bytes = dead_bytes.saturating_add(sublist.bytes());
+    }
+    let edited = state.edit(next.id)?;
+    edited.deadlist = deadlist;
+    edited.dead_bytes = dead_bytes;
+    edited.prev_snap = snapshot.prev_snap;
+    edited.prev_snap_txg = snapshot.prev_snap_txg;
+    if snapshot.prev_snap != 0 {
+        state.edit(snapshot.prev_snap)?.next = next.id;
+    }
+    let head = state.edit(snapshot.parent)?;
+    head.used = head.used.saturating_sub(freed);
+    pass_on(commit, state, &snapshot, &next)
+}
+
+/// Later deadlists, also those of clones, keep things for the destroyed snapshot: its successor has them
+/// too. A clone of the snapshot itself, which would have another successor, there is none.
+fn pass_on(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    gone: &Entry,
+    successor: &Entry,
+) -> Result<()> {
+    let is_later = |entry: &&Arc<Entry>| {
+        entry.family == gone.family
+            && entry.id != successor.id
+            && !entry.deadlist.is_empty()
+            && (!entry.is_snapshot() || entry.created_txg > gone.created_txg)
+    };
+    let later: Vec<Arc<Entry>> = state.all().filter(is_later).cloned().collect();
+    for later in later {
+        let (deadlist, kept) = deadlist::take(commit, &later.deadlist, gone.id)?;
+        if let Some(sublist) = kept {
+            let deadlist = deadlist::merge(commit, &deadlist, successor.id, &sublist)?;
+            state.edit(later.id)?.deadlist = deadlist;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a dataset the state of its newest snapshot.
+pub(crate) fn roll_back(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    head: u64,
+    target: &Entry,
+) -> Result<()> {
+    let head = state.edit(head)?;
+    let old = head.clone();
+    // What was born since the snapshot goes; what died since is alive again.
+    let shared = target.referenced - old.dead_bytes.min(target.referenced);
+    head.used = head
+        .used
+        .saturating_sub(old.referenced.saturating_sub(shared));
+    head.roots = target.roots;
+    head.referenced = target.referenced;
+    head.logical = target.logical;
+    // The snapshot's seal is over its own sequence; the next seal gets one that no state has had.
+    head.sequence_past = old.sequence.max(old.sequence_past);
+    head.sequence = target.sequence;
+    head.seal = target.seal;
+    head.set_sealed_guid(target.sealed_mark());
+    head.set_volume(target.volume());
+    // What was logged came after the snapshot.
+    commit.free_extents(old.log.extents());
+    head.log = target.log.clone();
+    head.deadlist = RecordPtr::EMPTY;
+    head.dead_bytes = 0;
+    let min_birth = target.created_txg;
+    let trees = old
+        .roots
+        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
+    let lists = deadlist::dissolve(commit, &old.deadlist)?
+        .into_iter()
+        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
+    async_free::enqueue(state, trees.into_iter().chain(lists));
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Volumes: datasets that are one row of blocks, each in the slot of `data` that has its number.
+//!
+//! How large a volume and its blocks are is in the clear, among the properties of its entry under a name
+//! that no property can have, and in what its seal is made over. Snapshots keep it, so that they and what
+//! is rolled back to them are as large as the volume was.
+
+use crate::engine::history::{Origin, log, log_internal};
+use crate::engine::reseal::{Reseal, seal_anew};
+use crate::error::{Error, Result};
+use crate::format::volume_shape::VolumeShape;
+use crate::ops::pool::Pool;
+
+impl Pool {
+    /// Gives a volume another size, of whole blocks. What was reserved for all of it stays so. `reseal` makes
+    /// the seal over what it is then, if it is encrypted. What lies behind the new end stays in its slots until
+    /// whoever has it open empties them, or until the volume is opened next.
+    pub fn resize_volume(
+        &self,
+        name: &str,
+        size: u64,
+        mut reseal: Option<Reseal>,
+        origin: &Origin,
+    ) -> Result<VolumeShape> {
+        self.engine.commit_within_limits(|commit, state| {
+            let before = std::sync::Arc::clone(state.find(name)?);
+            let old = before
+                .volume()
+                .filter(|_| !before.is_snapshot())
+                .ok_or_else(|| Error::refused(name, "it is not a volume"))?;
+            let block_size = old.block_size();
+            let new = VolumeShape::new(size, block_size).ok_or_else(|| {
+                let reason =
+                    format!("a volume is whole blocks, and its blocks have {block_size} bytes");
+                Error::refused(name, reason)
+            })?;
+            let _room = commit.room_for_entries(1, 0)?;
+            let entry = state.edit(before.id)?;
+            entry.set_volume(Some(new));
+            if entry.was_written() {
+                entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
+                entry.set_sealed_guid(None);
+            }
+            let guid = entry.guid;
+            seal_anew(entry, &before, guid, &mut reseal)?;
+            log(commit, state, origin, None);
+            let what = format!("size {} instead of {} of", new.size(), old.size());
+            log_internal(commit, state, origin, &what, &before);
+            Ok(new)
+        })
+    }
+}

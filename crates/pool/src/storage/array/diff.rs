@@ -1,0 +1,130 @@
+//! What changed from one state of an array to another, without reading what did not.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::format::node::{FANOUT, Node, coverage};
+use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
+use crate::storage::array::walk::{check_root, too_many};
+use crate::storage::nodes::Nodes;
+
+/// A difference between two states of an array.
+pub(crate) enum Change<'a> {
+    /// A slot has this record, and had another or none.
+    Record(u64, &'a RecordPtr),
+    /// So many slots have no record, and some of them had.
+    Empty(u64, u64),
+}
+
+/// Shows, in the order of slots from `from` on, how a newer state of an array differs from an older one.
+/// What both have is not descended into.
+pub(crate) fn diff(
+    nodes: &dyn Nodes,
+    older: &RecordPtr,
+    newer: &RecordPtr,
+    from: u64,
+    each: &mut dyn FnMut(Change<'_>) -> Result<()>,
+) -> Result<()> {
+    check_root(older)?;
+    check_root(newer)?;
+    let left = nodes.units();
+    let level = older.level().max(newer.level());
+    Diff {
+        nodes,
+        from,
+        left,
+        each,
+    }
+    .below(level, older, newer, 0)
+}
+
+struct Diff<'a> {
+    nodes: &'a dyn Nodes,
+    from: u64,
+    /// How many nodes there can still be.
+    left: u64,
+    each: &'a mut dyn FnMut(Change<'_>) -> Result<()>,
+}
+
+impl Diff<'_> {
+    /// Compares what lies below a level, where the tree of either state may end lower.
+    fn below(&mut self, level: u8, older: &RecordPtr, newer: &RecordPtr, first: u64) -> Result<()> {
+        let end = first.saturating_add(coverage(level)).min(SLOT_LIMIT);
+        if older == newer || end <= self.from {
+            return Ok(());
+        }
+        if newer.is_empty() {
+            let first = first.max(self.from);
+            return (self.each)(Change::Empty(first, end - first));
+        }
+        if level == 0 {
+            return (self.each)(Change::Record(first, newer));
+        }
+        self.left = self.left.checked_sub(1).ok_or_else(too_many)?;
+        let olds = Children::of(self.nodes, older, level, first)?;
+        let news = Children::of(self.nodes, newer, level, first)?;
+        for index in 0..FANOUT {
+            let child_first = first + index as u64 * coverage(level - 1);
+            self.below(level - 1, &olds.get(index), &news.get(index), child_first)?;
+        }
+        Ok(())
+    }
+}
+
+/// What hangs below a pointer at a level.
+enum Children {
+    Node(Arc<Node>),
+    /// The tree ends below this level; it would be the first child.
+    Lower(RecordPtr),
+}
+
+impl Children {
+    fn of(nodes: &dyn Nodes, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Children> {
+        if ptr.is_empty() || ptr.level() < level && slot == 0 {
+            return Ok(Children::Lower(*ptr));
+        }
+        Ok(Children::Node(nodes.node(ptr, level, slot)?))
+    }
+
+    fn get(&self, index: usize) -> RecordPtr {
+        match self {
+            Children::Node(node) => node.children[index],
+            Children::Lower(ptr) if index == 0 => *ptr,
+            Children::Lower(_) => RecordPtr::EMPTY,
+        }
+    }
+}
+
+/// The last slot of an array whose record was born after `min_birth`.
+pub(crate) fn last(nodes: &dyn Nodes, root: &RecordPtr, min_birth: u64) -> Result<Option<u64>> {
+    check_root(root)?;
+    let mut left = nodes.units();
+    last_below(nodes, root, 0, min_birth, &mut left)
+}
+
+fn last_below(
+    nodes: &dyn Nodes,
+    ptr: &RecordPtr,
+    first: u64,
+    min_birth: u64,
+    left: &mut u64,
+) -> Result<Option<u64>> {
+    let level = ptr.level();
+    if ptr.is_empty() || ptr.place.birth() <= min_birth {
+        return Ok(None);
+    }
+    if level == 0 {
+        return Ok(Some(first));
+    }
+    *left = left.checked_sub(1).ok_or_else(too_many)?;
+    let node = nodes.node(ptr, level, first)?;
+    for (index, child) in node.children.iter().enumerate().rev() {
+        let child_first = first + index as u64 * coverage(level - 1);
+        let found = last_below(nodes, child, child_first, min_birth, left)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    // Nothing in it is so young: something was taken out of it.
+    Ok(None)
+}

@@ -1,0 +1,142 @@
+//! Working a transaction group's changes into the nodes of an array.
+//!
+//! Changed nodes are written anew from the bottom up, and nothing is overwritten. Whatever the new
+//! tree no longer points to is reported, so that its space can be freed or kept for a snapshot.
+
+use crate::error::Result;
+use crate::format::node::{FANOUT, Node, child_index, coverage, level_for};
+use crate::format::pointer::RecordPtr;
+use crate::storage::array::Edits;
+use crate::storage::nodes::Nodes;
+
+/// Where new nodes go, and who hears of pointers that come and go.
+pub(crate) trait Target {
+    /// The array points to this record or node from now on.
+    fn born(&mut self, ptr: &RecordPtr);
+
+    /// The array no longer points to this record or node.
+    fn killed(&mut self, ptr: &RecordPtr) -> Result<()>;
+
+    /// Finds a place for a node of a level.
+    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr>;
+}
+
+/// Applies `edits`, in the order of slots, to the array at `root`, and returns its new root.
+pub(crate) fn update(
+    nodes: &dyn Nodes,
+    root: &RecordPtr,
+    edits: &[(u64, &Edits)],
+    target: &mut dyn Target,
+) -> Result<RecordPtr> {
+    let Some((last, _)) = edits.last() else {
+        return Ok(*root);
+    };
+    let level = level_for(last * FANOUT as u64).max(root.level());
+    Update { nodes, target }.node(level, root, edits)
+}
+
+/// Gives an array the height of another that holds the same: puts nodes above its root, or takes those
+/// away that have a first child only.
+pub(crate) fn relevel(
+    nodes: &dyn Nodes,
+    root: &RecordPtr,
+    level: u8,
+    target: &mut dyn Target,
+) -> Result<RecordPtr> {
+    let mut root = *root;
+    if root.is_empty() {
+        return Ok(root);
+    }
+    while root.level() > level.max(1) {
+        let node = nodes.node(&root, root.level(), 0)?;
+        if node.children[1..].iter().any(|child| !child.is_empty()) {
+            break;
+        }
+        target.killed(&root)?;
+        root = node.children[0];
+    }
+    Update { nodes, target }.lift(level, root)
+}
+
+struct Update<'a> {
+    nodes: &'a dyn Nodes,
+    target: &'a mut dyn Target,
+}
+
+impl Update<'_> {
+    /// Applies edits to the node at `old`, which covers them all, or will at `level`.
+    fn node(&mut self, level: u8, old: &RecordPtr, edits: &[(u64, &Edits)]) -> Result<RecordPtr> {
+        let covered = edits.first().map_or(0, |edit| edit.0 * FANOUT as u64);
+        let mut node = self.load(level, old, covered)?;
+        if level == 1 {
+            for (_, edit) in edits {
+                self.records(&mut node, edit)?;
+            }
+        } else {
+            self.children(level, &mut node, edits)?;
+        }
+        if old.level() == level && !old.is_empty() {
+            self.target.killed(old)?;
+        }
+        if node.is_empty() {
+            return Ok(RecordPtr::EMPTY);
+        }
+        self.place(node, level)
+    }
+
+    /// The node at `old`; if that lies lower than `level`, a node that has it as its first child.
+    fn load(&self, level: u8, old: &RecordPtr, slot: u64) -> Result<Node> {
+        if old.is_empty() {
+            return Ok(Node::empty());
+        }
+        if old.level() == level {
+            return Ok(self.nodes.node(old, level, slot)?.as_ref().clone());
+        }
+        let mut node = Node::empty();
+        node.children[0] = *old;
+        Ok(node)
+    }
+
+    fn records(&mut self, node: &mut Node, edit: &Edits) -> Result<()> {
+        for (index, new) in edit.iter() {
+            let old = std::mem::replace(&mut node.children[index], *new);
+            if !old.is_empty() {
+                self.target.killed(&old)?;
+            }
+            if !new.is_empty() {
+                self.target.born(new);
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&mut self, level: u8, node: &mut Node, edits: &[(u64, &Edits)]) -> Result<()> {
+        let index_of = |edit: &(u64, &Edits)| child_index(edit.0 * FANOUT as u64, level);
+        for group in edits.chunk_by(|a, b| index_of(a) == index_of(b)) {
+            let index = index_of(&group[0]);
+            node.children[index] = self.node(level - 1, &node.children[index], group)?;
+        }
+        let first = node.children[0];
+        if !first.is_empty() && first.level() < level - 1 {
+            node.children[0] = self.lift(level - 1, first)?;
+        }
+        Ok(())
+    }
+
+    /// Puts nodes above `ptr` until it has the level of its siblings.
+    fn lift(&mut self, level: u8, mut ptr: RecordPtr) -> Result<RecordPtr> {
+        while ptr.level() < level {
+            let mut node = Node::empty();
+            node.children[0] = ptr;
+            ptr = self.place(node, ptr.level() + 1)?;
+        }
+        Ok(ptr)
+    }
+
+    fn place(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+        debug_assert!(coverage(level) > 0);
+        let ptr = self.target.place_node(node, level)?;
+        self.target.born(&ptr);
+        Ok(ptr)
+    }
+}

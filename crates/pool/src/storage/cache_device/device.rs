@@ -1,0 +1,280 @@
+//! A cache device in use: its index, what waits to be written to it, and the thread that writes.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+use store::{CacheRange, ErrorCounts, UNIT};
+
+use super::index::{ENTRIES_MAX, Index, Key, Span};
+use crate::format::pointer::checksum;
+
+/// More than this does not wait; what comes then is not cached. Bytes.
+const WAITING_MAX: usize = 16 << 20;
+/// So much is written at once. Bytes.
+const BATCH: usize = 1 << 20;
+/// A device of which more reads than this fail is not used any more.
+const FAILED_READS_MAX: u64 = 16;
+
+/// A cache device. When it is dropped its thread ends.
+pub(crate) struct CacheDevice {
+    pub(crate) guid: u64,
+    inner: Arc<Inner>,
+    writer: Option<JoinHandle<()>>,
+}
+
+struct Inner {
+    range: CacheRange,
+    index: Mutex<Index>,
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    has_failed: AtomicBool,
+    failed_reads: AtomicU64,
+    failed_writes: AtomicU64,
+    bad: AtomicU64,
+}
+
+/// What waits to be written.
+#[derive(Default)]
+struct Waiting {
+    records: VecDeque<(Key, Vec<u8>)>,
+    bytes: usize,
+    is_writing: bool,
+    is_leaving: bool,
+}
+
+impl CacheDevice {
+    /// Uses a device, of whose contents nothing is known. Without a thread only [`CacheDevice::drain`] writes
+    /// to it.
+    pub(crate) fn start(range: CacheRange, guid: u64, has_thread: bool) -> CacheDevice {
+        let inner = Arc::new(Inner {
+            index: Mutex::new(Index::new(range.units(), ENTRIES_MAX)),
+            range,
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            has_failed: AtomicBool::new(false),
+            failed_reads: AtomicU64::new(0),
+            failed_writes: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
+        });
+        CacheDevice {
+            guid,
+            writer: has_thread.then(|| start_writer(&inner)).flatten(),
+            inner,
+        }
+    }
+
+    pub(crate) fn range(&self) -> &CacheRange {
+        &self.inner.range
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.inner.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Bytes that it holds, and may hold.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let bytes = |units: u64| units * u64::from(UNIT);
+        let held = self.inner.index.lock().held();
+        (bytes(held), bytes(self.inner.range.units().into()))
+    }
+
+    pub(crate) fn errors(&self) -> ErrorCounts {
+        ErrorCounts {
+            read: self.inner.failed_reads.load(Ordering::Relaxed),
+            write: self.inner.failed_writes.load(Ordering::Relaxed),
+            checksum: self.inner.bad.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Fills `buf` with the bytes that have a checksum, if they are here, all of them and whole.
+    pub(crate) fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
+        !self.has_failed() && self.inner.find(sum, buf)
+    }
+
+    /// Has bytes written when there is time, unless too many wait.
+    pub(crate) fn offer(&self, sum: &[u8; 16], bytes: &[u8]) {
+        let key = key_of(sum);
+        if self.has_failed() || self.inner.index.lock().get(key).is_some() {
+            return;
+        }
+        let mut waiting = self.inner.waiting.lock();
+        if waiting.bytes + bytes.len() <= WAITING_MAX {
+            waiting.bytes += bytes.len();
+            waiting.records.push_back((key, bytes.to_vec()));
+            self.inner.changed.notify_all();
+        }
+    }
+
+    /// Waits until nothing waits to be written. Without a thread it writes that itself.
+    pub(crate) fn drain(&self) {
+        if self.writer.is_none() {
+            return self.inner.write_waiting();
+        }
+        let mut waiting = self.inner.waiting.lock();
+        while waiting.is_writing || !waiting.records.is_empty() {
+            self.inner.changed.wait(&mut waiting);
+        }
+    }
+}
+
+/// Starts the thread that writes; none if there can be none.
+fn start_writer(inner: &Arc<Inner>) -> Option<JoinHandle<()>> {
+    let writes = Arc::clone(inner);
+    let writer = std::thread::Builder::new().name("cache".into());
+    let writer = writer.spawn(move || writes.write_all());
+    if let Err(error) = &writer {
+        tracing::warn!(%error, device = inner.range.name(), "nothing is written to the cache device");
+    }
+    writer.ok()
+}
+
+impl Drop for CacheDevice {
+    fn drop(&mut self) {
+        {
+            let mut waiting = self.inner.waiting.lock();
+            waiting.is_leaving = true;
+            waiting.records.clear();
+        }
+        self.inner.changed.notify_all();
+        if let Some(writer) = self.writer.take() {
+            // What it says when it panics is said already, and nobody needs what it wrote.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Inner {
+    fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
+        let key = key_of(sum);
+        let span = self.index.lock().get(key);
+        let Some(span) = span.filter(|span| bytes_of(span.units) == buf.len()) else {
+            return false;
+        };
+        match self.range.read(span.start, buf) {
+            Ok(()) if checksum(buf) == *sum => true,
+            Ok(()) => {
+                // If it is there no more, its place was given to another meanwhile.
+                if self.index.lock().remove(key, span.start) {
+                    self.bad.fetch_add(1, Ordering::Relaxed);
+                }
+                false
+            }
+            Err(error) => {
+                self.index.lock().remove(key, span.start);
+                let failed = self.failed_reads.fetch_add(1, Ordering::Relaxed) + 1;
+                if failed > FAILED_READS_MAX {
+                    self.fail(&error);
+                }
+                false
+            }
+        }
+    }
+
+    /// Does without the device. The pool does not miss it.
+    fn fail(&self, error: &store::Error) {
+        if !self.has_failed.swap(true, Ordering::AcqRel) {
+            let device = self.range.name();
+            tracing::warn!(%error, device, "the cache device failed and is not used any more");
+        }
+        self.index.lock().clear();
+    }
+
+    fn write_all(&self) {
+        loop {
+            let batch = {
+                let mut waiting = self.waiting.lock();
+                waiting.is_writing = false;
+                self.changed.notify_all();
+                while waiting.records.is_empty() && !waiting.is_leaving {
+                    self.changed.wait(&mut waiting);
+                }
+                if waiting.is_leaving {
+                    return;
+                }
+                waiting.is_writing = true;
+                waiting.take_batch()
+            };
+            if !self.has_failed.load(Ordering::Acquire) {
+                self.write(batch);
+            }
+        }
+    }
+
+    /// Writes what waits now.
+    fn write_waiting(&self) {
+        loop {
+            let batch = self.waiting.lock().take_batch();
+            if batch.is_empty() {
+                return;
+            }
+            if !self.has_failed.load(Ordering::Acquire) {
+                self.write(batch);
+            }
+        }
+    }
+
+    /// Writes records one behind the other, and enters them once they are there.
+    fn write(&self, mut batch: Vec<(Key, Vec<u8>)>) {
+        let mut spans = Vec::with_capacity(batch.len());
+        let start = {
+            let mut index = self.index.lock();
+            // What was read twice before it came here.
+            batch.dedup_by_key(|(key, _)| *key);
+            batch.retain(|(key, _)| index.get(*key).is_none());
+            let units = batch.iter().map(|(_, bytes)| units_of(bytes.len())).sum();
+            match index.make_room(units) {
+                Some(start) if units > 0 => start,
+                _ => return,
+            }
+        };
+        let mut at = start;
+        for (key, bytes) in &batch {
+            let units = units_of(bytes.len());
+            spans.push((*key, Span { start: at, units }));
+            at += units;
+        }
+        let pieces: Vec<IoSlice<'_>> = batch.iter().map(|(_, b)| IoSlice::new(b)).collect();
+        if let Err(error) = self.range.write(start, &pieces) {
+            self.failed_writes.fetch_add(1, Ordering::Relaxed);
+            self.fail(&error);
+            return;
+        }
+        let mut index = self.index.lock();
+        for (key, span) in spans {
+            index.insert(key, span);
+        }
+    }
+}
+
+impl Waiting {
+    /// As many as fit one write, at least one.
+    fn take_batch(&mut self) -> Vec<(Key, Vec<u8>)> {
+        let (mut batch, mut taken) = (Vec::new(), 0);
+        while let Some((_, bytes)) = self.records.front()
+            && (taken == 0 || taken + bytes.len() <= BATCH)
+        {
+            taken += bytes.len();
+            batch.extend(self.records.pop_front());
+        }
+        self.bytes = self.bytes.saturating_sub(taken);
+        batch
+    }
+}
+
+fn key_of(sum: &[u8; 16]) -> Key {
+    let (first, _) = sum.split_first_chunk().expect("it is longer");
+    u64::from_le_bytes(*first)
+}
+
+fn bytes_of(units: u32) -> usize {
+    units as usize * UNIT as usize
+}
+
+/// Of whole units.
+fn units_of(bytes: usize) -> u32 {
+    (bytes / UNIT as usize) as u32
+}

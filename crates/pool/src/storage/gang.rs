@@ -1,0 +1,446 @@
+//! Scattered records: where no free run is long enough for a record, it lies in pieces.
+//!
+//! The addresses of such a record point to a *scatter map*, one unit, that lists the pieces of every
+//! copy. Each copy of the record has a copy of the map, and all are alike: a damaged map is read, and
+//! mended, from another. The place keeps the beginning of the map's checksum, so that a map of an
+//! earlier record at the same address is never taken for this one's. What the record is, and the
+//! checksum of its bytes, do not depend on where its pieces are.
+
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+use store::{SegmentId, Shape, Store, UNIT};
+
+use crate::format::codec::{Reader, Writer};
+use crate::format::extent::Extent;
+use crate::format::pointer::{Addr, Place, ScatterMark};
+use crate::storage::writer::batch::Piece;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SR-SCATT");
+pub(crate) const MAP_LEN: usize = UNIT as usize;
+pub(crate) const CHECKSUM: usize = 32;
+/// A piece is 8 bytes; before the pieces lie the magic and three numbers.
+const PIECE: usize = 8;
+const HEAD: usize = 16;
+
+/// One map lists at most this many pieces.
+pub(crate) const PIECES_MAX: usize = (MAP_LEN - CHECKSUM - HEAD) / PIECE;
+
+/// Units of a group are numbered below this in a map: 4 PiB.
+const UNIT_LIMIT: u64 = 1 << 40;
+/// A piece has at most this many units.
+const PIECE_UNITS: u32 = 256;
+
+/// What exists: how many segments each group has and how it lays out what they hold, and units each
+/// segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) groups: Vec<(u32, Shape)>,
+    pub(crate) units: u32,
+}
+
+impl Bounds {
+    pub(crate) fn of(store: &dyn Store) -> Bounds {
+        Bounds {
+            groups: store
+                .groups()
+                .into_iter()
+                .zip(0..)
+                .map(|(segments, group)| (segments, store.shape(group)))
+                .collect(),
+            units: store.segment_size() / UNIT,
+        }
+    }
+
+    /// The number of a unit in its group.
+    fn number(&self, segment: SegmentId, unit: u32) -> u64 {
+        u64::from(segment.index()) * u64::from(self.units) + u64::from(unit)
+    }
+
+    /// A piece as the map holds it, or `None` if it lies too far out.
+    pub(crate) fn pack(&self, piece: &Extent) -> Option<u64> {
+        let unit = self.number(piece.segment, piece.start);
+        let fits = unit < UNIT_LIMIT && (1..=PIECE_UNITS).contains(&piece.units);
+        let group = u64::from(piece.segment.group());
+        fits.then(|| group << 48 | unit << 8 | u64::from(piece.units - 1))
+    }
+
+    /// The piece that the map means, if it lies in a segment of the pool.
+    pub(crate) fn unpack(&self, packed: u64) -> Option<Extent> {
+        let group = (packed >> 48) as u16;
+        let unit = (packed >> 8) & (UNIT_LIMIT - 1);
+        let units = (packed & 0xff) as u32 + 1;
+        let index = u32::try_from(unit / u64::from(self.units)).ok()?;
+        let start = (unit % u64::from(self.units)) as u32;
+        let (segments, shape) = self.groups.get(usize::from(group))?;
+        let exists = index < *segments && start + shape.taken(units) <= self.units;
+        exists.then_some(Extent {
+            segment: SegmentId::new(group, index),
+            start,
+            units,
+        })
+    }
+}
+
+/// The pieces of every copy of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scatter {
+    /// In the order of the record's bytes; the second is empty if there is one copy.
+    pub(crate) copies: [Vec<Extent>; 2],
+}
+
+impl Scatter {
+    /// The bytes of the map, or `None` if it cannot hold these pieces.
+    pub(crate) fn encode(&self, bounds: &Bounds) -> Option<Vec<u8>> {
+        let [first, second] = &self.copies;
+        if first.len() + second.len() > PIECES_MAX {
+            return None;
+        }
+        let units: u32 = first.iter().map(|piece| piece.units).sum();
+        let mut w = Writer::default();
+        w.u64(MAGIC).u32(units);
+        w.u16(first.len() as u16).u16(second.len() as u16);
+        for piece in first.iter().chain(second) {
+            w.u64(bounds.pack(piece)?);
+        }
+        w.bytes.resize(MAP_LEN - CHECKSUM, 0);
+        let sum = blake3::hash(&w.bytes);
+        w.bytes.extend_from_slice(sum.as_bytes());
+        Some(w.bytes)
+    }
+
+    /// The map at a place, if these bytes are it: whole, the one that the place means, and with
+    /// pieces that exist, do not overlap, and add up to the record.
+    pub(crate) fn decode(bytes: &[u8], place: &Place, bounds: &Bounds) -> Option<Scatter> {
+        let (body, sum) = bytes.split_at_checked(MAP_LEN - CHECKSUM)?;
+        if blake3::hash(body).as_bytes() != sum || place.scatter_mark() != Some(mark_of(bytes)) {
+            return None;
+        }
+        let mut r = Reader::new(body);
+        if r.u64()? != MAGIC {
+            return None;
+        }
+        let units = r.u32()?;
+        let counts = [r.u16()?, r.u16()?];
+        if counts.iter().map(|n| usize::from(*n)).sum::<usize>() > PIECES_MAX {
+            return None;
+        }
+        let mut pieces = |count| (0..count).map(|_| bounds.unpack(r.u64()?)).collect();
+        let first: Option<Vec<Extent>> = pieces(counts[0]);
+        let second: Option<Vec<Extent>> = pieces(counts[1]);
+        let scatter = Scatter {
+            copies: [first?, second?],
+        };
+        (u64::from(units) * u64::from(UNIT) == u64::from(place.disk_size())
+            && scatter.fits(place)
+            && scatter.is_disjoint(place, bounds))
+        .then_some(scatter)
+    }
+
+    /// Whether each copy there is has as many units as the record.
+    fn fits(&self, place: &Place) -> bool {
+        let units = u64::from(place.disk_size() / UNIT);
+        self.copies.iter().zip(&place.addr).all(|(pieces, addr)| {
+            let sum: u64 = pieces.iter().map(|piece| u64::from(piece.units)).sum();
+            sum == if addr.is_empty() { 0 } else { units }
+        })
+    }
+
+    /// Whether no unit is in two pieces, or in a piece and a map.
+    fn is_disjoint(&self, place: &Place, bounds: &Bounds) -> bool {
+        let maps = place.copies().map(|addr| map_extent(&addr));
+        let mut seen = BTreeSet::new();
+        let mut all = self.copies.iter().flatten().copied().chain(maps);
+        all.all(|extent| {
+            let group = bounds.groups.get(extent.segment.group() as usize);
+            let shape = group.map_or(Shape::WHOLE, |(_, shape)| *shape);
+            let end = extent.start.saturating_add(shape.taken(extent.units));
+            (extent.start..end).all(|unit| seen.insert((extent.segment, unit)))
+        })
+    }
+
+    /// Where the bytes of a copy lie: each piece with the bytes of the record that it holds.
+    pub(crate) fn runs(&self, copy: usize) -> Vec<Run> {
+        Run::default().cut(&self.copies[copy])
+    }
+}
+
+/// What a place keeps of its map, to know it by.
+pub(crate) fn mark_of(map: &[u8]) -> ScatterMark {
+    let mut mark = [0; 7];
+    mark.copy_from_slice(&map[MAP_LEN - CHECKSUM..][..7]);
+    mark
+}
+
+/// The unit of a map.
+pub(crate) fn map_extent(addr: &Addr) -> Extent {
+    Extent {
+        segment: addr.segment(),
+        start: addr.offset() / UNIT,
+        units: 1,
+    }
+}
+
+/// A part of a record, and where it lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) segment: SegmentId,
+    pub(crate) offset: u32,
+    /// Which bytes of the record.
+    pub(crate) bytes: Range<usize>,
+}
+
+impl Run {
+    /// The whole of a record that is at an address.
+    pub(crate) fn of(addr: &Addr) -> Run {
+        Run {
+            segment: addr.segment(),
+            offset: addr.offset(),
+            bytes: 0..addr.size() as usize,
+        }
+    }
+
+    /// The whole of a map at its address.
+    pub(crate) fn of_map(addr: &Addr) -> Run {
+        Run {
+            bytes: 0..MAP_LEN,
+            ..Run::of(addr)
+        }
+    }
+
+    /// Its units.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            segment: self.segment,
+            start: self.offset / UNIT,
+            units: (self.bytes.len() / UNIT as usize) as u32,
+        }
+    }
+
+    /// The same bytes where they lie in these extents, one after the other.
+    pub(crate) fn cut(&self, extents: &[Extent]) -> Vec<Run> {
+        let mut at = self.bytes.start;
+        let extents = extents.iter();
+        extents
+            .map(|extent| {
+                let from = at;
+                at += extent.units as usize * UNIT as usize;
+                Run {
+                    segment: extent.segment,
+                    offset: extent.start * UNIT,
+                    bytes: from..at,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Room that was found for the copies of a record.
+#[derive(Clone, Debug)]
+pub(crate) struct Allotted {
+    addr: [Addr; 2],
+    /// The map, and its bytes, if the record lies in pieces.
+    scatter: Option<(Arc<Scatter>, Arc<Vec<u8>>)>,
+}
+
+impl Allotted {
+    /// Each copy in one run.
+    pub(crate) fn whole(addr: [Addr; 2]) -> Allotted {
+        Allotted {
+            addr,
+            scatter: None,
+        }
+    }
+
+    /// In pieces; the addresses are those of the maps. `None` if the map cannot hold them.
+    pub(crate) fn scattered(
+        addr: [Addr; 2],
+        scatter: Scatter,
+        bounds: &Bounds,
+    ) -> Option<Allotted> {
+        let bytes = scatter.encode(bounds)?;
+        Some(Allotted {
+            addr,
+            scatter: Some((Arc::new(scatter), Arc::new(bytes))),
+        })
+    }
+
+    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
+        self.scatter.as_ref().map(|(scatter, _)| scatter)
+    }
+
+    /// The place of a record that is here.
+    pub(crate) fn place(&self, birth: u64, checksum: [u8; 16]) -> Place {
+        let mark = self.scatter.as_ref().map(|(_, bytes)| mark_of(bytes));
+        Place::new(self.addr, birth, checksum).with_scatter_mark(mark)
+    }
+
+    /// Every unit of it.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let copies = self.addr.iter().filter(|addr| !addr.is_empty());
+        match &self.scatter {
+            None => copies.map(Extent::of).collect(),
+            Some((scatter, _)) => all_extents(copies, scatter),
+        }
+    }
+
+    /// Writes every copy, with its map.
+    pub(crate) fn write_to(&self, store: &dyn Store, record: &[u8]) -> store::Result<()> {
+        for (copy, addr) in self.addr.iter().enumerate() {
+            if addr.is_empty() {
+                continue;
+            }
+            let at = (addr.segment(), addr.offset());
+            let Some((scatter, map)) = &self.scatter else {
+                store.write(at.0, at.1, &[IoSlice::new(record)])?;
+                continue;
+            };
+            store.write(at.0, at.1, &[IoSlice::new(map)])?;
+            for run in scatter.runs(copy) {
+                let bytes = IoSlice::new(&record[run.bytes]);
+                store.write(run.segment, run.offset, &[bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be written where.
+    pub(crate) fn writes(&self, record: &Piece) -> Vec<(SegmentId, u32, Piece)> {
+        let copies = self.addr.iter().enumerate();
+        let copies = copies.filter(|(_, addr)| !addr.is_empty());
+        let mut writes = Vec::new();
+        for (copy, addr) in copies {
+            let at = (addr.segment(), addr.offset());
+            let Some((scatter, map)) = &self.scatter else {
+                writes.push((at.0, at.1, record.clone()));
+                continue;
+            };
+            writes.push((at.0, at.1, Piece::Bytes(Arc::clone(map))));
+            for run in scatter.runs(copy) {
+                writes.push((run.segment, run.offset, record.part(run.bytes)));
+            }
+        }
+        writes
+    }
+}
+
+/// The units of the maps at `copies` and of all pieces.
+pub(crate) fn all_extents<'a>(
+    copies: impl Iterator<Item = &'a Addr>,
+    scatter: &Scatter,
+) -> Vec<Extent> {
+    let pieces = scatter.copies.iter().flatten().copied();
+    copies.map(map_extent).chain(pieces).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds() -> Bounds {
+        Bounds {
+            groups: vec![(8, Shape::WHOLE), (3, Shape::WHOLE)],
+            units: 256,
+        }
+    }
+
+    fn piece(group: u16, index: u32, start: u32, units: u32) -> Extent {
+        Extent {
+            segment: SegmentId::new(group, index),
+            start,
+            units,
+        }
+    }
+
+    fn example() -> (Scatter, [Addr; 2]) {
+        let scatter = Scatter {
+            copies: [
+                vec![piece(0, 1, 4, 1), piece(0, 7, 255, 1), piece(1, 2, 0, 3)],
+                vec![piece(1, 0, 9, 5)],
+            ],
+        };
+        let size = 5 * UNIT;
+        let addr = [
+            Addr::new(SegmentId::new(0, 0), 0, size),
+            Addr::new(SegmentId::new(1, 1), 8192, size),
+        ];
+        (scatter, addr)
+    }
+
+    fn place(scatter: &Scatter, addr: [Addr; 2]) -> (Vec<u8>, Place) {
+        let bytes = scatter.encode(&bounds()).unwrap();
+        let place = Place::new(addr, 3, [0; 16]).with_scatter_mark(Some(mark_of(&bytes)));
+        (bytes, place)
+    }
+
+    /// The bytes of a map. They never change.
+    #[test]
+    fn golden_bytes() {
+        let (scatter, addr) = example();
+        let (bytes, place) = place(&scatter, addr);
+        let mut expected = b"SR-SCATT".to_vec();
+        expected.extend([5, 0, 0, 0, 3, 0, 1, 0]);
+        expected.extend([0, 4, 1, 0, 0, 0, 0, 0]);
+        expected.extend([0, 0xff, 7, 0, 0, 0, 0, 0]);
+        expected.extend([2, 0, 2, 0, 0, 0, 1, 0]);
+        expected.extend([4, 9, 0, 0, 0, 0, 1, 0]);
+        expected.resize(4064, 0);
+        assert_eq!(bytes[..4064], expected);
+        assert_eq!(bytes[4064..], *blake3::hash(&expected).as_bytes());
+        assert_eq!(Scatter::decode(&bytes, &place, &bounds()), Some(scatter));
+    }
+
+    #[test]
+    fn no_changed_byte_is_taken() {
+        let (scatter, addr) = example();
+        let (bytes, place) = place(&scatter, addr);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x10;
+            assert_eq!(Scatter::decode(&bad, &place, &bounds()), None, "byte {at}");
+        }
+        assert_eq!(Scatter::decode(&bytes[..100], &place, &bounds()), None);
+        let unmarked = Place::new(addr, 3, [0; 16]);
+        assert_eq!(Scatter::decode(&bytes, &unmarked, &bounds()), None);
+    }
+
+    #[test]
+    fn maps_that_cannot_be_are_refused() {
+        let (good, addr) = example();
+        let cases: [fn(&mut Scatter); 5] = [
+            |s| s.copies[0][0] = piece(0, 8, 4, 1),
+            |s| s.copies[0][0] = piece(2, 0, 4, 1),
+            |s| s.copies[0][0] = piece(1, 2, 2, 1),
+            |s| s.copies[1][0] = piece(1, 1, 2, 5),
+            |s| s.copies[1][0].units = 4,
+        ];
+        for (i, case) in cases.iter().enumerate() {
+            let mut bad = good.clone();
+            case(&mut bad);
+            let (bytes, place) = place(&bad, addr);
+            assert_eq!(Scatter::decode(&bytes, &place, &bounds()), None, "case {i}");
+        }
+        let (bytes, _) = place(&good, addr);
+        let one = [addr[0], Addr::default()];
+        let place = Place::new(one, 3, [0; 16]).with_scatter_mark(Some(mark_of(&bytes)));
+        assert_eq!(Scatter::decode(&bytes, &place, &bounds()), None, "one copy");
+    }
+
+    #[test]
+    fn a_map_holds_the_largest_record() {
+        let full = |copies: usize| Scatter {
+            copies: [0, 1].map(|copy| {
+                let count = if copy < copies { 253 } else { 0 };
+                (0..count).map(|n| piece(0, copy as u32, n, 1)).collect()
+            }),
+        };
+        assert!(full(2).encode(&bounds()).is_some());
+        let mut too_many = full(2);
+        too_many.copies[0].push(piece(1, 0, 0, 1));
+        assert!(too_many.encode(&bounds()).is_none());
+        let largest = crate::format::pointer::RECORD_MAX / UNIT;
+        assert!(largest as usize <= PIECES_MAX);
+    }
+}

@@ -1,0 +1,33 @@
+//! What arrays are read through.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::format::node::Node;
+use crate::format::pointer::RecordPtr;
+
+/// Reads nodes, and trusts none of them.
+pub(crate) trait Nodes {
+    /// The node at `ptr`, which must be `level` levels above the records. It covers `slot`.
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>>;
+
+    /// How many units there are: no array has more nodes and records than this.
+    fn units(&self) -> u64;
+
+    /// Reads a record whose checksum is all there is to verify it.
+    fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>>;
+}
+
+impl<N: Nodes + ?Sized> Nodes for Arc<N> {
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+        self.as_ref().node(ptr, level, slot)
+    }
+
+    fn units(&self) -> u64 {
+        self.as_ref().units()
+    }
+
+    fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>> {
+        self.as_ref().clear_record(ptr)
+    }
+}

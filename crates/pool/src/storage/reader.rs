@@ -1,0 +1,524 @@
+//! Reads records and nodes, and trusts none of them.
+//!
+//! A node is used only if its bytes have the checksum, its children the identity, and each child the
+//! level that its pointer says. Whole nodes are cached by their checksum, so that a stale entry
+//! cannot be mistaken for another node that took its place, and with the identity that they were
+//! found to have: to hash a node again costs more than to find it.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use meter::{CacheTotals, Lookups};
+use parking_lot::RwLock;
+use quick_cache::UnitWeighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use store::Store;
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::env::CacheHash;
+use crate::error::{Error, Result};
+use crate::format::config::Config;
+use crate::format::extent::Extent;
+use crate::format::node::Node;
+use crate::format::pointer::{Addr, Identity, Place, RecordPtr, ScatterMark, checksum};
+use crate::storage::cache_device::CacheDevices;
+use crate::storage::gang::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
+use crate::storage::nodes::Nodes;
+use crate::storage::reconstruct::Variants;
+use crate::storage::remap::{Remap, TableReader};
+use crate::storage::repair_queue::RepairQueue;
+use crate::storage::writer::batch::Piece;
+
+/// The nodes and records of a store.
+pub(crate) struct PoolReader {
+    pub(crate) store: Arc<dyn Store>,
+    /// How its caches spread what they hold.
+    hash: CacheHash,
+    nodes: SeededCache<[u8; 16], KnownNode>,
+    node_lookups: Lookups,
+    /// What a commit has placed and not written yet, by checksum.
+    unwritten: RwLock<HashMap<[u8; 16], Piece>>,
+    maps: SeededCache<MapKey, Arc<Scatter>>,
+    /// Maps that the commit under way has placed.
+    unwritten_maps: RwLock<HashMap<MapKey, Arc<Scatter>>>,
+    bounds: RwLock<Arc<Bounds>>,
+    /// Where what lay in groups that were removed lies now.
+    pub(crate) remap: Remap,
+    /// What was read with errors, and waits to be mended.
+    pub(crate) repairs: RepairQueue,
+    /// Copies on faster devices.
+    pub(crate) caches: CacheDevices,
+}
+
+/// Where what is read may be kept for the next time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    /// Nodes in memory.
+    pub(crate) nodes: bool,
+    /// Bytes in the second-level cache, where they are looked for too.
+    pub(crate) cached: bool,
+}
+
+impl Keep {
+    /// Who reads by other ways than an open dataset looks at the devices of the pool.
+    const NODES: Keep = Keep {
+        nodes: true,
+        cached: false,
+    };
+}
+
+/// How reading something went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    /// The first copy was good.
+    Whole,
+    /// There is a good copy, or one could be put together; another one is bad.
+    WithErrors,
+    /// There is none.
+    Lost,
+}
+
+/// A node in memory, and its identity, which says its level too.
+#[derive(Clone)]
+struct KnownNode {
+    node: Arc<Node>,
+    identity: Identity,
+}
+
+/// Names a scatter map: its mark, and where its first copy is.
+type MapKey = (ScatterMark, Addr);
+
+/// A cache that forgets the same in each run of a seed.
+type SeededCache<Key, Value> = Cache<Key, Value, UnitWeighter, CacheHash>;
+
+fn seeded_cache<Key: Eq + Hash, Value: Clone>(
+    entries: usize,
+    hash: CacheHash,
+) -> SeededCache<Key, Value> {
+    let lifecycle = DefaultLifecycle::default();
+    Cache::with(entries, entries as u64, UnitWeighter, hash, lifecycle)
+}
+
+/// Nodes of the remap table kept in memory.
+const REMAP_NODES: usize = 2048;
+
+/// Scatter maps kept in memory.
+const CACHED_MAPS: usize = 4096;
+
+impl PoolReader {
+    /// Reads from `store`, keeping up to `cached_nodes` nodes in memory.
+    pub(crate) fn new(store: Arc<dyn Store>, cached_nodes: usize, hash: CacheHash) -> PoolReader {
+        PoolReader {
+            bounds: RwLock::new(Arc::new(Bounds::of(store.as_ref()))),
+            store,
+            hash,
+            nodes: seeded_cache(cached_nodes, hash),
+            node_lookups: Lookups::default(),
+            unwritten: RwLock::default(),
+            maps: seeded_cache(CACHED_MAPS, hash),
+            unwritten_maps: RwLock::default(),
+            remap: Remap::default(),
+            repairs: RepairQueue::default(),
+            caches: CacheDevices::default(),
+        }
+    }
+
+    /// What exists.
+    pub(crate) fn bounds(&self) -> Arc<Bounds> {
+        Arc::clone(&self.bounds.read())
+    }
+
+    /// The store has more groups than before.
+    pub(crate) fn grow(&self) {
+        *self.bounds.write() = Arc::new(Bounds::of(self.store.as_ref()));
+        self.remap.grow();
+    }
+
+    /// A commit is durable, or the pool is being opened: the remap table has this root, and groups are what
+    /// the configuration says.
+    pub(crate) fn on_durable(&self, root: &RecordPtr, config: &Config) {
+        let open = || -> Box<dyn TableReader> {
+            Box::new(PoolReader::new(
+                Arc::clone(&self.store),
+                REMAP_NODES,
+                self.hash,
+            ))
+        };
+        self.remap
+            .on_durable(self.store.as_ref(), root, config, open);
+    }
+
+    /// How many units there are: no array has more nodes and records than this.
+    pub(crate) fn units(&self) -> u64 {
+        let bounds = self.bounds();
+        let segments: u64 = bounds.groups.iter().map(|(n, _)| u64::from(*n)).sum();
+        segments * u64::from(bounds.units)
+    }
+
+    /// Makes a piece of a commit readable before it is written.
+    pub(crate) fn hold_unwritten(&self, checksum: [u8; 16], piece: Piece) {
+        self.unwritten.write().insert(checksum, piece);
+    }
+
+    /// Everything held so far is written.
+    pub(crate) fn release_unwritten(&self) {
+        self.unwritten.write().clear();
+    }
+
+    /// Makes the scatter map of a record readable before it is written, if it has one.
+    pub(crate) fn hold_unwritten_map(&self, place: &Place, allotted: &Allotted) {
+        if let (Some(mark), Some(scatter)) = (place.scatter_mark(), allotted.scatter()) {
+            let key = (mark, place.addr[0]);
+            self.unwritten_maps.write().insert(key, Arc::clone(scatter));
+        }
+    }
+
+    /// All maps held so far are written.
+    pub(crate) fn release_unwritten_maps(&self) {
+        self.unwritten_maps.write().clear();
+    }
+
+    /// The scatter map of a place that has one, from whichever copy is whole.
+    pub(crate) fn scatter(&self, place: &Place) -> Result<Arc<Scatter>> {
+        let damaged = || Error::damaged("a scatter map", &place.addr[0]);
+        let mark = place.scatter_mark().ok_or_else(damaged)?;
+        let key = (mark, place.addr[0]);
+        let unwritten = self.unwritten_maps.read().get(&key).cloned();
+        if let Some(scatter) = unwritten.or_else(|| self.maps.get(&key)) {
+            return Ok(scatter);
+        }
+        let found = place.copies().find_map(|addr| self.read_map(place, &addr));
+        let (scatter, _) = found.ok_or_else(damaged)?;
+        self.maps.insert(key, Arc::clone(&scatter));
+        Ok(scatter)
+    }
+
+    /// One copy of a scatter map, and its bytes, from the first member that has it whole.
+    pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Scatter>, Vec<u8>)> {
+        let mut bytes = vec![0; store::UNIT as usize];
+        let moved = self.remap.resolve(map_extent(addr)).ok()?;
+        let [Extent { segment, start, .. }] = moved[..] else {
+            return None;
+        };
+        (0..self.store.width(segment.group())).find_map(|nth| {
+            let read = self
+                .store
+                .read_nth(nth, segment, start * store::UNIT, &mut bytes);
+            read.ok()?;
+            let scatter = Scatter::decode(&bytes, place, &self.bounds())?;
+            Some((Arc::new(scatter), bytes.clone()))
+        })
+    }
+
+    /// Every unit of a record or node as its pointer says: of all copies, their pieces, and their maps.
+    pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
+        if !place.is_scattered() {
+            return Ok(Extent::of_whole(place).collect());
+        }
+        let scatter = self.scatter(place)?;
+        let copies = place.addr.iter().filter(|addr| !addr.is_empty());
+        Ok(all_extents(copies, &scatter))
+    }
+
+    /// What of a record or node can be freed. Where no copy of its map is whole nobody knows its
+    /// pieces, and they are lost until the pool is made anew.
+    pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
+        self.extents(place).unwrap_or_else(|error| {
+            let bytes = place.allocated();
+            tracing::error!(%error, bytes, "a scatter map is lost; the space of its record is not given back while the pool lives");
+            place.copies().map(|addr| map_extent(&addr)).collect()
+        })
+    }
+
+    /// Where the bytes of one copy of a record or node lie.
+    pub(crate) fn runs(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        for run in self.runs_of_pointer(place, copy)? {
+            let moved = self.remap.resolve(run.extent())?;
+            runs.extend(run.cut(&moved));
+        }
+        Ok(runs)
+    }
+
+    /// Where they would lie if no group had been removed.
+    pub(crate) fn runs_of_pointer(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
+        if place.is_scattered() {
+            return Ok(self.scatter(place)?.runs(copy));
+        }
+        Ok(vec![Run::of(&place.addr[copy])])
+    }
+
+    /// Reads one copy of a record or node, in the way that comes `nth`, or in others where that fails.
+    fn read_copy(&self, place: &Place, copy: usize, nth: usize, buf: &mut [u8]) -> Fetched {
+        let Ok(runs) = self.runs(place, copy) else {
+            return Fetched::Lost;
+        };
+        let mut fetched = Fetched::Whole;
+        for run in runs {
+            let Some(piece) = buf.get_mut(run.bytes) else {
+                return Fetched::Lost;
+            };
+            let mut read = |nth| self.store.read_nth(nth, run.segment, run.offset, piece);
+            if read(nth).is_ok() {
+                continue;
+            }
+            fetched = Fetched::WithErrors;
+            let others = 1..self.store.width(run.segment.group());
+            if !others.into_iter().any(|more| read(nth + more).is_ok()) {
+                return Fetched::Lost;
+            }
+        }
+        fetched
+    }
+
+    /// Whether what a group has at a place is known, and not only what some member has there that may lack
+    /// it: `read` is told in which way to read it, and says whether that worked.
+    pub(crate) fn is_known(&self, group: u32, mut read: impl FnMut(usize) -> bool) -> bool {
+        let mut ways = 0..self.store.width(group);
+        match self.store.works(group) {
+            true => ways.any(|nth| self.store.is_trusted(group, nth) && read(nth)),
+            false => !ways.is_empty() && ways.all(read),
+        }
+    }
+
+    /// The same of all of a record or node.
+    pub(crate) fn is_place_known(&self, place: &Place) -> bool {
+        let is_run_known = |run: Run| {
+            let mut buf = vec![0; run.bytes.len()];
+            self.is_known(run.segment.group(), |nth| {
+                let read = self.store.read_nth(nth, run.segment, run.offset, &mut buf);
+                read.is_ok()
+            })
+        };
+        place.copy_numbers().any(|copy| {
+            let runs = self.runs(place, copy);
+            runs.is_ok_and(|runs| runs.into_iter().all(is_run_known))
+        })
+    }
+
+    /// In how many ways a place can be read, at most.
+    fn width(&self, place: &Place) -> usize {
+        let of_copy = |copy| {
+            let runs = self.runs(place, copy).unwrap_or_default();
+            let widths = runs
+                .into_iter()
+                .map(|run| self.store.width(run.segment.group()));
+            widths.max().unwrap_or(0)
+        };
+        place.copy_numbers().map(of_copy).max().unwrap_or(0)
+    }
+
+    /// Reads the copies of a place in all ways, one after the other, until `accept` takes one. If
+    /// it takes none, it is shown what can be put together from parts of them.
+    pub(crate) fn fetch(
+        &self,
+        place: &Place,
+        buf: &mut [u8],
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Fetched {
+        let mut nth = 0;
+        loop {
+            for copy in place.copy_numbers() {
+                let fetched = self.read_copy(place, copy, nth, buf);
+                if fetched != Fetched::Lost && accept(buf) {
+                    let is_first = nth == 0 && place.copy_numbers().next() == Some(copy);
+                    return if is_first {
+                        fetched
+                    } else {
+                        Fetched::WithErrors
+                    };
+                }
+            }
+            nth += 1;
+            if nth >= self.width(place) {
+                break;
+            }
+        }
+        let runs = |copy| self.runs(place, copy).unwrap_or_default();
+        match Variants::read(self.store.as_ref(), place, runs).any(buf, accept) {
+            true => Fetched::WithErrors,
+            false => Fetched::Lost,
+        }
+    }
+
+    /// Reads a record or node, from the commit under way if it is not written yet.
+    fn read(
+        &self,
+        ptr: &RecordPtr,
+        slot: Option<u64>,
+        buf: &mut [u8],
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+        is_cached: bool,
+    ) -> bool {
+        let sum = &ptr.place.checksum;
+        if let Some(piece) = self.unwritten.read().get(&ptr.place.checksum)
+            && piece.bytes().len() == buf.len()
+        {
+            buf.copy_from_slice(piece.bytes());
+            if accept(buf) {
+                return true;
+            }
+        }
+        if is_cached && self.caches.find(sum, buf) && accept(buf) {
+            return true;
+        }
+        loop {
+            let generation = self.remap.generation();
+            match self.fetch(&ptr.place, buf, accept) {
+                Fetched::Whole => {
+                    if is_cached {
+                        self.caches.offer(sum, buf);
+                    }
+                    return true;
+                }
+                Fetched::WithErrors => {
+                    self.repairs.add(slot, ptr);
+                    return true;
+                }
+                // Its group was removed meanwhile.
+                Fetched::Lost if self.remap.generation() != generation => {}
+                Fetched::Lost => return false,
+            }
+        }
+    }
+
+    /// The node at `ptr`, which must be `level` levels above the records. It covers `slot`.
+    pub(crate) fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+        self.node_kept(ptr, level, slot, Keep::NODES)
+    }
+
+    /// The same, which may be in the second-level cache, and need not stay in memory.
+    pub(crate) fn node_kept(
+        &self,
+        ptr: &RecordPtr,
+        level: u8,
+        slot: u64,
+        keep: Keep,
+    ) -> Result<Arc<Node>> {
+        if ptr.level() != level || !ptr.is_consistent() {
+            return Err(Error::inconsistent(
+                "tree of nodes",
+                "a pointer has the wrong level",
+            ));
+        }
+        let cached = self.nodes.get(&ptr.place.checksum);
+        if let Some(known) = self.node_lookups.count(cached)
+            // Equal bytes at another level would be another node.
+            && known.identity == ptr.identity
+        {
+            return Ok(known.node);
+        }
+        let mut node = Arc::new(Node::new_zeroed());
+        let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
+        let mut is_whole = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
+        if !self.read(ptr, Some(slot), bytes, &mut is_whole, keep.cached) {
+            return Err(Error::damaged("a node", &ptr.place.addr[0]));
+        }
+        if node.identity(level) != ptr.identity {
+            return Err(Error::damaged("a node's identity", &ptr.place.addr[0]));
+        }
+        if !children_are_consistent(&node, level) {
+            return Err(Error::inconsistent(
+                "tree of nodes",
+                "a node has impossible children",
+            ));
+        }
+        if keep.nodes {
+            self.remember(ptr, Arc::clone(&node));
+        }
+        Ok(node)
+    }
+
+    /// What the cache of nodes holds, and how often that was what was wanted.
+    pub(crate) fn node_cache(&self) -> CacheTotals {
+        let bytes = |nodes: u64| nodes * size_of::<Node>() as u64;
+        let (held, capacity) = (self.nodes.weight(), self.nodes.capacity());
+        self.node_lookups.totals(bytes(held), bytes(capacity))
+    }
+
+    /// Keeps a node that is likely to be read soon, and that is what the pointer says.
+    pub(crate) fn remember(&self, ptr: &RecordPtr, node: Arc<Node>) {
+        let identity = ptr.identity;
+        self.nodes
+            .insert(ptr.place.checksum, KnownNode { node, identity });
+    }
+
+    /// Reads the copies of a record into `buf` one after the other until `accept` takes one. `slot` is
+    /// where it is in its array, if it is not one of the pool's own.
+    pub(crate) fn record(
+        &self,
+        ptr: &RecordPtr,
+        slot: Option<u64>,
+        buf: &mut Vec<u8>,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        self.record_kept(ptr, slot, buf, accept, false)
+    }
+
+    /// The same; it may be in the second-level cache if it `is_cached`.
+    pub(crate) fn record_kept(
+        &self,
+        ptr: &RecordPtr,
+        slot: Option<u64>,
+        buf: &mut Vec<u8>,
+        accept: &mut dyn FnMut(&[u8]) -> bool,
+        is_cached: bool,
+    ) -> Result<()> {
+        if ptr.level() != 0 || ptr.is_empty() || !ptr.is_consistent() {
+            return Err(Error::inconsistent(
+                "record pointer",
+                "it does not point to a record",
+            ));
+        }
+        buf.resize(ptr.place.disk_size() as usize, 0);
+        match self.read(ptr, slot, buf, accept, is_cached) {
+            true => Ok(()),
+            false => Err(Error::damaged("a record", &ptr.place.addr[0])),
+        }
+    }
+
+    /// Reads a record whose checksum is all there is to verify it.
+    pub(crate) fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>> {
+        let mut buf = Vec::new();
+        self.record(ptr, None, &mut buf, &mut |bytes| {
+            checksum(bytes) == ptr.place.checksum
+        })?;
+        Ok(buf)
+    }
+}
+
+impl Nodes for PoolReader {
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+        PoolReader::node(self, ptr, level, slot)
+    }
+
+    fn units(&self) -> u64 {
+        PoolReader::units(self)
+    }
+
+    fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>> {
+        PoolReader::clear_record(self, ptr)
+    }
+}
+
+impl TableReader for PoolReader {
+    fn bounds(&self) -> Arc<Bounds> {
+        PoolReader::bounds(self)
+    }
+
+    fn grow(&self) {
+        PoolReader::grow(self);
+    }
+
+    fn had_errors(&self) -> bool {
+        !self.repairs.take().is_empty()
+    }
+}
+
+fn children_are_consistent(node: &Node, level: u8) -> bool {
+    node.children
+        .iter()
+        .filter(|child| !child.is_empty())
+        .all(|child| child.level() == level - 1 && child.is_consistent())
+}

@@ -1,0 +1,147 @@
+//! Putting a record together where no copy of it is whole: each part from whichever copy has it.
+//!
+//! Copies are the two of a pointer, and those of each member of their groups, or what comes out of a
+//! group with parity in each way of reading it. Where they differ nobody knows which is right, so that
+//! all combinations are tried, as long as they are few. A part is a unit, or in a group with parity
+//! a run.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use store::{Store, UNIT};
+
+use crate::format::pointer::Place;
+use crate::storage::gang::Run;
+
+/// More combinations than this are not tried.
+const COMBINATIONS_MAX: usize = 256;
+
+/// The different contents that each part of a record has in its copies.
+#[derive(Debug, Default)]
+pub(crate) struct Variants {
+    parts: Vec<(Range<usize>, Vec<Vec<u8>>)>,
+}
+
+impl Variants {
+    /// Reads all copies of a place, part by part. `runs` says where the bytes of a copy lie.
+    pub(crate) fn read(
+        store: &dyn Store,
+        place: &Place,
+        runs: impl Fn(usize) -> Vec<Run>,
+    ) -> Variants {
+        let runs = place.copy_numbers().flat_map(runs);
+        let pieces: Vec<Run> = runs.flat_map(|run| pieces(store, &run)).collect();
+        let mut cuts: BTreeSet<usize> = pieces.iter().map(|piece| piece.bytes.start).collect();
+        cuts.insert(place.disk_size() as usize);
+        let mut variants = Variants::new(&cuts.into_iter().collect::<Vec<_>>());
+        for piece in pieces {
+            for nth in 0..store.width(piece.segment.group()) {
+                let mut bytes = vec![0; piece.bytes.len()];
+                let read = store.read_nth(nth, piece.segment, piece.offset, &mut bytes);
+                if read.is_ok() {
+                    variants.add(piece.bytes.start, &bytes);
+                }
+            }
+        }
+        variants
+    }
+
+    fn new(cuts: &[usize]) -> Variants {
+        let parts = cuts.windows(2).map(|pair| (pair[0]..pair[1], Vec::new()));
+        Variants {
+            parts: parts.collect(),
+        }
+    }
+
+    /// Takes in what was read of the record from `start` on.
+    fn add(&mut self, start: usize, bytes: &[u8]) {
+        for (range, known) in &mut self.parts {
+            let from = range.start.checked_sub(start);
+            let part = from.and_then(|from| bytes.get(from..from + range.len()));
+            if let Some(part) = part
+                && !known.iter().any(|other| other == part)
+            {
+                known.push(part.to_vec());
+            }
+        }
+    }
+
+    fn combinations(&self) -> usize {
+        let counts = self.parts.iter().map(|(_, known)| known.len());
+        counts.fold(1, usize::saturating_mul)
+    }
+
+    /// Shows combinations until `accept` takes one, which is in `buf` then.
+    pub(crate) fn any(&self, buf: &mut [u8], accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let count = match self.combinations() {
+            count if count <= COMBINATIONS_MAX => count,
+            _ => 0,
+        };
+        (0..count).any(|mut number| {
+            for (range, known) in &self.parts {
+                if let Some(buf) = buf.get_mut(range.clone()) {
+                    buf.copy_from_slice(&known[number % known.len()]);
+                }
+                number /= known.len();
+            }
+            accept(buf)
+        })
+    }
+}
+
+/// A run cut into what can be read by itself.
+fn pieces(store: &dyn Store, run: &Run) -> Vec<Run> {
+    if store.shape(run.segment.group()).has_parity() {
+        return vec![run.clone()];
+    }
+    let starts = run.bytes.clone().step_by(UNIT as usize);
+    let unit = |at: usize| Run {
+        segment: run.segment,
+        offset: run.offset + (at - run.bytes.start) as u32,
+        bytes: at..(at + UNIT as usize).min(run.bytes.end),
+    };
+    starts.map(unit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(byte: u8) -> Vec<u8> {
+        vec![byte; UNIT as usize]
+    }
+
+    fn variants(units: &[&[u8]]) -> Variants {
+        let cuts: Vec<usize> = (0..=units.len()).map(|n| n * UNIT as usize).collect();
+        let mut variants = Variants::new(&cuts);
+        for (start, bytes) in cuts.iter().zip(units) {
+            bytes
+                .iter()
+                .for_each(|byte| variants.add(*start, &unit(*byte)));
+        }
+        variants
+    }
+
+    #[test]
+    fn every_combination_is_shown() {
+        let mut buf = [unit(0), unit(0), unit(0)].concat();
+        let variants = variants(&[&[1, 9, 1], &[2], &[8, 3]]);
+        let wanted = [unit(9), unit(2), unit(3)].concat();
+        assert!(variants.any(&mut buf, &mut |bytes| bytes == wanted));
+        assert_eq!(buf, wanted);
+        let mut shown = 0;
+        assert!(!variants.any(&mut buf, &mut |_| {
+            shown += 1;
+            false
+        }));
+        assert_eq!(shown, 4);
+    }
+
+    #[test]
+    fn what_nobody_has_and_what_is_too_much_is_not_tried() {
+        let mut buf = [unit(0), unit(0)].concat();
+        assert!(!variants(&[&[1], &[]]).any(&mut buf, &mut |_| true));
+        let many: Vec<u8> = (0..100).collect();
+        assert!(!variants(&[&many, &many]).any(&mut buf, &mut |_| true));
+    }
+}

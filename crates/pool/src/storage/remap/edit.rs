@@ -1,0 +1,330 @@
+//! Changing the remap table, in commits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::{ControlFlow, Range};
+
+use store::{SegmentId, Store, UNIT};
+
+use super::page::{self, Page};
+use super::table::{Remap, Table, inconsistent};
+use crate::error::{Error, Result};
+use crate::format::config::{Config, Purpose, Role};
+use crate::format::extent::{Class, Extent};
+use crate::format::pointer::RecordPtr;
+use crate::format::root::PoolRoot;
+use crate::storage::array::Overlay;
+use crate::storage::array::walk::{self, Visit};
+use crate::storage::writer::txg::TxgWriter;
+
+/// What a task had found changed, to go back to.
+pub(crate) struct Undo(BTreeMap<u64, Page>);
+
+impl Remap {
+    /// What the commit under way has changed up to now.
+    pub(crate) fn mark(&self) -> Undo {
+        Undo(self.pending.lock().clone())
+    }
+
+    /// Forgets what was changed since.
+    pub(crate) fn undo(&self, to: Undo) {
+        *self.pending.lock() = to.0;
+        *self.covered.lock() = None;
+    }
+
+    /// Enters where the copy of an extent is. False if it has one.
+    pub(crate) fn enter(&self, extent: &Extent, pieces: Vec<Extent>) -> Result<bool> {
+        let table = self.now();
+        let (slot, from) = table.slot(extent).ok_or_else(no_place)?;
+        let mut pending = self.pending.lock();
+        let page = self.edit(&table, &mut pending, slot)?;
+        if page.get(from).is_some() {
+            return Ok(false);
+        }
+        page.insert(from, pieces);
+        drop(pending);
+        self.count(&table, extent, true);
+        Ok(true)
+    }
+
+    /// Works what the transaction group frees into the table, and returns what is to be freed in the
+    /// bitmaps: of a removed group the places that the table named, and what is copied already with its copy.
+    pub(crate) fn free(&self, config: &Config, freed: Vec<Extent>) -> Result<Vec<Extent>> {
+        let mut all = Vec::with_capacity(freed.len());
+        let table = self.now();
+        for extent in freed {
+            self.free_one(&table, config, extent, table.moved.len() + 1, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    fn free_one(
+        &self,
+        table: &Table,
+        config: &Config,
+        extent: Extent,
+        depth: usize,
+        all: &mut Vec<Extent>,
+    ) -> Result<()> {
+        let group = u16::try_from(extent.segment.group()).unwrap_or(u16::MAX);
+        let purpose = config.purpose(group);
+        if purpose != Purpose::Moved {
+            all.push(extent);
+        }
+        if !matches!(purpose, Purpose::Moved | Purpose::Leaving) {
+            return Ok(());
+        }
+        if purpose == Purpose::Leaving && table.leaving != Some(u32::from(group)) {
+            // It leaves from this commit on, and has no copies yet.
+            return Ok(());
+        }
+        let depth = depth
+            .checked_sub(1)
+            .ok_or_else(|| inconsistent("an entry leads to itself"))?;
+        let pieces = match self.remove(table, &extent) {
+            Ok(pieces) => pieces,
+            Err(error @ (Error::Damaged { .. } | Error::Inconsistent { .. })) => {
+                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space of what it \
+                    names is not given back while the pool lives");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        match pieces {
+            Some(pieces) => pieces
+                .into_iter()
+                .try_for_each(|piece| self.free_one(table, config, piece, depth, all)),
+            None if purpose == Purpose::Moved => {
+                Err(inconsistent("a place of a removed group was freed twice"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn remove(&self, table: &Table, extent: &Extent) -> Result<Option<Vec<Extent>>> {
+        let (slot, from) = table.slot(extent).ok_or_else(no_place)?;
+        let mut pending = self.pending.lock();
+        if !pending.contains_key(&slot) && self.page(&table.root, slot)?.is_none() {
+            return Ok(None);
+        }
+        let removed = self.edit(table, &mut pending, slot)?.remove(from);
+        drop(pending);
+        if removed.is_some() {
+            self.count(table, extent, false);
+        }
+        Ok(removed)
+    }
+
+    /// The page as the commit under way leaves it.
+    fn edit<'a>(
+        &self,
+        table: &Table,
+        pending: &'a mut BTreeMap<u64, Page>,
+        slot: u64,
+    ) -> Result<&'a mut Page> {
+        if let std::collections::btree_map::Entry::Vacant(vacant) = pending.entry(slot) {
+            let page = self.page(&table.root, slot)?;
+            vacant.insert(page.map(|page| Page::clone(&page)).unwrap_or_default());
+        }
+        Ok(pending.get_mut(&slot).expect("just inserted"))
+    }
+
+    /// Counts what is copied of the group that is leaving.
+    fn count(&self, table: &Table, extent: &Extent, is_copied: bool) {
+        if table.leaving != Some(extent.segment.group()) {
+            return;
+        }
+        let numbering = table.numbering.as_ref();
+        let units = numbering.map_or(0, |numbering| numbering.span(extent).units);
+        if let Some(covered) = &mut *self.covered.lock() {
+            let count = covered.entry(extent.segment).or_default();
+            *count = match is_copied {
+                true => *count + units,
+                false => count.saturating_sub(units),
+            };
+        }
+    }
+
+    /// How many raw units of each segment of the group that is leaving have a copy. No commit may happen
+    /// meanwhile.
+    pub(crate) fn covered(&self) -> Result<HashMap<SegmentId, u32>> {
+        if let Some(covered) = &*self.covered.lock() {
+            return Ok(covered.clone());
+        }
+        let table = self.now();
+        let mut covered: HashMap<SegmentId, u32> = HashMap::new();
+        if let (Some(group), Some(numbering)) = (table.leaving, &table.numbering) {
+            self.each_entry(&table, group, &mut |extent, _| {
+                let units = numbering.span(&extent).units;
+                *covered.entry(extent.segment).or_default() += units;
+            })?;
+        }
+        *self.covered.lock() = Some(covered.clone());
+        Ok(covered)
+    }
+
+    /// Every entry of a group as the last commit left it.
+    fn each_entry(
+        &self,
+        table: &Table,
+        group: u32,
+        each: &mut dyn FnMut(Extent, &[Extent]),
+    ) -> Result<()> {
+        let (ranges, mut at) = (table.slots(group), 0);
+        while let Some(slot) = self.next(&table.root, at, &ranges)? {
+            let page = self.page(&table.root, slot)?.unwrap_or_default();
+            for (from, pieces) in page.entries() {
+                let extent = table.extent(slot, from, page::units_of(pieces));
+                each(extent.ok_or_else(no_place)?, pieces);
+            }
+            at = slot + 1;
+        }
+        Ok(())
+    }
+
+    fn next(&self, root: &RecordPtr, from: u64, ranges: &[Range<u64>]) -> Result<Option<u64>> {
+        for range in ranges.iter().filter(|range| range.end > from) {
+            let found = walk::next(self.plain()?, root, from.max(range.start))?;
+            if let Some((slot, _)) = found.filter(|(slot, _)| *slot < range.end) {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives up copies of what lies in the group that is leaving, those of about `pages` pages. False if
+    /// there were none.
+    pub(crate) fn give_up(&self, commit: &TxgWriter<'_>, pages: usize) -> Result<bool> {
+        let table = self.now();
+        let Some(group) = table.leaving else {
+            return Ok(false);
+        };
+        let ranges = table.slots(group);
+        let mut pending = self.pending.lock();
+        let (mut done, mut at) = (0, 0);
+        while done < pages {
+            let Some(slot) = self.next(&table.root, at, &ranges)? else {
+                break;
+            };
+            let page = self.edit(&table, &mut pending, slot)?;
+            let page = std::mem::take(page);
+            // Copies never lie in groups that were removed: those are freed as they are.
+            commit.free_extents(
+                page.entries()
+                    .flat_map(|(_, pieces)| pieces.iter().copied()),
+            );
+            (done, at) = (done + 1, slot + 1);
+        }
+        *self.covered.lock() = None;
+        Ok(done > 0)
+    }
+
+    /// Has pages written anew that lie in the group that is leaving, or have nodes above them that do. False
+    /// if there are none.
+    pub(crate) fn leave(&self, pages: usize) -> Result<bool> {
+        let table = self.now();
+        let Some(group) = table.leaving else {
+            return Ok(false);
+        };
+        let disk = self.plain()?;
+        let lies_there = |ptr: &RecordPtr| ptr.place.copies().any(|a| a.segment().group() == group);
+        let mut slots = Vec::new();
+        let _ = walk::visit(disk, &table.root, 0, 0, &mut |visit| {
+            match visit {
+                Visit::Record(slot, ptr) if lies_there(ptr) => slots.push(slot),
+                Visit::Node(first, ptr) if lies_there(ptr) => {
+                    slots.extend(walk::next(disk, &table.root, first)?.map(|(slot, _)| slot));
+                }
+                Visit::Record(..) | Visit::Node(..) => {}
+            }
+            Ok(match slots.len() < pages {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            })
+        })?;
+        let mut pending = self.pending.lock();
+        for slot in &slots {
+            self.edit(&table, &mut pending, *slot)?;
+        }
+        Ok(!slots.is_empty())
+    }
+
+    /// Writes the pages that the commit has changed. Removed groups of which none is left are gone:
+    /// then the configuration has changed, and it says so.
+    pub(crate) fn write(
+        &self,
+        commit: &TxgWriter<'_>,
+        root: &mut PoolRoot,
+        config: &mut Config,
+    ) -> Result<bool> {
+        let pending = std::mem::take(&mut *self.pending.lock());
+        let has_moved = config.purposes().take(config.roles.len());
+        let has_moved = has_moved
+            .into_iter()
+            .any(|purpose| purpose == Purpose::Moved);
+        if pending.is_empty() && !has_moved {
+            return Ok(false);
+        }
+        let table = self.now();
+        let disk = &commit.core.disk;
+        let mut overlay = Overlay::default();
+        let mut pages = root.remap_pages.get();
+        for (slot, page) in pending {
+            let was_there = !walk::get(self.plain()?, &table.root, slot)?.is_empty();
+            let ptr = match page.is_empty() {
+                true => RecordPtr::EMPTY,
+                false => {
+                    let bytes = page.encode(&disk.bounds());
+                    commit.place_record(Class::Meta, bytes.ok_or_else(no_place)?)?
+                }
+            };
+            pages = pages.saturating_add(u64::from(!page.is_empty()));
+            pages = pages.saturating_sub(u64::from(was_there));
+            overlay.put(slot, ptr);
+        }
+        root.remap_pages = pages.into();
+        root.remap = commit.update_pool_array(Class::Meta, &root.remap, &overlay)?;
+        let mut is_changed = false;
+        for group in 0..config.roles.len() as u16 {
+            if config.purpose(group) != Purpose::Moved {
+                continue;
+            }
+            let mut is_empty = true;
+            for range in table.slots(group.into()) {
+                let next = walk::next(disk, &root.remap, range.start)?;
+                is_empty &= next.is_none_or(|(slot, _)| slot >= range.end);
+            }
+            if is_empty {
+                let purpose = Purpose::Gone;
+                let segments = config.roles[usize::from(group)].segments;
+                config.set_role(group, Role { purpose, segments });
+                is_changed = true;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// How many raw units of the group that is leaving have a copy, as far as that is counted.
+    pub(crate) fn copied_units(&self) -> u64 {
+        let covered = self.covered.lock();
+        let counts = covered.iter().flat_map(|counts| counts.values());
+        counts.map(|count| u64::from(*count)).sum()
+    }
+
+    /// Room that the table may need for what so many units of a group hold.
+    pub(crate) fn room_for(&self, store: &dyn Store, group: u16, units: u64) -> u64 {
+        let segment_units = store.segment_size() / UNIT;
+        let segments = store.groups()[usize::from(group)];
+        let all = u64::from(segments) * u64::from(segment_units);
+        let pages = all / u64::from(page::units_of_page(segment_units));
+        self.room(pages.min(units), segment_units)
+    }
+
+    /// Room that a commit may need to write the whole table anew.
+    pub(crate) fn room(&self, pages: u64, segment_units: u32) -> u64 {
+        pages.saturating_mul(page::room_for_page(segment_units))
+    }
+}
+
+fn no_place() -> Error {
+    inconsistent("a place that does not exist is looked up")
+}

@@ -1,0 +1,174 @@
+//! A page of the remap table: where what lay in a part of a segment lies now.
+
+use std::collections::BTreeMap;
+
+use store::UNIT;
+
+use crate::format::codec::{Reader, Writer};
+use crate::format::extent::Extent;
+use crate::storage::gang::Bounds;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"RMAP");
+
+/// No page covers more units of a segment than this.
+const UNITS_MAX: u32 = 1024;
+
+/// Nothing that is placed at once has more units.
+const EXTENT_UNITS_MAX: u32 = crate::format::pointer::RECORD_MAX / UNIT;
+
+/// How many units of a segment of so many a page covers.
+pub(super) fn units_of_page(segment_units: u32) -> u32 {
+    segment_units.min(UNITS_MAX)
+}
+
+/// What a page takes at most, in both copies, with two nodes above it.
+pub(super) fn room_for_page(segment_units: u32) -> u64 {
+    let bytes = u64::from(units_of_page(segment_units)) * 16 + 8;
+    2 * bytes.next_multiple_of(u64::from(UNIT)) + 4 * u64::from(UNIT)
+}
+
+/// What lay in a part of a segment, by the unit of it where it began: where it lies now, in the order of its
+/// bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Page(BTreeMap<u32, Vec<Extent>>);
+
+impl Page {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Where that is now which began at a unit.
+    pub(super) fn get(&self, from: u32) -> Option<&Vec<Extent>> {
+        self.0.get(&from)
+    }
+
+    pub(super) fn insert(&mut self, from: u32, pieces: Vec<Extent>) {
+        self.0.insert(from, pieces);
+    }
+
+    pub(super) fn remove(&mut self, from: u32) -> Option<Vec<Extent>> {
+        self.0.remove(&from)
+    }
+
+    /// Every entry: its unit, and where it is now.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &Vec<Extent>)> {
+        self.0.iter().map(|(from, pieces)| (*from, pieces))
+    }
+
+    /// The bytes of the page; `None` if a piece lies too far out for it.
+    pub(crate) fn encode(&self, bounds: &Bounds) -> Option<Vec<u8>> {
+        let mut w = Writer::default();
+        w.u32(MAGIC).u32(self.0.len() as u32);
+        for (from, pieces) in &self.0 {
+            w.u32(*from).u32(pieces.len() as u32);
+            for piece in pieces {
+                w.u64(bounds.pack(piece)?);
+            }
+        }
+        Some(w.bytes)
+    }
+
+    /// The page in these bytes. `None` if they are none: entries that overlap or do not begin in it, and
+    /// pieces that lie outside of the pool, are refused.
+    pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Option<Page> {
+        let mut r = Reader::new(bytes);
+        if r.u32()? != MAGIC {
+            return None;
+        }
+        let mut page = Page::default();
+        let mut free_from = 0;
+        for _ in 0..r.u32()? {
+            let (from, count) = (r.u32()?, r.u32()?);
+            if from < free_from || from >= units_of_page(bounds.units) || count > EXTENT_UNITS_MAX {
+                return None;
+            }
+            let pieces = (0..count).map(|_| bounds.unpack(r.u64()?));
+            let pieces: Vec<Extent> = pieces.collect::<Option<_>>()?;
+            let units: u32 = units_of(&pieces);
+            if !(1..=EXTENT_UNITS_MAX).contains(&units) {
+                return None;
+            }
+            free_from = from + units;
+            page.insert(from, pieces);
+        }
+        Some(page)
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Page {
+    /// One with two entries.
+    pub(crate) fn sample() -> Page {
+        let piece = |group, index, start, units| Extent {
+            segment: store::SegmentId::new(group, index),
+            start,
+            units,
+        };
+        let mut page = Page::default();
+        page.insert(3, vec![piece(0, 1, 4, 32)]);
+        page.insert(40, vec![piece(1, 2, 0, 1), piece(0, 7, 255, 1)]);
+        page
+    }
+}
+
+/// How many units pieces have together.
+pub(super) fn units_of(pieces: &[Extent]) -> u32 {
+    pieces.iter().map(|piece| piece.units).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::{SegmentId, Shape};
+
+    fn bounds() -> Bounds {
+        Bounds {
+            groups: vec![(8, Shape::WHOLE), (3, Shape::WHOLE)],
+            units: 256,
+        }
+    }
+
+    fn piece(group: u16, index: u32, start: u32, units: u32) -> Extent {
+        Extent {
+            segment: SegmentId::new(group, index),
+            start,
+            units,
+        }
+    }
+
+    /// The bytes of a page. They never change.
+    #[test]
+    fn golden_bytes() {
+        let bytes = Page::sample().encode(&bounds()).unwrap();
+        let mut expected = b"RMAP".to_vec();
+        expected.extend([2, 0, 0, 0]);
+        expected.extend([3, 0, 0, 0, 1, 0, 0, 0]);
+        expected.extend([31, 4, 1, 0, 0, 0, 0, 0]);
+        expected.extend([40, 0, 0, 0, 2, 0, 0, 0]);
+        expected.extend([0, 0, 2, 0, 0, 0, 1, 0]);
+        expected.extend([0, 0xff, 7, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes, expected);
+        assert_eq!(Page::decode(&bytes, &bounds()), Some(Page::sample()));
+    }
+
+    #[test]
+    fn pages_that_cannot_be_are_refused() {
+        let hostile: [fn(&mut Page); 5] = [
+            |page| page.insert(256, vec![piece(0, 0, 0, 1)]),
+            |page| page.insert(34, vec![piece(0, 0, 0, 1)]),
+            |page| page.insert(100, Vec::new()),
+            |page| page.insert(100, vec![piece(0, 0, 0, 200), piece(0, 1, 0, 57)]),
+            |page| page.insert(100, vec![piece(1, 3, 0, 1)]),
+        ];
+        for (n, change) in hostile.iter().enumerate() {
+            let mut page = Page::sample();
+            change(&mut page);
+            let bytes = page.encode(&bounds()).unwrap();
+            assert_eq!(Page::decode(&bytes, &bounds()), None, "case {n}");
+        }
+        let bytes = Page::sample().encode(&bounds()).unwrap();
+        for len in 0..bytes.len() {
+            assert_eq!(Page::decode(&bytes[..len], &bounds()), None, "{len} bytes");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What was read with errors, and waits to be repaired.
+//!
+//! A reader does not repair: by then the place may have been freed, and may hold something else.
+//! The pool's thread looks up who has the record now ([`crate::Pool::heal`]).
+
+use parking_lot::Mutex;
+
+use crate::format::pointer::RecordPtr;
+
+/// More than this many are left to a scrub.
+const LENGTH_MAX: usize = 1024;
+
+/// A record or node of which a copy is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    /// A slot that it covers, unless it is one of the pool's own records.
+    pub(crate) slot: Option<u64>,
+    pub(crate) ptr: RecordPtr,
+}
+
+/// A list of them.
+#[derive(Default)]
+pub(crate) struct RepairQueue(Mutex<Vec<Suspect>>);
+
+impl RepairQueue {
+    pub(crate) fn add(&self, slot: Option<u64>, ptr: &RecordPtr) {
+        let suspect = Suspect { slot, ptr: *ptr };
+        let mut queue = self.0.lock();
+        if queue.len() < LENGTH_MAX && !queue.contains(&suspect) {
+            queue.push(suspect);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Suspect> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}

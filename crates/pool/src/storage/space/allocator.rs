@@ -1,0 +1,600 @@
+//! Handing out units, and taking them back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::{Mutex, RwLock};
+use store::{SegmentId, UNIT};
+use zerocopy::FromBytes;
+
+use super::Bitmap;
+use super::picker::{Summary, pick};
+use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
+use crate::error::{Error, Result};
+use crate::format::config::{Config, Stretch};
+use crate::format::extent::{Class, Extent, Span};
+use crate::format::pointer::{Place, RecordPtr};
+use crate::storage::array::walk;
+use crate::storage::reader::PoolReader;
+use crate::storage::space::counts::Total;
+use crate::storage::space::takes::Takes;
+
+/// Allocation moves on to another group of devices after this many units.
+const STRIPE_UNITS: u32 = (1 << 20) / UNIT;
+
+/// Bitmaps of segments at rest beyond this many are dropped after a commit.
+const MAPS_KEPT: usize = 2048;
+
+/// The allocator of a pool.
+pub(crate) struct Space {
+    pub(super) disk: Arc<PoolReader>,
+    pub(super) units_per_segment: u32,
+    pub(super) numbering: RwLock<Arc<Numbering>>,
+    pub(super) reserved: AtomicU64,
+    /// About how much metadata the datasets have, without what only snapshots have.
+    pub(super) metadata_bytes: AtomicU64,
+    pub(super) inner: Mutex<Inner>,
+    /// What the last commit freed, in long runs.
+    pub(super) to_discard: Mutex<Vec<Span>>,
+}
+
+pub(super) struct Inner {
+    pub(super) groups: Vec<Vec<Summary>>,
+    /// What each of them takes.
+    pub(super) takes: Vec<Takes>,
+    pub(super) maps: HashMap<SegmentId, Map>,
+    pub(super) cursors: HashMap<(Class, u16), Cursor>,
+    pub(super) stripes: HashMap<Class, Stripe>,
+    pub(super) totals: Vec<Total>,
+    /// Segments that became the system's, and are not in the table yet.
+    pub(super) new_system: Vec<SegmentId>,
+    /// All bitmaps and the whole table are to be written anew.
+    pub(super) is_rewritten: bool,
+    /// Segments of a group that is removed, and that are in the table still.
+    pub(super) dropped: Vec<SegmentId>,
+    /// Segments of a group that was added or has grown in a commit that is not durable yet. Nothing is placed there.
+    pub(super) unopened: Vec<SegmentId>,
+    /// The array of bitmaps of the last commit.
+    bitmaps: RecordPtr,
+    /// What each of the two transaction groups under way has allocated, by parity.
+    allocated: [Vec<Extent>; 2],
+}
+
+pub(super) struct Map {
+    pub(super) taken: Bitmap,
+    pub(super) on_disk: Bitmap,
+}
+
+pub(super) struct Cursor {
+    index: u32,
+    unit: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Stripe {
+    pub(super) group: u16,
+    left: u32,
+}
+
+impl Inner {
+    /// Keeps an empty segment for the table and the bitmaps.
+    pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
+        self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
+        let total = &mut self.totals[id.group() as usize];
+        total.free -= u64::from(units);
+        total.system += 1;
+        self.new_system.push(id);
+    }
+
+    pub(super) fn class_of(&self, id: SegmentId) -> Option<Class> {
+        self.groups[id.group() as usize][id.index() as usize].class
+    }
+}
+
+impl Space {
+    /// The space of a new pool: nothing taken, and its system segments chosen.
+    pub(crate) fn create(disk: Arc<PoolReader>) -> Space {
+        let space = Space::empty(disk, &[]);
+        let wanted = space.system_segments_for(&space.numbering());
+        {
+            let mut inner = space.inner.lock();
+            let groups = inner.groups.len() as u64;
+            for n in 0..wanted {
+                // The last segments of the devices: the first ones fill up first.
+                let group = (n % groups) as usize;
+                let index = inner.groups[group].len() - 1 - (n / groups) as usize;
+                inner.make_system(
+                    SegmentId::new(group as u16, index as u32),
+                    space.units_per_segment,
+                );
+            }
+        }
+        space
+    }
+
+    /// The space of a pool as its segment table and bitmaps say.
+    pub(crate) fn open(
+        disk: Arc<PoolReader>,
+        config: &Config,
+        table: &RecordPtr,
+        bitmaps: &RecordPtr,
+    ) -> Result<Space> {
+        let space = Space::empty(disk, &config.stretches);
+        let mut inner = space.inner.lock();
+        for (takes, purpose) in inner.takes.iter_mut().zip(config.purposes()) {
+            *takes = Takes::of(purpose);
+        }
+        inner.bitmaps = *bitmaps;
+        space.read_table(&mut inner, table)?;
+        for root in [table, bitmaps] {
+            space.take_system_units(&mut inner, root)?;
+        }
+        drop(inner);
+        Ok(space)
+    }
+
+    fn empty(disk: Arc<PoolReader>, stretches: &[Stretch]) -> Space {
+        let units = disk.store.segment_size() / UNIT;
+        let numbering = Arc::new(Numbering::of(disk.store.as_ref(), stretches));
+        let summary = Summary::empty(units);
+        let totals = disk.store.groups().into_iter();
+        let totals = totals.map(|segments| Total::new(segments, units)).collect();
+        let groups: Vec<Vec<Summary>> = disk
+            .store
+            .groups()
+            .iter()
+            .map(|segments| vec![summary; *segments as usize])
+            .collect();
+        Space {
+            disk,
+            units_per_segment: units,
+            numbering: RwLock::new(numbering),
+            reserved: AtomicU64::new(0),
+            metadata_bytes: AtomicU64::new(0),
+            to_discard: Mutex::default(),
+            inner: Mutex::new(Inner {
+                takes: vec![Takes::Records; groups.len()],
+                groups,
+                maps: HashMap::new(),
+                cursors: HashMap::new(),
+                stripes: HashMap::new(),
+                totals,
+                new_system: Vec::new(),
+                is_rewritten: false,
+                dropped: Vec::new(),
+                unopened: Vec::new(),
+                bitmaps: RecordPtr::EMPTY,
+                allocated: [Vec::new(), Vec::new()],
+            }),
+        }
+    }
+
+    pub(crate) fn numbering(&self) -> Arc<Numbering> {
+        Arc::clone(&self.numbering.read())
+    }
+
+    /// Enough for every bitmap, the table and their nodes, in two copies, old and new.
+    pub(super) fn system_segments_for(&self, numbering: &Numbering) -> u64 {
+        let segments = numbering.total();
+        let records = segments + segments.div_ceil(ENTRIES_PER_PAGE as u64);
+        let nodes = 2 * records.div_ceil(8) + 24;
+        let units = (records + nodes) * 2 * 2 * u64::from(numbering.largest_cell());
+        units.div_ceil(u64::from(self.units_per_segment)).max(2)
+    }
+
+    /// The most units that one unit takes in any group.
+    pub(crate) fn largest_cell(&self) -> u32 {
+        self.numbering().largest_cell()
+    }
+
+    fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
+        let bad = |detail: String| Error::inconsistent("segment table", detail);
+        walk::each_record(&self.disk, table, &mut |page, ptr| {
+            let bytes = self.disk.clear_record(ptr)?;
+            if bytes.len() != UNIT as usize || page > self.numbering().total() {
+                return Err(bad(format!("page {page} cannot be")));
+            }
+            for (n, chunk) in bytes.chunks_exact(size_of::<SegmentEntry>()).enumerate() {
+                let number = page * ENTRIES_PER_PAGE as u64 + n as u64;
+                let entry = SegmentEntry::read_from_bytes(chunk)
+                    .map_err(|_| bad("an entry is cut short".into()))?;
+                if entry == SegmentEntry::default() {
+                    continue;
+                }
+                if number >= self.numbering().total() {
+                    return Err(bad(format!(
+                        "it has a segment {number} that is on no device"
+                    )));
+                }
+                self.take_entry(inner, self.numbering().segment(number), &entry)
+                    .ok_or_else(|| bad(format!("segment {number} has impossible numbers")))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn take_entry(&self, inner: &mut Inner, id: SegmentId, entry: &SegmentEntry) -> Option<()> {
+        let class = match entry.class {
+            1 => Class::Data,
+            2 => Class::Meta,
+            3 => Class::System,
+            _ => return None,
+        };
+        let used = entry.used.get();
+        let free = self.units_per_segment.checked_sub(used)?;
+        let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+        *summary = Summary {
+            class: Some(class),
+            taken: used,
+            longest: free,
+        };
+        let total = &mut inner.totals[id.group() as usize];
+        total.free -= u64::from(match class {
+            Class::System => self.units_per_segment,
+            Class::Data | Class::Meta => used,
+        });
+        total.system += u32::from(class == Class::System);
+        Some(())
+    }
+
+    fn take_system_units(&self, inner: &mut Inner, root: &RecordPtr) -> Result<()> {
+        let mut places = Vec::new();
+        walk::visit_all(&self.disk, root, &mut |visit| {
+            let (walk::Visit::Node(_, ptr) | walk::Visit::Record(_, ptr)) = visit;
+            places.push(ptr.place);
+            Ok(())
+        })?;
+        if places.iter().any(Place::is_scattered) {
+            return Err(Error::inconsistent(
+                "segment table",
+                "a record of it lies in pieces",
+            ));
+        }
+        let numbering = self.numbering();
+        for extent in places.iter().flat_map(Extent::of_whole) {
+            let extent = numbering.span(&extent);
+            let map = self.map(inner, extent.segment)?;
+            if !map.taken.set(extent.start, extent.units) {
+                return Err(Error::inconsistent(
+                    "segment table",
+                    "two of its records overlap",
+                ));
+            }
+            let summary =
+                &mut inner.groups[extent.segment.group() as usize][extent.segment.index() as usize];
+            if summary.class != Some(Class::System) {
+                return Err(Error::inconsistent(
+                    "segment table",
+                    "a record of it is not in a system segment",
+                ));
+            }
+            summary.taken += extent.units;
+        }
+        Ok(())
+    }
+
+    /// The bitmaps of a segment, read if they are not in memory.
+    pub(super) fn map<'a>(&self, inner: &'a mut Inner, id: SegmentId) -> Result<&'a mut Map> {
+        let number = self
+            .numbering()
+            .number(id)
+            .ok_or_else(|| Error::inconsistent("record pointer", "it points outside the pool"))?;
+        if !inner.maps.contains_key(&id) {
+            let on_disk = self.read_bitmap(&inner.bitmaps, number)?;
+            let summary = &inner.groups[id.group() as usize][id.index() as usize];
+            // A system segment has no bitmap.
+            let expected = match summary.class {
+                Some(Class::System) | None => 0,
+                Some(Class::Data | Class::Meta) => summary.taken,
+            };
+            if on_disk.count() != expected {
+                return Err(Error::inconsistent(
+                    "bitmap",
+                    format!("of segment {number}: it does not agree with the segment table"),
+                ));
+            }
+            let map = Map {
+                taken: on_disk.clone(),
+                on_disk,
+            };
+            inner.maps.insert(id, map);
+        }
+        Ok(inner.maps.get_mut(&id).expect("just inserted"))
+    }
+
+    /// The bitmap of a segment in the array of bitmaps at `root`.
+    fn read_bitmap(&self, root: &RecordPtr, number: u64) -> Result<Bitmap> {
+        let ptr = walk::get(&self.disk, root, number)?;
+        if ptr.is_empty() {
+            return Ok(Bitmap::new(self.units_per_segment));
+        }
+        Bitmap::from_bytes(&self.disk.clear_record(&ptr)?, self.units_per_segment)
+            .ok_or_else(|| Error::inconsistent("bitmap", format!("of segment {number}")))
+    }
+
+    /// Takes a run of units, not in the segment `apart_from`, where there is a choice.
+    pub(crate) fn allocate(
+        &self,
+        class: Class,
+        units: u32,
+        apart_from: Option<SegmentId>,
+    ) -> Result<Extent> {
+        let mut inner = self.inner.lock();
+        for group in self.group_order(&mut inner, class, units, apart_from) {
+            let barred = apart_from
+                .filter(|id| id.group() == u32::from(group))
+                .map(SegmentId::index);
+            if let Some(extent) = self.allocate_in(&mut inner, class, group, units, barred)? {
+                return Ok(extent);
+            }
+        }
+        match apart_from {
+            Some(_) => {
+                drop(inner);
+                self.allocate(class, units, None)
+            }
+            None => Err(Error::NoSpace),
+        }
+    }
+
+    /// The groups to try, the best first: the one whose turn it is, then those with most room.
+    fn group_order(
+        &self,
+        inner: &mut Inner,
+        class: Class,
+        units: u32,
+        apart_from: Option<SegmentId>,
+    ) -> Vec<u16> {
+        let groups: Vec<u16> = inner.groups_that_take(Takes::Records).collect();
+        if groups.len() == 1 {
+            return groups;
+        }
+        let avoid = apart_from.map(SegmentId::group);
+        if let Some(stripe) = inner.stripes.get_mut(&class)
+            && stripe.left >= units
+            && avoid != Some(u32::from(stripe.group))
+        {
+            stripe.left -= units;
+            let turn = stripe.group;
+            return std::iter::once(turn)
+                .chain(groups.into_iter().filter(move |g| *g != turn))
+                .collect();
+        }
+        let mut order: Vec<(bool, u64, u16)> = groups
+            .into_iter()
+            .map(|group| {
+                (
+                    avoid == Some(u32::from(group)),
+                    self.fullness(inner, group),
+                    group,
+                )
+            })
+            .collect();
+        order.sort_unstable();
+        if avoid.is_none() {
+            let stripe = Stripe {
+                group: order[0].2,
+                left: STRIPE_UNITS.saturating_sub(units),
+            };
+            inner.stripes.insert(class, stripe);
+        }
+        order.into_iter().map(|(_, _, group)| group).collect()
+    }
+
+    /// How full a group is, in millionths.
+    pub(super) fn fullness(&self, inner: &Inner, group: u16) -> u64 {
+        let segments = &inner.groups[usize::from(group)];
+        let taken: u64 = segments.iter().map(|s| u64::from(s.taken)).sum();
+        taken * 1_000_000 / (segments.len() as u64 * u64::from(self.units_per_segment)).max(1)
+    }
+
+    pub(super) fn allocate_in(
+        &self,
+        inner: &mut Inner,
+        class: Class,
+        group: u16,
+        units: u32,
+        barred: Option<u32>,
+    ) -> Result<Option<Extent>> {
+        let key = (class, group);
+        let taken = self.numbering().shape(group.into()).taken(units);
+        let mut fresh = false;
+        loop {
+            let Some(cursor) = inner.cursors.get(&key).filter(|c| Some(c.index) != barred) else {
+                let segments = &inner.groups[usize::from(group)];
+                let picked = pick(segments, class, taken, self.units_per_segment, barred);
+                let Some(index) = picked else { return Ok(None) };
+                inner.cursors.insert(key, Cursor { index, unit: 0 });
+                fresh = true;
+                continue;
+            };
+            let (index, unit) = (cursor.index, cursor.unit);
+            let id = SegmentId::new(group, index);
+            let found = self.map(inner, id)?.taken.find(unit, taken);
+            let summary = &mut inner.groups[usize::from(group)][index as usize];
+            match found {
+                Ok(start) => {
+                    let (segment, unit) = (id, start + taken);
+                    let span = Span {
+                        segment,
+                        start,
+                        units: taken,
+                    };
+                    self.take(inner, class, span);
+                    inner.cursors.insert(key, Cursor { index, unit });
+                    return Ok(Some(Extent {
+                        segment,
+                        start,
+                        units,
+                    }));
+                }
+                Err(longest) => {
+                    if fresh {
+                        summary.longest = longest;
+                    }
+                    inner.cursors.remove(&key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn take(&self, inner: &mut Inner, class: Class, span: Span) {
+        let (id, units) = (span.segment, span.units);
+        let map = inner.maps.get_mut(&id).expect("searched just now");
+        assert!(map.taken.set(span.start, units), "the run is free");
+        let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+        summary.taken += units;
+        let class = *summary.class.get_or_insert(class);
+        if class != Class::System {
+            inner.totals[id.group() as usize].free -= u64::from(units);
+        }
+    }
+
+    /// Hands out again what is taken and not needed: an allocation that came to nothing, or the
+    /// frees of a durable commit.
+    pub(crate) fn release(&self, extents: impl IntoIterator<Item = Extent>) {
+        let numbering = self.numbering();
+        let extents = extents.into_iter();
+        self.release_spans(extents.map(|extent| numbering.span(&extent)));
+    }
+
+    pub(super) fn release_spans(&self, spans: impl IntoIterator<Item = Span>) {
+        let mut inner = self.inner.lock();
+        for span in spans {
+            let id = span.segment;
+            let map = inner
+                .maps
+                .get_mut(&id)
+                .expect("a segment in use keeps its map");
+            assert!(map.taken.clear(span.start, span.units), "the run is taken");
+            let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
+            summary.taken -= span.units;
+            summary.longest = self.units_per_segment;
+            let class = summary.class;
+            if summary.taken == 0 && class != Some(Class::System) {
+                summary.class = None;
+            }
+            if class != Some(Class::System) {
+                inner.totals[id.group() as usize].free += u64::from(span.units);
+            }
+        }
+    }
+
+    /// Counts an allocation to a transaction group.
+    pub(crate) fn count_allocated(&self, txg: u64, extents: Vec<Extent>) {
+        self.inner.lock().allocated[(txg % 2) as usize].extend(extents);
+    }
+
+    /// Works a transaction group's allocations, `more` of its commit, and its frees into the bitmaps,
+    /// and returns the segments that changed.
+    pub(crate) fn apply(
+        &self,
+        txg: u64,
+        more: &[Extent],
+        freed: &[Extent],
+    ) -> Result<Vec<Changed>> {
+        let mut inner = self.inner.lock();
+        let allocated = std::mem::take(&mut inner.allocated[(txg % 2) as usize]);
+        let mut changed = std::collections::BTreeSet::new();
+        let numbering = self.numbering();
+        for (extents, allocate) in [(&allocated[..], true), (more, true), (freed, false)] {
+            for extent in extents {
+                let span = numbering.span(extent);
+                let on_disk = &mut self.map(&mut inner, extent.segment)?.on_disk;
+                let done = if allocate {
+                    on_disk.set(span.start, span.units)
+                } else {
+                    on_disk.clear(span.start, span.units)
+                };
+                if !done {
+                    let verb = if allocate { "allocated" } else { "freed" };
+                    return Err(Error::inconsistent(
+                        "space",
+                        format!("{extent:?} was {verb} twice"),
+                    ));
+                }
+                changed.insert(extent.segment);
+            }
+        }
+        if std::mem::take(&mut inner.is_rewritten) {
+            changed.extend(self.load_all(&mut inner)?);
+        }
+        let dropped = std::mem::take(&mut inner.dropped);
+        let dropped = dropped.into_iter().map(|id| Changed {
+            number: self.numbering().number(id).expect("it was in use"),
+            entry: SegmentEntry::default(),
+            bitmap: None,
+        });
+        let dropped: Vec<Changed> = dropped.collect();
+        let system = std::mem::take(&mut inner.new_system);
+        let system = system.into_iter().map(|id| Changed {
+            number: self.numbering().number(id).expect("it exists"),
+            entry: SegmentEntry::new(Class::System as u8, 0),
+            bitmap: None,
+        });
+        let changed = changed.into_iter().map(|id| self.changed(&inner, id));
+        Ok(changed.chain(system).chain(dropped).collect())
+    }
+
+    fn changed(&self, inner: &Inner, id: SegmentId) -> Changed {
+        let map = &inner.maps[&id];
+        let used = map.on_disk.count();
+        let class = inner.class_of(id);
+        Changed {
+            number: self.numbering().number(id).expect("it has a map"),
+            entry: match class {
+                Some(class) if used > 0 => SegmentEntry::new(class as u8, used),
+                _ => SegmentEntry::default(),
+            },
+            bitmap: (used > 0).then(|| map.on_disk.to_bytes()),
+        }
+    }
+
+    /// A commit is durable: its bitmaps are the ones on disk, and what it freed is free.
+    pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: &[Extent]) {
+        self.release(freed.iter().copied());
+        let mut inner = self.inner.lock();
+        inner.bitmaps = bitmaps;
+        if inner.maps.len() > MAPS_KEPT {
+            let Inner {
+                maps,
+                cursors,
+                groups,
+                ..
+            } = &mut *inner;
+            maps.retain(|id, map| {
+                let class = groups[id.group() as usize][id.index() as usize].class;
+                let in_use = cursors
+                    .iter()
+                    .any(|((_, group), c)| SegmentId::new(*group, c.index) == *id);
+                in_use || class == Some(Class::System) || map.taken != map.on_disk
+            });
+        }
+    }
+
+    /// The bitmap on disk of every segment that is not the system's, for checking.
+    pub(crate) fn bitmaps_on_disk(&self) -> Result<Vec<(SegmentId, Bitmap)>> {
+        let mut inner = self.inner.lock();
+        let mut all = Vec::new();
+        let numbering = self.numbering();
+        for number in 0..numbering.total() {
+            let id = numbering.segment(number);
+            let class = inner.class_of(id);
+            if class != Some(Class::System) {
+                all.push((id, self.map(&mut inner, id)?.on_disk.clone()));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// A segment whose state on disk changes with a commit.
+pub(crate) struct Changed {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its entry in the table.
+    pub(crate) entry: SegmentEntry,
+    /// Its bitmap; none if it is empty.
+    pub(crate) bitmap: Option<Vec<u8>>,
+}

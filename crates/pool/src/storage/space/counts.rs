@@ -1,0 +1,50 @@
+//! How many units a group has, and bytes of records.
+
+use store::{Shape, UNIT};
+
+/// The units of one group, parity included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Total {
+    pub(super) segments: u32,
+    /// How many of these are the system's.
+    pub(super) system: u32,
+    /// Units that are not taken, outside of the system's segments.
+    pub(super) free: u64,
+}
+
+impl Total {
+    /// The totals of an empty group.
+    pub(super) fn new(segments: u32, units_per_segment: u32) -> Total {
+        Total {
+            segments,
+            system: 0,
+            free: u64::from(segments) * u64::from(units_per_segment),
+        }
+    }
+
+    pub(super) fn segments_for_records(&self) -> u64 {
+        u64::from(self.segments - self.system)
+    }
+
+    /// There are more segments. Their units are not free yet.
+    pub(super) fn extend(&mut self, segments: u32) {
+        self.segments += segments;
+    }
+}
+
+/// Bytes of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Records of the usual size.
+    pub(crate) usual: u64,
+    /// Records of one unit each.
+    pub(crate) certain: u64,
+}
+
+impl Room {
+    pub(super) fn add(&mut self, shape: Shape, units: u64, unusable: u64) {
+        self.usual += shape.usable(units) * u64::from(UNIT);
+        let cells = units.saturating_sub(unusable) / u64::from(shape.cell());
+        self.certain += cells * u64::from(UNIT);
+    }
+}

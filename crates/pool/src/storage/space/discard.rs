@@ -1,0 +1,113 @@
+//! Giving freed space back to the host.
+//!
+//! What a commit freed is discarded after the commit that follows it: then the two newest superblocks
+//! do not reach it, and an older one is taken only if neither is whole. By then some of it is in use
+//! again. So a run is discarded only if all of it is still free, and is taken meanwhile, with room set
+//! aside as for a write, so that nobody misses it.
+
+use std::sync::Arc;
+
+use store::UNIT;
+
+use super::{ReserveFor, Space};
+use crate::error::Result;
+use crate::format::extent::{Class, Extent, Span};
+use crate::storage::space::takes::Takes;
+
+/// Shorter runs are not worth a call.
+const UNITS_MIN: u32 = (64 << 10) / UNIT;
+
+/// One commit discards at most this many runs. The rest stays as it is.
+const RUNS_MAX: usize = 1024;
+
+impl Space {
+    /// A commit is durable. Discards what the one before it freed, and notes what this one did.
+    pub(crate) fn discard_after(self: &Arc<Space>, freed: &[Extent]) {
+        let due = {
+            let mut waiting = self.to_discard.lock();
+            let numbering = self.numbering();
+            let freed = freed.iter().map(|extent| numbering.span(extent));
+            std::mem::replace(&mut *waiting, long_runs(freed.collect()))
+        };
+        for run in due.into_iter().take(RUNS_MAX) {
+            if let Err(error) = self.discard(run) {
+                // Nothing is lost by it.
+                tracing::debug!(%error, ?run, "freed space was not given back to the host");
+            }
+        }
+    }
+
+    fn discard(self: &Arc<Space>, run: Span) -> Result<()> {
+        let bytes = u64::from(run.units) * u64::from(UNIT);
+        let Ok(_room) = self.reserve(bytes, ReserveFor::Writing) else {
+            return Ok(());
+        };
+        if !self.take_if_free(run)? {
+            return Ok(());
+        }
+        let (offset, len) = (run.start * UNIT, run.units * UNIT);
+        let done = self.disk.store.discard(run.segment, offset, len);
+        self.release_spans([run]);
+        Ok(done?)
+    }
+
+    fn take_if_free(&self, run: Span) -> Result<bool> {
+        let mut inner = self.inner.lock();
+        let takes = inner.takes.get(run.segment.group() as usize);
+        if !matches!(takes, Some(Takes::Records | Takes::Logs)) {
+            return Ok(false);
+        }
+        if !self
+            .map(&mut inner, run.segment)?
+            .taken
+            .is_free(run.start, run.units)
+        {
+            return Ok(false);
+        }
+        let class = inner.class_of(run.segment);
+        if class == Some(Class::System) {
+            return Ok(false);
+        }
+        self.take(&mut inner, class.unwrap_or(Class::Data), run);
+        Ok(true)
+    }
+}
+
+/// The runs of at least 64 KiB that spans form together.
+fn long_runs(mut sorted: Vec<Span>) -> Vec<Span> {
+    sorted.sort_unstable_by_key(|span| (span.segment, span.start));
+    let mut runs: Vec<Span> = Vec::new();
+    for span in sorted {
+        match runs.last_mut() {
+            Some(last) if last.segment == span.segment && last.start + last.units == span.start => {
+                last.units += span.units;
+            }
+            _ => runs.push(span),
+        }
+    }
+    runs.retain(|run| run.units >= UNITS_MIN);
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::SegmentId;
+
+    #[test]
+    fn neighbours_form_runs_and_short_ones_are_left() {
+        let span = |index, start, units| Span {
+            segment: SegmentId::new(0, index),
+            start,
+            units,
+        };
+        let freed = [
+            span(1, 8, 8),
+            span(1, 0, 8),
+            span(1, 17, 15),
+            span(2, 16, 16),
+            span(0, 0, 1),
+        ];
+        assert_eq!(long_runs(freed.to_vec()), [span(1, 0, 16), span(2, 16, 16)]);
+    }
+}

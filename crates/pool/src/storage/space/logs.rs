@@ -1,0 +1,97 @@
+//! Groups that are there for logs only: no record lies in them, and the room that they have is none of
+//! the pool's. Segment table and bitmaps have their segments as those of other groups.
+
+use store::UNIT;
+
+use super::Space;
+use super::allocator::Inner;
+use crate::error::Result;
+use crate::format::extent::{Class, Extent};
+use crate::storage::space::takes::Takes;
+
+/// One log takes no more than this part of what is free in the groups for logs.
+const FREE_PART: u64 = 4;
+
+impl Inner {
+    pub(super) fn groups_that_take(&self, what: Takes) -> impl Iterator<Item = u16> {
+        let groups = self.takes.iter().zip(0..);
+        groups
+            .filter(move |(takes, _)| **takes == what)
+            .map(|(_, group)| group)
+    }
+}
+
+impl Space {
+    /// Whether a log may be written to in a group.
+    pub(crate) fn takes_logs(&self, group: u32) -> bool {
+        let takes = self.inner.lock().takes.get(group as usize).copied();
+        match takes {
+            Some(Takes::Records) => true,
+            Some(Takes::Logs) => self.disk.store.works(group),
+            Some(Takes::NoMore | Takes::Nothing) | None => false,
+        }
+    }
+
+    /// Whether a group is for logs only, or was.
+    pub(crate) fn is_for_logs(&self, group: u32) -> bool {
+        let takes = self.inner.lock().takes.get(group as usize).copied();
+        matches!(takes, Some(Takes::Logs | Takes::Nothing))
+    }
+
+    /// Takes units that no bitmap has, of a record that a log points to; false if they are not all free.
+    pub(crate) fn claim(&self, extent: &Extent) -> Result<bool> {
+        let numbering = self.numbering();
+        let mut inner = self.inner.lock();
+        let group = extent.segment.group() as usize;
+        let exists = numbering.number(extent.segment).is_some()
+            && matches!(inner.takes[group], Takes::Records | Takes::NoMore)
+            && inner.class_of(extent.segment) != Some(Class::System);
+        if !exists {
+            return Ok(false);
+        }
+        let span = numbering.span(extent);
+        let map = self.map(&mut inner, extent.segment)?;
+        let is_free = map.taken.is_free(span.start, span.units);
+        if is_free {
+            self.take(&mut inner, Class::Data, span);
+        }
+        Ok(is_free)
+    }
+
+    /// Bytes that one log may take in groups that are for logs only.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        let inner = self.inner.lock();
+        let free = self.log_groups(&inner).into_iter();
+        let free: u64 = free.map(|g| inner.totals[usize::from(g)].free).sum();
+        free * u64::from(UNIT) / FREE_PART
+    }
+
+    /// Takes a run of units in a group that is for logs only, if there is one that works and has room.
+    pub(crate) fn allocate_log(&self, units: u32) -> Result<Option<Extent>> {
+        let mut inner = self.inner.lock();
+        let mut groups = self.log_groups(&inner);
+        groups.sort_by_key(|group| self.fullness(&inner, *group));
+        for group in groups {
+            let found = self.allocate_in(&mut inner, Class::Data, group, units, None)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn log_groups(&self, inner: &Inner) -> Vec<u16> {
+        let groups = inner.groups_that_take(Takes::Logs);
+        groups
+            .filter(|group| self.disk.store.works((*group).into()))
+            .collect()
+    }
+
+    /// Has nothing more placed in a group that is for logs, or takes that back.
+    pub(crate) fn bar(&self, group: u16, is_barred: bool) {
+        self.inner.lock().takes[usize::from(group)] = match is_barred {
+            true => Takes::Nothing,
+            false => Takes::Logs,
+        };
+    }
+}

@@ -1,0 +1,147 @@
+//! Setting room aside before it is used, so that no commit finds the pool full.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Space;
+use crate::error::{Error, Result};
+use crate::storage::space::counts::Room;
+
+/// Why space is wanted. Each kind may use what the kinds before it must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveFor {
+    /// Something new.
+    Writing,
+    /// Something that gives back more than it takes.
+    Freeing,
+    /// The same, for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
+    FreeingAlone,
+}
+
+/// Bytes set aside until they are allocated or no longer wanted.
+#[must_use]
+pub struct Reservation {
+    space: Arc<Space>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How many bytes are set aside.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink(&mut self, bytes: u64) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
+        self.bytes -= excess;
+    }
+
+    /// Sets aside so many bytes instead, without asking whether there is room.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.grow(bytes.saturating_sub(self.bytes));
+        self.shrink(bytes);
+    }
+
+    /// Sets more aside, without asking whether there is room.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.space.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.space.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Space {
+    /// Sets bytes aside, or says that there is no room for them.
+    pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        self.reserve_besides(bytes, why, 0)
+    }
+
+    /// Sets bytes aside if there is room for them besides others, which are kept, in records of the usual size.
+    pub(crate) fn reserve_besides(
+        self: &Arc<Space>,
+        bytes: u64,
+        why: ReserveFor,
+        kept: u64,
+    ) -> Result<Reservation> {
+        let Room { usual, certain } = self.free();
+        let kept = u128::from(kept) * u128::from(certain) / u128::from(usual.max(1));
+        let kept = u64::try_from(kept).unwrap_or(u64::MAX);
+        let free = certain.saturating_sub(kept);
+        let keep = match why {
+            ReserveFor::Writing => self.left_by_writers(),
+            ReserveFor::Freeing => slop_of(self.total().certain) / 2,
+            ReserveFor::FreeingAlone => slop_of(self.total().certain) / 4,
+        };
+        let limit = free.saturating_sub(keep);
+        // An attempt that fails must not count: another thread would fail because of it.
+        let reserve = |before: u64| before.checked_add(bytes).filter(|sum| *sum <= limit);
+        self.reserved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve)
+            .map_err(|_| Error::NoSpace)?;
+        Ok(Reservation {
+            space: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// Bytes that are set aside.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are neither taken nor promised.
+    pub(crate) fn unreserved_bytes(&self) -> u64 {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        self.free().certain.saturating_sub(reserved)
+    }
+
+    /// A reservation of nothing, to grow.
+    pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
+        Reservation {
+            space: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that an ordinary write may still use, in records of the usual size. It is nothing when
+    /// the last that is certain is promised.
+    pub(crate) fn available_bytes(&self) -> u64 {
+        let free = self.free();
+        let kept = self.left_by_writers() + self.reserved.load(Ordering::Relaxed);
+        let certain = free.certain.saturating_sub(kept);
+        let usual = u128::from(certain) * u128::from(free.usual) / u128::from(free.certain.max(1));
+        u64::try_from(usual).unwrap_or(u64::MAX)
+    }
+
+    /// What writers leave free: the reserve, from which deletes and commits take.
+    ///
+    /// A delete writes pages and nodes anew. Where a snapshot has the old ones, these stay. So who deletes
+    /// everything needs about as much space as the metadata takes, and half of that again for the lists of
+    /// what died.
+    fn left_by_writers(&self) -> u64 {
+        let total = self.total().certain;
+        let slop = slop_of(total);
+        let metadata = self.metadata_bytes.load(Ordering::Relaxed);
+        let to_delete = (metadata / 2 * 3).min(total / 8);
+        slop.max(slop / 2 + to_delete)
+    }
+
+    /// Takes note of how much datasets refer to, of which a part is metadata.
+    pub(crate) fn note_referenced(&self, bytes: u64) {
+        let metadata = self.metadata_of(bytes);
+        self.metadata_bytes.store(metadata, Ordering::Relaxed);
+    }
+}
+
+/// What a pool of so many bytes keeps free at least: for deletes, and for what commits write that nothing
+/// sets aside.
+fn slop_of(total: u64) -> u64 {
+    (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
+}

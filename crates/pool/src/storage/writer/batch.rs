@@ -1,0 +1,104 @@
+//! Small writes of a commit, put together into large ones.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use store::{SegmentId, Store, UNIT};
+use zerocopy::IntoBytes;
+
+use crate::error::Result;
+use crate::format::node::Node;
+
+/// A batch is written when it holds this many bytes.
+const BATCH_MAX: usize = 4 << 20;
+
+/// What is to be written somewhere.
+#[derive(Clone)]
+pub(crate) enum Piece {
+    Node(Arc<Node>),
+    Bytes(Arc<Vec<u8>>),
+    Part(Arc<Vec<u8>>, Range<usize>),
+}
+
+impl Piece {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Node(node) => node.as_bytes(),
+            Piece::Bytes(bytes) => bytes,
+            Piece::Part(bytes, range) => &bytes[range.clone()],
+        }
+    }
+
+    /// Some of its bytes.
+    pub(crate) fn part(&self, range: Range<usize>) -> Piece {
+        match self {
+            Piece::Bytes(bytes) => Piece::Part(Arc::clone(bytes), range),
+            // Nodes are one unit long and never divided.
+            Piece::Node(_) | Piece::Part(..) => {
+                Piece::Bytes(Arc::new(self.bytes()[range].to_vec()))
+            }
+        }
+    }
+}
+
+/// Pieces that wait to be written.
+#[derive(Default)]
+pub(crate) struct Batch {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    pieces: Vec<(SegmentId, u32, Piece)>,
+    bytes: usize,
+}
+
+impl Batch {
+    /// Adds pieces and where they go. True if that filled the batch, and all of it is written.
+    pub(crate) fn add(
+        &self,
+        store: &dyn Store,
+        pieces: Vec<(SegmentId, u32, Piece)>,
+    ) -> Result<bool> {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes += pieces
+            .iter()
+            .map(|(_, _, piece)| piece.len())
+            .sum::<usize>();
+        waiting.pieces.extend(pieces);
+        if waiting.bytes < BATCH_MAX {
+            return Ok(false);
+        }
+        let full = std::mem::take(&mut *waiting);
+        write(store, full)?;
+        Ok(true)
+    }
+
+    /// Writes what waits.
+    pub(crate) fn write(&self, store: &dyn Store) -> Result<()> {
+        let rest = std::mem::take(&mut *self.waiting.lock());
+        write(store, rest)
+    }
+}
+
+/// Writes neighbours together.
+fn write(store: &dyn Store, mut waiting: Waiting) -> Result<()> {
+    waiting
+        .pieces
+        .sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));
+    let adjacent = |a: &(SegmentId, u32, Piece), b: &(SegmentId, u32, Piece)| {
+        let units = (a.2.len() as u32).div_ceil(UNIT);
+        let end = a.1 + store.shape(a.0.group()).taken(units) * UNIT;
+        a.0 == b.0 && end == b.1
+    };
+    for run in waiting.pieces.chunk_by(adjacent) {
+        let stripes: Vec<&[u8]> = run.iter().map(|(_, _, piece)| piece.bytes()).collect();
+        store.write_each(run[0].0, run[0].1, &stripes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! What a commit writes: places for its records and nodes, and a tally of what comes and goes.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use store::SegmentId;
+use zerocopy::IntoBytes;
+
+use crate::error::Result;
+use crate::format::codec::pad;
+use crate::format::extent::{Class, Extent};
+use crate::format::node::Node;
+use crate::format::pointer::{Identity, Place, RecordPtr, Share, checksum};
+use crate::storage::array::Overlay;
+use crate::storage::array::update::{Target, update};
+use crate::storage::core::Core;
+use crate::storage::space::{Reservation, ReserveFor};
+use crate::storage::writer::batch::{Batch, Piece};
+use crate::storage::writer::reserve::allot;
+
+/// The pool's own records and all nodes are kept twice.
+pub(crate) const META_COPIES: usize = 2;
+
+/// What an entry takes besides long texts: its record, and nodes of the dataset table.
+const ENTRY_ROOM: u64 = 32 << 10;
+
+/// A commit under way.
+pub struct TxgWriter<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) txg: u64,
+    batch: Batch,
+    tally: Mutex<Tally>,
+    /// Key blocks that the task has written, which nothing durable names yet.
+    key_blocks: Mutex<Vec<u32>>,
+}
+
+/// What a commit has allocated and freed so far.
+#[derive(Default)]
+struct Tally {
+    allocated: Vec<Extent>,
+    freed: Vec<Extent>,
+    system_freed: Vec<Extent>,
+    /// Pointers to shared records that are gone.
+    unshared: Vec<Share>,
+}
+
+/// Where a task may take a commit back to.
+pub(crate) struct Mark {
+    allocated: usize,
+    freed: usize,
+    unshared: usize,
+}
+
+impl<'a> TxgWriter<'a> {
+    pub(crate) fn new(core: &'a Arc<Core>, txg: u64) -> TxgWriter<'a> {
+        TxgWriter {
+            core,
+            txg,
+            batch: Batch::default(),
+            tally: Mutex::default(),
+            key_blocks: Mutex::default(),
+        }
+    }
+
+    /// The transaction group that this makes durable.
+    pub fn txg(&self) -> u64 {
+        self.txg
+    }
+
+    /// Frees a place once the commit is durable.
+    pub(crate) fn free(&self, place: &Place) {
+        if let Some(share) = place.share() {
+            return self.tally.lock().unshared.push(share);
+        }
+        let extents = self.core.disk.extents_to_free(place);
+        self.tally.lock().freed.extend(extents);
+    }
+
+    /// Frees places that hold no records.
+    pub(crate) fn free_extents(&self, extents: impl IntoIterator<Item = Extent>) {
+        self.tally.lock().freed.extend(extents);
+    }
+
+    /// Counts a place that holds no record.
+    pub(crate) fn note_allocated(&self, extent: Extent) {
+        self.tally.lock().allocated.push(extent);
+    }
+
+    /// Writes one of the pool's own records, padded to whole units.
+    pub(crate) fn place_record(&self, class: Class, bytes: Vec<u8>) -> Result<RecordPtr> {
+        let bytes = pad(bytes);
+        let sum = checksum(&bytes);
+        let identity = Identity::record([0; 24], sum, 0, 0, 0, bytes.len() as u32);
+        self.place_piece(class, sum, identity, Piece::Bytes(Arc::new(bytes)))
+    }
+
+    pub(crate) fn place_node(&self, class: Class, node: Node, level: u8) -> Result<RecordPtr> {
+        let node = Arc::new(node);
+        let sum = checksum(node.as_bytes());
+        let identity = node.identity(level);
+        let ptr = self.place_piece(class, sum, identity, Piece::Node(Arc::clone(&node)))?;
+        self.core.disk.remember(&ptr, node);
+        Ok(ptr)
+    }
+
+    fn place_piece(
+        &self,
+        class: Class,
+        sum: [u8; 16],
+        identity: Identity,
+        piece: Piece,
+    ) -> Result<RecordPtr> {
+        let allotted = allot(self.core, class, piece.len(), META_COPIES)?;
+        let place = allotted.place(self.txg, sum);
+        if class != Class::System {
+            self.tally.lock().allocated.extend(allotted.extents());
+        }
+        let disk = &self.core.disk;
+        disk.hold_unwritten_map(&place, &allotted);
+        disk.hold_unwritten(sum, piece.clone());
+        self.write_later(allotted.writes(&piece))?;
+        Ok(RecordPtr { place, identity })
+    }
+
+    pub(crate) fn write_later(&self, writes: Vec<(SegmentId, u32, Piece)>) -> Result<()> {
+        let disk = &self.core.disk;
+        if self.batch.add(disk.store.as_ref(), writes)? {
+            disk.release_unwritten();
+        }
+        Ok(())
+    }
+
+    /// Changes one of the pool's own arrays.
+    pub(crate) fn update_pool_array(
+        &self,
+        class: Class,
+        root: &RecordPtr,
+        overlay: &Overlay,
+    ) -> Result<RecordPtr> {
+        let mut target = PoolTarget {
+            commit: self,
+            class,
+        };
+        update(&self.core.disk, root, &overlay.edits(), &mut target)
+    }
+
+    /// What has been allocated and freed up to now.
+    pub(crate) fn mark(&self) -> Mark {
+        let tally = self.tally.lock();
+        Mark {
+            allocated: tally.allocated.len(),
+            freed: tally.freed.len(),
+            unshared: tally.unshared.len(),
+        }
+    }
+
+    /// Undoes what a task did since a mark: what it freed is not free, what it allocated is.
+    pub(crate) fn undo_since(&self, mark: &Mark) {
+        let mut tally = self.tally.lock();
+        tally.freed.truncate(mark.freed);
+        tally.unshared.truncate(mark.unshared);
+        let allocated = tally.allocated[mark.allocated..].to_vec();
+        tally.freed.extend(allocated);
+    }
+
+    /// The pointers to shared records that the transaction group has freed.
+    pub(crate) fn take_unshared(&self) -> Vec<Share> {
+        let mut all = std::mem::take(&mut self.tally.lock().unshared);
+        all.extend(self.core.take_unshared(self.txg));
+        all
+    }
+
+    /// Remembers a key block that is about to be written.
+    pub(crate) fn note_key_block(&self, block: u32) {
+        self.key_blocks.lock().push(block);
+    }
+
+    /// The key blocks of a task that failed.
+    pub(crate) fn take_key_blocks(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.key_blocks.lock())
+    }
+
+    /// Sets room aside for new entries of the dataset table, with so many bytes of texts in all.
+    pub(crate) fn room_for_entries(&self, count: usize, texts: usize) -> Result<Reservation> {
+        let bytes = count as u64 * ENTRY_ROOM + META_COPIES as u64 * texts as u64;
+        self.core.space.reserve(bytes, ReserveFor::Freeing)
+    }
+
+    /// What may be used again now that the commit is durable.
+    pub(crate) fn into_freed(self) -> Vec<Extent> {
+        let tally = self.tally.into_inner();
+        let mut freed = tally.freed;
+        freed.extend(tally.system_freed);
+        freed
+    }
+
+    /// What the transaction group has freed up to now.
+    pub(crate) fn take_freed(&self) -> Vec<Extent> {
+        let mut freed = std::mem::take(&mut self.tally.lock().freed);
+        freed.extend(self.core.take_freed(self.txg));
+        freed
+    }
+
+    /// Adds to `freed` what was freed since it was taken, and returns what has been allocated.
+    pub(crate) fn take_rest(&self, freed: &mut Vec<Extent>) -> Vec<Extent> {
+        let mut tally = self.tally.lock();
+        freed.append(&mut tally.freed);
+        tally.allocated.clone()
+    }
+
+    /// This, and no more, is freed once the commit is durable.
+    pub(crate) fn put_freed(&self, freed: Vec<Extent>) {
+        self.tally.lock().freed = freed;
+    }
+
+    /// Writes everything that waits, and flushes it.
+    pub(crate) fn write_rest(&self) -> Result<()> {
+        let disk = &self.core.disk;
+        self.batch.write(disk.store.as_ref())?;
+        disk.release_unwritten();
+        disk.release_unwritten_maps();
+        Ok(disk.store.flush()?)
+    }
+}
+
+/// The pool's own arrays have no snapshots.
+struct PoolTarget<'a> {
+    commit: &'a TxgWriter<'a>,
+    class: Class,
+}
+
+impl Target for PoolTarget<'_> {
+    fn born(&mut self, _: &RecordPtr) {}
+
+    fn killed(&mut self, ptr: &RecordPtr) -> Result<()> {
+        if self.class == Class::System {
+            let mut tally = self.commit.tally.lock();
+            tally.system_freed.extend(Extent::of_whole(&ptr.place));
+        } else {
+            self.commit.free(&ptr.place);
+        }
+        Ok(())
+    }
+
+    fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
+        self.commit.place_node(self.class, node, level)
+    }
+}
