@@ -27,8 +27,6 @@ use crate::fs::to_errno;
 
 /// Longer writes are several.
 const WRITE_MAX: usize = 1 << 20;
-/// So much may wait to be written whatever others have written, in bytes.
-const DIRTY_LITTLE: u64 = 4 << 20;
 /// So many blocks that hold something are counted at once.
 const STATUS_BLOCKS_MAX: u64 = 4096;
 
@@ -135,20 +133,10 @@ impl Volume {
         self.block_size() as usize
     }
 
-    /// Makes writers wait for a commit when too much waits to be written, and some of it here: of what
-    /// others have written, as a pool on this volume that commits, a commit here makes nothing less.
-    fn throttle(&self) -> Result<()> {
-        let own = self.inode.records.lock().len() as u64 * u64::from(self.block_size());
-        match own > DIRTY_LITTLE {
-            true => self.files.throttle(),
-            false => Ok(()),
-        }
-    }
-
     /// Writes a piece that is not long.
     fn write_piece(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.files.check_writable()?;
-        self.throttle()?;
+        self.files.throttle()?;
         let _io = self.inode.io.read();
         if offset + data.len() as u64 > self.size() {
             // It became smaller just now.
@@ -177,7 +165,7 @@ impl Volume {
     /// Has a range read as zeros: whole blocks hold nothing any more, and zeros are written to others.
     fn empty(&self, offset: u64, len: u64) -> Result<()> {
         self.files.check_writable()?;
-        self.throttle()?;
+        self.files.throttle()?;
         let block_size = u64::from(self.block_size());
         let end = offset + len;
         let (first, last) = (offset.div_ceil(block_size), end / block_size);

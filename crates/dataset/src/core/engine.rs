@@ -1,10 +1,12 @@
 //! What all open datasets of a process share: the record cache, the sealing threads, time and chance.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use cipher::Random;
 use meter::CacheTotals;
+use parking_lot::Mutex;
 use pool::CacheHash;
 use vfs::Time;
 
@@ -41,6 +43,8 @@ pub struct Engine {
     pub(crate) ledger: Ledger,
     dirty_max: u64,
     dirty: AtomicU64,
+    /// What is dirty of each pool that has an open dataset.
+    pools: Mutex<BTreeMap<u64, Weak<DirtyBytes>>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -67,6 +71,7 @@ impl Engine {
             tree_pages: (page_bytes / PAGE as u64).max(64) as usize,
             dirty_max: options.dirty_bytes.max(4 << 20),
             dirty: AtomicU64::new(0),
+            pools: Mutex::default(),
             wake: Box::new(wake),
         })
     }
@@ -91,8 +96,21 @@ impl Engine {
         (self.wake)();
     }
 
-    /// Counts bytes that became dirty.
-    pub(crate) fn add_dirty(&self, bytes: usize) {
+    /// The count of what is dirty of a pool.
+    pub(crate) fn dirty_of(&self, pool: u64) -> Arc<DirtyBytes> {
+        let mut pools = self.pools.lock();
+        if let Some(known) = pools.get(&pool).and_then(Weak::upgrade) {
+            return known;
+        }
+        pools.retain(|_, counted| counted.strong_count() > 0);
+        let new = Arc::new(DirtyBytes::default());
+        pools.insert(pool, Arc::downgrade(&new));
+        new
+    }
+
+    /// Counts bytes that became dirty in a pool.
+    pub(crate) fn add_dirty(&self, of_pool: &DirtyBytes, bytes: usize) {
+        of_pool.0.fetch_add(bytes as u64, Ordering::Relaxed);
         let before = self.dirty.fetch_add(bytes as u64, Ordering::Relaxed);
         let after = before + bytes as u64;
         if before <= self.dirty_max / 2 && after > self.dirty_max / 2 {
@@ -101,12 +119,26 @@ impl Engine {
     }
 
     /// Counts bytes that are dirty no longer.
-    pub(crate) fn sub_dirty(&self, bytes: usize) {
+    pub(crate) fn sub_dirty(&self, of_pool: &DirtyBytes, bytes: usize) {
+        of_pool.0.fetch_sub(bytes as u64, Ordering::Relaxed);
         self.dirty.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether so much is dirty that a writer has to wait for a commit.
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether so much is dirty that a writer has to wait for a commit of this pool.
+    ///
+    /// A pool that has less than its share does not wait: a commit of it would free little. So a pool that is
+    /// slow or suspended and holds most of what is dirty does not turn each write elsewhere into a commit. All
+    /// pools together stay below one and a half times the limit.
+    pub(crate) fn is_full(&self, of_pool: &DirtyBytes) -> bool {
         self.dirty.load(Ordering::Relaxed) > self.dirty_max
+            && of_pool.0.load(Ordering::Relaxed) > self.dirty_max / 2 / self.pool_count()
+    }
+
+    fn pool_count(&self) -> u64 {
+        self.pools.lock().len().max(1) as u64
     }
 }
+
+/// Bytes that are written to the datasets of one pool, and not yet in it.
+#[derive(Default)]
+pub(crate) struct DirtyBytes(AtomicU64);

@@ -13,7 +13,7 @@ use pool::{
 use vfs::{Caller, Ino, Time};
 
 use super::admission::{KnownLimits, Unlinked};
-use super::engine::Engine;
+use super::engine::{DirtyBytes, Engine};
 use super::io::extents;
 use super::io::frozen::FrozenFiles;
 use super::io::inode::Inodes;
@@ -40,6 +40,8 @@ pub struct Files {
     name: String,
     pub(crate) engine: Arc<Engine>,
     pub(crate) pool: Pool,
+    /// What is dirty of this pool.
+    pub(crate) dirty: Arc<DirtyBytes>,
     pub(crate) open: Arc<OpenDataset>,
     pub(crate) sealer: Sealer,
     pub(crate) tree: Tree,
@@ -147,6 +149,7 @@ impl Files {
             name,
             engine: Arc::clone(engine),
             pool: pool.clone(),
+            dirty: engine.dirty_of(pool.guid()),
             open,
             sealer,
             tree,
@@ -290,10 +293,20 @@ impl Files {
         &self,
         scope: Scope,
         why: ReserveFor,
+        operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
+        then: impl FnOnce(&Hold<'_>, T) -> R,
+    ) -> Result<R> {
+        self.change_within(self.reserve_operation(why)?, scope, operation, then)
+    }
+
+    /// As [`Files::change_always`], with space that was set aside before.
+    pub(crate) fn change_within<T, R>(
+        &self,
+        room: Reservation,
+        scope: Scope,
         mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
-        let room = self.reserve_operation(why)?;
         let _use = self.tree.begin_use();
         loop {
             let hold = self.pool.enter()?;
@@ -343,10 +356,15 @@ impl Files {
 
     /// Makes writers wait for a commit when too much waits to be written.
     pub(crate) fn throttle(&self) -> Result<()> {
-        if self.engine.is_full() || self.tree.dirty_pages() > self.engine.tree_pages {
+        if self.has_to_wait() {
             self.pool.commit()?;
         }
         Ok(())
+    }
+
+    /// Whether too much waits to be written.
+    pub(crate) fn has_to_wait(&self) -> bool {
+        self.engine.is_full(&self.dirty) || self.tree.dirty_pages() > self.engine.tree_pages
     }
 
     /// The slot of `data` that a record is in, if it has one.
@@ -395,7 +413,7 @@ impl Drop for Files {
         for inode in self.inodes.dirty.get_mut().values() {
             let records = inode.records.lock();
             let left: usize = records.values().map(|record| record.buffer.len()).sum();
-            self.engine.sub_dirty(left);
+            self.engine.sub_dirty(&self.dirty, left);
         }
         self.engine.cache.wipe(self.open.guid());
     }

@@ -186,7 +186,6 @@ impl Files {
         node: &NewNode,
         contents: Contents<'_>,
     ) -> Result<Attr> {
-        self.throttle()?;
         let now = self.now();
         let record_size = self.settings().record_size;
         let operation = |w: &mut Writer<'_>| {
@@ -272,7 +271,6 @@ impl Files {
 
     /// Removes a name.
     pub(crate) fn remove_name(&self, parent: Ino, name: &[u8], want_dir: bool) -> Result<()> {
-        self.throttle()?;
         let now = self.now();
         let operation = |w: &mut Writer<'_>| {
             names::check(name)?;

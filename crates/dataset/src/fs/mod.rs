@@ -57,7 +57,6 @@ impl Files {
         self.check_writable()?;
         let now = self.now();
         if let Some(size) = set.size {
-            self.throttle()?;
             let set = *set;
             self.set_size(ino, size, &move |attr| {
                 attr.touch(now);
@@ -247,9 +246,11 @@ fn posix<T>(result: Result<T>) -> vfs::Result<T> {
 }
 
 impl Files {
-    /// The outcome of a change that concerns `ino`, once it is as durable as the dataset wants it.
-    fn changed<T>(&self, ino: Ino, result: Result<T>) -> vfs::Result<T> {
-        let value = posix(result)?;
+    /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is
+    /// as durable as the dataset wants it.
+    fn changing<T>(&self, ino: Ino, change: impl FnOnce() -> Result<T>) -> vfs::Result<T> {
+        posix(self.check_writable().and_then(|()| self.throttle()))?;
+        let value = posix(change())?;
         if self.settings().sync == SyncMode::Always {
             posix(self.sync_file(ino))?;
         }
@@ -277,7 +278,7 @@ impl FileSystem for Files {
     }
 
     fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> vfs::Result<Attr> {
-        self.changed(ino, self.set_attr(ino, set))
+        self.changing(ino, || self.set_attr(ino, set))
     }
 
     fn readlink(&self, ino: Ino) -> vfs::Result<Vec<u8>> {
@@ -299,11 +300,11 @@ impl FileSystem for Files {
         if matches!(node.kind, Kind::Directory | Kind::Symlink) {
             return Err(vfs::Error::Invalid);
         }
-        self.changed(parent, self.make_node(caller, parent, name, node))
+        self.changing(parent, || self.make_node(caller, parent, name, node))
     }
 
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> vfs::Result<Attr> {
-        self.changed(parent, self.make_tmpfile(caller, parent, node))
+        self.changing(parent, || self.make_tmpfile(caller, parent, node))
     }
 
     fn mkdir(
@@ -317,7 +318,7 @@ impl FileSystem for Files {
             kind: Kind::Directory,
             ..*node
         };
-        self.changed(parent, self.make_node(caller, parent, name, &node))
+        self.changing(parent, || self.make_node(caller, parent, name, &node))
     }
 
     fn symlink(
@@ -327,19 +328,19 @@ impl FileSystem for Files {
         name: &[u8],
         target: &[u8],
     ) -> vfs::Result<Attr> {
-        self.changed(parent, self.make_symlink(caller, parent, name, target))
+        self.changing(parent, || self.make_symlink(caller, parent, name, target))
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
-        self.changed(ino, self.make_link(ino, parent, name))
+        self.changing(ino, || self.make_link(ino, parent, name))
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changed(parent, self.remove_name(parent, name, false))
+        self.changing(parent, || self.remove_name(parent, name, false))
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changed(parent, self.remove_name(parent, name, true))
+        self.changing(parent, || self.remove_name(parent, name, true))
     }
 
     fn rename(
@@ -350,10 +351,9 @@ impl FileSystem for Files {
         new_name: &[u8],
         mode: RenameMode,
     ) -> vfs::Result<()> {
-        self.changed(
-            parent,
-            self.rename_name(parent, name, new_parent, new_name, mode),
-        )
+        self.changing(parent, || {
+            self.rename_name(parent, name, new_parent, new_name, mode)
+        })
     }
 
     fn read(&self, ino: Ino, offset: u64, len: u32) -> vfs::Result<ReadPieces> {
@@ -361,7 +361,7 @@ impl FileSystem for Files {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> vfs::Result<()> {
-        self.changed(ino, self.write_file(ino, offset, data, kill_suidgid))
+        self.changing(ino, || self.write_file(ino, offset, data, kill_suidgid))
     }
 
     fn fsync(&self, ino: Ino, _datasync: bool) -> vfs::Result<()> {
@@ -373,7 +373,7 @@ impl FileSystem for Files {
     }
 
     fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> vfs::Result<()> {
-        self.changed(ino, self.fallocate_file(ino, offset, len, mode))
+        self.changing(ino, || self.fallocate_file(ino, offset, len, mode))
     }
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> vfs::Result<u64> {
@@ -388,10 +388,9 @@ impl FileSystem for Files {
         to_offset: u64,
         len: u64,
     ) -> vfs::Result<u64> {
-        self.changed(
-            to,
-            self.copy_file_range(from, from_offset, to, to_offset, len),
-        )
+        self.changing(to, || {
+            self.copy_file_range(from, from_offset, to, to_offset, len)
+        })
     }
 
     fn readdir(
@@ -409,7 +408,7 @@ impl FileSystem for Files {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> vfs::Result<()> {
-        self.changed(ino, self.set_xattr(ino, name, value, how))
+        self.changing(ino, || self.set_xattr(ino, name, value, how))
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<Vec<u8>> {
@@ -421,6 +420,6 @@ impl FileSystem for Files {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changed(ino, self.remove_xattr(ino, name))
+        self.changing(ino, || self.remove_xattr(ino, name))
     }
 }

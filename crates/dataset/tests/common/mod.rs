@@ -116,8 +116,17 @@ pub fn create_pool(device: &Arc<FaultDevice>, suite: Option<Suite>) -> Pool {
 
 /// A pool of one group, with so many parity devices.
 pub fn create_pool_of(devices: &[Arc<FaultDevice>], parity: usize, suite: Option<Suite>) -> Pool {
+    create_pool_with_guid(1, devices, parity, suite)
+}
+
+pub fn create_pool_with_guid(
+    pool_guid: u64,
+    devices: &[Arc<FaultDevice>],
+    parity: usize,
+    suite: Option<Suite>,
+) -> Pool {
     let options = CreateOptions {
-        pool_guid: 1,
+        pool_guid,
         device_guids: (10..).take(devices.len()).collect(),
         created: 1,
         force: false,

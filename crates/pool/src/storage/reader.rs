@@ -352,7 +352,9 @@ impl PoolReader {
         is_cached: bool,
     ) -> bool {
         let sum = &ptr.place.checksum;
-        if let Some(piece) = self.unwritten.read().get(&ptr.place.checksum)
+        // The lock goes before the record is opened, which takes long.
+        let unwritten = self.unwritten.read().get(sum).cloned();
+        if let Some(piece) = unwritten
             && piece.bytes().len() == buf.len()
         {
             buf.copy_from_slice(piece.bytes());

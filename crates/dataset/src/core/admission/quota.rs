@@ -37,7 +37,7 @@ impl Files {
         Ok(charged.ok_or(vfs::Error::Quota)?)
     }
 
-    fn try_charge(&self, bytes: u64) -> Result<bool> {
+    pub(super) fn try_charge(&self, bytes: u64) -> Result<bool> {
         self.with_limits(|as_of, limits| {
             let ledger = &self.engine.ledger;
             ledger.charge(self.pool.guid(), &limits.quotas, as_of, bytes)

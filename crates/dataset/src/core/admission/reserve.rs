@@ -29,9 +29,22 @@ impl Files {
         if why == ReserveFor::Writing {
             self.charge(OPERATION_CHARGE)?;
         }
+        self.find_room(self.operation_room(), why)
+    }
+
+    fn operation_room(&self) -> u64 {
         // What users and groups have is on a page of its own, if it is counted.
-        let accounts = u64::from(self.tree.header().counts_owners) * PAGE_ROOM;
-        self.find_room(OPERATION_ROOM + accounts, why)
+        OPERATION_ROOM + u64::from(self.tree.header().counts_owners) * PAGE_ROOM
+    }
+
+    /// Sets space aside for an operation on the tree that can be left out. `None` where that takes waiting, or
+    /// freeing something first.
+    pub(crate) fn reserve_without_waiting(&self) -> Result<Option<Reservation>> {
+        if self.has_to_wait() || self.settings().limited && !self.try_charge(OPERATION_CHARGE)? {
+            return Ok(None);
+        }
+        let space = self.room_of_pool(self.operation_room(), ReserveFor::Writing);
+        Ok(space.ok())
     }
 
     /// Sets room aside for contents, if quotas allow it.

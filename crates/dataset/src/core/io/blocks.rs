@@ -143,7 +143,7 @@ impl Files {
         let mut records = inode.records.lock();
         for block in blocks {
             if let Some(dirty) = records.remove(block) {
-                self.engine.sub_dirty(dirty.buffer.len());
+                self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
             }
             self.open.punch(&hold, ArrayKind::Data, *block);
             let range = Range {

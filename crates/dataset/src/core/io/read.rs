@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, RecordPtr, ReserveFor};
+use pool::{ArrayKind, RecordPtr};
 use vfs::{Ino, Kind, ReadPieces, Seek};
 
 use super::extents;
@@ -120,9 +120,14 @@ impl Files {
             w.put(attr_key(ino), zerocopy::IntoBytes::as_bytes(&attr).to_vec());
             Ok(())
         };
-        // Reading goes on in a full pool, over a quota, and in a pool that is suspended: its contents are
-        // what a user saves from a device that fails.
-        if let Err(error) = self.change_in(Scope::Upkeep, ReserveFor::Writing, touch, |_, ()| ()) {
+        // Reading never waits for a commit. It goes on in a full pool, over a quota, and in a pool that is
+        // suspended: its contents are what a user saves from a device that fails.
+        let touched = self.reserve_without_waiting().and_then(|space| {
+            space
+                .map(|space| self.change_within(space, Scope::Upkeep, touch, |_, ()| ()))
+                .transpose()
+        });
+        if let Err(error) = touched {
             tracing::debug!(%error, dataset = self.name(), ino, "the access time stays as it was");
         }
     }

@@ -118,7 +118,7 @@ impl Files {
                     self.cache_record(&ptr, buffer);
                 }
                 records.remove(&record);
-                self.engine.sub_dirty(buffer.len());
+                self.engine.sub_dirty(&self.dirty, buffer.len());
             }
             // The commit tries again, and reports what is wrong.
             _ => dirty.stage = Stage::Dirty,
@@ -221,7 +221,7 @@ impl Files {
                 self.cache_record(&frozen.ptr.lock(), &frozen.buffer);
             }
             records.remove(&frozen.record);
-            self.engine.sub_dirty(frozen.buffer.len());
+            self.engine.sub_dirty(&self.dirty, frozen.buffer.len());
         }
     }
 }

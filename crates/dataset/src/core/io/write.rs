@@ -84,7 +84,6 @@ impl Files {
             .checked_add(data.len() as u64)
             .filter(|end| *end <= SIZE_MAX);
         let end = end.ok_or(vfs::Error::FileTooBig)?;
-        self.throttle()?;
         let inode = self.inodes.get(ino);
         let _io = inode.io.write();
         let attr = self.attr(ino)?;
@@ -408,7 +407,8 @@ impl Files {
                 dirty.room = Some(room);
             }
         }
-        self.engine.add_dirty(part.len.saturating_sub(before));
+        self.engine
+            .add_dirty(&self.dirty, part.len.saturating_sub(before));
     }
 
     /// Puts one record that an operation has prepared into memory, in the operation's transaction
@@ -442,8 +442,8 @@ impl Files {
         };
         let before = inode.records.lock().insert(record, dirty);
         self.engine
-            .sub_dirty(before.map_or(0, |dirty| dirty.buffer.len()));
-        self.engine.add_dirty(len);
+            .sub_dirty(&self.dirty, before.map_or(0, |dirty| dirty.buffer.len()));
+        self.engine.add_dirty(&self.dirty, len);
         self.inodes
             .dirty
             .lock()
@@ -456,7 +456,7 @@ impl Files {
         let gone: Vec<u64> = records.range(range).map(|(record, _)| *record).collect();
         for record in gone {
             if let Some(dirty) = records.remove(&record) {
-                self.engine.sub_dirty(dirty.buffer.len());
+                self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
             }
         }
     }
