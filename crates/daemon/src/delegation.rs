@@ -120,7 +120,7 @@ impl Grants {
 
     fn parse(text: &str) -> Grants {
         let mut grants = Grants::default();
-        for line in text.lines() {
+        for line in text.split('\n') {
             let mut words = line.split(' ');
             let (Some(who), Some(scope), Some(permissions), None) =
                 (words.next(), words.next(), words.next(), words.next())
