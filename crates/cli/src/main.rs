@@ -1,16 +1,15 @@
 //! The `strongroom` command: what is typed, made into requests to the daemon, and what it answers, made
 //! readable.
 //!
-//! - `args` defines what can be typed, with the help texts;
-//! - `commands` carries it out, one file for each kind of thing;
+//! - `cmd` has a folder for each group of commands: `args` defines what can be typed, with the help texts,
+//!   and `run` carries it out;
 //! - `helper` is what mount(8) calls;
 //! - `outcome` is what came of a command;
 //! - `session` is the connection to the daemon, and what it needs from this side;
 //! - `terminal` asks people, for secrets and whether they mean it;
 //! - `show` prints sizes, times, tables and JSON.
 
-mod args;
-mod commands;
+mod cmd;
 mod helper;
 mod outcome;
 mod session;
@@ -24,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use daemon::api::{Failure, FailureKind};
 
-use crate::args::Cli;
+use crate::cmd::cli::Cli;
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::show::text;
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
         }
     };
     let outcome = Session::new(cli.socket, cli.json)
-        .and_then(|mut session| commands::run(cli.command, &mut session))
+        .and_then(|mut session| cmd::run(cli.command, &mut session))
         .unwrap_or_else(Outcome::failed);
     if let Err(error) = text::print(&outcome.text) {
         // A reader that has seen enough, like `head`, is no error.

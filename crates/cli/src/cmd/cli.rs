@@ -5,62 +5,22 @@
 //! Examples stand below each command, because people copy them. The words and letters are those of
 //! `zpool` and `zfs` wherever these have one for the thing.
 
-mod bench;
-mod clone;
-mod copy;
-mod crypto;
-mod dataset;
-mod delegation;
-mod devices;
-mod diff;
-mod key;
-mod luks;
-mod mount;
-mod nbd;
-mod pool;
-mod service;
-mod transfer;
-mod userspace;
-mod values;
-mod zone;
-
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use bench::{Bench, BenchBlock};
-pub(crate) use clone::{Clone, Hold, Holds, Promote, Release};
-pub(crate) use copy::Cp;
-pub(crate) use crypto::{Crypto, CryptoBench, CryptoChange, StateDir};
-pub(crate) use dataset::{
-    Create, Destroy, Get, GetField, Inherit, List, Rename, Rollback, Set, Snapshot, SourceKind,
-    Type,
+use crate::cmd::crypto::args::Crypto;
+use crate::cmd::dataset::args::{
+    Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Rename, Set, Unallow, Userspace,
 };
-pub(crate) use delegation::{Allow, Delegated, Unallow};
-pub(crate) use diff::Diff;
-pub(crate) use key::{
-    Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
-};
-pub(crate) use luks::{
-    Luks, LuksAddKey, LuksBenchmark, LuksChangeKey, LuksClose, LuksContainer, LuksConvert,
-    LuksDump, LuksErase, LuksFormat, LuksHeaderBackup, LuksHeaderRestore, LuksIsLuks, LuksKdf,
-    LuksKey, LuksKillSlot, LuksOpen, LuksOpenType, LuksPlain, LuksPriority, LuksRefresh,
-    LuksRemoveKey, LuksRepair, LuksResize, LuksSetPriority, LuksStatus, LuksToken, LuksTokenAdd,
-    LuksTokenExport, LuksTokenImport, LuksTokenRemove, LuksUuid,
-};
-pub(crate) use mount::{Mount, MountOption, Unmount};
-pub(crate) use nbd::{Nbd, NbdExport, NbdList};
-pub(crate) use pool::{
-    Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolIostat,
-    PoolList, PoolScrub, PoolStatus, PoolUpgrade,
-};
-pub(crate) use service::{
-    Anchor, AnchorCommand, Completion, Daemon, DaemonCommand, Inspect, Manual, Shell,
-};
-pub(crate) use transfer::{Receive, Send};
-pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
-pub(crate) use values::property;
-pub(crate) use zone::{Zone, ZoneCreate, ZoneList};
+use crate::cmd::export::args::{Mount, Nbd, Unmount};
+use crate::cmd::key::args::{Key, Keygen};
+use crate::cmd::luks::args::Luks;
+use crate::cmd::pool::args::{Inspect, Pool};
+use crate::cmd::send::args::{Receive, Send};
+use crate::cmd::service::args::{Anchor, Bench, Completion, Daemon, Manual};
+use crate::cmd::snapshot::args::{Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot};
+use crate::cmd::zone::args::Zone;
 
 macro_rules! socket_help {
     () => {

@@ -1,12 +1,12 @@
 //! Asks whether what destroys is meant.
 
-use crate::args::Destroy;
+use crate::cmd::dataset::args::Destroy;
 use crate::outcome::Result;
 use crate::session::{other, usage};
 use crate::terminal::{confirm, is_interactive};
 
 /// Asks whether what a command names may go, unless it says so itself.
-pub(super) fn may_destroy(
+pub(crate) fn may_destroy(
     args: &Destroy,
     names: impl FnOnce() -> Result<Vec<String>>,
 ) -> Result<()> {
@@ -29,7 +29,7 @@ pub(super) fn may_destroy(
 }
 
 /// Asks whether something that destroys is meant.
-pub(super) fn be_sure(sure: bool, what: &str) -> Result<()> {
+pub(crate) fn be_sure(sure: bool, what: &str) -> Result<()> {
     match sure {
         true => Ok(()),
         false if !is_interactive() => Err(usage(format!("{what}; to do it anyway, use -q"))),

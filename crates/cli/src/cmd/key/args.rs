@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use super::values::{HashCost, is_keysource};
+use crate::cmd::values::{HashCost, is_keysource};
 
 /// Load, unload, change, add and back up the keys of datasets
 ///

@@ -11,7 +11,7 @@ use daemon::client::Terminal;
 use daemon::digits::{hex, unhex};
 use keys::{KeySource, Location};
 
-use crate::args::{
+use crate::cmd::key::args::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
 };
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -23,7 +23,7 @@ use crate::terminal::{self, Prompter};
 /// No backup is longer: what is, is something else.
 const BACKUP_MAX: u64 = 24 << 20;
 
-pub(super) fn run(args: Key, session: &mut Session) -> Result {
+pub(crate) fn run(args: Key, session: &mut Session) -> Result {
     match args {
         Key::Load(args) => {
             session.hash_memory = args.cost.hash_memory;
@@ -218,7 +218,7 @@ fn status(args: KeyStatus, session: &mut Session) -> Result {
     Ok(Outcome::text(table::show(&heads, &rows, args.script)))
 }
 
-pub(super) fn keygen(args: &Keygen) -> Result {
+pub(crate) fn keygen(args: &Keygen) -> Result {
     secret::harden_process().map_err(|error| other(error.to_string()))?;
     let file = args
         .file

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values;
+use crate::cmd::values;
 
 /// Write a snapshot to the standard output, for `receive`
 ///

@@ -7,7 +7,7 @@ use daemon::api::{Command, Failure, SendWhat};
 use daemon::client::Data;
 use rustix::io::Errno;
 
-use crate::args::{Receive, Send};
+use crate::cmd::send::args::{Receive, Send};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, other, usage};
 use crate::show::json;
@@ -15,7 +15,7 @@ use crate::show::properties::canonical;
 use crate::show::size::human;
 use crate::terminal::input_is_data;
 
-pub(super) fn send(args: Send, session: &mut Session) -> Result {
+pub(crate) fn send(args: Send, session: &mut Session) -> Result {
     if std::io::stdout().is_terminal() {
         return Err(usage(
             "a stream is not for a terminal; send the standard output to a file or a pipe",
@@ -42,7 +42,7 @@ pub(super) fn send(args: Send, session: &mut Session) -> Result {
     Ok(Outcome::done())
 }
 
-pub(super) fn receive(args: Receive, session: &mut Session) -> Result {
+pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
     let target = args.target;
     if args.abandon {
         return call_quiet(session, Command::ReceiveAbandon { target });

@@ -2,13 +2,13 @@
 
 use daemon::api::{Command, NewZone, ZoneRow};
 
-use crate::args::{Zone, ZoneCreate, ZoneList};
+use crate::cmd::zone::args::{Zone, ZoneCreate, ZoneList};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::json;
 use crate::show::table::{self, Column};
 
-pub(super) fn run(args: Zone, session: &mut Session) -> Result {
+pub(crate) fn run(args: Zone, session: &mut Session) -> Result {
     match args {
         Zone::Create(args) => create(args, session),
         Zone::Destroy { name } => call_quiet(session, Command::ZoneDestroy { name }),

@@ -8,7 +8,7 @@ use super::chart;
 use super::measure::{Speed, Task, gigahertz, tasks};
 use super::openssl::OpenSsl;
 use super::report::{Report, Row};
-use crate::args::CryptoBench;
+use crate::cmd::crypto::args::CryptoBench;
 use crate::outcome::{Outcome, Result};
 use crate::session::other;
 use crate::show::json;

@@ -13,13 +13,13 @@ use daemon::api::FailureKind;
 use daemon::crypto::{Decisions, FipsCost, passed_all};
 use serde_json::json;
 
-use crate::args::{Crypto, CryptoChange, StateDir};
+use crate::cmd::crypto::args::{Crypto, CryptoChange, StateDir};
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, absolute, usage};
 use crate::show::json;
 use crate::show::table::{self, Column};
 
-pub(super) fn run(command: Crypto, session: &Session) -> Result {
+pub(crate) fn run(command: Crypto, session: &Session) -> Result {
     match command {
         Crypto::Providers(args) => {
             let policy = decisions(&args.place)?.policy()?;

@@ -1,8 +1,16 @@
 //! Datasets and snapshots: what `zfs` does.
 
+mod copy;
+mod delegation;
+mod userspace;
+
 use clap::{Args, ValueEnum};
 
-use super::values;
+use crate::cmd::values;
+
+pub(crate) use copy::Cp;
+pub(crate) use delegation::{Allow, Delegated, Unallow};
+pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 
 /// Create a dataset: a file system, or with -V a volume
 ///
@@ -385,67 +393,4 @@ pub(crate) struct Inherit {
     /// The datasets
     #[arg(value_name = "DATASET", required = true)]
     pub(crate) names: Vec<String>,
-}
-
-/// Create snapshots
-///
-/// A snapshot is the state of a dataset at one moment. It takes no time and no space at first, and keeps
-/// the data that is changed or removed later. All snapshots of one command are of the same moment. The
-/// directory .snapshot of a mounted dataset shows its snapshots. No key is needed.
-#[derive(Args, Debug)]
-#[command(
-    visible_alias = "snap",
-    after_help = "\
-EXAMPLES
-  One dataset:
-    strongroom snapshot tank/home@monday
-
-  All datasets of a pool, at the same moment:
-    strongroom snapshot -r tank@before-upgrade
-
-EXIT CODES
-  3 if there is no such dataset; 4 if it has a snapshot of that name."
-)]
-pub(crate) struct Snapshot {
-    /// Also for all datasets below, with the same snapshot name
-    #[arg(short)]
-    pub(crate) recursive: bool,
-    /// The snapshots to create
-    #[arg(value_name = "DATASET@SNAPSHOT", required = true)]
-    pub(crate) names: Vec<String>,
-}
-
-/// Roll a dataset back to a snapshot
-///
-/// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones.
-///
-/// A snapshot from before a `key rotate` has the seal of the older keys. With the key loaded, rollback seals the
-/// dataset anew. Without the key the dataset has the old seal and does not mount. Then roll back again with the key
-/// loaded. That accepts the state, so look at the snapshot first.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-EXAMPLES
-  To the last snapshot:
-    strongroom rollback tank/home@monday
-
-  To an earlier one:
-    strongroom rollback -r tank/home@sunday
-
-  Accept what was received, or rolled back without the key:
-    strongroom key load backup/home
-    strongroom rollback backup/home@monday
-
-EXIT CODES
-  3 if there is no such snapshot; 5 if there are later snapshots and -r is not given, or the
-  dataset is in use.")]
-pub(crate) struct Rollback {
-    /// Destroy later snapshots
-    #[arg(short)]
-    pub(crate) recursive: bool,
-    /// Unmount the dataset even if it is in use
-    #[arg(short)]
-    pub(crate) force: bool,
-    /// The snapshot
-    #[arg(value_name = "SNAPSHOT")]
-    pub(crate) name: String,
 }

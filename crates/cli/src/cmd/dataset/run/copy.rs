@@ -8,14 +8,14 @@ use std::path::Path;
 use daemon::api::{Failure, FailureKind};
 use rustix::fs::{OFlags, copy_file_range, major, minor};
 
-use crate::args::Cp;
+use crate::cmd::dataset::args::Cp;
 use crate::outcome::{Outcome, Result};
 use crate::session::usage;
 
 /// The type of a mounted dataset in the list of mounts.
 const MOUNT_TYPE: &str = "fuse.strongroom";
 
-pub(super) fn run(args: &Cp) -> Result {
+pub(crate) fn run(args: &Cp) -> Result {
     let (from, source) = open_source(&args.from)?;
     let to = match args.to.is_dir() {
         false => args.to.clone(),

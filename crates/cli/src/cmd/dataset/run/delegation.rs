@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use daemon::api::{Command, PermissionChange, PermissionRow, WhoKind};
 
-use crate::args::{Allow, Delegated, Unallow};
+use crate::cmd::dataset::args::{Allow, Delegated, Unallow};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, usage};
 use crate::show::json;
@@ -13,7 +13,7 @@ use crate::show::text::in_a_cell;
 /// A heading is as long as `zfs` makes it.
 const WIDTH: usize = 70;
 
-pub(super) fn allow(args: Allow, session: &mut Session) -> Result {
+pub(crate) fn allow(args: Allow, session: &mut Session) -> Result {
     if let [name] = &args.words[..] {
         return show(name, session);
     }
@@ -21,7 +21,7 @@ pub(super) fn allow(args: Allow, session: &mut Session) -> Result {
     call_quiet(session, Command::ChangePermissions(change))
 }
 
-pub(super) fn unallow(args: Unallow, session: &mut Session) -> Result {
+pub(crate) fn unallow(args: Unallow, session: &mut Session) -> Result {
     let change = change(args.how, args.words, true)?;
     call_quiet(session, Command::ChangePermissions(change))
 }

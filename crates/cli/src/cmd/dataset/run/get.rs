@@ -3,14 +3,14 @@
 use daemon::api::{DatasetRow, PropertyRow, Source};
 
 use super::select::Selection;
-use crate::args::{Get, GetField, SourceKind, Type};
+use crate::cmd::dataset::args::{Get, GetField, SourceKind, Type};
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, usage};
 use crate::show::properties::canonical;
 use crate::show::table::{self, Column};
 use crate::show::{json, value};
 
-pub(super) fn run(args: Get, session: &mut Session) -> Result {
+pub(crate) fn run(args: Get, session: &mut Session) -> Result {
     let props = wanted(&args.props)?;
     let selection = Selection::new(
         args.names,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use daemon::api::{DatasetRow, Value};
 
 use super::select::Selection;
-use crate::args::{List, Type};
+use crate::cmd::dataset::args::{List, Type};
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, usage};
 use crate::show::properties::{canonical, column};
@@ -23,7 +23,7 @@ const SPACE: [&str; 7] = [
     "usedbychildren",
 ];
 
-pub(super) fn run(args: List, session: &mut Session) -> Result {
+pub(crate) fn run(args: List, session: &mut Session) -> Result {
     let columns = columns(&args.columns)?;
     let ascending = args.ascending.iter().map(|name| (canonical(name), false));
     let descending = args.descending.iter().map(|name| (canonical(name), true));

@@ -1,16 +1,24 @@
 //! Making, destroying, renaming datasets and snapshots, and setting properties.
 
+pub(crate) mod copy;
+pub(crate) mod delegation;
+pub(crate) mod get;
+pub(crate) mod list;
+mod select;
+mod shred;
+pub(crate) mod userspace;
+
 use daemon::api::{Command, NewVolume, Props};
 
-use super::shred;
-use super::sure::may_destroy;
-use crate::args::{Create, Destroy, Inherit, Rename, Rollback, Set, Snapshot, property};
+use crate::cmd::dataset::args::{Create, Destroy, Inherit, Rename, Set};
+use crate::cmd::sure::may_destroy;
+use crate::cmd::values::property;
 use crate::outcome::{Outcome, Result, call_names, call_quiet};
 use crate::session::{Session, usage};
 use crate::show::json;
 use crate::show::properties::canonical;
 
-pub(super) fn create(args: Create, session: &mut Session) -> Result {
+pub(crate) fn create(args: Create, session: &mut Session) -> Result {
     let command = Command::Create {
         name: args.name,
         props: args.props,
@@ -24,7 +32,7 @@ pub(super) fn create(args: Create, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-pub(super) fn destroy(args: Destroy, session: &mut Session) -> Result {
+pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
     if args.shred {
         return shred::run(&args, session);
     }
@@ -55,7 +63,7 @@ fn report(names: &[String], what: &str, as_json: bool) -> Outcome {
     Outcome::text(lines.collect::<String>())
 }
 
-pub(super) fn rename(args: Rename, session: &mut Session) -> Result {
+pub(crate) fn rename(args: Rename, session: &mut Session) -> Result {
     let to = renamed(&args.from, args.to);
     let from = args.from;
     call_quiet(session, Command::Rename { from, to })
@@ -70,7 +78,7 @@ fn renamed(from: &str, to: String) -> String {
     }
 }
 
-pub(super) fn set(args: Set, session: &mut Session) -> Result {
+pub(crate) fn set(args: Set, session: &mut Session) -> Result {
     let (props, names) = split(&args.words)?;
     let command = Command::Set {
         names,
@@ -100,28 +108,11 @@ fn split(words: &[String]) -> Result<(Props, Vec<String>)> {
     Ok((props.map_err(usage)?, names.to_vec()))
 }
 
-pub(super) fn inherit(args: Inherit, session: &mut Session) -> Result {
+pub(crate) fn inherit(args: Inherit, session: &mut Session) -> Result {
     let command = Command::Inherit {
         names: args.names,
         prop: canonical(&args.property).into(),
         recursive: args.recursive,
-    };
-    call_quiet(session, command)
-}
-
-pub(super) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
-    let command = Command::Snapshot {
-        names: args.names,
-        recursive: args.recursive,
-    };
-    call_quiet(session, command)
-}
-
-pub(super) fn rollback(args: Rollback, session: &mut Session) -> Result {
-    let command = Command::Rollback {
-        name: args.name,
-        recursive: args.recursive,
-        force: args.force,
     };
     call_quiet(session, command)
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use daemon::api::{Command, DatasetRow};
 
-use crate::args::Type;
+use crate::cmd::dataset::args::Type;
 use crate::outcome::Result;
 use crate::session::{Session, answer};
 

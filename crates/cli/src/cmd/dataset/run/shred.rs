@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use daemon::api::{Command, ShredReport, Survivor};
 
-use super::sure::may_destroy;
-use crate::args::Destroy;
+use crate::cmd::dataset::args::Destroy;
+use crate::cmd::sure::may_destroy;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::text::in_a_cell;

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use daemon::api::{self, AccountRow, OwnerKind};
 
-use crate::args::{AccountField, Accounts};
+use crate::cmd::dataset::args::{AccountField, Accounts};
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, size};
 
-pub(super) fn run(args: &Accounts, kind: OwnerKind, session: &mut Session) -> Result {
+pub(crate) fn run(args: &Accounts, kind: OwnerKind, session: &mut Session) -> Result {
     let command = api::Command::Userspace {
         name: args.name.clone(),
         kind,

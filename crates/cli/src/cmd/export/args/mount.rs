@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use daemon::api::AccessTimes;
 
-use super::values::HashCost;
+use crate::cmd::values::HashCost;
 
 /// Mount datasets, or list mounted datasets
 ///

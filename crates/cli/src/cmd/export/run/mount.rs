@@ -5,12 +5,12 @@ use std::path::Path;
 
 use daemon::api::{Allowed, Command, MountRow};
 
-use crate::args::{Mount, MountOption, Unmount};
+use crate::cmd::export::args::{Mount, MountOption, Unmount};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::{json, text};
 
-pub(super) fn mount(args: Mount, session: &mut Session) -> Result {
+pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;
     if args.name.is_none() && !args.all {
         if args.load_keys || args.overlay || !args.options.is_empty() {
@@ -74,7 +74,7 @@ fn report(rows: &[MountRow]) -> String {
     out
 }
 
-pub(super) fn unmount(args: Unmount, session: &mut Session) -> Result {
+pub(crate) fn unmount(args: Unmount, session: &mut Session) -> Result {
     let command = Command::Unmount {
         target: args.target.as_deref().map(target).transpose()?,
         force: args.force,

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use daemon::api::{Command, ExportRow, NewExport};
 
-use crate::args::{Nbd, NbdExport, NbdList};
+use crate::cmd::export::args::{Nbd, NbdExport, NbdList};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::json;
 use crate::show::size;
 use crate::show::table::{self, Column};
 
-pub(super) fn run(args: Nbd, session: &mut Session) -> Result {
+pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
     match args {
         Nbd::Export(args) => export(args, session),
         Nbd::Unexport(args) => {

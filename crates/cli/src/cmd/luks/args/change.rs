@@ -194,7 +194,7 @@ pub(crate) struct LuksTokenAdd {
 
 /// Remove a token
 ///
-/// Its key slots stay as they are.
+/// Its key slots stay as they are. A program that used the token then asks for the passphrase.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -3,8 +3,8 @@
 use clap::Args;
 use std::path::PathBuf;
 
-use super::super::values;
 use super::shared::{LuksKdf, LuksKey, LuksVersion};
+use crate::cmd::values;
 
 /// Create a container on a file or disk; its old data is lost
 ///

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use super::super::values::{self, HashCost};
 use super::shared::{LuksContainer, LuksKey};
+use crate::cmd::values::{self, HashCost};
 
 /// What is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

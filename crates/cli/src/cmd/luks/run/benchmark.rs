@@ -7,7 +7,7 @@ use luks::{Kdf, KdfChoice, KdfKind, Variant};
 use serde_json::json;
 
 use super::format;
-use crate::args::LuksBenchmark;
+use crate::cmd::luks::args::LuksBenchmark;
 use crate::outcome::{Outcome, Result};
 use crate::session::other;
 use crate::show::json;

@@ -9,12 +9,12 @@ use luks::Priority;
 
 use super::device::{device, look, open};
 use super::key::{ask, key_file, passphrase, slot_choice};
-use crate::args::{
+use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
-use crate::commands::sure::be_sure;
+use crate::cmd::sure::be_sure;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, other, usage};
 use crate::show::json;

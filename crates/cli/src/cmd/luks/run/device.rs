@@ -8,7 +8,7 @@ use cipher::SystemRandom;
 use daemon::api::{Borrowing, FailureKind};
 use luks::Container;
 
-use crate::args::LuksContainer;
+use crate::cmd::luks::args::LuksContainer;
 use crate::outcome::Result;
 use crate::session::{Session, absolute, is_volume};
 

@@ -12,8 +12,8 @@ use secret::Secret;
 
 use super::device::device;
 use super::key::{ask, key_file, slot_choice};
-use crate::args::LuksFormat;
-use crate::commands::sure::be_sure;
+use crate::cmd::luks::args::LuksFormat;
+use crate::cmd::sure::be_sure;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, is_volume, other, usage};
 use crate::terminal::bar;

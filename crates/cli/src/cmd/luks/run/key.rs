@@ -7,7 +7,7 @@ use daemon::api::{Ask, AskFormat, Failure, FailureKind};
 use daemon::client::Terminal;
 use secret::Secret;
 
-use crate::args::{LuksContainer, LuksKdf, LuksKey};
+use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
 use crate::outcome::Result;
 use crate::terminal::{Prompter, input_is_data};
 

@@ -6,7 +6,7 @@ use luks::Header;
 
 use super::device::{device, look, open};
 use super::format;
-use crate::args::{LuksDump, LuksIsLuks, LuksUuid};
+use crate::cmd::luks::args::{LuksDump, LuksIsLuks, LuksUuid};
 use crate::outcome::{Outcome, Result};
 use crate::session::Session;
 use crate::show::json;

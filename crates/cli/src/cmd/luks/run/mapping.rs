@@ -9,7 +9,7 @@ use luks::SECTOR;
 
 use super::format;
 use super::key::read_key_file;
-use crate::args::{
+use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
 };
 use crate::outcome::call_quiet;

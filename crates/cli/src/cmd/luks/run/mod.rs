@@ -8,11 +8,11 @@ mod key;
 mod look;
 mod mapping;
 
-use crate::args::Luks;
+use crate::cmd::luks::args::Luks;
 use crate::outcome::Result;
 use crate::session::Session;
 
-pub(super) fn run(args: Luks, session: &mut Session) -> Result {
+pub(crate) fn run(args: Luks, session: &mut Session) -> Result {
     match args {
         Luks::Format(args) => format::run(&args, session),
         Luks::Open(args) => mapping::open(args, session),

@@ -1,13 +1,18 @@
 //! `strongroom pool ...`: what `zpool` does.
 
+mod devices;
+mod inspect;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::devices::{
+use crate::cmd::values::{self, HashCost};
+use devices::{
     PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolOffline, PoolOnline, PoolRemove, PoolReplace,
 };
-use super::values::{self, HashCost};
+
+pub(crate) use inspect::Inspect;
 
 /// Create, import, export and manage pools
 ///

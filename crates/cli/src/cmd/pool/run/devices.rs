@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
 
-use crate::args::Pool;
+use crate::cmd::pool::args::Pool;
 use crate::outcome::{Result, call_quiet};
 use crate::session::{Session, absolute, device_path, is_volume, usage};
 
@@ -328,7 +328,12 @@ mod tests {
         assert!(refusal.ends_with("a file here is written ./tank.pool"));
         let files = parse(&["./mirorr", "dir/tank.pool"]).unwrap();
         assert_eq!(files.groups.len(), 2);
-        assert!(parse(&["null", "volume:tank/vol"]).is_ok());
+        let disks = ["null", "volume:tank/vol"].map(PathBuf::from);
+        assert!(devices(&disks, false).is_ok());
+        assert!(
+            devices(&disks, true).is_err(),
+            "a volume is not made with -s"
+        );
     }
 
     #[test]

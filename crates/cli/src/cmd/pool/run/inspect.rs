@@ -9,12 +9,12 @@ use daemon::api::{
 };
 
 use super::devices;
-use crate::args::Inspect;
+use crate::cmd::pool::args::Inspect;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::{json, size, text, time};
 
-pub(super) fn run(args: Inspect, session: &mut Session) -> Result {
+pub(crate) fn run(args: Inspect, session: &mut Session) -> Result {
     let command = Command::Inspect {
         target: target(&args.targets)?,
         detail: args.detail,

@@ -3,7 +3,7 @@
 use daemon::api::{CacheIo, Command, DeviceIo, Io, PoolIo};
 
 use super::repeat;
-use crate::args::PoolIostat;
+use crate::cmd::pool::args::PoolIostat;
 use crate::outcome::Result;
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};

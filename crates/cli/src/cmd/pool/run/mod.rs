@@ -1,12 +1,19 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
+mod devices;
+pub(crate) mod inspect;
+mod iostat;
+mod repeat;
+mod scrub;
+mod status;
+mod upgrade;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
 
-use super::{devices, iostat, repeat, scrub, status, upgrade};
-use crate::args::{
+use crate::cmd::pool::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
 };
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -15,7 +22,7 @@ use crate::show::table::{self, Column};
 use crate::show::{json, size, text, time};
 use crate::terminal;
 
-pub(super) fn run(args: Pool, session: &mut Session) -> Result {
+pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
     match args {
         Pool::Create(args) => create(args, session),
         Pool::Import(args) => import(args, session),

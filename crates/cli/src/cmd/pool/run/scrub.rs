@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use daemon::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
 
-use crate::args::PoolScrub;
+use crate::cmd::pool::args::PoolScrub;
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, other};
 use crate::show::json;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use daemon::api::{Command, DeviceRow, PoolReport, RemovalRow, ScrubRow};
 
 use super::repeat;
-use crate::args::PoolStatus;
+use crate::cmd::pool::args::PoolStatus;
 use crate::outcome::Result;
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use daemon::api::{Command, FORMAT_VERSION, FeatureRow, PoolFeatures, known_features};
 use serde_json::json;
 
-use crate::args::PoolUpgrade;
+use crate::cmd::pool::args::PoolUpgrade;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::values;
+use crate::cmd::values;
 
 /// Measure the speed of this machine
 ///

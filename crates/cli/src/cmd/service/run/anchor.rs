@@ -5,13 +5,13 @@ use std::path::Path;
 
 use daemon::api::{Anchor, AnchorOutcome, AnchorRow, Command, Failure, FailureKind};
 
-use crate::args;
+use crate::cmd::service::args;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::json;
 use crate::show::table::{self, Column};
 
-pub(super) fn run(args: args::Anchor, session: &mut Session) -> Result {
+pub(crate) fn run(args: args::Anchor, session: &mut Session) -> Result {
     match args.command {
         None => print(args.datasets, session),
         Some(args::AnchorCommand::Verify { file }) => verify(file.as_deref(), session),

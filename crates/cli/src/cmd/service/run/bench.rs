@@ -11,7 +11,7 @@ use luks::{Flags, Mapping, Plain};
 use secret::Secret;
 use serde::Serialize;
 
-use crate::args::{Bench, BenchBlock};
+use crate::cmd::service::args::{Bench, BenchBlock};
 use crate::outcome::{Outcome, Result};
 use crate::session::{other, usage};
 use crate::show::json;
@@ -39,7 +39,7 @@ const QUEUED: Flags = Flags {
     ..INLINE
 };
 
-pub(super) fn run(args: Bench, as_json: bool) -> Result {
+pub(crate) fn run(args: Bench, as_json: bool) -> Result {
     match args {
         Bench::Block(args) => block(&args, as_json),
     }

@@ -2,10 +2,11 @@
 
 use clap::CommandFactory;
 
-use crate::args::{Cli, Completion, Shell};
+use crate::cmd::cli::Cli;
+use crate::cmd::service::args::{Completion, Shell};
 use crate::outcome::{Outcome, Result};
 
-pub(super) fn run(args: &Completion) -> Result {
+pub(crate) fn run(args: &Completion) -> Result {
     let shell = match args.shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,

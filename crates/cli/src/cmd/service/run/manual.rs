@@ -8,11 +8,12 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::args::{Cli, Manual};
+use crate::cmd::cli::Cli;
+use crate::cmd::service::args::Manual;
 use crate::outcome::{Outcome, Result};
 use crate::session::other;
 
-pub(super) fn run(args: &Manual) -> Result {
+pub(crate) fn run(args: &Manual) -> Result {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let failed = |error| other(format!("cannot write to {}: {error}", args.dir.display()));

@@ -1,17 +1,22 @@
 //! The daemon: running it, looking at it, ending it.
 
+pub(crate) mod anchor;
+pub(crate) mod bench;
+pub(crate) mod completion;
+pub(crate) mod manual;
+
 use std::path::PathBuf;
 
 use daemon::ServeOptions;
 use daemon::api::{Command, DaemonReport, Failure, FailureKind};
 use daemon::client::{Client, start_daemon};
 
-use crate::args::{Daemon, DaemonCommand};
+use crate::cmd::service::args::{Daemon, DaemonCommand};
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, absolute, answer};
 use crate::show::json;
 
-pub(super) fn run(args: Daemon, session: &mut Session) -> Result {
+pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
     match args.command {
         Some(DaemonCommand::Status) => status(session),
         Some(DaemonCommand::Stop) => {

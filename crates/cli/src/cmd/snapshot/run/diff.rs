@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use daemon::api::{Command, DiffReport, DiffRow};
 
-use crate::args::Diff;
+use crate::cmd::snapshot::args::Diff;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
 use crate::show::json;
 
-pub(super) fn run(args: Diff, session: &mut Session) -> Result {
+pub(crate) fn run(args: Diff, session: &mut Session) -> Result {
     let command = Command::Diff {
         from: args.from.clone(),
         to: args.to.clone(),

@@ -1,14 +1,33 @@
-//! Clones, and the tags that keep snapshots.
+//! Snapshots, clones, and the tags that keep snapshots.
+
+pub(crate) mod diff;
 
 use daemon::api::{self, HoldRow};
 
-use crate::args::{Clone, Hold, Holds, Promote, Release};
+use crate::cmd::snapshot::args::{Clone, Hold, Holds, Promote, Release, Rollback, Snapshot};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, time};
 
-pub(super) fn clone(args: Clone, session: &mut Session) -> Result {
+pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
+    let command = api::Command::Snapshot {
+        names: args.names,
+        recursive: args.recursive,
+    };
+    call_quiet(session, command)
+}
+
+pub(crate) fn rollback(args: Rollback, session: &mut Session) -> Result {
+    let command = api::Command::Rollback {
+        name: args.name,
+        recursive: args.recursive,
+        force: args.force,
+    };
+    call_quiet(session, command)
+}
+
+pub(crate) fn clone(args: Clone, session: &mut Session) -> Result {
     let command = api::Command::Clone {
         snapshot: args.snapshot,
         name: args.name,
@@ -20,11 +39,11 @@ pub(super) fn clone(args: Clone, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-pub(super) fn promote(args: Promote, session: &mut Session) -> Result {
+pub(crate) fn promote(args: Promote, session: &mut Session) -> Result {
     call_quiet(session, api::Command::Promote { name: args.name })
 }
 
-pub(super) fn hold(args: Hold, session: &mut Session) -> Result {
+pub(crate) fn hold(args: Hold, session: &mut Session) -> Result {
     let command = api::Command::Hold {
         names: args.names,
         tag: args.tag,
@@ -33,7 +52,7 @@ pub(super) fn hold(args: Hold, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-pub(super) fn release(args: Release, session: &mut Session) -> Result {
+pub(crate) fn release(args: Release, session: &mut Session) -> Result {
     let command = api::Command::Release {
         names: args.names,
         tag: args.tag,
@@ -42,7 +61,7 @@ pub(super) fn release(args: Release, session: &mut Session) -> Result {
     call_quiet(session, command)
 }
 
-pub(super) fn holds(args: Holds, session: &mut Session) -> Result {
+pub(crate) fn holds(args: Holds, session: &mut Session) -> Result {
     let command = api::Command::Holds {
         names: args.names,
         recursive: args.recursive,

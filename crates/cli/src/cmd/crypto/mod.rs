@@ -1,0 +1,4 @@
+//! Ciphers and their providers.
+
+pub(super) mod args;
+pub(super) mod run;

@@ -1,0 +1,4 @@
+//! What programs use: mounts and NBD exports.
+
+pub(super) mod args;
+pub(super) mod run;

@@ -1,0 +1,4 @@
+//! Keys.
+
+pub(super) mod args;
+pub(super) mod run;

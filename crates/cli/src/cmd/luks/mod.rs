@@ -1,0 +1,4 @@
+//! LUKS containers.
+
+pub(super) mod args;
+pub(super) mod run;

@@ -1,0 +1,4 @@
+//! Pools, their devices and their health.
+
+pub(super) mod args;
+pub(super) mod run;

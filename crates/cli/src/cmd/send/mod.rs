@@ -1,0 +1,4 @@
+//! Datasets as streams.
+
+pub(super) mod args;
+pub(super) mod run;

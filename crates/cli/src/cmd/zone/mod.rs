@@ -1,0 +1,4 @@
+//! Zones.
+
+pub(super) mod args;
+pub(super) mod run;
