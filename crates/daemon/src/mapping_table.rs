@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 pub(crate) struct Mappings(pub(crate) Mutex<BTreeMap<String, Entry>>);
 
 pub(crate) enum Entry {
-    /// Its key is being found.
-    Opening,
+    /// It is being opened or closed, which takes time that others do not wait.
+    Changing,
     Open(Box<Open>),
 }
 

@@ -3,7 +3,6 @@
 //! A mapping has its devices (the data, and a header that is elsewhere) for itself until it is closed, so
 //! that no container is open twice. It is not remembered: at the next start its key is gone.
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ impl Daemon {
                     ),
                 ));
             }
-            all.insert(new.name.clone(), Entry::Opening);
+            all.insert(new.name.clone(), Entry::Changing);
         }
         // The key takes its time, or a person does: nobody else waits for that.
         let opened = match &new.plain {
@@ -69,21 +68,31 @@ impl Daemon {
     /// Closes a mapping: what was written is durable, and its key is gone.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
         self.keep_exported(|device| *device == Exportable::Luks(name.into()))?;
+        let open = self.take_mapping(name)?;
+        // Where this fails the mapping stays, with what waits to be written.
+        let flushed = flush(&open.mapping);
         let mut all = self.mappings.0.lock();
-        let Some(Entry::Open(open)) = all.get(name) else {
-            return Err(no_such_mapping(name));
-        };
-        if Arc::strong_count(&open.mapping) > 1 {
-            return Err(Failure::new(
+        match flushed {
+            Ok(()) => drop(all.remove(name)),
+            Err(_) => drop(all.insert(name.into(), Entry::Open(open))),
+        }
+        Ok(flushed?)
+    }
+
+    /// Takes a mapping that is to be closed out of the table. Its name stays taken.
+    fn take_mapping(&self, name: &str) -> Result<Box<Open>> {
+        let mut all = self.mappings.0.lock();
+        match all.get_mut(name) {
+            Some(Entry::Open(open)) if Arc::strong_count(&open.mapping) > 1 => Err(Failure::new(
                 FailureKind::Busy,
                 format!("the mapping '{name}' is in use; close what uses it first"),
-            ));
+            )),
+            Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Changing) {
+                Entry::Open(open) => Ok(open),
+                Entry::Changing => Err(no_such_mapping(name)),
+            },
+            Some(Entry::Changing) | None => Err(no_such_mapping(name)),
         }
-        if !open.mapping.flags().read_only {
-            open.mapping.flush()?;
-        }
-        all.remove(name);
-        Ok(())
     }
 
     /// The device of an open mapping.
@@ -102,7 +111,7 @@ impl Daemon {
         let all = self.mappings.0.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
             Entry::Open(open) => Some((name, open)),
-            Entry::Opening => None,
+            Entry::Changing => None,
         });
         let mut of_device = open.filter(|(_, open)| open.is_on(device));
         let Some((name, open)) = of_device.next() else {
@@ -131,13 +140,21 @@ impl Daemon {
 
     /// What the status of a mapping repeats of its header may have been changed.
     pub(crate) fn read_header_again(&self, device: &Path) {
-        let mut all = self.mappings.0.lock();
-        for entry in all.values_mut() {
-            if let Entry::Open(open) = entry
-                && open.is_on(device)
-                && let Some((on, _)) = &open.on
-                && let Ok(container) = Container::look(Arc::clone(on))
-            {
+        let on_device: Vec<_> = {
+            let all = self.mappings.0.lock();
+            let open = all.iter().filter_map(|(name, entry)| match entry {
+                Entry::Open(open) if open.is_on(device) => {
+                    Some((name.clone(), Arc::clone(&open.on.as_ref()?.0)))
+                }
+                _ => None,
+            });
+            open.collect()
+        };
+        for (name, on) in on_device {
+            let Ok(container) = Container::look(on) else {
+                continue;
+            };
+            if let Some(Entry::Open(open)) = self.mappings.0.lock().get_mut(&name) {
                 open.uuid = Some(container.uuid().into());
             }
         }
@@ -176,7 +193,7 @@ impl Daemon {
             .filter(|(name, _)| wanted(name))
             .filter_map(|(name, entry)| match entry {
                 Entry::Open(open) => Some(row(name, open)),
-                Entry::Opening => None,
+                Entry::Changing => None,
             });
         Ok(rows.collect())
     }
@@ -186,18 +203,23 @@ impl Daemon {
         let all = self.mappings.0.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
             Entry::Open(open) => Some((name.clone(), Arc::clone(open.mapping.meter()))),
-            Entry::Opening => None,
+            Entry::Changing => None,
         });
         open.collect()
     }
 
     /// Makes what was written to any mapping durable: the daemon is ending.
     pub(crate) fn flush_mappings(&self) {
-        for (name, entry) in self.mappings.0.lock().iter() {
-            if let Entry::Open(open) = entry
-                && !open.mapping.flags().read_only
-                && let Err(error) = open.mapping.flush()
-            {
+        let open: Vec<_> = {
+            let all = self.mappings.0.lock();
+            let open = all.iter().filter_map(|(name, entry)| match entry {
+                Entry::Open(open) => Some((name.clone(), Arc::clone(&open.mapping))),
+                Entry::Changing => None,
+            });
+            open.collect()
+        };
+        for (name, mapping) in open {
+            if let Err(error) = flush(&mapping) {
                 tracing::error!(mapping = name, %error, "what was written may not be durable");
             }
         }
@@ -211,21 +233,17 @@ impl Open {
         let mut places = places.map(Path::new);
         match device_name::name_at(device) {
             Some(_) => places.any(|place| place == device),
-            None => places.any(|place| is_same(place, device)),
+            None => places.any(|place| device_name::is_same(place, device)),
         }
     }
 }
 
-/// Whether both paths lead to the same file or disk.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
-        Some(match found.file_type().is_block_device() {
-            true => (found.rdev(), None),
-            false => (found.dev(), Some(found.ino())),
-        })
-    };
-    one == other || identity(one).is_some_and(|is| Some(is) == identity(other))
+/// Makes what was written to a mapping durable.
+fn flush(mapping: &Mapping) -> block::Result<()> {
+    match mapping.flags().read_only {
+        true => Ok(()),
+        false => mapping.flush(),
+    }
 }
 
 fn row(name: &str, open: &Open) -> MappingRow {

@@ -12,7 +12,6 @@ use vfs::Caller;
 use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
 use crate::candidates::{Candidate, Candidates, choose};
 use crate::context::{Context, first_of};
-use crate::device_name::name_at;
 use crate::devices::keeps_keys;
 use crate::devices::{redundancy, refuse_mixed};
 use crate::failure::Result;
@@ -26,6 +25,7 @@ use crate::state::{Daemon, already_imported};
 use crate::system::now_secs;
 use crate::system::{System, new_guid};
 use crate::users::host_name;
+use crate::volumes;
 
 /// A pool to make.
 pub(crate) struct NewPool {
@@ -276,13 +276,15 @@ impl Daemon {
     pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
         let remembered = self.recall();
         let places = remembered.paths();
-        let mut pools: Vec<_> = remembered.pools.into_iter().collect();
         // Those on volumes of others come after these.
-        pools.sort_by_key(|(_, known)| {
-            let mut paths = known.devices.iter().map(|device| &device.path);
-            paths.any(|path| name_at(path).is_some())
-        });
-        for (name, known) in pools {
+        let layers = volumes::by_layer(
+            remembered.pools.into_iter().collect(),
+            |(name, _)| name.clone(),
+            |(_, known)| {
+                volumes::pools_below(known.devices.iter().map(|device| device.path.as_path()))
+            },
+        );
+        for (name, known) in layers.into_iter().flatten() {
             let mut nobody = Unattended::default();
             let mut context = Context::internal("import at start", &mut nobody);
             let keys = Some(keys_until);

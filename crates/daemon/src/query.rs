@@ -1,6 +1,6 @@
 //! Looking: properties, pools, keys, history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use cipher::Suite;
@@ -27,6 +27,14 @@ pub(crate) struct Get {
     pub(crate) props: Vec<String>,
 }
 
+/// What was found, once each.
+#[derive(Default)]
+struct Rows {
+    all: Vec<DatasetRow>,
+    /// The names of those.
+    seen: HashSet<String>,
+}
+
 impl Daemon {
     pub(crate) fn get(&self, get: &Get) -> Result<Vec<DatasetRow>> {
         let props: Vec<String> = get
@@ -34,23 +42,23 @@ impl Daemon {
             .iter()
             .map(|name| properties::whole_name(name))
             .collect::<Result<_>>()?;
-        let mut rows: Vec<DatasetRow> = Vec::new();
+        let mut rows = Rows::default();
         if get.names.is_empty() {
             for imported in self.pools() {
                 let top = imported.pool.top()?;
                 self.get_below(&imported, top.id, get, &props, &mut rows)?;
             }
-            return Ok(rows);
+            return Ok(rows.all);
         }
         for name in &get.names {
             if let Some(row) = self.row_of_partial(name, &props)? {
-                rows.push(row);
+                rows.all.push(row);
                 continue;
             }
             let (imported, entry) = self.find(name)?;
             self.get_below(&imported, entry.id, get, &props, &mut rows)?;
         }
-        Ok(rows)
+        Ok(rows.all)
     }
 
     /// A dataset that is not there yet, and of which a part was received, has one property: how to go on.
@@ -77,7 +85,7 @@ impl Daemon {
         id: u64,
         get: &Get,
         props: &[String],
-        rows: &mut Vec<DatasetRow>,
+        rows: &mut Rows,
     ) -> Result<()> {
         let listed = imported.pool.list(id)?;
         let base = listed.first().map_or(0, |first| depth_of(&first.name));
@@ -87,11 +95,10 @@ impl Daemon {
                 .depth
                 .is_some_and(|depth| depth_of(&listed.name) - base > depth);
             let unwanted = listed.entry.is_snapshot() && !get.snapshots;
-            if (!named && (too_deep || unwanted)) || rows.iter().any(|row| row.name == listed.name)
-            {
+            if !named && (too_deep || unwanted) || !rows.seen.insert(listed.name.clone()) {
                 continue;
             }
-            rows.push(self.row(imported, listed, props)?);
+            rows.all.push(self.row(imported, listed, props)?);
         }
         Ok(())
     }

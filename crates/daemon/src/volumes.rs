@@ -89,17 +89,29 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
 /// Pools by how many others they lie on, one on a volume of the other: first those that lie on none.
 pub(crate) fn layers(pools: Vec<Arc<Imported>>) -> Vec<Vec<Arc<Imported>>> {
     let below = |imported: &Arc<Imported>| -> Vec<String> {
-        let devices = imported.pool.devices().into_iter();
-        let volumes = devices.filter_map(|device| {
-            let volume = name_at(Path::new(&device.path))?;
-            Some(volume.split(['/', '@']).next()?.to_owned())
-        });
-        volumes.collect()
+        let devices = imported.pool.devices();
+        pools_below(devices.iter().map(|device| Path::new(&device.path)))
     };
+    by_layer(pools, |imported| imported.pool.name(), below)
+}
+
+/// The pools that lie below devices with these paths, by name.
+pub(crate) fn pools_below<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
+    let volumes = paths.filter_map(name_at);
+    let pools = volumes.filter_map(|volume| volume.split(['/', '@']).next());
+    pools.map(str::to_owned).collect()
+}
+
+/// Pools by how many others they lie on, from their names and the names of those below.
+pub(crate) fn by_layer<T>(
+    pools: Vec<T>,
+    name: impl Fn(&T) -> String,
+    below: impl Fn(&T) -> Vec<String>,
+) -> Vec<Vec<T>> {
     let mut rest: Vec<_> = pools.into_iter().map(|pool| (below(&pool), pool)).collect();
     let mut layers = Vec::new();
     while !rest.is_empty() {
-        let names: Vec<String> = rest.iter().map(|(_, pool)| pool.pool.name()).collect();
+        let names: Vec<String> = rest.iter().map(|(_, pool)| name(pool)).collect();
         let (upper, lower): (Vec<_>, Vec<_>) = rest
             .into_iter()
             .partition(|(below, _)| below.iter().any(|name| names.contains(name)));
@@ -369,5 +381,29 @@ impl Imported {
     /// The volumes that are in use.
     pub(crate) fn volumes_in_use(&self) -> Vec<u64> {
         self.volumes.lock().keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{by_layer, pools_below};
+
+    #[test]
+    fn pools_on_volumes_of_others_come_after_these() {
+        // Each lies on the one after it, so their names are in the wrong order.
+        let pools = vec![
+            ("a", "volume:b/disk"),
+            ("b", "volume:c/deep/disk@snapshot"),
+            ("c", "/dev/sdc"),
+            ("d", "volume:gone/disk"),
+            ("e", "volume:e/disk"),
+        ];
+        let below = |pool: &(&str, &str)| pools_below([Path::new(pool.1)].into_iter());
+        let layers = by_layer(pools, |pool| pool.0.to_owned(), below);
+        let names = layers.iter().map(|layer| layer.iter().map(|pool| pool.0));
+        let names: Vec<Vec<_>> = names.map(Iterator::collect).collect();
+        assert_eq!(names, [vec!["c", "d"], vec!["b"], vec!["a"], vec!["e"]]);
     }
 }

@@ -55,7 +55,7 @@ impl Exportable {
     /// Whether it is at one of these paths.
     pub(crate) fn is_at(&self, paths: &[PathBuf]) -> bool {
         match self {
-            Exportable::File(path) => paths.contains(path),
+            Exportable::File(path) => paths.iter().any(|other| device_name::is_same(path, other)),
             Exportable::Luks(_) => false,
             Exportable::Volume(_) => false,
         }
