@@ -1,4 +1,5 @@
-//! What is typed and what is printed, word for word: `tests/help` and `tests/sessions`.
+//! What is typed and what is printed, word for word: `tests/help` and `tests/sessions`. The index of the
+//! commands and three pages stand for all help; `cmd/help_rules.rs` has the rules for each page.
 //!
 //! `TRYCMD=overwrite cargo test --test golden` writes down what is printed now; then put `[..]` in the
 //! place of guids, dates and hosts again. In a session, {DIR} stands for the directory of the test.
@@ -18,7 +19,7 @@ fn cases() -> trycmd::TestCases {
 }
 
 #[test]
-fn help_of_every_command() {
+fn help_and_usage_errors() {
     // No daemon may be found or started for any of this.
     let place = Place::without_daemon();
     let cases = cases();
@@ -30,38 +31,6 @@ fn help_of_every_command() {
         .expect("a variable");
     cases.run();
     assert!(!place.socket().exists(), "a daemon was started");
-}
-
-/// Every command has its help in a case.
-#[test]
-fn no_command_is_left_out() {
-    fn visit(place: &Place, path: &[&str], cases: &str, count: &mut usize) {
-        let line = [&["$", "strongroom"][..], path, &["--help"]]
-            .concat()
-            .join(" ");
-        assert!(cases.contains(&(line.clone() + "\n")), "{line}");
-        *count += 1;
-        let help = place.run(&[path, &["-h"]].concat()).out;
-        let Some((_, commands)) = help.split_once("\nCommands:\n") else {
-            return;
-        };
-        let names = commands.lines().take_while(|line| !line.is_empty());
-        for name in names.filter_map(|line| line.split_whitespace().next()) {
-            // An alias follows after a comma.
-            let name = name.trim_end_matches(',');
-            if name != "help" {
-                visit(place, &[path, &[name]].concat(), cases, count);
-            }
-        }
-    }
-    let place = Place::without_daemon();
-    let entries = fs::read_dir("tests/help").unwrap();
-    let cases: String = entries
-        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
-        .collect();
-    let mut count = 0;
-    visit(&place, &[], &cases, &mut count);
-    assert!(count >= 33, "{count}");
 }
 
 /// Runs a session with a daemon of its own.
@@ -86,67 +55,16 @@ fn session(name: &str) {
     }
 }
 
-#[test]
-fn session_datasets() {
-    session("datasets");
+macro_rules! sessions {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            session(stringify!($name));
+        }
+    )*};
 }
 
-#[test]
-fn session_snapshots() {
-    session("snapshots");
-}
-
-#[test]
-fn session_pools() {
-    session("pools");
-}
-
-#[test]
-fn session_mirrors() {
-    session("mirrors");
-}
-
-#[test]
-fn session_raidz() {
-    session("raidz");
-}
-
-#[test]
-fn session_logs() {
-    session("logs");
-}
-
-#[test]
-fn session_caches() {
-    session("caches");
-}
-
-#[test]
-fn session_removal() {
-    session("removal");
-}
-
-#[test]
-fn session_keys() {
-    session("keys");
-}
-
-#[test]
-fn session_slots() {
-    session("slots");
-}
-
-#[test]
-fn session_volumes() {
-    session("volumes");
-}
-
-#[test]
-fn session_clones() {
-    session("clones");
-}
-
-#[test]
-fn session_refusals() {
-    session("refusals");
+sessions! {
+    caches clones datasets keys logs mirrors pools raidz refusals
+    removal slots snapshots volumes
 }

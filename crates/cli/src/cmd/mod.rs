@@ -7,6 +7,8 @@ pub(crate) mod cli;
 mod crypto;
 mod dataset;
 mod export;
+#[cfg(test)]
+mod help_rules;
 mod key;
 mod luks;
 mod pool;

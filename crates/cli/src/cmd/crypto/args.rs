@@ -77,7 +77,7 @@ EXIT CODES
   1 if a test fails; 2 if there is no such provider or mechanism; 9 if the settings cannot be
   read.")]
 pub(crate) struct CryptoChange {
-    /// fips-140, or providers and mechanisms as `crypto providers` shows them
+    /// Providers and mechanisms as `crypto providers` shows them, or `fips-140`
     #[arg(value_name = "PROVIDER[/MECHANISM]", required = true)]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]

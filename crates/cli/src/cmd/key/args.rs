@@ -107,7 +107,7 @@ pub(crate) struct KeyLoad {
     pub(crate) keysource: Option<String>,
     #[command(flatten)]
     pub(crate) cost: HashCost,
-    /// Datasets
+    /// The datasets
     #[arg(value_name = "DATASET")]
     pub(crate) names: Vec<String>,
 }
@@ -143,7 +143,7 @@ pub(crate) struct KeyUnload {
     /// Unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
-    /// Datasets
+    /// The datasets
     #[arg(value_name = "DATASET")]
     pub(crate) names: Vec<String>,
 }
@@ -171,7 +171,7 @@ pub(crate) struct KeyAccept {
     /// Also for datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// Datasets
+    /// The datasets
     #[arg(value_name = "DATASET", required = true)]
     pub(crate) names: Vec<String>,
 }

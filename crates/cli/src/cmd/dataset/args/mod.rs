@@ -33,7 +33,8 @@ EXAMPLES
     strongroom create tank/home/ann
 
   Encrypted by a passphrase, compressed:
-    strongroom create -o encryption=on -o keysource=passphrase,prompt -o compression=zstd-3 tank/home
+    strongroom create -o encryption=on -o keysource=passphrase,prompt \\
+        -o compression=zstd-3 tank/home
 
   With another cipher, and a key from a file:
     strongroom keygen --format hex /etc/keys/mail
@@ -340,8 +341,8 @@ EXAMPLES
   Two properties of two datasets:
     strongroom set atime=off recordsize=1M tank/home/ann tank/home/bob
 
-  A limit for a dataset with its snapshots and all datasets below it; a limit for the dataset itself,
-  without snapshots:
+  A limit for a dataset with its snapshots and all datasets below it; a limit for the dataset
+  itself, without snapshots:
     strongroom set quota=10G tank/home/ann
     strongroom set refquota=8G tank/home/ann
 

@@ -452,7 +452,8 @@ EXAMPLES
     strongroom pool upgrade -v
 
 JSON
-  Of pools: [{\"name\", \"format\", \"features\": [{\"name\", \"active\", \"since\", \"what\", \"begins\"}, ...]}, ...];
+  Of pools: [{\"name\", \"format\", \"features\": [{\"name\", \"active\", \"since\", \"what\",
+    \"begins\"}, ...]}, ...];
   with -v: {\"formats\": [{\"format\", \"since\"}, ...], \"features\": [...]}.
 
 EXIT CODES
