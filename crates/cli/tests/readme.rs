@@ -15,8 +15,8 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("README.md", include_str!("../../../README.md")),
     ("GUIDE.md", include_str!("../../../docs/GUIDE.md")),
     (
-        "ARCHITECTURE.md",
-        include_str!("../../../docs/ARCHITECTURE.md"),
+        "daemon/INTERNALS.md",
+        include_str!("../../daemon/INTERNALS.md"),
     ),
     (
         "ASSURED-DELETE.md",
@@ -147,7 +147,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Root("strongroom pool create -s 64M projects /var/lib/projects.pool; strongroom create -o encryption=on -o keysource=raw,file:///etc/keys/secret projects/glasgow"),
     ),
     (
-        "ARCHITECTURE.md",
+        "daemon/INTERNALS.md",
         "strongroom create -V 10G -o encryption=on tank/disk",
         Not("GUIDE.md has the same in a size that fits its pool"),
     ),

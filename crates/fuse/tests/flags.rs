@@ -23,9 +23,9 @@ fn constants(module: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The rows of the table in `docs/ARCHITECTURE.md`: a flag, and the test that would notice.
+/// The rows of the table in `INTERNALS.md`: a flag, and the test that would notice.
 fn described() -> BTreeMap<String, String> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ARCHITECTURE.md");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("INTERNALS.md");
     let docs = fs::read_to_string(docs).unwrap();
     let table = docs.split("| flag | what it promises | test |").nth(1);
     let rows = table
