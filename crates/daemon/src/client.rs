@@ -16,7 +16,7 @@ pub use crate::borrowed::Borrowed;
 use crate::api::{
     API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request,
 };
-use crate::users::{group_name, user_name};
+use crate::host::users::{group_name, user_name};
 use crate::wire;
 
 /// How long to wait for a daemon that another command is starting.

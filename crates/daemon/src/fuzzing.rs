@@ -1,8 +1,8 @@
 //! What reads text from outside, for `fuzz/`.
 
-pub use crate::delegation::read_grants as grants;
-use crate::memory::Remembered;
-use crate::metrics::check_request;
+pub use crate::ops::delegation::read_grants as grants;
+use crate::serve::metrics::server::check_request;
+use crate::state::memory::Remembered;
 
 /// Reads a request for the metrics.
 pub fn metrics_request(mut bytes: &[u8]) {

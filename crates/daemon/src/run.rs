@@ -10,18 +10,19 @@ use tracing_subscriber::EnvFilter;
 
 use crate::api::{Failure, FailureKind};
 use crate::client::TAKEN;
-use crate::context::Context;
-use crate::crypto::Decisions;
 use crate::failure::Result;
-use crate::guests::{attend, raise_descriptor_limit};
-use crate::listen::{Listening, listen};
-use crate::pools::ImportPool;
-use crate::server::Served;
-use crate::state::Daemon;
-use crate::statedir::usual_state_dir;
-use crate::stops::{Next, SIGNALLED, STOPPED, Stops};
-use crate::tokens::choose_list;
-use crate::{metrics, notify, statedir};
+use crate::host::crypto::Decisions;
+use crate::host::listen::{Listening, listen};
+use crate::host::statedir::usual_state_dir;
+use crate::host::stops::{Next, SIGNALLED, STOPPED, Stops};
+use crate::host::tokens::choose_list;
+use crate::host::{notify, statedir};
+use crate::ops::pools::ImportPool;
+use crate::serve::dispatch::Served;
+use crate::serve::metrics::server as metrics;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::guests::{attend, raise_descriptor_limit};
 
 /// The start waits this long for keys, of all pools together. Those that come later are used then.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
@@ -181,7 +182,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         without_logs: false,
         accept: false,
     };
-    let mut nobody = crate::pools::Unattended::default();
+    let mut nobody = crate::ops::pools::Unattended::default();
     let mut context = Context::internal("import at start", &mut nobody);
     let result = daemon.import_pools(&import, &mut context);
     nobody.log();

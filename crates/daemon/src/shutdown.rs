@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::api::Failure;
 use crate::failure::Result;
-use crate::imported::{Admin, Imported};
-use crate::mounts::{InPool, Unmounted};
-use crate::state::Daemon;
-use crate::volumes;
+use crate::ops::mounts::{InPool, Unmounted};
+use crate::ops::volumes;
+use crate::state::active_pool::{Admin, Imported};
+use crate::state::daemon::Daemon;
 
 impl Daemon {
     /// Unmounts everything, closes what is offered to others and exports all pools, to be imported again at the next start. If

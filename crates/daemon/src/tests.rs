@@ -10,14 +10,14 @@ use pool::{PoolState, Reach};
 use secret::Secret;
 
 use crate::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
-use crate::context::Context;
-use crate::datasets::NewDatasets;
 use crate::failure::Result;
-use crate::imported::Imported;
-use crate::keychange::KeyChange;
-use crate::keyholder::Asker;
-use crate::pools::{ImportPool, NewPool, Unattended};
-use crate::state::Daemon;
+use crate::ops::datasets::NewDatasets;
+use crate::ops::keys::change::KeyChange;
+use crate::ops::pools::{ImportPool, NewPool, Unattended};
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::keyring::Asker;
 
 const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";

@@ -1,0 +1,265 @@
+//! Which providers of ciphers this user's programs use: what `strongroom crypto` has decided, in a
+//! file of the state directory.
+//!
+//! It holds for processes that start afterwards. A file that is not understood is an error and not
+//! ignored: it may be what forbids a cipher.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cipher::{MechanismTest, Policy};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::statedir::usual_state_dir;
+
+/// Where the decisions are.
+pub struct Decisions {
+    dir: PathBuf,
+}
+
+/// What it took to know that the approved mechanisms compute what they must.
+#[derive(Clone, Debug, Serialize)]
+pub struct FipsCost {
+    /// How many were tested, now or earlier.
+    pub tested: usize,
+    /// Whether this boot had tested this program already.
+    pub remembered: bool,
+    /// How long the tests took, now or earlier.
+    pub tests: Duration,
+    /// How long it took to find out whether they were needed.
+    pub identification: Duration,
+}
+
+/// The tests that a program has passed.
+#[derive(Serialize, Deserialize)]
+struct Passed {
+    boot: String,
+    /// Device, inode, size and times: what changes with the file.
+    file: [i64; 6],
+    /// BLAKE3 of the program.
+    program: String,
+    /// What was tested, and on which instructions: the policy with the features in use.
+    under: String,
+    tested: usize,
+    micros: u64,
+}
+
+impl Decisions {
+    /// Those in `dir`, or in the usual state directory.
+    pub fn new(dir: Option<PathBuf>) -> Result<Decisions> {
+        let dir = dir.map_or_else(usual_state_dir, Ok)?;
+        Ok(Decisions { dir })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join("crypto")
+    }
+
+    /// What was decided; everything is enabled if nothing was.
+    pub fn policy(&self) -> Result<Policy> {
+        let file = self.file();
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Policy::default()),
+            Err(error) => return Err(failed("cannot be read", &file, &error)),
+        };
+        Policy::parse(&text).map_err(|line| Failure {
+            kind: FailureKind::Damaged,
+            message: format!(
+                "{}: the line '{line}' is not understood, or leaves a mechanism without a provider; repair \
+                 the line, or remove the file to enable everything",
+                file.display()
+            ),
+        })
+    }
+
+    /// Decides, for processes that start from now on.
+    pub fn write(&self, policy: &Policy) -> Result<()> {
+        let text = format!("# strongroom crypto enable, disable\n{policy}");
+        self.replace(&self.file(), text.as_bytes())
+    }
+
+    /// Makes what was decided hold in this process. In FIPS mode tests what is approved, unless this
+    /// boot has tested this program already.
+    ///
+    /// To be called before the first cipher is used.
+    pub fn begin(&self) -> Result<Option<FipsCost>> {
+        let policy = self.policy()?;
+        let is_fips = policy.is_fips();
+        if !policy.install() {
+            return Err(Failure::other(
+                "ciphers were used before it was known which",
+            ));
+        }
+        match is_fips {
+            true => self.ensure_tested().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn ensure_tested(&self) -> Result<FipsCost> {
+        let begin = Instant::now();
+        let memory = self.dir.join("crypto.tested.json");
+        let (boot, file) = (boot()?, program_file()?);
+        let passed: Option<Passed> = std::fs::read(&memory)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
+        // The file is the same if nothing about it has changed; else it may still have the same contents.
+        let identify = || -> Result<String> {
+            let program = std::fs::read("/proc/self/exe");
+            let program =
+                program.map_err(|e| failed("cannot be read", Path::new("/proc/self/exe"), &e))?;
+            Ok(hex(&cipher::hash(&program)))
+        };
+        // Another provider, or code without an instruction, was not tested then.
+        let under = format!("{}{}", Policy::current(), cipher::hardware());
+        let is_same = |passed: &Passed| passed.boot == boot && passed.under == under;
+        if let Some(passed) = passed.filter(is_same)
+            && (passed.file == file || passed.program == identify()?)
+        {
+            return Ok(FipsCost {
+                tested: passed.tested,
+                remembered: true,
+                tests: Duration::from_micros(passed.micros),
+                identification: begin.elapsed(),
+            });
+        }
+        let program = identify()?;
+        let identification = begin.elapsed();
+        let begin = Instant::now();
+        let tested = passed_all(&cipher::test_mechanisms(Policy::current()))?;
+        let tests = begin.elapsed();
+        let passed = Passed {
+            boot,
+            file,
+            program,
+            under,
+            tested,
+            micros: tests.as_micros() as u64,
+        };
+        let text = serde_json::to_vec_pretty(&passed).unwrap_or_default();
+        self.replace(&memory, &text)?;
+        Ok(FipsCost {
+            tested,
+            remembered: false,
+            tests,
+            identification,
+        })
+    }
+
+    /// Writes a file that only its owner reads, and that holds the old text or the new one.
+    fn replace(&self, path: &Path, text: &[u8]) -> Result<()> {
+        let new = path.with_extension("new");
+        let write = || {
+            std::fs::create_dir_all(&self.dir)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&new)?;
+            file.write_all(text)?;
+            file.sync_all()?;
+            std::fs::rename(&new, path)?;
+            File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(|error| failed("cannot be written", path, &error))
+    }
+}
+
+/// How many tests there were, if all have passed.
+pub fn passed_all(tests: &[MechanismTest]) -> Result<usize> {
+    let failed: Vec<String> = tests
+        .iter()
+        .filter(|test| !test.ok)
+        .map(|test| format!("{}/{}", test.provider, test.mechanism))
+        .collect();
+    match failed.is_empty() {
+        true => Ok(tests.len()),
+        false => Err(Failure::other(format!(
+            "these do not compute what they must, and are not to be used: {}",
+            failed.join(", ")
+        ))),
+    }
+}
+
+/// What the kernel calls this boot.
+fn boot() -> Result<String> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let id = std::fs::read_to_string(path).map_err(|e| failed("cannot be read", path, &e))?;
+    Ok(id.trim().to_owned())
+}
+
+fn program_file() -> Result<[i64; 6]> {
+    let path = Path::new("/proc/self/exe");
+    let file = std::fs::metadata(path).map_err(|e| failed("cannot be read", path, &e))?;
+    let number = |number: u64| number as i64;
+    Ok([
+        number(file.dev()),
+        number(file.ino()),
+        number(file.size()),
+        file.mtime_nsec() ^ file.mtime() << 30,
+        file.ctime(),
+        file.ctime_nsec(),
+    ])
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let kind = match error.kind() {
+        ErrorKind::PermissionDenied => FailureKind::Permission,
+        _ => FailureKind::Other,
+    };
+    Failure {
+        kind,
+        message: format!("{} {what}: {error}", path.display()),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use cipher::Target;
+
+    use super::*;
+
+    #[test]
+    fn decisions_are_kept_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let decisions = Decisions::new(Some(dir.path().join("state"))).unwrap();
+        assert_eq!(decisions.policy().unwrap(), Policy::default());
+        let mut policy = Policy::default();
+        policy.enable(Target::Fips);
+        let target = Target::parse("aws-lc/aes-xts").unwrap();
+        policy.disable(target).unwrap();
+        decisions.write(&policy).unwrap();
+        assert_eq!(decisions.policy().unwrap(), policy);
+        let mode = std::fs::metadata(decisions.file())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let decisions = Decisions::new(Some(dir.path().into())).unwrap();
+        for text in [
+            "disable aws-lc/rot13\n",
+            "disable portable/argon2\n",
+            "\u{0}",
+        ] {
+            std::fs::write(decisions.file(), text).unwrap();
+            assert_eq!(decisions.policy().unwrap_err().kind, FailureKind::Damaged);
+        }
+        std::fs::write(decisions.file(), [0xff]).unwrap();
+        assert!(decisions.policy().is_err());
+    }
+}

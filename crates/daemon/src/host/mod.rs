@@ -1,0 +1,12 @@
+//! What the daemon needs of its machine: time, users, its directories and sockets, how it is told to end.
+
+pub mod crypto;
+pub(crate) mod huge_pages;
+pub(crate) mod listen;
+pub(crate) mod notify;
+pub(crate) mod statedir;
+pub(crate) mod stops;
+pub(crate) mod system;
+pub(crate) mod tokens;
+pub(crate) mod users;
+pub(crate) mod wakeup;

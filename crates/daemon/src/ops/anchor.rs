@@ -1,0 +1,127 @@
+//! Anchors: printing them, and telling whether a pool or dataset was put back.
+
+use std::sync::Arc;
+
+use pool::Entry;
+
+use crate::api::{Anchor, AnchorOutcome, AnchorRow, Failure, FailureKind};
+use crate::digits::hex;
+use crate::failure::Result;
+use crate::state::active_pool::Imported;
+use crate::state::daemon::Daemon;
+
+impl Daemon {
+    /// The anchors of datasets and everything below them; of all if none is named.
+    pub(crate) fn anchors(&self, names: &[String]) -> Result<Vec<Anchor>> {
+        let mut of = Vec::new();
+        for name in names {
+            let (imported, entry) = self.find(name)?;
+            of.push((imported, entry.id));
+        }
+        if names.is_empty() {
+            for imported in self.pools() {
+                let top = imported.pool.top()?.id;
+                of.push((imported, top));
+            }
+        }
+        let mut anchors: Vec<Anchor> = Vec::new();
+        for (imported, id) in of {
+            if !imported.pool.is_read_only() {
+                imported.pool.commit()?;
+            }
+            anchors.extend(below(&imported, id)?);
+        }
+        Ok(anchors)
+    }
+
+    /// What became of anchored datasets.
+    pub(crate) fn check_anchors(&self, anchors: &[Anchor]) -> Result<Vec<AnchorRow>> {
+        anchors.iter().map(|anchor| self.check(anchor)).collect()
+    }
+
+    fn check(&self, anchor: &Anchor) -> Result<AnchorRow> {
+        let pools = self.pools();
+        let pool = pools.iter().find(|p| p.pool.guid() == anchor.pool_guid);
+        let imported = pool.ok_or_else(|| {
+            let (guid, name) = (anchor.pool_guid, &anchor.dataset);
+            Failure::new(
+                FailureKind::NotFound,
+                format!("the pool of the anchor of '{name}' is not imported; its guid is {guid}"),
+            )
+        })?;
+        let row = |entry: Option<&Entry>, name: &str, outcome, is_verified| AnchorRow {
+            dataset: name.into(),
+            guid: anchor.guid,
+            anchored: anchor.sequence,
+            now: entry.map(|entry| entry.sequence),
+            outcome,
+            is_verified,
+        };
+        let top = imported.pool.top()?.id;
+        let listed = imported.pool.list(top)?;
+        let Some(found) = listed.iter().find(|l| l.entry.guid == anchor.guid) else {
+            return Ok(row(None, &anchor.dataset, AnchorOutcome::Missing, false));
+        };
+        let is_verified = verify(imported, &found.entry)?;
+        let outcome = outcome(anchor, imported, &found.entry, is_verified);
+        let is_verified = is_verified == Some(true);
+        Ok(row(Some(&found.entry), &found.name, outcome, is_verified))
+    }
+}
+
+fn below(imported: &Imported, id: u64) -> Result<Vec<Anchor>> {
+    let (txg, listed) = imported.pool.list_durable(id)?;
+    let datasets = listed.into_iter().filter(|l| !l.entry.is_snapshot());
+    Ok(datasets
+        .map(|listed| Anchor {
+            dataset: listed.name,
+            pool_guid: imported.pool.guid(),
+            txg,
+            guid: listed.entry.guid,
+            sequence: listed.entry.sequence,
+            seal: hex(&listed.entry.seal),
+        })
+        .collect())
+}
+
+fn outcome(
+    anchor: &Anchor,
+    imported: &Imported,
+    entry: &Entry,
+    is_verified: Option<bool>,
+) -> AnchorOutcome {
+    let was_clear = anchor.seal.bytes().all(|digit| digit == b'0');
+    let same_seal = anchor.seal.eq_ignore_ascii_case(&hex(&entry.seal));
+    if is_verified == Some(false) || (entry.suite == 0 && !was_clear) {
+        return AnchorOutcome::Replaced;
+    }
+    if entry.sequence < anchor.sequence || imported.pool.committed_txg() < anchor.txg {
+        return AnchorOutcome::RolledBack;
+    }
+    match (entry.sequence == anchor.sequence, same_seal) {
+        (true, true) => AnchorOutcome::Same,
+        (true, false) => AnchorOutcome::Replaced,
+        (false, _) => AnchorOutcome::Later,
+    }
+}
+
+/// Whether the seal of a dataset is the key holder's; `None` if that cannot be known now.
+fn verify(imported: &Arc<Imported>, entry: &Entry) -> Result<Option<bool>> {
+    let keys = match imported.data_keys(entry) {
+        Ok(Some(keys)) => keys,
+        Ok(None) => return Ok(None),
+        Err(failure) if failure.kind == FailureKind::NoKey => return Ok(None),
+        Err(failure) if failure.kind == FailureKind::Damaged => return Ok(Some(false)),
+        Err(failure) => return Err(failure),
+    };
+    match dataset::verify_seal(&imported.pool, entry, keys) {
+        Ok(()) => Ok(Some(true)),
+        // An old seal could be anyone's who has the old keys.
+        Err(
+            dataset::Error::Damaged { .. }
+            | dataset::Error::OldSeal { .. }
+            | dataset::Error::KeyringCut { .. },
+        ) => Ok(Some(false)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,131 @@
+//! Cache devices of a pool: taking them in after an import, and commands on them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice};
+use pool::{CacheInfo, CacheState, Pool};
+
+use crate::api::{DeviceChange, DeviceRow, Failure};
+use crate::failure::Result;
+use crate::ops::devices::is_named;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+impl Imported {
+    /// Uses the cache devices that are where they were last. The pool needs none of them.
+    pub(crate) fn open_caches(&self, daemon: &Daemon, context: &mut Context<'_>) {
+        if self.pool.is_read_only() {
+            return;
+        }
+        for cache in self.pool.caches() {
+            if let Err(failure) = self.online_cache(daemon, &cache) {
+                let notice = format!("a cache device is not used: {}", failure.message);
+                context.asker.notice(notice);
+            }
+        }
+    }
+
+    fn online_cache(&self, daemon: &Daemon, cache: &CacheInfo) -> Result<()> {
+        // Or it would be locked by ourselves.
+        self.pool.offline_cache(cache.guid);
+        let opened: Arc<dyn BlockDevice> =
+            daemon.open_device(Path::new(&cache.path), Access::Exclusive)?;
+        Ok(self.pool.online_cache(cache.guid, &opened)?)
+    }
+
+    /// Carries out a command on a cache device; `None` if what it names is none.
+    pub(crate) fn change_cache(
+        &self,
+        daemon: &Daemon,
+        change: &DeviceChange,
+        context: &mut Context<'_>,
+    ) -> Option<Result<()>> {
+        let (DeviceChange::Attach { device, .. }
+        | DeviceChange::Replace { device, .. }
+        | DeviceChange::Detach { device }
+        | DeviceChange::Remove { device, .. }
+        | DeviceChange::Offline { device, .. }
+        | DeviceChange::Online { device, .. }
+        | DeviceChange::Clear {
+            device: Some(device),
+        }) = change
+        else {
+            return None;
+        };
+        let cache = find(&self.pool, device)?;
+        Some(match change {
+            DeviceChange::Remove { .. } => self.remove_cache(daemon, &cache, context),
+            DeviceChange::Offline { .. } => {
+                self.pool.offline_cache(cache.guid);
+                Ok(())
+            }
+            DeviceChange::Online { expand: true, .. } => Err(Failure::usage(format!(
+                "{} is a cache device; remove it and add it again to use all of it",
+                cache.path
+            ))),
+            DeviceChange::Online { .. } if cache.state == CacheState::Online => Ok(()),
+            DeviceChange::Online { .. } | DeviceChange::Clear { .. } => {
+                self.online_cache(daemon, &cache)
+            }
+            _ => Err(Failure::usage(format!(
+                "{} is a cache device, which holds copies only; remove it, and add another",
+                cache.path
+            ))),
+        })
+    }
+
+    /// Its label goes if it can be reached, so that it can be used for something else.
+    fn remove_cache(
+        &self,
+        daemon: &Daemon,
+        cache: &CacheInfo,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if cache.state != CacheState::Online {
+            let _ = self.online_cache(daemon, cache);
+        }
+        Ok(self.pool.remove_cache(cache.guid, &context.origin())?)
+    }
+
+    /// Gives those that failed another chance.
+    pub(crate) fn clear_caches(&self, daemon: &Daemon) -> Vec<Failure> {
+        let mut caches = self.pool.caches();
+        caches.retain(|cache| cache.state == CacheState::Faulted);
+        let again = caches.iter().map(|cache| self.online_cache(daemon, cache));
+        again.filter_map(Result::err).collect()
+    }
+}
+
+fn find(pool: &Pool, name: &str) -> Option<CacheInfo> {
+    let mut caches = pool.caches().into_iter();
+    caches.find(|cache| is_named(name, &cache.path, cache.guid))
+}
+
+/// The cache devices for a report.
+pub(crate) fn rows(pool: &Pool) -> Vec<DeviceRow> {
+    let row = |cache: CacheInfo| DeviceRow {
+        path: cache.path,
+        guid: cache.guid,
+        size: cache.size,
+        unused: 0,
+        state: match cache.state {
+            CacheState::Online => "ONLINE",
+            CacheState::Away => "OFFLINE",
+            CacheState::Faulted => "FAULTED",
+        }
+        .into(),
+        group: None,
+        is_log: false,
+        is_cache: true,
+        parity: 0,
+        column: 0,
+        replaces: None,
+        was_spare: false,
+        read: cache.errors.read,
+        write: cache.errors.write,
+        checksum: cache.errors.checksum,
+    };
+    pool.caches().into_iter().map(row).collect()
+}

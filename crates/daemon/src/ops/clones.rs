@@ -1,0 +1,343 @@
+//! Clones, and which dataset owns what they share.
+
+use std::sync::{Arc, Mutex};
+
+use cipher::{Suite, SystemRandom};
+use dataset::Resealer;
+use keys::{KeySource, Wrapping, WrappingKey};
+use pool::{Entry, MakeKeyring, NewClone, Origin, Reseal, SealInput};
+
+use crate::api::{Failure, FailureKind, Props, Source};
+use crate::failure::Result;
+use crate::host::system::new_guid;
+use crate::host::system::now_secs;
+use crate::ops::dataset_spec::checked;
+use crate::ops::datasets::NewDatasets;
+use crate::ops::keys::handing::Handed;
+use crate::ops::receive_policy::DANGEROUS;
+use crate::state::active_pool::Imported;
+use crate::state::context::{Context, first_of};
+use crate::state::daemon::Daemon;
+use crate::state::keyring::{OwnKey, has_generation, material, new_wrapping};
+use crate::state::properties;
+
+/// A clone to make.
+pub(crate) struct CloneOf<'a> {
+    pub(crate) snapshot: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) props: &'a Props,
+    /// With data keys of its own for what is written to it.
+    pub(crate) rekey: bool,
+    /// Make the datasets above it too.
+    pub(crate) parents: bool,
+    pub(crate) no_mount: bool,
+}
+
+impl Daemon {
+    /// Makes a clone. It is encrypted if its origin is; its key is the one of the dataset above, or its
+    /// own if that has none or `keysource` is given.
+    pub(crate) fn clone_snapshot(
+        self: &Arc<Self>,
+        clone: &CloneOf<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (imported, origin) = self.find(clone.snapshot)?;
+        if self.pool_of(clone.name)?.pool.guid() != imported.pool.guid() {
+            return Err(Failure::usage(
+                "a clone must be in the pool of its snapshot",
+            ));
+        }
+        if !origin.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{}' is not a snapshot; clones are made of snapshots",
+                clone.snapshot
+            )));
+        }
+        if imported.pool.find(clone.name).is_ok() {
+            let name = clone.name.into();
+            return Err(pool::Error::Exists { name }.into());
+        }
+        let (above, _) = clone
+            .name
+            .rsplit_once('/')
+            .ok_or_else(|| Failure::usage("a clone needs a name below a dataset: POOL/NAME"))?;
+        if clone.parents {
+            let above = NewDatasets {
+                name: above,
+                parents: true,
+                no_mount: clone.no_mount,
+                volume: None,
+            };
+            self.create(&above, &Props::new(), context)?;
+        }
+        let mut props = checked(clone.props)?;
+        if props.contains_key("encryption") {
+            return Err(Failure::usage(
+                "a clone is encrypted as its origin; leave out encryption",
+            ));
+        }
+        let parent = imported.pool.find(above)?;
+        let head = imported.pool.entry(origin.parent)?;
+        if parent.suite != origin.suite {
+            // It is not inherited.
+            let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
+            props.insert("encryption".into(), suite.into());
+        }
+        let forbidden = context.forbidden(&imported, &parent)?;
+        for name in imported.distrusted(&head, &parent)? {
+            // Whoever may set the property may say that the clone is trusted.
+            if forbidden.contains(name) || !props.contains_key(name) {
+                props.insert(name.into(), "off".into());
+            }
+        }
+        let mut own = None;
+        if origin.suite != 0 {
+            // Nobody is to be asked in vain.
+            imported.loaded_key(imported.key_root(&origin)?)?;
+            let has_own = parent.suite == 0 || props.contains_key("keysource");
+            imported.may_clone_keys(&origin, &parent, has_own, context)?;
+            if has_own {
+                let default = KeySource::default().to_string();
+                let source = props.entry("keysource".into()).or_insert(default);
+                let source: KeySource = source.parse()?;
+                let material = material(&source, clone.name, true, context.asker)?;
+                own = Some(new_wrapping(&material)?);
+            }
+        } else if props.contains_key("keysource") || clone.rekey {
+            return Err(Failure::usage(format!(
+                "'{}' is not encrypted, and so its clones have no keys",
+                clone.snapshot
+            )));
+        }
+        let _admin = imported.lock()?;
+        let origin = imported.again(&origin, clone.snapshot)?;
+        let own_key = own.as_ref().map(|(_, key)| key.try_clone()).transpose()?;
+        let keys = match origin.suite {
+            0 => None,
+            _ => {
+                let parent = imported.pool.find(above)?;
+                let handed = imported.may_clone_keys(&origin, &parent, own.is_some(), context)?;
+                Some(imported.clone_keys(&origin, &parent, own, clone.rekey, handed)?)
+            }
+        };
+        let (keyring, reseal) = keys.unzip();
+        if let Some(uid) = context.creator() {
+            let parent = imported.pool.find(above)?;
+            props.extend(imported.grants_for_creator(&parent, uid)?);
+        }
+        let new = NewClone {
+            guid: new_guid(),
+            keyring,
+            is_key_root: own_key.is_some(),
+            reseal,
+            props,
+            is_rekeyed: clone.rekey,
+        };
+        let made =
+            imported
+                .pool
+                .clone_snapshot(clone.snapshot, clone.name, new, &context.origin())?;
+        if let Some(key) = own_key {
+            imported.keys.lock().insert(made.id, key);
+            imported.accept_as_set(made.id);
+        }
+        context.tell(imported.apply_settings()?);
+        if clone.no_mount {
+            return Ok(());
+        }
+        let failures = self.mount_automatic(&imported, &[made], context.caller());
+        let created = |failure: Failure| {
+            failure.context(format_args!(
+                "'{}' was created, but not mounted",
+                clone.name
+            ))
+        };
+        first_of(failures.into_iter().map(created).collect(), context)
+    }
+
+    /// Has a clone own what it shares with its origin.
+    pub(crate) fn promote(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+        let (imported, entry) = self.find(name)?;
+        let _admin = imported.lock()?;
+        let clone = imported.again(&entry, name)?;
+        let moving = imported.pool.promoted_by(name)?;
+        let reseal = match clone.suite {
+            0 => None,
+            _ => {
+                // The snapshots that move are read with the clone's key from then on.
+                let to = imported.keyring(&clone)?;
+                let owner = imported.pool.entry(moving[0].parent)?;
+                let handed = context.may_hand(&imported, &owner, Some(to.wrapping().id()))?;
+                Some(imported.reseal_for(&clone, &moving, handed)?)
+            }
+        };
+        let owner = imported.pool.entry(moving[0].parent)?;
+        // Before the promotion, so that a power cut between the two leaves what allows less.
+        imported.pass_on_distrust(&owner, &clone, &context.origin())?;
+        Ok(imported.pool.promote(name, reseal, &context.origin())?)
+    }
+}
+
+impl Imported {
+    /// Whether the caller may have the data keys of an origin under the key of the dataset above the clone, or
+    /// under one of the clone's own.
+    fn may_clone_keys(
+        &self,
+        origin: &Entry,
+        parent: &Entry,
+        has_own: bool,
+        context: &Context<'_>,
+    ) -> Result<Handed> {
+        let inherited = match has_own {
+            true => None,
+            false => Some(*self.keyring(parent)?.wrapping().id()),
+        };
+        context.may_hand(self, origin, inherited.as_ref())
+    }
+
+    /// The properties that are off on a dataset since its files are not trusted, and that a dataset with the same
+    /// files has to have off as well: it would not follow `heir` in that, or `heir` allows more.
+    fn distrusted(&self, entry: &Entry, heir: &Entry) -> Result<Vec<&'static str>> {
+        let mut found = Vec::new();
+        for name in DANGEROUS.into_iter().filter(|_| entry.volume().is_none()) {
+            let (value, source) = properties::effective(&self.pool, entry, name)?;
+            let (of_heir, _) = properties::effective(&self.pool, heir, name)?;
+            if value == "off" && (source == Source::Local || of_heir != "off") {
+                found.push(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Has a clone, which takes over snapshots of `from`, allow no more than that. A value that was set on the
+    /// clone itself stays.
+    fn pass_on_distrust(&self, from: &Entry, clone: &Entry, origin: &Origin) -> Result<()> {
+        let mut off = Vec::new();
+        for name in self.distrusted(from, clone)? {
+            if !clone.props.contains_key(name) {
+                off.push((name.to_owned(), Some("off".to_owned())));
+            }
+        }
+        if off.is_empty() {
+            return Ok(());
+        }
+        let name = self.pool.name_of(clone.id)?;
+        let done: Vec<&str> = off.iter().map(|(name, _)| name.as_str()).collect();
+        let origin = Origin {
+            text: format!(
+                "{} off on {name}, as where its files are from",
+                done.join(", ")
+            ),
+            ..origin.clone()
+        };
+        self.pool.set_props(&[name], &off, &origin)?;
+        self.apply_settings().map(drop)
+    }
+
+    /// What makes the seal over a dataset that is taken back to a snapshot, if its key is loaded and the seal of the
+    /// snapshot is too old for a dataset. The caller accepts that state by naming it.
+    pub(crate) fn accepts(&self, snapshot: &Entry) -> Option<Reseal> {
+        let keys = self.data_keys(snapshot).ok().flatten()?;
+        let resealer = Resealer::new(snapshot.family, keys).ok()?;
+        let guid = self.pool.entry(snapshot.parent).ok()?.guid;
+        let was = SealInput::of(snapshot, guid);
+        let is_right = resealer.seals_head(&was, &snapshot.seal);
+        // What no keys of the dataset sealed stays as it is, and is refused when it is opened.
+        if is_right || resealer.reseal_head(&was, &snapshot.seal, &was).is_none() {
+            return None;
+        }
+        Some(Box::new(move |snapshot, input| {
+            let was = SealInput::of(snapshot, guid);
+            let seal = resealer.reseal_head(&was, &snapshot.seal, input);
+            seal.ok_or_else(|| not_of_one_moment(snapshot))
+        }))
+    }
+
+    /// What makes the keyring of a clone, and its first seal.
+    fn clone_keys(
+        &self,
+        origin: &Entry,
+        parent: &Entry,
+        own: Option<OwnKey>,
+        rekey: bool,
+        _: Handed,
+    ) -> Result<(MakeKeyring, Reseal)> {
+        let old = self.loaded_key(self.key_root(origin)?)?;
+        let (wrapping, new) = match own {
+            Some(own) => own,
+            None => {
+                let key = self.loaded_key(self.key_root(parent)?)?;
+                (Wrapping::Inherited { id: *key.id() }, key)
+            }
+        };
+        let (ring, _) = self.opened_keyring(origin)?;
+        let until = origin.keys_txg();
+        let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
+            let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
+            // Of a snapshot from before a rotation there is no generation that seals what it becomes.
+            if rekey || ring.seals_no_heads() {
+                let suite = ring.newest().suite();
+                ring.rotate(new, txg, suite, now_secs(), &SystemRandom)?;
+            }
+            let resealer = Resealer::new(ring.family(), ring.open(new)?)?;
+            Ok((ring.encode(), resealer))
+        };
+        // The keyring is made before the seal.
+        let made: Arc<Mutex<Option<Resealer>>> = Arc::default();
+        let place = Arc::clone(&made);
+        let keyring: MakeKeyring = Box::new(move |txg| {
+            let (bytes, resealer) = make(txg, &old, &new).map_err(|error| error.to_string())?;
+            *place.lock().expect("nobody panics with it") = Some(resealer);
+            Ok(bytes)
+        });
+        let guid = self.pool.entry(origin.parent)?.guid;
+        let reseal: Reseal = Box::new(move |snapshot, input| {
+            let made = made.lock().expect("nobody panics with it");
+            let old = SealInput::of(snapshot, guid);
+            let made = made.as_ref();
+            let seal = made.and_then(|made| made.reseal_head(&old, &snapshot.seal, input));
+            seal.ok_or_else(|| not_of_one_moment(snapshot))
+        });
+        Ok((keyring, reseal))
+    }
+
+    /// What makes the seals of the snapshots that a clone takes over, with its keys. Refuses if it lacks
+    /// some that these need.
+    fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>], _: Handed) -> Result<Reseal> {
+        let newest = &moving[0];
+        let owner = self.pool.entry(newest.parent)?;
+        let (own, _) = self.opened_keyring(clone)?;
+        let (theirs, _) = self.opened_keyring(&owner)?;
+        let mut needed = theirs.generations().iter();
+        let lacking = needed.find(|needed| {
+            let is_needed = needed.txg() <= newest.keys_txg();
+            is_needed && !has_generation(&own, needed)
+        });
+        if let Some(lacking) = lacking {
+            let (name, owner) = (self.pool.name_of(clone.id)?, self.pool.name_of(owner.id)?);
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the keyring of '{name}' has no generation {} any more, which the snapshots of \
+                     '{owner}' need that would be its",
+                    lacking.number()
+                ),
+            ));
+        }
+        let keys = own.open(&self.loaded_key(clone.key_root)?)?;
+        let resealer = Resealer::new(clone.family, keys)?;
+        Ok(Box::new(move |snapshot, input| {
+            let old = SealInput::of(snapshot, owner.guid);
+            let seal = resealer.reseal(&old, &snapshot.seal, input);
+            seal.ok_or_else(|| not_of_one_moment(snapshot))
+        }))
+    }
+}
+
+/// Why a snapshot is not taken over.
+fn not_of_one_moment(snapshot: &Entry) -> String {
+    format!(
+        "that over the snapshot '@{}' is not its own: parts of it are not of the same moment",
+        snapshot.name
+    )
+}

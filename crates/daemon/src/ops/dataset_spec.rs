@@ -1,0 +1,166 @@
+//! What a new dataset is to be: decided, and its key asked for, before the pool is locked.
+
+use std::collections::BTreeMap;
+
+use cipher::Suite;
+use keys::{KeySource, WrappingKey};
+use pool::{DatasetKind, Entry, MakeKeyring, NewDataset, VolumeShape};
+
+use crate::api::{Failure, FailureKind, Props};
+use crate::failure::Result;
+use crate::host::system::new_guid;
+use crate::state::active_pool::Imported;
+use crate::state::keyring::{Asker, NewKey, OwnKey, material, new_keyring, new_wrapping};
+use crate::state::properties::{self, Settable};
+
+/// What a new dataset is to be.
+pub(crate) struct Plan {
+    props: BTreeMap<String, String>,
+    suite: Option<Suite>,
+    /// Its own key, if it does not inherit one.
+    own: Option<OwnKey>,
+    /// The suite of the dataset above, which the rest was decided by.
+    suite_above: u8,
+    volume: Option<VolumeShape>,
+}
+
+impl Plan {
+    /// Decides, and asks for a key if the dataset is to have one of its own. `suite_above` is 0 for
+    /// the root dataset of a pool.
+    pub(crate) fn new(
+        suite_above: u8,
+        name: &str,
+        given: &Props,
+        asker: &mut dyn Asker,
+    ) -> Result<Plan> {
+        let mut props = checked(given)?;
+        let suite = match props.get("encryption").map(String::as_str) {
+            None if suite_above == 0 => None,
+            // What is below something encrypted is never clear by mistake.
+            None => Some(Suite::from_id(suite_above).ok_or_else(|| {
+                let text = format!("the cipher of the dataset above '{name}' is not known");
+                Failure::new(FailureKind::TooNew, text)
+            })?),
+            Some("off") => None,
+            Some(name) => Suite::from_name(name),
+        };
+        let own = match suite {
+            None if props.contains_key("keysource") => {
+                return Err(Failure::usage(
+                    "a keysource is for encrypted datasets; add -o encryption=on",
+                ));
+            }
+            None => None,
+            Some(_) if suite_above != 0 && !props.contains_key("keysource") => None,
+            Some(_) => {
+                let default = KeySource::default().to_string();
+                let source = props.entry("keysource".into()).or_insert(default);
+                let source: KeySource = source.parse()?;
+                Some(new_wrapping(&material(&source, name, true, asker)?)?)
+            }
+        };
+        if let (Some(value), Some(suite)) = (props.get_mut("encryption"), suite) {
+            *value = suite.name().into();
+        }
+        Ok(Plan {
+            props,
+            suite,
+            own,
+            suite_above,
+            volume: None,
+        })
+    }
+
+    /// The same of a volume, if it is to be one.
+    pub(crate) fn of_volume(self, volume: Option<VolumeShape>) -> Plan {
+        Plan { volume, ..self }
+    }
+
+    /// Makes its keys. `above`: its pool and its parent, if it is not a pool's root.
+    pub(crate) fn carry_out(
+        self,
+        above: Option<(&Imported, &Entry)>,
+        name: &str,
+    ) -> Result<(NewDataset, Option<WrappingKey>)> {
+        let guid = new_guid();
+        let volume = self.volume;
+        let (keys, mut props) = self.keys(above, name, guid)?;
+        let kind = match volume {
+            None => DatasetKind::FileSystem,
+            Some(_) => DatasetKind::Volume,
+        };
+        props.extend(volume.map(|shape| shape.mark()));
+        let mut new = NewDataset {
+            kind,
+            guid,
+            suite: 0,
+            keyring: None,
+            is_key_root: false,
+            props,
+        };
+        let Some(keys) = keys else {
+            return Ok((new, None));
+        };
+        new.suite = keys.suite.id();
+        new.keyring = Some(keys.keyring);
+        new.is_key_root = keys.own.is_some();
+        Ok((new, keys.own))
+    }
+
+    /// Makes the keys of a dataset of this family, if it is to have any, and gives back its properties.
+    pub(crate) fn keys(
+        self,
+        above: Option<(&Imported, &Entry)>,
+        name: &str,
+        family: u64,
+    ) -> Result<(Option<NewKeys>, BTreeMap<String, String>)> {
+        if above.map_or(0, |(_, parent)| parent.suite) != self.suite_above {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the dataset above '{name}' was replaced meanwhile; try again"),
+            ));
+        }
+        let Some(suite) = self.suite else {
+            return Ok((None, self.props));
+        };
+        let key = match (self.own, above) {
+            (Some(own), _) => NewKey::Own(own),
+            (None, Some((imported, parent))) => {
+                NewKey::Inherited(imported.loaded_key(imported.key_root(parent)?)?)
+            }
+            (None, None) => return Err(Failure::other("a pool has no key to inherit")),
+        };
+        let (keyring, own) = new_keyring(key, family, suite)?;
+        let keys = NewKeys {
+            suite,
+            keyring,
+            own,
+        };
+        Ok((Some(keys), self.props))
+    }
+}
+
+/// The keys of a new dataset.
+pub(crate) struct NewKeys {
+    pub(crate) suite: Suite,
+    pub(crate) keyring: MakeKeyring,
+    /// Its wrapping key, if it has one of its own.
+    pub(crate) own: Option<WrappingKey>,
+}
+
+/// The properties that are given, if they may be.
+pub(crate) fn checked(given: &Props) -> Result<BTreeMap<String, String>> {
+    let mut props = BTreeMap::new();
+    for (key, value) in given {
+        properties::check(key, value, Settable::AtCreation)?;
+        let Some(value) = properties::stored(key, value) else {
+            continue;
+        };
+        if props.insert(key.clone(), value).is_some() {
+            return Err(Failure::usage(format!(
+                "the property '{key}' is given twice"
+            )));
+        }
+    }
+    Ok(props)
+}

@@ -1,0 +1,674 @@
+//! Making, renaming and destroying datasets and snapshots, and setting their properties.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pool::{Entry, Reach};
+
+use crate::api::{Failure, FailureKind, HoldRow, NewVolume, Props};
+use crate::failure::Result;
+use crate::ops::dataset_spec::Plan;
+use crate::ops::mounts::Unmounted;
+use crate::ops::volumes;
+use crate::state::active_pool::Imported;
+use crate::state::context::{Context, first_of};
+use crate::state::daemon::Daemon;
+use crate::state::properties::{self, Mountpoint, Settable};
+
+/// What a command works on: pools, and of each the entries that it names.
+type Selection = Vec<(Arc<Imported>, Vec<Arc<Entry>>)>;
+
+/// A dataset to make.
+pub(crate) struct NewDatasets<'a> {
+    pub(crate) name: &'a str,
+    /// Make the datasets above it too.
+    pub(crate) parents: bool,
+    pub(crate) no_mount: bool,
+    pub(crate) volume: Option<NewVolume>,
+}
+
+impl Daemon {
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        new: &NewDatasets<'_>,
+        props: &Props,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let NewDatasets {
+            name,
+            parents,
+            no_mount,
+            volume,
+        } = *new;
+        let imported = self.pool_of(name)?;
+        if name.contains('@') {
+            return Err(Failure::usage(format!(
+                "'{name}' is a snapshot's name; snapshots are made with 'snapshot'"
+            )));
+        }
+        let is_there = || match imported.pool.find(name).is_ok() {
+            false => Ok(false),
+            true if parents => Ok(true),
+            true => Err(Failure::from(pool::Error::Exists { name: name.into() })),
+        };
+        if is_there()? {
+            return Ok(());
+        }
+        missing_above(&imported, name, parents)?;
+        if props.iter().any(|(key, _)| key == properties::OF_POOLS) {
+            return Err(not_the_root(&imported, properties::OF_POOLS, name));
+        }
+        let mut props = props.clone();
+        let shape = volume
+            .map(|new| volumes::shape(&new, &mut props))
+            .transpose()?;
+        let plan = Plan::new(suite_above(&imported, name)?, name, &props, context.asker)?;
+        let plan = plan.of_volume(shape);
+        let _admin = imported.lock()?;
+        if is_there()? {
+            return Ok(());
+        }
+        let mut plans = Vec::new();
+        for missing in missing_above(&imported, name, parents)? {
+            // Without properties of its own it asks for nothing.
+            let above = suite_above(&imported, &missing)?;
+            let plan = Plan::new(above, &missing, &Vec::new(), context.asker)?;
+            plans.push((missing, plan));
+        }
+        plans.push((name.to_owned(), plan));
+        let made = create_all(&imported, plans, context)?;
+        // What is reserved for it is kept from others.
+        context.tell(imported.apply_settings()?);
+        if !no_mount {
+            let failures = self.mount_automatic(&imported, &made, context.caller());
+            let created = |failure: Failure| {
+                failure.context(format_args!("'{name}' was created, but not mounted"))
+            };
+            first_of(failures.into_iter().map(created).collect(), context)?;
+        }
+        Ok(())
+    }
+
+    /// Destroys, and says what went.
+    pub(crate) fn destroy(
+        self: &Arc<Self>,
+        name: &str,
+        reach: Reach,
+        force: bool,
+        dry_run: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        // It may stand for several snapshots.
+        let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+        let imported = self.pool_of(dataset)?;
+        if !dry_run {
+            // Before anything is unmounted.
+            imported.pool.check_writable()?;
+        }
+        if force && !dry_run {
+            // Whoever changes exports does so before anything of a pool.
+            let volumes = imported.volumes_of(&imported.pool.doomed(name, reach)?)?;
+            self.suspend_exports(&volumes, "its volume was to be destroyed")?;
+        }
+        let destroyed = self.destroy_in(&imported, name, reach, force, dry_run, context);
+        match &destroyed {
+            Ok(gone) if !dry_run => self.forget_exports(gone)?,
+            Err(_) if force => self.open_exports(),
+            _ => {}
+        }
+        destroyed
+    }
+
+    fn destroy_in(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        name: &str,
+        reach: Reach,
+        force: bool,
+        dry_run: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let _admin = imported.lock()?;
+        let doomed = imported.pool.doomed(name, reach)?;
+        if dry_run {
+            return doomed
+                .iter()
+                .map(|entry| Ok(imported.pool.name_of(entry.id)?))
+                .collect();
+        }
+        self.keep_zone_roots(imported, &doomed)?;
+        let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
+        imported.close_snapshots(&ids);
+        let own_dirs = imported.own_dirs(ids.iter().copied());
+        let unmounted = self.unmount_all(imported, &ids, force)?;
+        let destroyed = imported
+            .pool
+            .destroy_dataset(name, reach, &context.origin());
+        let gone = match destroyed {
+            Ok(gone) => gone,
+            Err(error) => {
+                context.tell(self.mount_again(unmounted));
+                return Err(error.into());
+            }
+        };
+        unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        imported.remove_left_dirs(own_dirs);
+        let mut keys = imported.keys.lock();
+        ids.iter().for_each(|id| {
+            keys.remove(id);
+        });
+        imported.wake();
+        Ok(gone)
+    }
+
+    pub(crate) fn rename(
+        self: &Arc<Self>,
+        from: &str,
+        to: &str,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool_of(from)?;
+        let same_pool = to.starts_with('@')
+            || pool::DatasetName::parse(to)?.pool == pool::DatasetName::parse(from)?.pool;
+        if !same_pool {
+            return Err(Failure::usage(format!(
+                "'{to}' is in another pool, and a dataset stays in its pool; to rename a pool: 'pool export', then \
+                 'pool import OLDNAME NEWNAME'"
+            )));
+        }
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(from)?;
+        if entry.is_snapshot() {
+            return Ok(imported.pool.rename(from, to, &context.origin())?);
+        }
+        imported.pool.check_writable()?;
+        // Its name is in the table of mounts, and where it mounts may follow its name.
+        let moving = imported.heads_below(&entry)?;
+        self.keep_zone_roots(&imported, &moving)?;
+        let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
+        let own_dirs = imported.own_dirs(ids.iter().copied());
+        let unmounted = self.unmount_all(&imported, &ids, false)?;
+        unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        let renamed = imported.pool.rename(from, to, &context.origin());
+        imported.remove_left_dirs(own_dirs);
+        let failures = self.mount_again(unmounted);
+        all_done(renamed, failures, context)
+    }
+
+    pub(crate) fn set(
+        self: &Arc<Self>,
+        names: &[String],
+        props: &Props,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if props.is_empty() {
+            return Err(Failure::usage(
+                "name at least one property to set: PROPERTY=VALUE",
+            ));
+        }
+        if self.set_account_quotas(names, props, context)?
+            || self.set_volsize(names, props, force, context)?
+        {
+            return Ok(());
+        }
+        for (key, value) in props {
+            properties::check(key, value, Settable::Always)?;
+        }
+        let changes: Vec<(String, Option<String>)> = props
+            .iter()
+            .map(|(key, value)| (key.clone(), properties::stored(key, value)))
+            .collect();
+        self.change_props(self.select(names)?, &changes, context)
+    }
+
+    pub(crate) fn inherit(
+        self: &Arc<Self>,
+        names: &[String],
+        prop: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let prop = properties::whole_name(prop).map_err(properties::unsettable)?;
+        match properties::definition(&prop) {
+            _ if properties::is_user_property(&prop) => {}
+            Some(definition) if definition.settable == Settable::Always => {}
+            Some(_) if prop == "keysource" => {
+                return Err(Failure::usage(
+                    "the property 'keysource' follows the key; use 'key change -i'",
+                ));
+            }
+            _ => {
+                return Err(Failure::usage(format!(
+                    "the property '{prop}' cannot be inherited"
+                )));
+            }
+        }
+        let changes = [(prop, None)];
+        let mut selection = self.select(names)?;
+        if recursive {
+            for (imported, entries) in &mut selection {
+                let below = entries.iter().map(|entry| imported.heads_below(entry));
+                *entries = below.collect::<Result<Vec<_>>>()?.concat();
+            }
+        }
+        self.change_props(selection, &changes, context)
+    }
+
+    /// The named datasets and snapshots, by pool.
+    fn select(&self, names: &[String]) -> Result<Selection> {
+        let mut selection = Selection::new();
+        for name in names {
+            let (imported, entry) = self.find(name)?;
+            let of_pool = selection
+                .iter_mut()
+                .find(|(known, _)| Arc::ptr_eq(known, &imported));
+            match of_pool {
+                Some((_, entries)) => entries.push(entry),
+                None => selection.push((imported, vec![entry])),
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Sets or unsets properties; in each pool of all or of none.
+    fn change_props(
+        self: &Arc<Self>,
+        selection: Selection,
+        changes: &[(String, Option<String>)],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, mut entries) in selection {
+            let _admin = imported.lock()?;
+            entries.sort_by_key(|entry| entry.id);
+            entries.dedup_by_key(|entry| entry.id);
+            let names: Vec<String> = entries
+                .iter()
+                .map(|entry| Ok(imported.pool.name_of(entry.id)?))
+                .collect::<Result<_>>()?;
+            let is_for_all = |(key, _): &(String, _)| properties::is_user_property(key);
+            let snapshot = entries.iter().position(|entry| entry.is_snapshot());
+            if let Some(at) = snapshot.filter(|_| !changes.iter().all(is_for_all)) {
+                return Err(Failure::usage(format!(
+                    "'{}' is a snapshot; only user properties can be set",
+                    names[at]
+                )));
+            }
+            let is_set = |(_, value): &&(String, Option<String>)| value.is_some();
+            for (entry, name) in entries.iter().zip(&names) {
+                let of_pool = changes.iter().find(|(key, _)| key == properties::OF_POOLS);
+                if let Some((key, _)) = of_pool.filter(|_| entry.parent != 0) {
+                    return Err(not_the_root(&imported, key, name));
+                }
+                let mut set = changes.iter().filter(is_set);
+                if let Some((key, _)) = set.find(|(key, _)| !volumes::applies(entry, key)) {
+                    return Err(Failure::usage(format!(
+                        "the property '{key}' is for file systems, and '{name}' is a volume"
+                    )));
+                }
+            }
+            if changes.iter().any(|(key, _)| key == "mountpoint") {
+                self.move_mountpoints(&imported, &entries, &names, changes, context)?;
+                continue;
+            }
+            let origin = context.origin();
+            imported.pool.set_props(&names, changes, &origin)?;
+            context.tell(imported.apply_settings()?);
+        }
+        Ok(())
+    }
+
+    /// Sets properties of which one says where to mount. What follows it moves, and what could not
+    /// be mounted for it before is mounted.
+    fn move_mountpoints(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entries: &[Arc<Entry>],
+        names: &[String],
+        changes: &[(String, Option<String>)],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut heads = BTreeMap::new();
+        for entry in entries {
+            let below = imported.heads_below(entry)?.into_iter();
+            heads.extend(below.map(|head| (head.id, head)));
+        }
+        let mut moving = Vec::new();
+        let mut waiting = Vec::new();
+        for head in heads.values() {
+            let mounted = imported.mounts.lock().get(&head.id).map(|s| s.by_property);
+            let (before, _) = properties::mountpoint(&imported.pool, head)?;
+            match (mounted, before) {
+                (Some(true), _) => moving.push(head.id),
+                (Some(false), _) | (None, Mountpoint::Path(_)) => {}
+                (None, Mountpoint::None | Mountpoint::Legacy) => waiting.push(head.id),
+            }
+        }
+        imported.pool.check_writable()?;
+        let own_dirs = imported.own_dirs(heads.keys().copied());
+        let unmounted = self.unmount_all(imported, &moving, false)?;
+        unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        let before = unmounted.clone();
+        let entries = entries.iter().map(|entry| imported.pool.entry(entry.id));
+        let entries: Vec<Arc<Entry>> = entries.collect::<pool::Result<_>>()?;
+        let changed = imported.pool.set_props(names, changes, &context.origin());
+        imported.remove_left_dirs(own_dirs);
+        context.tell(imported.apply_settings()?);
+        let still_has_place = |was: &Unmounted| {
+            let entry = imported.pool.entry(was.id)?;
+            let (now, _) = properties::mountpoint(&imported.pool, &entry)?;
+            Ok::<_, Failure>(matches!(now, Mountpoint::Path(_)))
+        };
+        let unmounted = unmounted
+            .into_iter()
+            .filter(|was| still_has_place(was).unwrap_or(true))
+            .collect();
+        let mut failures = self.mount_again(unmounted);
+        if let Err(error) = changed {
+            context.tell(failures);
+            return Err(error.into());
+        }
+        let entries_of = |ids: &[u64]| -> Vec<Arc<Entry>> {
+            let entries = ids.iter().filter_map(|id| imported.pool.entry(*id).ok());
+            entries.collect()
+        };
+        let owner = context.owner_elsewhere();
+        failures.extend(self.mount_automatic(imported, &entries_of(&waiting), owner));
+        if failures.is_empty() {
+            return Ok(());
+        }
+        moving.extend(waiting);
+        if let Err(failure) = self.move_back(
+            imported,
+            (&entries, names),
+            changes,
+            moving,
+            before,
+            context,
+        ) {
+            failures.push(failure.context("the property was not set back"));
+        }
+        first_of(failures, context)
+    }
+
+    /// Sets properties back to what they were when `entries` were found, and mounts what was mounted then.
+    fn move_back(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        (entries, names): (&[Arc<Entry>], &[String]),
+        changes: &[(String, Option<String>)],
+        moved: Vec<u64>,
+        before: Vec<Unmounted>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let own_dirs = imported.own_dirs(moved.iter().copied());
+        let moved = self.unmount_all(imported, &moved, false)?;
+        moved.iter().rev().for_each(Unmounted::remove_dir);
+        let mut origin = context.origin();
+        origin.text += ", taken back: a mount failed";
+        for (entry, name) in entries.iter().zip(names) {
+            let old = changes
+                .iter()
+                .map(|(key, _)| (key.clone(), entry.props.get(key).cloned()));
+            let old: Vec<_> = old.collect();
+            imported
+                .pool
+                .set_props(std::slice::from_ref(name), &old, &origin)?;
+        }
+        imported.remove_left_dirs(own_dirs);
+        context.tell(imported.apply_settings()?);
+        context.tell(self.mount_again(before));
+        Ok(())
+    }
+
+    pub(crate) fn hold(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, names) in self.by_pool(names)? {
+            let _admin = imported.lock()?;
+            let origin = context.origin();
+            imported.pool.hold(&names, tag, recursive, &origin)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, names) in self.by_pool(names)? {
+            let _admin = imported.lock()?;
+            let origin = context.origin();
+            imported.pool.release(&names, tag, recursive, &origin)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<HoldRow>> {
+        let mut rows = Vec::new();
+        for (imported, names) in self.by_pool(names)? {
+            let holds = imported.pool.holds(&names, recursive)?;
+            rows.extend(holds.into_iter().map(|hold| HoldRow {
+                name: hold.snapshot,
+                tag: hold.tag,
+                time: hold.time,
+            }));
+        }
+        Ok(rows)
+    }
+
+    /// Names of snapshots, or what stands for several, by pool.
+    fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<Imported>, Vec<String>)>> {
+        let mut all: Vec<(Arc<Imported>, Vec<String>)> = Vec::new();
+        for name in names {
+            let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+            let imported = self.pool_of(dataset)?;
+            match all
+                .iter_mut()
+                .find(|(known, _)| Arc::ptr_eq(known, &imported))
+            {
+                Some((_, names)) => names.push(name.clone()),
+                None => all.push((imported, vec![name.clone()])),
+            }
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn snapshot(
+        &self,
+        names: &[String],
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let Some(first) = names.first() else {
+            return Err(Failure::usage(
+                "name at least one snapshot to make: dataset@snapshot",
+            ));
+        };
+        let imported = self.pool_of(first)?;
+        for name in names {
+            if self.pool_of(name)?.pool.guid() != imported.pool.guid() {
+                return Err(Failure::usage(
+                    "snapshots of one command must be in one pool",
+                ));
+            }
+        }
+        let _admin = imported.lock()?;
+        Ok(imported
+            .pool
+            .snapshot(names, recursive, &context.origin())?)
+    }
+
+    pub(crate) fn rollback(
+        self: &Arc<Self>,
+        name: &str,
+        recursive: bool,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool_of(name)?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(name)?;
+        if !entry.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
+            )));
+        }
+        let later: Vec<u64> = imported
+            .pool
+            .snapshots(entry.parent)?
+            .iter()
+            .filter(|snapshot| snapshot.created_txg > entry.created_txg)
+            .map(|snapshot| snapshot.id)
+            .collect();
+        if !later.is_empty() && !recursive {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
+            ));
+        }
+        imported.pool.check_writable()?;
+        imported.close_snapshots(&later);
+        let concerned = [&[entry.parent][..], &later].concat();
+        let unmounted = self.unmount_all(&imported, &concerned, force)?;
+        let (pool, origin) = (&imported.pool, context.origin());
+        let rolled_back = match imported.accepts(&entry) {
+            None => pool.rollback(name, recursive, &origin),
+            Some(accept) => pool.rollback_and_accept(name, recursive, accept, &origin),
+        };
+        let failures = self.mount_again(unmounted);
+        imported.wake();
+        all_done(rolled_back, failures, context)
+    }
+
+    /// Unmounts by the name of a dataset or the path of a directory; everything if nothing is named.
+    pub(crate) fn unmount(
+        &self,
+        target: Option<&str>,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Some(target) = target else {
+            let mut failures = Vec::new();
+            for imported in self.pools() {
+                let _admin = imported.lock()?;
+                let all = (&imported, imported.mounted_ids());
+                failures.extend(self.unmount_what_can(&[all], force));
+            }
+            return first_of(failures, context);
+        };
+        let not_mounted =
+            || Failure::new(FailureKind::NotFound, format!("'{target}' is not mounted"));
+        if target.starts_with('/') {
+            let dir = Path::new(target);
+            let mut pools = self.pools().into_iter();
+            let imported = pools.find(|imported| imported.mounted_at(dir).is_some());
+            let imported = imported.ok_or_else(not_mounted)?;
+            let _admin = imported.lock()?;
+            let id = imported.mounted_at(dir).ok_or_else(not_mounted)?;
+            return imported.unmount(id, force);
+        }
+        let imported = self.pool_of(target)?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(target)?;
+        if !imported.mounts.lock().contains_key(&entry.id) {
+            return Err(not_mounted());
+        }
+        imported.unmount(entry.id, force)
+    }
+}
+
+/// What was asked for failed, or else the first of what followed; the rest is told.
+fn all_done(
+    result: pool::Result<()>,
+    failures: Vec<Failure>,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    match result {
+        Ok(()) => first_of(failures, context),
+        Err(error) => {
+            context.tell(failures);
+            Err(error.into())
+        }
+    }
+}
+
+/// A property of pools is set on their roots.
+fn not_the_root(imported: &Imported, property: &str, name: &str) -> Failure {
+    let pool = imported.pool.name();
+    Failure::usage(format!(
+        "the property '{property}' is the pool's, and '{name}' is not its root; set it on '{pool}'"
+    ))
+}
+
+/// Makes datasets, each below the one before, all or none.
+fn create_all(
+    imported: &Arc<Imported>,
+    plans: Vec<(String, Plan)>,
+    context: &mut Context<'_>,
+) -> Result<Vec<Arc<Entry>>> {
+    let first = plans.first().and_then(|(name, _)| name.rsplit_once('/'));
+    let Some((above, _)) = first else {
+        return Err(Failure::usage("create a pool with 'pool create'"));
+    };
+    // Those between have its suite and its key: they have no properties of their own.
+    let above = imported.pool.find(above)?;
+    let mut all = Vec::new();
+    let mut keys = Vec::new();
+    for (name, plan) in plans {
+        let (mut new, key) = plan.carry_out(Some((imported, &above)), &name)?;
+        if let Some(uid) = context.creator() {
+            new.props.extend(imported.grants_for_creator(&above, uid)?);
+        }
+        all.push((name, new));
+        keys.push(key);
+    }
+    let made = imported.pool.create_datasets(all, &context.origin())?;
+    for (entry, key) in made.iter().zip(keys) {
+        if let Some(key) = key {
+            imported.keys.lock().insert(entry.id, key);
+            imported.accept_as_set(entry.id);
+        }
+    }
+    Ok(made)
+}
+
+/// The suite of the nearest dataset above a name.
+pub(crate) fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
+    let mut at = name;
+    while let Some((above, _)) = at.rsplit_once('/') {
+        if let Ok(entry) = imported.pool.find(above) {
+            return Ok(entry.suite);
+        }
+        at = above;
+    }
+    Err(Failure::usage("create a pool with 'pool create'"))
+}
+
+/// The datasets above one that do not exist, from the top.
+fn missing_above(imported: &Imported, name: &str, make: bool) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    let mut at = name;
+    while let Some((above, _)) = at.rsplit_once('/') {
+        if imported.pool.find(above).is_ok() {
+            break;
+        }
+        missing.insert(0, above.to_owned());
+        at = above;
+    }
+    match missing.first() {
+        Some(above) if !make => Err(Failure::new(
+            FailureKind::NotFound,
+            format!("there is no dataset '{above}'; create it first, or use -p"),
+        )),
+        _ => Ok(missing),
+    }
+}

@@ -1,0 +1,580 @@
+//! Delegation: which users and groups may do what to which datasets, as `zfs allow`.
+//!
+//! What is allowed lies among the properties of a dataset, under a name that no property can have, in
+//! lines of `WHO SCOPE PERMISSION,...`: who is `u` or `g` with a number, or `e` for everyone; the scope is `l`
+//! for the dataset itself or `d` for what is below it. With `c` as who a line says what whoever makes a dataset
+//! below may do to it, and with `@NAME` what a set of permissions has, both with the scope `l`. A line that is
+//! not understood allows nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pool::Entry;
+
+use crate::api::{Failure, FailureKind, PermissionChange, PermissionRow, WhoKind};
+use crate::failure::Result;
+use crate::host::users::{self, Peer};
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::properties;
+
+const PROPERTY: &str = "@allow";
+
+/// Permissions that are not names of properties.
+pub(crate) const PERMISSIONS: &[&str] = &[
+    "allow",
+    "clone",
+    "create",
+    "destroy",
+    "diff",
+    "groupobjquota",
+    "groupobjused",
+    "groupquota",
+    "groupused",
+    "hold",
+    "key",
+    "keychange",
+    "mount",
+    "promote",
+    "receive",
+    "release",
+    "rename",
+    "rollback",
+    "send",
+    "snapshot",
+    "userobjquota",
+    "userobjused",
+    "userprop",
+    "userquota",
+    "userused",
+    "volblocksize",
+    "volsize",
+];
+
+/// Whom something is allowed to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    User(u32),
+    Group(u32),
+    Everyone,
+    /// Whoever makes a dataset below: it is allowed to him there.
+    Creator,
+    /// Nobody yet: a name for these permissions.
+    Set(String),
+}
+
+impl Who {
+    fn parse(text: &str) -> Option<Who> {
+        match text.split_at_checked(1)? {
+            ("u", uid) => uid.parse().ok().map(Who::User),
+            ("g", gid) => gid.parse().ok().map(Who::Group),
+            ("e", "") => Some(Who::Everyone),
+            ("c", "") => Some(Who::Creator),
+            ("@", name) if is_set_name(name) => Some(Who::Set(name.into())),
+            _ => None,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Who::User(uid) => format!("u{uid}"),
+            Who::Group(gid) => format!("g{gid}"),
+            Who::Everyone => "e".into(),
+            Who::Creator => "c".into(),
+            Who::Set(name) => format!("@{name}"),
+        }
+    }
+
+    fn is(&self, peer: &Peer) -> bool {
+        match self {
+            Who::User(uid) => *uid == peer.uid,
+            Who::Group(gid) => peer.groups.contains(gid),
+            Who::Everyone => true,
+            Who::Creator | Who::Set(_) => false,
+        }
+    }
+
+    /// Whether it is somebody, to whom something is allowed as it stands.
+    fn is_somebody(&self) -> bool {
+        !matches!(self, Who::Creator | Who::Set(_))
+    }
+}
+
+/// What somebody may do to a dataset, and to what is below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Granted {
+    local: BTreeSet<String>,
+    below: BTreeSet<String>,
+}
+
+/// What a dataset itself says of who may do what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Grants(BTreeMap<Who, Granted>);
+
+impl Grants {
+    fn of(entry: &Entry) -> Grants {
+        let text = entry.props.get(PROPERTY).map_or("", String::as_str);
+        Grants::parse(text)
+    }
+
+    fn parse(text: &str) -> Grants {
+        let mut grants = Grants::default();
+        for line in text.split('\n') {
+            let mut words = line.split(' ');
+            let (Some(who), Some(scope), Some(permissions), None) =
+                (words.next(), words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let Some(who) = Who::parse(who) else { continue };
+            let granted = grants.0.entry(who).or_default();
+            let set = match scope {
+                "l" => &mut granted.local,
+                "d" => &mut granted.below,
+                _ => continue,
+            };
+            set.extend(permissions.split(',').map(str::to_owned));
+        }
+        grants
+    }
+
+    fn to_text(&self) -> String {
+        let mut lines = Vec::new();
+        for (who, granted) in &self.0 {
+            for (scope, set) in [("l", &granted.local), ("d", &granted.below)] {
+                if !set.is_empty() {
+                    let all: Vec<&str> = set.iter().map(String::as_str).collect();
+                    lines.push(format!("{} {scope} {}", who.to_text(), all.join(",")));
+                }
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// What is allowed to somebody on the dataset, or on what is below it: permissions and sets of them.
+    fn granted(&self, peer: &Peer, is_below: bool) -> impl Iterator<Item = &String> {
+        let is_for_peer = self.0.iter().filter(|(who, _)| who.is(peer));
+        is_for_peer.flat_map(move |(_, granted)| match is_below {
+            false => &granted.local,
+            true => &granted.below,
+        })
+    }
+
+    /// What this dataset says of a set or of who makes datasets below.
+    fn defined(&self, who: &Who) -> impl Iterator<Item = &String> {
+        self.0
+            .get(who)
+            .into_iter()
+            .flat_map(|granted| &granted.local)
+    }
+
+    fn concerns(&self, peer: &Peer) -> bool {
+        let mut found = self.0.iter();
+        found.any(|(who, granted)| who.is(peer) && *granted != Granted::default())
+    }
+}
+
+/// Reads what a pool says of who may do what, and asks it.
+#[cfg(fuzzing)]
+pub fn read_grants(text: &str) {
+    let grants = Grants::parse(text);
+    let again = grants.to_text();
+    assert_eq!(Grants::parse(&again).to_text(), again);
+    let peer = Peer {
+        uid: 7,
+        gid: 7,
+        groups: vec![7],
+        is_master: false,
+        who: "somebody".into(),
+    };
+    let lineage = Lineage(vec![grants.clone(), grants]);
+    if lineage.allows(&peer, "mount") {
+        assert!(lineage.allows_something(&peer));
+    }
+    lineage.for_creator();
+}
+
+/// What a dataset says, then what those above it say, one after the other.
+struct Lineage(Vec<Grants>);
+
+impl Lineage {
+    /// Whether somebody may do something to the first.
+    fn allows(&self, peer: &Peer, permission: &str) -> bool {
+        (0..self.0.len()).any(|level| {
+            let mut granted = self.0[level].granted(peer, level > 0);
+            granted.any(|granted| {
+                granted == permission || self.expand(level, granted).contains(permission)
+            })
+        })
+    }
+
+    /// Whether somebody may do anything to the first.
+    fn allows_something(&self, peer: &Peer) -> bool {
+        let mut levels = self.0.iter().enumerate();
+        levels.any(|(level, grants)| grants.granted(peer, level > 0).next().is_some())
+    }
+
+    /// What a set has where it was used: as it is defined there and above. Sets may name others. Nothing, if
+    /// it is no set.
+    fn expand(&self, level: usize, set: &str) -> BTreeSet<&str> {
+        let mut all = BTreeSet::new();
+        let mut waiting = vec![set];
+        let mut seen = BTreeSet::new();
+        while let Some(set) = waiting.pop() {
+            let Some(name) = set.strip_prefix('@').filter(|_| seen.insert(set)) else {
+                continue;
+            };
+            let who = Who::Set(name.into());
+            for permission in self.0[level..]
+                .iter()
+                .flat_map(|grants| grants.defined(&who))
+            {
+                match permission.starts_with('@') {
+                    true => waiting.push(permission),
+                    false => drop(all.insert(permission.as_str())),
+                }
+            }
+        }
+        all
+    }
+
+    /// What is allowed on a dataset just below the first to whoever makes it.
+    fn for_creator(&self) -> BTreeSet<String> {
+        let levels = self.0.iter();
+        let granted = levels.flat_map(|grants| grants.defined(&Who::Creator));
+        granted.cloned().collect()
+    }
+}
+
+impl Imported {
+    /// Whether somebody may do something to a dataset.
+    pub(crate) fn allows(&self, entry: &Entry, peer: &Peer, permission: &str) -> Result<bool> {
+        Ok(self.lineage(entry)?.allows(peer, permission))
+    }
+
+    /// Whether somebody may do anything to a dataset.
+    pub(crate) fn allows_something(&self, entry: &Entry, peer: &Peer) -> Result<bool> {
+        Ok(self.lineage(entry)?.allows_something(peer))
+    }
+
+    /// The property of a dataset below `above` that says what its maker, with this uid, may do to it; `None`
+    /// if nothing was said of that.
+    pub(crate) fn grants_for_creator(
+        &self,
+        above: &Entry,
+        uid: u32,
+    ) -> Result<Option<(String, String)>> {
+        let local = self.lineage(above)?.for_creator();
+        if local.is_empty() {
+            return Ok(None);
+        }
+        let below = BTreeSet::new();
+        let granted = Granted { local, below };
+        let grants = Grants(BTreeMap::from([(Who::User(uid), granted)]));
+        Ok(Some((PROPERTY.into(), grants.to_text())))
+    }
+
+    fn lineage(&self, entry: &Entry) -> Result<Lineage> {
+        let head = match entry.is_snapshot() {
+            true => entry.parent,
+            false => entry.id,
+        };
+        let mut at = self.pool.entry(head)?;
+        let mut lineage = Lineage(vec![Grants::of(&at)]);
+        while at.parent != 0 {
+            at = self.pool.entry(at.parent)?;
+            lineage.0.push(Grants::of(&at));
+        }
+        Ok(lineage)
+    }
+}
+
+impl Daemon {
+    /// Whether anything is allowed to somebody, anywhere.
+    pub(crate) fn knows(&self, peer: &Peer) -> bool {
+        self.any_grants(|grants| grants.concerns(peer))
+    }
+
+    /// Whether anything is allowed to anybody who is not root, anywhere.
+    pub(crate) fn has_delegates(&self) -> bool {
+        self.any_grants(|grants| grants.0.keys().any(Who::is_somebody))
+    }
+
+    fn any_grants(&self, is_so: impl Fn(&Grants) -> bool) -> bool {
+        let pools = self.pools().into_iter();
+        let mut heads = pools.flat_map(|imported| imported.all_heads().unwrap_or_default());
+        heads.any(|head| is_so(&Grants::of(&head)))
+    }
+
+    /// Allows something, or allows it no longer.
+    pub(crate) fn change_permissions(
+        &self,
+        change: &PermissionChange,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (imported, _) = self.find(&change.name)?;
+        for permission in &change.permissions {
+            check_known(permission)?;
+        }
+        let named: Vec<Who> = change
+            .who
+            .iter()
+            .map(|name| resolve(change.kind, name))
+            .collect::<Result<_>>()?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(&change.name)?;
+        if entry.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{}' is a snapshot; what is allowed is said of its dataset",
+                change.name
+            )));
+        }
+        let mut grants = Grants::of(&entry);
+        for who in named {
+            let is_somebody = who.is_somebody();
+            let granted = grants.0.entry(who).or_default();
+            // Where a set and what makers may do hold is no question.
+            let sets = [
+                (change.local || !is_somebody, &mut granted.local),
+                (change.below && is_somebody, &mut granted.below),
+            ];
+            for (_, set) in sets.into_iter().filter(|(is_meant, _)| *is_meant) {
+                match (change.remove, change.permissions.is_empty()) {
+                    (false, _) => set.extend(change.permissions.iter().cloned()),
+                    (true, true) => set.clear(),
+                    (true, false) => set.retain(|p| !change.permissions.contains(p)),
+                }
+            }
+        }
+        let text = grants.to_text();
+        let value = (!text.is_empty()).then_some(text);
+        let names = [change.name.clone()];
+        let origin = context.origin();
+        imported
+            .pool
+            .set_props(&names, &[(PROPERTY.to_owned(), value)], &origin)?;
+        self.open_to_delegates();
+        Ok(())
+    }
+
+    /// What is allowed on a dataset, its own first, then what those above it say.
+    pub(crate) fn permissions(&self, name: &str) -> Result<Vec<PermissionRow>> {
+        let (imported, entry) = self.find(name)?;
+        let mut rows = Vec::new();
+        let mut at: Arc<Entry> = match entry.is_snapshot() {
+            true => imported.pool.entry(entry.parent)?,
+            false => entry,
+        };
+        loop {
+            let dataset = imported.pool.name_of(at.id)?;
+            rows.extend(rows_of(&dataset, &Grants::of(&at)));
+            if at.parent == 0 {
+                return Ok(rows);
+            }
+            at = imported.pool.entry(at.parent)?;
+        }
+    }
+}
+
+fn rows_of(dataset: &str, grants: &Grants) -> Vec<PermissionRow> {
+    let mut rows = Vec::new();
+    for (who, granted) in &grants.0 {
+        let both: BTreeSet<&String> = granted.local.intersection(&granted.below).collect();
+        let local = granted.local.difference(&granted.below).collect();
+        let below = granted.below.difference(&granted.local).collect();
+        let local_scope = match who {
+            Who::Set(_) => "set",
+            Who::Creator => "create",
+            _ => "local",
+        };
+        for (scope, set) in [
+            (local_scope, local),
+            ("descendent", below),
+            ("local+descendent", both),
+        ] {
+            if set.is_empty() {
+                continue;
+            }
+            let (kind, name) = match who {
+                Who::User(uid) => (
+                    WhoKind::User,
+                    users::user_name(*uid).unwrap_or_else(|| uid.to_string()),
+                ),
+                Who::Group(gid) => (
+                    WhoKind::Group,
+                    users::group_name(*gid).unwrap_or_else(|| gid.to_string()),
+                ),
+                Who::Everyone => (WhoKind::Everyone, String::new()),
+                Who::Creator => (WhoKind::Creator, String::new()),
+                Who::Set(name) => (WhoKind::Set, format!("@{name}")),
+            };
+            rows.push(PermissionRow {
+                dataset: dataset.to_owned(),
+                scope: scope.into(),
+                kind,
+                name,
+                permissions: set.into_iter().cloned().collect(),
+            });
+        }
+    }
+    rows
+}
+
+/// Whether a set can have this name, without the `@` before it.
+fn is_set_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(allowed)
+}
+
+/// Refuses what is neither a permission nor the name of a property, nor a set.
+fn check_known(permission: &str) -> Result<()> {
+    let is_set = permission.strip_prefix('@').is_some_and(is_set_name);
+    let is_known =
+        PERMISSIONS.contains(&permission) || properties::definition(permission).is_some();
+    match is_known || is_set {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "there is no permission '{permission}'; there are {}, the names of properties, and \
+             sets: @NAME",
+            PERMISSIONS.join(", ")
+        ))),
+    }
+}
+
+/// Whom a name stands for: a user, or if there is none, a group; or a number.
+fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
+    let user = || users::uid_of(name).map(Who::User);
+    let group = || users::gid_of(name).map(Who::Group);
+    let found = match kind {
+        Some(WhoKind::Everyone) => Some(Who::Everyone),
+        Some(WhoKind::User) => user(),
+        Some(WhoKind::Group) => group(),
+        Some(WhoKind::Creator) => Some(Who::Creator),
+        Some(WhoKind::Set) => {
+            let is_set = name.strip_prefix('@').filter(|name| is_set_name(name));
+            let set = is_set.map(|name| Who::Set(name.into()));
+            return set.ok_or_else(|| {
+                Failure::usage(format!(
+                    "'{name}' cannot be the name of a set: it is @ and then letters, digits and the \
+                     characters '-_.:'"
+                ))
+            });
+        }
+        None if name == "everyone" => Some(Who::Everyone),
+        None => user().or_else(group),
+    };
+    found.ok_or_else(|| {
+        let what = match kind {
+            Some(WhoKind::User) => "user",
+            Some(WhoKind::Group) => "group",
+            _ => "user or group",
+        };
+        Failure::new(
+            FailureKind::NotFound,
+            format!("there is no {what} '{name}' on this machine"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(uid: u32, groups: &[u32]) -> Peer {
+        Peer {
+            uid,
+            gid: uid,
+            groups: groups.to_vec(),
+            is_master: false,
+            who: "someone".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_is_written_and_read_back() {
+        let text = "u7 l create,mount\nu7 d mount\ng50 d snapshot\ne l hold";
+        let grants = Grants::parse(text);
+        assert_eq!(Grants::parse(&grants.to_text()), grants);
+        let here = lineage(&[text]);
+        let below = lineage(&["", text]);
+        assert!(here.allows(&peer(7, &[]), "create"));
+        assert!(!below.allows(&peer(7, &[]), "create"));
+        assert!(below.allows(&peer(7, &[]), "mount"));
+        assert!(below.allows(&peer(8, &[50]), "snapshot"));
+        assert!(!below.allows(&peer(8, &[]), "snapshot"));
+        assert!(here.allows(&peer(8, &[]), "hold"));
+        assert!(grants.concerns(&peer(8, &[])));
+    }
+
+    /// From a dataset up.
+    fn lineage(texts: &[&str]) -> Lineage {
+        Lineage(texts.iter().map(|text| Grants::parse(text)).collect())
+    }
+
+    #[test]
+    fn sets_hold_where_they_are_used_and_above() {
+        let ann = peer(7, &[]);
+        let all = lineage(&[
+            "",
+            "u7 d @ops",
+            "@ops l mount,@more\n@more l key,@ops,@none",
+        ]);
+        for permission in ["mount", "key"] {
+            assert!(all.allows(&ann, permission), "{permission}");
+        }
+        assert!(!all.allows(&ann, "create") && !all.allows(&peer(8, &[]), "mount"));
+        // Who is let define sets below what he has gets no more by it.
+        let below = lineage(&["@ops l destroy", "u7 d @ops", "@ops l mount"]);
+        assert!(!below.allows(&ann, "destroy") && below.allows(&ann, "mount"));
+        // Without a definition it is nothing, and it allows nothing to anybody by itself.
+        assert!(!lineage(&["u7 l @ops"]).allows(&ann, "mount"));
+        assert!(!lineage(&["@ops l mount\nc l mount"]).allows_something(&ann));
+        let text = "c l create\n@ops l mount";
+        assert_eq!(Grants::parse(text).to_text(), text);
+    }
+
+    #[test]
+    fn who_makes_a_dataset_is_allowed_what_those_above_say() {
+        let all = lineage(&["c l destroy\nu7 l create", "c l mount,@ops"]);
+        let names: Vec<String> = all.for_creator().into_iter().collect();
+        assert_eq!(names, ["@ops", "destroy", "mount"]);
+    }
+
+    /// Whoever can write to a device can write anything there.
+    #[test]
+    fn what_is_not_understood_allows_nothing() {
+        for text in [
+            "",
+            "u l create",
+            "u7",
+            "u7 l",
+            "u7 x create",
+            "u7 l create mount",
+            "u-1 l create",
+            "u4294967303 l create",
+            "x7 l create",
+            "everyone l create",
+            "\u{e9}7 l create",
+            "@ l create",
+            "@a/b l create",
+            "c7 l create",
+        ] {
+            assert!(
+                !lineage(&[text]).allows(&peer(7, &[]), "create"),
+                "{text:?}"
+            );
+            assert!(lineage(&[text]).for_creator().is_empty(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn permissions_are_known() {
+        for known in ["key", "keychange", "compression", "mountpoint", "@set"] {
+            check_known(known).unwrap();
+        }
+        for unknown in ["", "used", "@", "@a b", "anything"] {
+            assert!(check_known(unknown).is_err(), "{unknown}");
+        }
+    }
+}

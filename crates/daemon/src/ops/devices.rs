@@ -1,0 +1,398 @@
+//! Commands that change which devices a pool is made of.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{Access, BlockDevice};
+use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
+use store::NewMember;
+
+use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
+use crate::failure::Result;
+use crate::host::system::new_guid;
+use crate::host::system::now_secs;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+/// So much is copied at once of a group that is removed.
+const REMOVAL_STEP: u64 = 32 << 20;
+
+impl Daemon {
+    pub(crate) fn change_devices(
+        &self,
+        pool: &str,
+        change: &DeviceChange,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool(pool)?;
+        {
+            let _admin = imported.lock()?;
+            let done = imported.change_devices(self, change, context);
+            imported.wake();
+            // Where the devices are is wanted at the next start.
+            self.remember_joined(pool);
+            done?;
+        }
+        if let DeviceChange::Remove { wait: true, .. } = change {
+            imported.end_removal()?;
+            self.remember_pools();
+        }
+        Ok(())
+    }
+}
+
+/// What has to be said of a device that left without being overwritten.
+pub(crate) fn keeps_keys(device: &DeviceInfo) -> String {
+    format!(
+        "{} could not be reached and was not overwritten: it still has the label of the pool and wrapped \
+         keys; overwrite it or destroy it before it leaves your hands",
+        device.path
+    )
+}
+
+impl Imported {
+    pub(crate) fn change_devices(
+        &self,
+        daemon: &Daemon,
+        change: &DeviceChange,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let pool = &self.pool;
+        let origin = context.origin();
+        if let Some(done) = self.change_cache(daemon, change, context) {
+            return done;
+        }
+        match change {
+            DeviceChange::Add { devices, force } => self.add(daemon, devices, *force, context),
+            DeviceChange::Attach { device, new, force } => {
+                let beside = find(pool, device)?;
+                let new = new_member(daemon, new, *force)?;
+                daemon.remember_joining(&pool.name(), &[&new]);
+                Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
+            }
+            DeviceChange::Replace { device, new, force } => {
+                let old = find(pool, device)?;
+                let new = match new {
+                    Some(new) => new_member(daemon, new, *force)?,
+                    // Another device where the old one was.
+                    None => {
+                        refuse_working(&old)?;
+                        pool.release_device(old.guid)?;
+                        new_member(daemon, Path::new(&old.path), *force)?
+                    }
+                };
+                daemon.remember_joining(&pool.name(), &[&new]);
+                Ok(pool.attach_device(old.guid, &new, true, &origin)?)
+            }
+            DeviceChange::Detach { device } => {
+                let device = find(pool, device)?;
+                let is_reached = self.reach(daemon, &device, context);
+                pool.detach_device(device.guid, &origin)?;
+                if !is_reached {
+                    context.asker.notice(keeps_keys(&device));
+                }
+                Ok(())
+            }
+            DeviceChange::Remove { device, .. } => match find_group(pool, device)? {
+                Some((group, Purpose::Logs)) => Ok(pool.remove_logs(group, &origin)?),
+                Some((group, _)) => Ok(pool.remove_group(group, &origin)?),
+                None => Ok(pool.remove_spare(find(pool, device)?.guid, &origin)?),
+            },
+            DeviceChange::StopRemove => Ok(pool.stop_removal(&origin)?),
+            DeviceChange::Offline { device, temporary } => {
+                let device = find(pool, device)?;
+                Ok(pool.offline_device(device.guid, *temporary, &origin)?)
+            }
+            DeviceChange::Online { device, expand } => {
+                let device = find(pool, device)?;
+                match device.state {
+                    _ if *expand => Ok(pool.expand_device(device.guid, &origin).map(drop)?),
+                    DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
+                    DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
+                        self.online(daemon, &device, &origin)
+                    }
+                }
+            }
+            DeviceChange::Clear { device } => self.clear(daemon, device.as_deref(), context),
+        }
+    }
+
+    /// Goes on with the removal of a group until that is done.
+    fn end_removal(&self) -> Result<()> {
+        while self.pool.removal_step(REMOVAL_STEP)? {}
+        let status = self.pool.removal_status();
+        match status.filter(|status| status.is_under_way()) {
+            None => Ok(()),
+            Some(status) => Err(Failure::new(
+                FailureKind::Other,
+                format!(
+                    "{} is not removed yet: {}; it goes on by itself when it can",
+                    status.name,
+                    status.waits.unwrap_or_else(|| "it goes on".into())
+                ),
+            )),
+        }
+    }
+
+    fn add(
+        &self,
+        daemon: &Daemon,
+        new: &PoolDevices,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if !force {
+            let known = redundancies(&self.pool);
+            refuse_mixed(known.into_iter().chain(new.groups.iter().map(redundancy)))?;
+        }
+        // All are opened before anything is changed.
+        let open = |paths: &[PathBuf]| -> Result<Vec<NewMember>> {
+            paths
+                .iter()
+                .map(|path| new_member(daemon, path, force))
+                .collect()
+        };
+        let groups = new.groups.iter();
+        let groups = groups.map(|group| Ok((open(&group.devices)?, group.parity)));
+        let groups: Vec<_> = groups.collect::<Result<_>>()?;
+        let logs: Result<Vec<_>> = new.logs.iter().map(|group| open(&group.devices)).collect();
+        let logs = logs?;
+        let caches = open(&new.caches)?;
+        let spares = open(&new.spares)?;
+        let origin = context.origin();
+        let in_groups = groups.iter().flat_map(|(group, _)| group);
+        let joining = in_groups.chain(logs.iter().flatten()).chain(&spares);
+        daemon.remember_joining(&self.pool.name(), &joining.collect::<Vec<_>>());
+        for (group, parity) in &groups {
+            self.pool.add_group(group, *parity, &origin)?;
+        }
+        for group in &logs {
+            self.pool.add_logs(group, &origin)?;
+        }
+        for cache in &caches {
+            self.pool.add_cache(cache, &origin)?;
+        }
+        for spare in &spares {
+            self.pool.add_spare(spare, &origin)?;
+        }
+        Ok(())
+    }
+
+    /// Has the pool use a device that it does without, if it can be opened, so that it is overwritten
+    /// when it leaves. False if that cannot be.
+    pub(crate) fn reach(
+        &self,
+        daemon: &Daemon,
+        device: &DeviceInfo,
+        context: &mut Context<'_>,
+    ) -> bool {
+        match device.state {
+            DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => true,
+            DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
+                let mut origin = context.origin();
+                origin.text = format!("pool online {}, to be overwritten", device.path);
+                self.online(daemon, device, &origin).is_ok()
+            }
+        }
+    }
+
+    /// Uses all of the devices that became larger, if the property says so and no command works on the pool.
+    pub(crate) fn expand_by_itself(&self) -> pool::Result<()> {
+        let pool = &self.pool;
+        let is_wanted = pool
+            .top()?
+            .props
+            .get("autoexpand")
+            .is_some_and(|value| value == "on");
+        let Some(_admin) = self
+            .try_lock()
+            .filter(|_| is_wanted && pool.suspended().is_none())
+        else {
+            return Ok(());
+        };
+        let devices = pool.devices();
+        for found in pool.expandable() {
+            let path = devices.iter().find(|device| device.guid == found.guid);
+            let path = path.map_or("", |device| device.path.as_str());
+            let origin = Origin {
+                who: "strongroom".into(),
+                text: format!("pool online -e {} {path}, by autoexpand=on", pool.name()),
+            };
+            let gained = pool.expand_device(found.guid, &origin)?;
+            if gained.records > 0 {
+                tracing::info!(
+                    bytes = gained.records,
+                    "the pool grew, because {path} became larger"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn online(&self, daemon: &Daemon, device: &DeviceInfo, origin: &Origin) -> Result<()> {
+        self.pool.release_device(device.guid)?;
+        let opened = daemon.open_device(Path::new(&device.path), Access::Exclusive)?;
+        Ok(self.pool.online_device(device.guid, opened, origin)?)
+    }
+
+    /// Forgets failures; what was faulted gets another chance.
+    fn clear(
+        &self,
+        daemon: &Daemon,
+        device: Option<&str>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let wanted = match device {
+            Some(device) => vec![find(&self.pool, device)?],
+            None => self.pool.devices(),
+        };
+        let guid = device.and(wanted.first()).map(|device| device.guid);
+        self.pool.clear_device_errors(guid, &context.origin())?;
+        let mut failures = match device {
+            None => self.clear_caches(daemon),
+            Some(_) => Vec::new(),
+        };
+        for device in wanted {
+            if device.state == DeviceState::Faulted {
+                failures.extend(self.online(daemon, &device, &context.origin()).err());
+            }
+        }
+        crate::state::context::first_of(failures, context)
+    }
+}
+
+/// A device of a pool by its path or its guid.
+fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
+    let by_name = pool.find_device(name);
+    let Err(error) = by_name else {
+        return Ok(by_name?);
+    };
+    let mut devices = pool.devices().into_iter();
+    let same = devices.find(|device| is_named(name, &device.path, device.guid));
+    same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
+}
+
+/// Whether this is what somebody calls a device with a path and a guid.
+pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
+    let canonical = |path: &str| Path::new(path).canonicalize().ok();
+    name == path
+        || name.parse() == Ok(guid)
+        || canonical(name).is_some_and(|name| canonical(path) == Some(name))
+}
+
+/// The group that is meant, if it is no spare: by its only device, or by its name if it has several.
+fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
+    let devices = pool.devices();
+    let number = Path::new(name).file_name().and_then(|name| name.to_str());
+    let number = number.and_then(number_of);
+    let named = devices
+        .iter()
+        .find(|d| number.is_some() && d.group == number);
+    if let (Some(device), Some(number)) = (named, number) {
+        return Ok(Some((number, device.purpose)));
+    }
+    let device = find(pool, name)?;
+    let Some(group) = device.group else {
+        return Ok(None);
+    };
+    if devices.iter().filter(|d| d.group == Some(group)).count() == 1 {
+        return Ok(Some((group, device.purpose)));
+    }
+    let (path, pool) = (&device.path, pool.name());
+    let what = match device.purpose {
+        Purpose::Logs => "log devices",
+        _ => "devices",
+    };
+    Err(Failure::usage(match device.shape.parity() {
+        0 => format!(
+            "{path} is one of several {what} that hold the same: 'pool detach' takes it out, \
+             'pool remove {pool} mirror-{group}' all of them"
+        ),
+        parity => format!(
+            "{path} is one of several devices with parity: 'pool replace' puts another in its place, \
+             'pool remove {pool} raidz{parity}-{group}' takes all of them out"
+        ),
+    }))
+}
+
+/// The number of a group in the name that `pool status` gives it.
+fn number_of(name: &str) -> Option<u16> {
+    let kinds = ["mirror-", "raidz1-", "raidz2-"];
+    let number = kinds.iter().find_map(|kind| name.strip_prefix(kind))?;
+    number.parse().ok()
+}
+
+fn refuse_working(device: &DeviceInfo) -> Result<()> {
+    let is_away = matches!(
+        device.state,
+        DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
+    );
+    match is_away {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{} works; name the device that is to take its place",
+            device.path
+        ))),
+    }
+}
+
+/// A device that is to join.
+fn new_member(daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
+    let device: Arc<dyn BlockDevice> = daemon.open_device(path, Access::Exclusive)?;
+    Ok(NewMember {
+        device,
+        guid: new_guid(),
+        created: now_secs(),
+        force,
+    })
+}
+
+/// How many members a group has, and how many of them are parity.
+pub(crate) type Redundancy = (usize, usize);
+
+pub(crate) fn redundancy(group: &DeviceGroup) -> Redundancy {
+    (group.devices.len(), group.parity)
+}
+
+/// Those of the groups of a pool.
+fn redundancies(pool: &Pool) -> Vec<Redundancy> {
+    let mut groups = std::collections::BTreeMap::new();
+    for device in pool.devices() {
+        if let (Some(group), 0, Purpose::Data) = (device.group, device.replaces, device.purpose) {
+            let (members, parity) = groups.entry(group).or_insert((0, 0));
+            *members += 1;
+            *parity = device.shape.parity();
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// A pool is as safe as its least safe group: different ones are mostly a mistake.
+pub(crate) fn refuse_mixed(mut groups: impl Iterator<Item = Redundancy>) -> Result<()> {
+    let Some(first) = groups.next() else {
+        return Ok(());
+    };
+    let describe = |(members, parity): Redundancy| {
+        let devices = match members {
+            1 => "1 device".into(),
+            _ => format!("{members} devices"),
+        };
+        match parity {
+            0 => devices,
+            1 => format!("{devices} with single parity"),
+            _ => format!("{devices} with double parity"),
+        }
+    };
+    match groups.find(|group| *group != first) {
+        None => Ok(()),
+        Some(other) => Err(Failure::usage(format!(
+            "the groups would have different redundancy, {} and {}; use -f if that is what you want",
+            describe(first),
+            describe(other)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What differs between a snapshot and a later state: files by name, or without a key how many records.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+
+use dataset::{Change, Difference};
+use pool::{ArrayKind, Entry};
+use vfs::Kind;
+
+use crate::api::{DiffReport, DiffRow, Failure};
+use crate::failure::Result;
+use crate::ops::volumes::refuse_volume;
+use crate::state::active_pool::Imported;
+use crate::state::daemon::Daemon;
+
+/// A dataset that is in use may let go of what is being compared; then it is looked at anew, so often.
+const TRIES: usize = 10;
+
+impl Daemon {
+    pub(crate) fn diff(&self, from: &str, to: Option<&str>) -> Result<DiffReport> {
+        let (imported, older) = self.find(from)?;
+        if !older.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{from}' is not a snapshot; what differs is told from dataset@snapshot on"
+            )));
+        }
+        let (dataset, _) = from.split_once('@').unwrap_or((from, ""));
+        let to = match to {
+            None => dataset.to_owned(),
+            Some(to) if to.starts_with('@') => format!("{dataset}{to}"),
+            Some(to) => to.to_owned(),
+        };
+        let newer = imported.pool.find(&to)?;
+        refuse_volume(&older, from, "compared file by file")?;
+        if !imported.pool.is_earlier(&older, &newer) {
+            return Err(Failure::usage(format!(
+                "'{from}' is not an earlier snapshot of '{to}'"
+            )));
+        }
+        if !newer.is_snapshot() && !imported.pool.is_read_only() {
+            imported.pool.commit()?;
+        }
+        for _ in 1..TRIES {
+            let now = imported.pool.entry(newer.id)?;
+            let found = imported.compare(&older, &now);
+            if found.is_ok() || imported.pool.entry(now.id)?.roots == now.roots {
+                return found;
+            }
+        }
+        imported.compare(&older, &*imported.pool.entry(newer.id)?)
+    }
+}
+
+impl Imported {
+    fn compare(&self, older: &Arc<Entry>, newer: &Entry) -> Result<DiffReport> {
+        let mut counts = [[0; 2]; 2];
+        for array in ArrayKind::ALL {
+            let [gone, new] = &mut counts[array as usize];
+            let pool = &self.pool;
+            pool.records_besides(newer, older, array, &mut |_, _| *gone += 1)?;
+            pool.records_besides(older, newer, array, &mut |_, _| *new += 1)?;
+        }
+        let root = self.key_root(newer)?;
+        let files = match root == 0 || self.has_key(root) {
+            false => None,
+            true => {
+                let using = self.key_uses.begin(root, "a comparison", None)?;
+                let keys = self.data_keys(newer)?;
+                let found = dataset::diff(&self.pool, older, newer, keys, &using.ended());
+                let found = found
+                    .map_err(|error| using.explain(self.explain_foreign(newer, error.into())))?;
+                let dir = self.dir_of(newer);
+                Some(found.iter().map(|found| row(found, &dir)).collect())
+            }
+        };
+        let [metadata, contents] = counts;
+        Ok(DiffReport {
+            files,
+            metadata,
+            contents,
+        })
+    }
+
+    /// Where the dataset is mounted, if it is.
+    fn dir_of(&self, entry: &Entry) -> Vec<u8> {
+        let id = match entry.is_snapshot() {
+            true => entry.parent,
+            false => entry.id,
+        };
+        let mounts = self.mounts.lock();
+        let dir = mounts.get(&id).map(|state| state.dir().into_os_string());
+        dir.map_or_else(Vec::new, OsString::into_vec)
+    }
+}
+
+fn row(found: &Difference, dir: &[u8]) -> DiffRow {
+    let whole = |path: &Vec<u8>| escaped(&[dir, path].concat());
+    DiffRow {
+        change: match found.change {
+            Change::Added => "+",
+            Change::Removed => "-",
+            Change::Modified => "M",
+            Change::Renamed => "R",
+        }
+        .into(),
+        kind: match found.kind {
+            Kind::Directory => "/",
+            Kind::Symlink => "@",
+            Kind::Fifo => "|",
+            Kind::Socket => "=",
+            Kind::BlockDevice => "B",
+            Kind::CharDevice => "C",
+            Kind::File => "F",
+        }
+        .into(),
+        path: whole(&found.path),
+        new_path: found.new_path.as_ref().map(whole),
+        time: found.ctime.secs,
+        nanos: found.ctime.nanos,
+    }
+}
+
+/// As `zfs diff` writes it: whatever is not printable, or a space, or a backslash, in octal.
+fn escaped(path: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in path {
+        match byte {
+            b'!'..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
+            // Into a string, which takes everything.
+            _ => write!(text, "\\{byte:04o}").expect("into memory"),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_of_one_word() {
+        assert_eq!(escaped(b"/a b/\\\n\xff~"), r"/a\0040b/\0134\0012\0377~");
+    }
+}

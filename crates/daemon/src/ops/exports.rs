@@ -1,0 +1,322 @@
+//! Exports: devices that are offered to others by the NBD protocol.
+//!
+//! An export is about a machine: it is remembered in the daemon's state directory until it is taken back, and
+//! made again at the next start. [`Exportable`] says what can be exported. While it is, whoever would take the
+//! device away asks [`Daemon::keep_exported`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
+use nbd::Export;
+
+use crate::api::{ExportRow, Failure, FailureKind, NewExport};
+use crate::failure::Result;
+use crate::state::daemon::Daemon;
+
+use crate::state::exports::device::Exportable;
+use crate::state::exports::listen::{Place, default_socket};
+use crate::state::exports::registry::{Definition, Entry, ExportNow, State};
+
+/// Where they are remembered.
+const MEMORY: &str = "exports.json";
+
+impl Daemon {
+    /// Exports a device.
+    pub(crate) fn export_device(&self, new: &NewExport) -> Result<()> {
+        let device = Exportable::parse(&new.device)?;
+        let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
+        let name = new.name.clone().unwrap_or_else(|| device.default_name());
+        let listen = match &new.listen {
+            Some(text) => Place::parse(text)?,
+            None => Place::Unix(default_socket(&self.socket)),
+        };
+        let is = Definition {
+            device,
+            description: new.description.clone().unwrap_or_default(),
+            read_only: new.read_only || is_snapshot,
+            listen,
+            certificates: new.tls_certificates.clone(),
+        };
+        if name.is_empty() {
+            return Err(Failure::usage("the export needs a name: use --name"));
+        }
+        if matches!(is.listen, Place::Unix(_)) && is.certificates.is_some() {
+            return Err(Failure::usage(
+                "certificates are for TCP; who may use a unix socket is known without",
+            ));
+        }
+        let _changing = self.exported.changing.lock();
+        if self.exported.all.lock().contains_key(&name) {
+            return Err(exists(&name));
+        }
+        self.exported.set(&name, is.clone(), State::Opening);
+        let made = self
+            .offer(&name, &is)
+            .and_then(|()| self.remember_exports());
+        if made.is_err() {
+            // Who found it in this moment has lost it again.
+            let _ = self.withdraw(&name, &is, true);
+            self.exported.all.lock().remove(&name);
+        }
+        made
+    }
+
+    /// Takes an export back; with `force` also from those who use it.
+    pub(crate) fn unexport(&self, name: &str, force: bool) -> Result<()> {
+        let _changing = self.exported.changing.lock();
+        let found = self.exported.all.lock().get(name).map(|e| e.is.clone());
+        let is = found.ok_or_else(|| no_such_export(name))?;
+        self.withdraw(name, &is, force)?;
+        let entry = self.exported.all.lock().remove(name);
+        if let Err(failure) = self.remember_exports() {
+            let reason = failure.message.clone();
+            self.exported.set(name, is, State::Failed(reason));
+            return Err(failure);
+        }
+        drop(entry);
+        Ok(())
+    }
+
+    /// What exports there are.
+    pub(crate) fn export_rows(&self) -> Vec<ExportRow> {
+        let all = self.exported.all.lock();
+        let row = |(name, entry): (&String, &Entry)| {
+            let (export, failure) = match &entry.state {
+                State::Open(export, _) => (Some(export), None),
+                State::Opening => (None, None),
+                State::Failed(why) => (None, Some(why.clone())),
+            };
+            ExportRow {
+                name: name.clone(),
+                device: entry.is.device.shown(),
+                description: entry.is.description.clone(),
+                size: export.map(|export| export.device().size()),
+                read_only: entry.is.read_only,
+                listen: entry.is.listen.to_string(),
+                uri: entry.is.listen.uri(name),
+                connections: export.map_or(0, |export| export.clients()),
+                failure,
+            }
+        };
+        all.iter().map(row).collect()
+    }
+
+    /// Those that are open.
+    pub(crate) fn exports_now(&self) -> Vec<ExportNow> {
+        let all = self.exported.all.lock();
+        let open = all.iter().filter_map(|(name, entry)| match &entry.state {
+            State::Open(export, meter) => Some(ExportNow {
+                name: name.clone(),
+                clients: export.clients(),
+                meter: Arc::clone(meter),
+            }),
+            _ => None,
+        });
+        open.collect()
+    }
+
+    /// Refuses to take away what is exported.
+    pub(crate) fn keep_exported(&self, is_it: impl Fn(&Exportable) -> bool) -> Result<()> {
+        let all = self.exported.all.lock();
+        let holds =
+            |entry: &Entry| !matches!(entry.state, State::Failed(_)) && is_it(&entry.is.device);
+        match all.iter().find(|(_, entry)| holds(entry)) {
+            None => Ok(()),
+            Some((name, entry)) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{}' is exported as '{name}'; take that back first: strongroom nbd unexport {name}",
+                    entry.is.device.shown()
+                ),
+            )),
+        }
+    }
+
+    /// Whether a volume is to be exported.
+    pub(crate) fn is_to_be_exported(&self, volume: &str) -> bool {
+        let all = self.exported.all.lock();
+        all.values()
+            .any(|entry| matches!(&entry.is.device, Exportable::Volume(name) if name == volume))
+    }
+
+    /// Opens what is not open, also of what there was when the daemon last ran.
+    pub(crate) fn open_exports(&self) {
+        let _changing = self.exported.changing.lock();
+        let closed: Vec<(String, Definition)> = {
+            let mut all = self.exported.all.lock();
+            for (name, is) in self.recall_exports() {
+                let state = State::Opening;
+                all.entry(name).or_insert(Entry { is, state });
+            }
+            let closed = all
+                .iter()
+                .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
+            closed
+                .map(|(name, e)| (name.clone(), e.is.clone()))
+                .collect()
+        };
+        for (name, is) in closed {
+            if let Err(failure) = self.offer(&name, &is) {
+                let reason = failure.message;
+                tracing::error!(export = name, reason, "it could not be exported again");
+                self.exported.set(&name, is, State::Failed(reason));
+            }
+        }
+    }
+
+    /// Ends exports of volumes that go. Clients lose them at once. They are remembered, and made again when the
+    /// volumes can be opened.
+    pub(crate) fn suspend_exports(&self, volumes: &[String], why: &str) -> Result<()> {
+        if volumes.is_empty() {
+            return Ok(());
+        }
+        let _changing = self.exported.changing.lock();
+        for (name, is) in self.exports_of(volumes) {
+            self.withdraw(&name, &is, true)?;
+            self.exported.set(&name, is, State::Failed(why.into()));
+        }
+        Ok(())
+    }
+
+    /// Forgets exports of volumes that are gone.
+    pub(crate) fn forget_exports(&self, volumes: &[String]) -> Result<()> {
+        let _changing = self.exported.changing.lock();
+        let gone = self.exports_of(volumes);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for (name, is) in gone {
+            self.withdraw(&name, &is, true)?;
+            self.exported.all.lock().remove(&name);
+        }
+        self.remember_exports()
+    }
+
+    fn exports_of(&self, volumes: &[String]) -> Vec<(String, Definition)> {
+        let all = self.exported.all.lock();
+        let is_one = |device: &Exportable| match device {
+            Exportable::Volume(name) => volumes.contains(name),
+            Exportable::File(_) | Exportable::Luks(_) => false,
+        };
+        all.iter()
+            .filter(|(_, entry)| is_one(&entry.is.device))
+            .map(|(name, entry)| (name.clone(), entry.is.clone()))
+            .collect()
+    }
+
+    /// Lets go of the devices, until they are opened again. Without `force` nothing changes if one is in use.
+    pub(crate) fn close_exports(&self, force: bool) -> Result<()> {
+        let _changing = self.exported.changing.lock();
+        let all: Vec<(String, Definition)> = {
+            let all = self.exported.all.lock();
+            let in_use = all.iter().find_map(|(name, entry)| match &entry.state {
+                State::Open(export, _) if export.clients() > 0 => Some((name, export.clients())),
+                _ => None,
+            });
+            if let (Some((name, clients)), false) = (in_use, force) {
+                let name = name.clone();
+                return Err(nbd::Error::InUse { name, clients }.into());
+            }
+            all.iter()
+                .map(|(name, e)| (name.clone(), e.is.clone()))
+                .collect()
+        };
+        for (name, is) in all {
+            self.withdraw(&name, &is, force)?;
+            let why = "the daemon is ending".to_owned();
+            self.exported.set(&name, is, State::Failed(why));
+        }
+        Ok(())
+    }
+
+    /// Opens a device and offers it.
+    fn offer(&self, name: &str, is: &Definition) -> Result<()> {
+        let device = self.open_exportable(&is.device, is.read_only)?;
+        let meter = Arc::new(DeviceMeter::default());
+        let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
+        let export = Arc::new(Export::new(name, &is.description, device, is.read_only)?);
+        self.exported.serve(is)?.insert(Arc::clone(&export))?;
+        let state = State::Open(export, meter);
+        self.exported.set(name, is.clone(), state);
+        Ok(())
+    }
+
+    /// Offers it no longer, and lets go of its device.
+    fn withdraw(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
+        let exports = {
+            let servers = self.exported.servers.lock();
+            let offering = servers.get(&is.listen);
+            offering.map(|offering| Arc::clone(&offering.exports))
+        };
+        let Some(exports) = exports else {
+            return Ok(());
+        };
+        match exports.remove(name, force) {
+            Ok(_) | Err(nbd::Error::NoSuchExport { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if exports.all().is_empty() {
+            self.exported.servers.lock().remove(&is.listen);
+        }
+        Ok(())
+    }
+
+    fn recall_exports(&self) -> BTreeMap<String, Definition> {
+        self.recall_from(MEMORY, "strongroom nbd export")
+    }
+
+    fn remember_exports(&self) -> Result<()> {
+        let all = self.exported.all.lock();
+        let all: BTreeMap<&String, &Definition> =
+            all.iter().map(|(name, entry)| (name, &entry.is)).collect();
+        self.remember_in(MEMORY, &all)
+    }
+
+    /// Opens a device for an export, which has it until it drops it.
+    fn open_exportable(
+        &self,
+        device: &Exportable,
+        read_only: bool,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        match device {
+            Exportable::File(path) => {
+                let access = match read_only {
+                    true => Access::ReadOnly,
+                    false => Access::Exclusive,
+                };
+                Ok(Arc::new(FileDevice::open(path, access)?))
+            }
+            Exportable::Luks(name) => {
+                let mapping = self.mapping(name)?;
+                match mapping.flags().read_only && !read_only {
+                    true => Err(Failure::usage(format!(
+                        "the mapping '{name}' is open read-only; export it so: --read-only"
+                    ))),
+                    false => Ok(mapping),
+                }
+            }
+            Exportable::Volume(name) => match self.lend_volume(name, "an export") {
+                Err(failure) if failure.kind == FailureKind::NotFound => Err(Failure::new(
+                    FailureKind::NotFound,
+                    format!("{}; if a file is meant, say ./{name}", failure.message),
+                )),
+                lent => Ok(Arc::new(lent?)),
+            },
+        }
+    }
+}
+
+fn exists(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::Exists,
+        format!("an export '{name}' is there already; give this one another name: --name"),
+    )
+}
+
+fn no_such_export(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!("there is no export '{name}'; 'strongroom nbd list' lists all exports"),
+    )
+}

@@ -1,0 +1,293 @@
+//! Pools that could be imported: finding devices, and putting those of one pool together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use pool::{DeviceState, Pool, Superblock};
+use store::{DeviceStore, Store};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::system::System;
+use crate::state::daemon::Daemon;
+use crate::state::device_name;
+use crate::state::memory::KnownPool;
+
+/// The devices that say they belong to one pool.
+pub(crate) struct Candidate {
+    pub(crate) guid: u64,
+    pub(crate) paths: Vec<PathBuf>,
+    /// What its newest superblock says, or why it cannot be read.
+    pub(crate) superblock: std::result::Result<Superblock, Failure>,
+    /// Whether devices are missing, or not up to date, that it can do without.
+    pub(crate) is_degraded: bool,
+    /// Where missing devices were last.
+    pub(crate) missing: Vec<String>,
+}
+
+/// What was found, and why some of what was named could not be looked at.
+pub(crate) struct Candidates {
+    pub(crate) pools: Vec<Candidate>,
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Daemon {
+    /// Pools by the devices found in some places; in the usual ones if none is named.
+    pub(crate) fn candidates(&self, search: &[PathBuf]) -> Candidates {
+        let mut failures = Vec::new();
+        let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+        for (path, is_named) in self.places(search, &mut failures) {
+            match self.probe(&path) {
+                Ok(found) => by_pool.entry(found.pool_guid).or_default().push(path),
+                // What was named in person is not passed over in silence.
+                Err(failure) if is_named => failures.push(failure),
+                Err(_) => {}
+            }
+        }
+        let pools = by_pool.into_iter();
+        Candidates {
+            pools: pools
+                .map(|(guid, paths)| self.read_candidate(guid, paths))
+                .collect(),
+            failures,
+        }
+    }
+
+    /// Which pool a device says it belongs to.
+    fn probe(&self, path: &Path) -> Result<store::Found> {
+        Ok(match self.volume_at(path)? {
+            Some(volume) => store::probe(&volume)?,
+            None => store::probe(&FileDevice::open(path, Access::ReadOnly)?)?,
+        })
+    }
+
+    /// The files and disks to look at, and whether each was named in person.
+    fn places(&self, search: &[PathBuf], failures: &mut Vec<Failure>) -> BTreeMap<PathBuf, bool> {
+        let mut places = BTreeMap::new();
+        let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut usual = Vec::new();
+        if search.is_empty() {
+            usual.extend(self.remembered_devices());
+            usual.extend(disks());
+        }
+        for place in search {
+            if device_name::name_at(place).is_some() {
+                places.insert(place.clone(), true);
+                continue;
+            }
+            let failed = |error| {
+                Failure::from(block::Error::Open {
+                    path: place.display().to_string(),
+                    source: error,
+                })
+            };
+            match std::fs::metadata(place) {
+                Err(error) => failures.push(failed(error)),
+                Ok(found) if found.is_dir() => match std::fs::read_dir(place) {
+                    Ok(entries) => {
+                        usual.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+                    }
+                    Err(error) => failures.push(failed(error)),
+                },
+                Ok(_) => {
+                    places.insert(canonical(place), true);
+                }
+            }
+        }
+        for path in usual {
+            places.entry(canonical(&path)).or_insert(false);
+        }
+        places
+    }
+}
+
+impl Daemon {
+    /// A pool that was imported before: its devices where they were, or elsewhere in `places`, where devices of
+    /// any remembered pool were. What answers there and is no device of this pool is left alone.
+    pub(crate) fn known_candidate(
+        &self,
+        name: &str,
+        guid: u64,
+        known: &KnownPool,
+        places: &[PathBuf],
+    ) -> Result<Candidate> {
+        let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
+        let mut foreign = Vec::new();
+        let own = known.paths();
+        for path in own.iter().chain(places) {
+            let Ok(found) = self.probe(path) else {
+                continue;
+            };
+            if found.pool_guid == guid && known.has_device(found.device_guid) {
+                members
+                    .entry(found.device_guid)
+                    .or_insert_with(|| path.clone());
+            } else if own.contains(path) {
+                foreign.push(explain_foreign(path, &found, guid));
+            }
+        }
+        for reason in &foreign {
+            tracing::warn!(pool = name, reason, "a device is ignored");
+        }
+        if !members.is_empty() {
+            return Ok(self.read_candidate(guid, members.into_values().collect()));
+        }
+        Err(match foreign.is_empty() {
+            true => Failure::new(
+                FailureKind::NotFound,
+                format!("no device of pool '{name}' (guid {guid}) is there"),
+            ),
+            false => Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "pool '{name}' is not imported: {}; to import what is there, name it by its own guid: \
+                     strongroom pool import -d PATH GUID",
+                    foreign.join("; ")
+                ),
+            ),
+        })
+    }
+
+    /// What is on the devices of a pool, as far as it can be opened.
+    fn read_candidate(&self, guid: u64, paths: Vec<PathBuf>) -> Candidate {
+        let read = || {
+            let store = Arc::new(self.open_store(&paths, Access::ReadOnly)?);
+            let superblocks = store.superblocks()?;
+            let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
+            let superblock = Superblock::decode(*txg, payload)?;
+            // Only the pool knows which devices there should be.
+            match Pool::open(store, Arc::new(System), true) {
+                Err(
+                    error @ (pool::Error::Store(store::Error::MissingDevices { .. })
+                    | pool::Error::OtherHistory { .. }),
+                ) => Err(name_found(error.into(), &paths)),
+                Err(_) => Ok((superblock, Vec::new())),
+                Ok(pool) => Ok((superblock, pool.devices())),
+            }
+        };
+        let (superblock, devices) = match read() {
+            Ok((superblock, devices)) => (Ok(superblock), devices),
+            Err(failure) => (Err(failure), Vec::new()),
+        };
+        let missing = devices
+            .iter()
+            .filter(|device| device.state == DeviceState::Missing);
+        Candidate {
+            guid,
+            superblock,
+            missing: missing.map(|device| device.path.clone()).collect(),
+            is_degraded: devices
+                .iter()
+                .any(|device| device.group.is_some() && device.state != DeviceState::Online),
+            paths,
+        }
+    }
+
+    /// A store on devices by their paths. One that cannot be opened is passed over as long as another can
+    /// be, but not one that is in use: someone else has the pool.
+    pub(crate) fn open_store(&self, paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
+        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
+        let mut failures = Vec::new();
+        for path in paths {
+            match self.open_device(path, access) {
+                Ok(device) => opened.push(device),
+                Err(failure) if failure.kind == FailureKind::Busy => return Err(failure),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
+            return Err(failure.clone());
+        }
+        let store = DeviceStore::open(opened)?;
+        let reasons = failures.iter().map(|failure| &failure.message);
+        for reason in reasons.chain(store.passed_over()) {
+            tracing::warn!(reason, "a device of a pool is ignored");
+        }
+        Ok(store)
+    }
+}
+
+/// Why a device that is where one of a pool was is not taken for that.
+fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
+    let path = path.display();
+    match found.pool_guid == guid {
+        true => format!(
+            "{path} says that it is of this pool, but its own guid {} is none of the devices that were imported",
+            found.device_guid
+        ),
+        false => format!(
+            "{path} is of a pool with the guid {}, and the one that was imported has the guid {guid}",
+            found.pool_guid
+        ),
+    }
+}
+
+/// Which devices of a pool are there, where others are missing: of those nothing is known.
+fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
+    let found: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    failure.message = format!("{}; found: {}", failure.message, found.join(", "));
+    failure
+}
+
+/// The pools to import: the one that is wanted, or all.
+pub(crate) fn choose(
+    candidates: Vec<Candidate>,
+    wanted: Option<&str>,
+    failures: &[Failure],
+) -> Result<Vec<Candidate>> {
+    let Some(wanted) = wanted else {
+        return Ok(candidates);
+    };
+    let by_guid = wanted.parse::<u64>().ok();
+    let unreadable = candidates
+        .iter()
+        .find_map(|candidate| candidate.superblock.as_ref().err().cloned());
+    let unnamed = failures.first().cloned();
+    let mut chosen: Vec<Candidate> = candidates
+        .into_iter()
+        .filter(|candidate| {
+            Some(candidate.guid) == by_guid
+                || candidate
+                    .superblock
+                    .as_ref()
+                    .is_ok_and(|superblock| superblock.name == wanted)
+        })
+        .collect();
+    match chosen.len() {
+        1 => Ok(chosen),
+        0 => Err(match unreadable {
+            // It may be the one that is wanted.
+            Some(failure) => failure.context(format_args!(
+                "no pool '{wanted}' was found, but one that cannot be imported"
+            )),
+            None => unnamed.unwrap_or_else(|| {
+                Failure::new(
+                    FailureKind::NotFound,
+                    format!("no pool '{wanted}' was found; say where its files are with -d"),
+                )
+            }),
+        }),
+        _ => {
+            let guids: Vec<String> = chosen.drain(..).map(|c| c.guid.to_string()).collect();
+            Err(Failure::usage(format!(
+                "there are several pools '{wanted}'; import one by its guid: {}",
+                guids.join(", ")
+            )))
+        }
+    }
+}
+
+/// The disks of the system.
+fn disks() -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir("/sys/class/block") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| Some(Path::new("/dev").join(entry.ok()?.file_name())))
+        .collect()
+}

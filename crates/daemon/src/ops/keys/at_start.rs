@@ -1,0 +1,136 @@
+//! Keys that are loaded when a pool is imported: from where their keysources say, without asking anybody.
+//!
+//! Several are asked for at the same time, on threads of their own. When the daemon starts, they have a
+//! common time: what comes later is loaded and mounted then, and nothing waits for it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use pool::Entry;
+use vfs::Caller;
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::ops::pools::Unattended;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+/// So many key sources are asked at the same time.
+const AT_ONCE: usize = 8;
+
+/// What came of loading a key.
+struct Loaded {
+    result: Result<()>,
+    notices: Vec<String>,
+}
+
+impl Daemon {
+    /// Loads the keys of a pool that can be had without asking a person, until this time if one is given.
+    /// What went wrong is told.
+    pub(crate) fn load_keys_of(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let heads = imported.all_heads()?;
+        let roots = heads.into_iter().filter(|entry| entry.key_root == entry.id);
+        let roots: VecDeque<_> = roots.collect();
+        let mut missing = roots.len();
+        let loaded = load_on_threads(imported, roots)?;
+        while missing > 0 {
+            let next = match until {
+                None => loaded.recv().map_err(RecvTimeoutError::from),
+                Some(until) => loaded.recv_timeout(until.saturating_duration_since(Instant::now())),
+            };
+            match next {
+                Ok(loaded) => {
+                    missing -= 1;
+                    loaded
+                        .notices
+                        .into_iter()
+                        .for_each(|notice| context.asker.notice(notice));
+                    context.tell(loaded.result.err().into_iter().collect());
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let name = imported.pool.name();
+                    context.tell(vec![Failure::other(format!(
+                        "{missing} keys of pool '{name}' do not come; the start goes on without them, and \
+                         what they open is mounted when they come"
+                    ))]);
+                    return self.load_late(imported, loaded);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Mounts what late keys open, and opens exports that waited for them.
+    fn load_late(self: &Arc<Self>, imported: &Arc<Imported>, late: Receiver<Loaded>) -> Result<()> {
+        let (daemon, imported) = (Arc::clone(self), Arc::clone(imported));
+        let name = imported.pool.name();
+        let mount = move || {
+            for loaded in late {
+                let failures = match loaded.result {
+                    Ok(()) => daemon.mount_what_has_keys(&imported),
+                    Err(failure) => vec![failure],
+                };
+                for failure in failures {
+                    tracing::error!(pool = name, reason = failure.message, "a late key");
+                }
+            }
+        };
+        on_thread(mount)
+    }
+
+    fn mount_what_has_keys(self: &Arc<Self>, imported: &Arc<Imported>) -> Vec<Failure> {
+        let mounted = imported.lock().and_then(|_admin| {
+            let entries = imported.all_heads()?;
+            Ok(self.mount_automatic(imported, &entries, Caller::default()))
+        });
+        self.open_exports();
+        mounted.unwrap_or_else(|failure| vec![failure])
+    }
+}
+
+/// Has threads load these keys, and gives what comes of each.
+fn load_on_threads(
+    imported: &Arc<Imported>,
+    roots: VecDeque<Arc<Entry>>,
+) -> Result<Receiver<Loaded>> {
+    let (sender, receiver) = channel();
+    let threads = AT_ONCE.min(roots.len());
+    let roots = Arc::new(Mutex::new(roots));
+    for _ in 0..threads {
+        let (imported, roots, sender) = (Arc::clone(imported), Arc::clone(&roots), sender.clone());
+        on_thread(move || {
+            while let Some(root) = next(&roots) {
+                let mut nobody = Unattended::default();
+                let result = imported.load_key(&root, None, false, &mut nobody);
+                let notices = nobody.notices;
+                // It fails only if the pool is not to be imported any more.
+                if sender.send(Loaded { result, notices }).is_err() {
+                    return;
+                }
+            }
+        })?;
+    }
+    Ok(receiver)
+}
+
+fn next(roots: &Mutex<VecDeque<Arc<Entry>>>) -> Option<Arc<Entry>> {
+    roots.lock().pop_front()
+}
+
+fn on_thread(work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name("keys".into());
+    match thread.spawn(work) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::other(format!("keys cannot be loaded: {error}"))),
+    }
+}

@@ -1,0 +1,262 @@
+//! Copies of keyrings, and putting them back.
+//!
+//! What is put back must not cost anything: a keyring that lacks a generation which the dataset has, or
+//! which its records name, is refused, and so is one of another dataset. As long as the keyring that is
+//! there can be read, it goes only for one that has been opened, with keys that the dataset is sealed by.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use keys::{Backup, BackupKeyring, Keyring, Wrapping, WrappingKey};
+use pool::{Entry, NewKeyring, Origin};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::system::now_secs;
+use crate::ops::keys::change::check_has_keyring;
+use crate::state::active_pool::Imported;
+use crate::state::keyring::{Asker, changed_meanwhile, keyring_of, material};
+
+impl Imported {
+    /// Copies the keyring of a dataset, and those of the datasets that have their key from it. No key
+    /// is needed.
+    pub(crate) fn backup_keys(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let heads = self.heads_below(entry)?;
+        let with_it = |head: &&Arc<Entry>| {
+            head.id == entry.id || entry.key_root == entry.id && head.key_root == entry.id
+        };
+        let keyrings = heads.iter().filter(with_it).map(|head| {
+            let keyring = self.keyring(head)?;
+            Ok(BackupKeyring {
+                guid: head.guid,
+                name: self.pool.name_of(head.id)?,
+                keysource: match keyring.wrapping() {
+                    Wrapping::Own { .. } => self.keysource(head)?.to_string(),
+                    Wrapping::Inherited { .. } => String::new(),
+                },
+                bytes: keyring.encode(),
+            })
+        });
+        let backup = Backup {
+            created: now_secs(),
+            keyrings: keyrings.collect::<Result<_>>()?,
+        };
+        Ok(backup.encode()?)
+    }
+
+    /// Puts the keyrings of a backup in the place of those of a dataset and of the datasets that have
+    /// their key from it, as far as both are there, and returns the names of these. `keysource` says
+    /// where the key that opens the backup comes from, if not from where it did. Takes the right to
+    /// change the pool, but not while someone is asked.
+    pub(crate) fn restore_keys(
+        &self,
+        entry: &Entry,
+        bytes: &[u8],
+        keysource: Option<&str>,
+        origin: &Origin,
+        asker: &mut dyn Asker,
+    ) -> Result<Vec<String>> {
+        let backup = Backup::decode(bytes)?;
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        self.check_copies(entry, &backup, &name)?;
+        let key = self.key_of_copy(entry, &backup, keysource, &name, asker)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        let changes = self.copies_for(&now, &backup, key.as_ref())?;
+        let ids: Vec<u64> = changes.iter().map(|change| change.id).collect();
+        if let Some(id) = ids.iter().find(|id| self.files_of(**id).is_some()) {
+            let mounted = self.pool.name_of(*id)?;
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("'{mounted}' is in use; unmount it first"),
+            ));
+        }
+        self.replace_keyrings(&changes, origin)?;
+        // It may be another wrapping key.
+        ids.iter().for_each(|id| {
+            self.keys.lock().remove(id);
+        });
+        ids.iter().map(|id| Ok(self.pool.name_of(*id)?)).collect()
+    }
+
+    /// Refuses a backup of other datasets.
+    fn check_copies(&self, entry: &Entry, backup: &Backup, name: &str) -> Result<()> {
+        if backup.keyrings.iter().any(|k| k.guid == entry.guid) {
+            return Ok(());
+        }
+        let names = backup.keyrings.iter().map(|k| format!("'{}'", k.name));
+        let names: Vec<String> = names.collect();
+        Err(Failure::usage(format!(
+            "the backup has the keys of {}, and not those of '{name}'",
+            names.join(", ")
+        )))
+    }
+
+    /// The wrapping key that opens the copies for a dataset; none if what they replace is lost, and
+    /// they need not be opened.
+    fn key_of_copy(
+        &self,
+        entry: &Entry,
+        backup: &Backup,
+        keysource: Option<&str>,
+        name: &str,
+        asker: &mut dyn Asker,
+    ) -> Result<Option<WrappingKey>> {
+        let copy = backup.keyrings.iter().find(|k| k.guid == entry.guid);
+        let (Some(copy), Ok(_)) = (copy, self.keyring(entry)) else {
+            return Ok(None);
+        };
+        let context = |failure: Failure| failure.context(format_args!("the backup of '{name}'"));
+        let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
+            .map_err(|error| context(error.into()))?;
+        match keyring.wrapping() {
+            Wrapping::Own { .. } => {
+                let source: keys::KeySource = keysource.unwrap_or(&copy.keysource).parse()?;
+                if keysource.is_none() && self.is_proposed(entry, &source) {
+                    return Err(Failure::new(
+                        FailureKind::NoKey,
+                        format!(
+                            "the key of the backup of '{name}' was not read: the backup names '{source}', which \
+                             was not accepted here; say where the key is: -o keysource=FORMAT,LOCATION"
+                        ),
+                    ));
+                }
+                let material = material(&source, name, false, asker)?;
+                let key = keyring.unlock(&material);
+                Ok(Some(key.map_err(|error| context(error.into()))?))
+            }
+            Wrapping::Inherited { .. } => {
+                let above = match entry.key_root == entry.id {
+                    true => self.pool.entry(entry.parent)?.key_root,
+                    false => entry.key_root,
+                };
+                Ok(Some(self.loaded_key(above)?))
+            }
+        }
+    }
+
+    /// What becomes of a dataset and of those that have their key from it.
+    fn copies_for(
+        &self,
+        entry: &Entry,
+        backup: &Backup,
+        key: Option<&WrappingKey>,
+    ) -> Result<Vec<NewKeyring>> {
+        let mut changes = Vec::new();
+        for head in self.heads_below(entry)? {
+            let follows = head.id == entry.id || head.key_root == entry.id;
+            let copy = backup.keyrings.iter().find(|k| k.guid == head.guid);
+            if let Some(copy) = copy.filter(|_| follows) {
+                changes.push(self.restored(&head, copy, key)?);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What a copy of its keyring makes of a dataset.
+    fn restored(
+        &self,
+        entry: &Entry,
+        copy: &BackupKeyring,
+        key: Option<&WrappingKey>,
+    ) -> Result<NewKeyring> {
+        let name = self.pool.name_of(entry.id)?;
+        let context = |failure: Failure| failure.context(format_args!("the backup of '{name}'"));
+        let keyring = keyring_of(&copy.bytes, entry.family, entry.suite)
+            .map_err(|error| context(error.into()))?;
+        self.check_generations(entry, &keyring, key)
+            .map_err(context)?;
+        if self.keyring(entry).is_ok() {
+            self.check_opens(entry, &keyring, key, &name)
+                .map_err(context)?;
+        }
+        let (key_root, props) = match keyring.wrapping() {
+            Wrapping::Own { .. } => {
+                let source = copy.keysource.parse::<keys::KeySource>()?.to_string();
+                (entry.id, vec![("keysource".to_owned(), Some(source))])
+            }
+            Wrapping::Inherited { .. } if entry.key_root == entry.id => {
+                let above = self.pool.entry(entry.parent)?;
+                (above.key_root, vec![("keysource".to_owned(), None)])
+            }
+            Wrapping::Inherited { .. } => (entry.key_root, Vec::new()),
+        };
+        Ok(NewKeyring {
+            id: entry.id,
+            keyring: keyring.encode(),
+            key_root,
+            props,
+            done: "keyring restored".into(),
+        })
+    }
+
+    /// Refuses a copy that does not open, or not to the keys by which the dataset is sealed.
+    fn check_opens(
+        &self,
+        entry: &Entry,
+        copy: &Keyring,
+        key: Option<&WrappingKey>,
+        name: &str,
+    ) -> Result<()> {
+        let key = key.ok_or_else(|| changed_meanwhile(name))?;
+        let (copy, _) = copy.opened_by(key)?;
+        match dataset::verify_seal(&self.pool, entry, copy.open(key)?) {
+            // A state that has to be accepted: that takes the key.
+            Err(dataset::Error::OldSeal { .. } | dataset::Error::KeyringCut { .. }) => Ok(()),
+            checked => Ok(checked?),
+        }
+    }
+
+    /// Refuses a copy that lacks keys which records are sealed with. What does not open is none.
+    fn check_generations(
+        &self,
+        entry: &Entry,
+        copy: &Keyring,
+        key: Option<&WrappingKey>,
+    ) -> Result<()> {
+        let lacks = |number| {
+            Failure::other(format!(
+                "it lacks generation {number}, which was made later; records need it"
+            ))
+        };
+        let same = |a: &keys::Generation, b: &keys::Generation| {
+            (a.txg(), a.created(), a.suite()) == (b.txg(), b.created(), b.suite())
+        };
+        if let Ok(current) = self.keyring(entry) {
+            let opened = key.and_then(|key| current.opened_by(key).ok());
+            let current = opened.map_or(current, |(opened, _)| opened);
+            let mut lost = current.generations().iter().filter(|generation| {
+                let kept = copy.generation(generation.number());
+                !kept.is_some_and(|kept| same(kept, generation))
+            });
+            return match lost.next() {
+                Some(generation) => Err(lacks(generation.number())),
+                None => Ok(()),
+            };
+        }
+        // The keyring is lost; what the records name is not.
+        let used = self.generations_in_use(entry)?;
+        match used.iter().find(|n| copy.generation(**n).is_none()) {
+            Some(number) => Err(lacks(*number)),
+            None => Ok(()),
+        }
+    }
+
+    /// The generations that records of a dataset and of its snapshots name. Reads every node.
+    fn generations_in_use(&self, entry: &Entry) -> Result<BTreeSet<u32>> {
+        let mut used = BTreeSet::new();
+        let mut trees = self.pool.snapshots(entry.id)?;
+        trees.push(self.pool.entry(entry.id)?);
+        for root in trees.iter().flat_map(|tree| &tree.roots) {
+            self.pool.each_record(root, &mut |_, ptr| {
+                used.insert(ptr.identity.generation());
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(used)
+    }
+}

@@ -1,0 +1,372 @@
+//! Putting other wrapping keys in the place of a dataset's, and adding data keys.
+//!
+//! A change rewraps every keyring that has its key from the key root in one commit, so that at no moment
+//! a keyring names a wrapping key that nothing unwraps. [`Imported::replace_keyrings`] checks that of
+//! every change before it is committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cipher::SystemRandom;
+use dataset::{NewGeneration, Resealer};
+use keys::{DataKeys, KeyMaterial, KeySource, Keyring, Location, Wrapping, WrappingKey};
+use parking_lot::Mutex;
+use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::system::now_secs;
+use crate::ops::keys::handing::Handed;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::keyring::{
+    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers,
+};
+
+/// How to change the key of a dataset.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyChange<'a> {
+    /// Where the new key comes from; as before if absent.
+    pub(crate) keysource: Option<&'a str>,
+    /// Put it into this slot, and leave the others.
+    pub(crate) slot: Option<u32>,
+    /// Have all other slots go.
+    pub(crate) only: bool,
+    /// Use the key of the dataset above again.
+    pub(crate) inherit: bool,
+}
+
+/// What is said of the history of a keyring.
+const REWRAPPED: &str = "keyring rewrapped";
+
+/// What a rotation made.
+struct Rotated {
+    /// For the dataset, if it is open.
+    new: NewGeneration,
+    /// For the seal over it.
+    resealer: Resealer,
+}
+
+impl Rotated {
+    fn new(keys: DataKeys, keyring: &Keyring, key: &WrappingKey) -> keys::Result<Rotated> {
+        Ok(Rotated {
+            new: NewGeneration::new(keys)?,
+            resealer: Resealer::new(keyring.family(), keyring.open(key)?)?,
+        })
+    }
+}
+
+impl Imported {
+    /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
+    /// Takes the right to change the pool, but not while someone is asked.
+    pub(crate) fn change_key(
+        &self,
+        entry: &Entry,
+        change: KeyChange<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        // Nobody is to be asked in vain.
+        self.loaded_key(entry.key_root)?;
+        if change.inherit {
+            return self.inherit_key(entry, &name, context);
+        }
+        context.may_hand_all(self, entry, None)?;
+        let is_root = entry.key_root == entry.id;
+        let source = match change.keysource {
+            Some(text) => text.parse::<KeySource>()?,
+            None if is_root => self.accepted_source(entry)?,
+            None => KeySource::default(),
+        };
+        if is_root {
+            self.check_choice_of_slot(entry, &change, &name)?;
+        }
+        let material = material(&source, &name, true, context.asker)?;
+        if let Some(slot) = change.slot {
+            return self.change_slot(entry, slot, &source, &material, context);
+        }
+        let (wrapping, new) = new_wrapping(&material)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        if now.key_root != entry.key_root {
+            return Err(changed_meanwhile(&name));
+        }
+        if is_root && !change.only && self.keyring(&now)?.wrapping().slots().len() > 1 {
+            return Err(changed_meanwhile(&name));
+        }
+        let handed = context.may_hand_all(self, &now, None)?;
+        let mut changes = self.rewrapped(&now, now.id, &wrapping, &new, handed)?;
+        for change in changes.iter_mut().filter(|change| change.id == now.id) {
+            change.props = vec![("keysource".to_owned(), Some(source.to_string()))];
+        }
+        self.replace_keyrings(&changes, &context.origin())?;
+        self.keys.lock().insert(entry.id, new);
+        self.accept_as_set(entry.id);
+        Ok(())
+    }
+
+    /// With several slots someone has to say what becomes of the others.
+    fn check_choice_of_slot(
+        &self,
+        entry: &Entry,
+        change: &KeyChange<'_>,
+        name: &str,
+    ) -> Result<()> {
+        let keyring = self.keyring(entry)?;
+        let slots = keyring.wrapping().slots();
+        match change.slot {
+            Some(slot) if slots.iter().all(|known| known.number() != slot) => {
+                Err(keys::Error::NoSlot(slot).into())
+            }
+            None if slots.len() > 1 && !change.only => Err(Failure::usage(format!(
+                "'{name}' has {} key slots; --slot N puts the new key into one of them, --only in \
+                 the place of all ('key slots {name}' shows them)",
+                slots.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts another key into a slot. The wrapping key stays, and so do the other slots.
+    fn change_slot(
+        &self,
+        entry: &Entry,
+        slot: u32,
+        source: &KeySource,
+        material: &keys::KeyMaterial,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let cost = cost(material)?;
+        // What the property says may be meant to open another slot, and does it still then.
+        let name = self.pool.name_of(entry.id)?;
+        let mut others = self.keyring(entry)?.wrapping().clone();
+        let are_others = others
+            .remove_slot(slot, &self.loaded_key(entry.id)?)
+            .is_ok();
+        let old = self.keysource(entry)?;
+        let stands = are_others
+            && !self.is_proposed(entry, &old)
+            && still_opens(&others, &old, slot, &name, context.asker).is_ok();
+        let change = ("keysource".to_owned(), Some(source.to_string()));
+        self.change_slots(entry, &context.origin(), |now, wrapping, key| {
+            context.may_hand_all(self, now, None)?;
+            wrapping.replace_slot(slot, key, material, &cost, now_secs(), &SystemRandom)?;
+            Ok(SlotChange {
+                done: format!("key slot {slot} changed"),
+                props: if stands { Vec::new() } else { vec![change] },
+            })
+        })?;
+        if !stands {
+            self.accept_as_set(entry.id);
+        }
+        Ok(())
+    }
+
+    /// Has a dataset use the key of the one above it again.
+    fn inherit_key(&self, entry: &Entry, name: &str, context: &Context<'_>) -> Result<()> {
+        let _admin = self.lock()?;
+        let now = self.again(entry, name)?;
+        let above = match self.pool.entry(now.parent) {
+            Ok(above) if above.suite != 0 => above,
+            _ => {
+                return Err(Failure::other(format!(
+                    "'{name}' has no encrypted dataset above it to inherit a key from"
+                )));
+            }
+        };
+        if now.key_root != now.id {
+            let root = self.pool.name_of(now.key_root)?;
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("'{name}' has its key from '{root}' already"),
+            ));
+        }
+        let new = self.loaded_key(above.key_root)?;
+        let wrapping = Wrapping::Inherited { id: *new.id() };
+        let handed = context.may_hand_all(self, &now, Some(new.id()))?;
+        let mut changes = self.rewrapped(&now, above.key_root, &wrapping, &new, handed)?;
+        for change in changes.iter_mut().filter(|change| change.id == now.id) {
+            change.props = vec![("keysource".to_owned(), None)];
+        }
+        self.replace_keyrings(&changes, &context.origin())?;
+        self.keys.lock().remove(&now.id);
+        Ok(())
+    }
+
+    /// Gives a dataset new data keys, which everything written from now on is sealed with, and the seal over its
+    /// present state. Takes as long as a commit, however large the dataset is.
+    pub(crate) fn rotate_key(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        check_has_keyring(entry, &name)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        let key = self.loaded_key(now.key_root)?;
+        let (mut keyring, _) = self.opened_keyring(&now)?;
+        // A rotation accepts nothing: it seals anew only what is sealed as it has to be.
+        dataset::verify_seal(&self.pool, &now, keyring.open(&key)?)?;
+        let before = Resealer::new(keyring.family(), keyring.open(&key)?)?;
+        let made: Arc<Mutex<Option<Rotated>>> = Arc::default();
+        let place = Arc::clone(&made);
+        let make: MakeKeyring = Box::new(move |txg| {
+            let suite = keyring.newest().suite();
+            let rotated = keyring.rotate(&key, txg, suite, now_secs(), &SystemRandom);
+            let rotated = rotated.and_then(|keys| Rotated::new(keys, &keyring, &key));
+            *place.lock() = Some(rotated.map_err(|error| error.to_string())?);
+            Ok(keyring.encode())
+        });
+        let (guid, place) = (now.guid, Arc::clone(&made));
+        let reseal: Reseal = Box::new(move |entry, input| {
+            let was = SealInput::of(entry, guid);
+            let made = place.lock();
+            made.as_ref()
+                .filter(|_| before.seals_head(&was, &entry.seal))
+                .and_then(|made| made.resealer.reseal_head(&was, &entry.seal, input))
+                .ok_or_else(|| "it is not the seal over what the dataset is now".into())
+        });
+        let files = self.files_of(now.id);
+        let user = files.clone();
+        let done = Box::new(move || {
+            if let (Some(files), Some(made)) = (user, made.lock().take()) {
+                files.use_generation(made.new);
+            }
+        });
+        let keys = NewKeys { make, reseal, done };
+        let rotate = || self.pool.rotate_keyring(now.id, keys, origin);
+        Ok(match &files {
+            Some(files) => files.with_log_held(rotate),
+            None => rotate(),
+        }?)
+    }
+
+    /// The keyrings of a dataset and of those below that have their key from the same key root, for
+    /// another wrapping key, whose slots `key_root` has. Snapshots have no keyrings of their own.
+    fn rewrapped(
+        &self,
+        entry: &Entry,
+        key_root: u64,
+        wrapping: &Wrapping,
+        new: &WrappingKey,
+        _: Handed,
+    ) -> Result<Vec<NewKeyring>> {
+        let old = self.loaded_key(entry.key_root)?;
+        let mut changes = Vec::new();
+        for below in self.heads_below(entry)? {
+            if below.key_root != entry.key_root {
+                continue;
+            }
+            let wrapping = match below.id == entry.id {
+                true => wrapping.clone(),
+                false => Wrapping::Inherited { id: *new.id() },
+            };
+            let (keyring, foreign) = self.opened_keyring(&below)?;
+            let keyring = keyring.rewrap(&old, wrapping, new, &SystemRandom)?;
+            changes.push(NewKeyring {
+                id: below.id,
+                keyring: keyring.encode(),
+                key_root,
+                props: Vec::new(),
+                done: match numbers(&foreign) {
+                    None => REWRAPPED.into(),
+                    Some(foreign) => {
+                        format!("{REWRAPPED} without generation {foreign}, which did not open")
+                    }
+                },
+            });
+        }
+        Ok(changes)
+    }
+
+    /// Replaces keyrings, all or none, unless a key would be left that nothing unwraps.
+    pub(crate) fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
+        self.check_unwrapped(changes)?;
+        Ok(self.pool.replace_keyrings(changes, origin)?)
+    }
+
+    /// Checks that after these changes each keyring that they concern names the wrapping key that its
+    /// key root has slots for.
+    fn check_unwrapped(&self, changes: &[NewKeyring]) -> Result<()> {
+        let mut changed = BTreeMap::new();
+        let mut roots = BTreeSet::new();
+        for change in changes {
+            let entry = self.pool.entry(change.id)?;
+            let keyring = keyring_of(&change.keyring, entry.family, entry.suite)?;
+            roots.extend([change.key_root, entry.key_root]);
+            changed.insert(change.id, (change.key_root, keyring));
+        }
+        let after = |entry: &Entry| -> Result<(u64, Keyring)> {
+            match changed.get(&entry.id) {
+                Some((root, keyring)) => Ok((*root, keyring.clone())),
+                None => Ok((entry.key_root, self.keyring(entry)?)),
+            }
+        };
+        for entry in self.all_heads()? {
+            if !changed.contains_key(&entry.id) && !roots.contains(&entry.key_root) {
+                continue;
+            }
+            // One that was damaged before is not what this is about.
+            let Ok((root, keyring)) = after(&entry) else {
+                continue;
+            };
+            let (own_root, of_root) = after(&*self.pool.entry(root)?)?;
+            let slots = of_root.wrapping().slots();
+            let opens = own_root == root && slots.iter().any(|slot| slot.kind().is_known());
+            if !opens || of_root.wrapping().id() != keyring.wrapping().id() {
+                let name = self.pool.name_of(entry.id)?;
+                return Err(Failure::other(format!(
+                    "nothing would unwrap the keys of '{name}' any more; nothing was changed"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a change of slots is called, and which properties go with it.
+pub(crate) struct SlotChange {
+    pub(crate) done: String,
+    pub(crate) props: Vec<(String, Option<String>)>,
+}
+
+/// Refuses what has no keyring of its own.
+pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
+    if entry.suite == 0 {
+        return Err(Failure::other(format!("'{name}' is not encrypted")));
+    }
+    if entry.is_snapshot() {
+        return Err(Failure::other(format!(
+            "'{name}' is a snapshot and has the key of its dataset; change that"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses what would leave `keysource` without a slot that it opens.
+pub(crate) fn still_opens(
+    wrapping: &Wrapping,
+    source: &KeySource,
+    number: u32,
+    name: &str,
+    asker: &mut dyn Asker,
+) -> Result<()> {
+    let refused = |why: &str| {
+        Failure::usage(format!(
+            "without key slot {number} the keysource of '{name}', {source}, opens nothing{why}; name \
+             another with -o keysource=..., or use -f"
+        ))
+    };
+    let mut slots = wrapping.slots().iter();
+    if !slots.any(|slot| slot.kind().takes(source)) {
+        return Err(refused(""));
+    }
+    // The person who types the key knows it.
+    if matches!(source.location(), Location::Prompt) {
+        return Ok(());
+    }
+    let found: KeyMaterial = material(source, name, false, asker)
+        .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
+    match wrapping.unlock(&found) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(&format!(" ({error})"))),
+    }
+}

@@ -1,0 +1,387 @@
+//! The commands that are about keys.
+
+use std::sync::Arc;
+
+use keys::KeySource;
+use pool::{Entry, Origin};
+
+use crate::api::{Command, Failure, FailureKind, Reply, Rotation};
+use crate::digits::{hex, unhex};
+use crate::failure::Result;
+use crate::ops::keys::change::KeyChange;
+use crate::state::active_pool::Imported;
+use crate::state::context::{Context, first_of};
+use crate::state::daemon::Daemon;
+
+/// Datasets of one pool whose keys a command is about.
+type KeyTargets = (Arc<Imported>, Vec<Arc<Entry>>);
+
+/// Which keys to load, and from where.
+struct Load<'a> {
+    names: &'a [String],
+    recursive: bool,
+    location: Option<&'a str>,
+    keysource: Option<&'a str>,
+    dry_run: bool,
+}
+
+impl Daemon {
+    /// Carries out a command about keys.
+    pub(crate) fn run_keys(
+        self: &Arc<Self>,
+        command: Command,
+        context: &mut Context<'_>,
+    ) -> Result<Reply> {
+        let origin = context.origin();
+        let done = |()| Reply::Nothing;
+        match command {
+            Command::KeyLoad {
+                names,
+                recursive,
+                location,
+                keysource,
+                dry_run,
+            } => {
+                let load = Load {
+                    names: &names,
+                    recursive,
+                    location: location.as_deref(),
+                    keysource: keysource.as_deref(),
+                    dry_run,
+                };
+                self.key_load(&load, context).map(done)
+            }
+            Command::KeyUnload {
+                names,
+                recursive,
+                force,
+            } => self.key_unload(&names, recursive, force, context).map(done),
+            Command::KeyChange {
+                name,
+                keysource,
+                slot,
+                only,
+                inherit,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let change = KeyChange {
+                    keysource: keysource.as_deref(),
+                    slot,
+                    only,
+                    inherit,
+                };
+                imported.change_key(&entry, change, context).map(done)
+            }
+            Command::KeyRotate { name, how } => {
+                let (imported, entry) = self.find(&name)?;
+                let rotated = match how {
+                    Rotation::New => imported.rotate_key(&entry, &origin),
+                    Rotation::Reencrypt => imported.rotate_key(&entry, &origin).and_then(|()| {
+                        // What was typed is in the history already.
+                        let text = format!("re-encryption of {name} begins");
+                        let origin = Origin { text, ..origin };
+                        imported.start_reencryption(&entry, &origin)
+                    }),
+                    Rotation::Pause => imported.pause_reencryption(&entry, &origin),
+                    Rotation::Resume => imported.start_reencryption(&entry, &origin),
+                };
+                rotated.map(done)
+            }
+            Command::KeyGenerations { name } => {
+                let (imported, entry) = self.find(&name)?;
+                imported.generation_rows(&entry).map(Reply::Generations)
+            }
+            Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
+            Command::KeyAccept { names, recursive } => {
+                self.key_accept(&names, recursive, context).map(done)
+            }
+            other => self.run_slots(other, context),
+        }
+    }
+
+    fn run_slots(&self, command: Command, context: &mut Context<'_>) -> Result<Reply> {
+        let origin = context.origin();
+        match command {
+            Command::KeyAdd {
+                name,
+                keysource,
+                priority,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let source = keysource.as_deref();
+                imported
+                    .add_slot(&entry, source, priority, context)
+                    .map(Reply::Slot)
+            }
+            Command::KeyRemove {
+                name,
+                slot,
+                keysource,
+                force,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let source = keysource.as_deref();
+                imported
+                    .remove_slot(&entry, slot, source, force, &origin, context.asker)
+                    .map(|()| Reply::Nothing)
+            }
+            Command::KeySlots { name } => {
+                let (imported, entry) = self.find(&name)?;
+                imported.slot_rows(&entry).map(Reply::Slots)
+            }
+            Command::KeyBackup { name } => {
+                let (imported, entry) = self.find(&name)?;
+                let backup = imported.backup_keys(&entry)?;
+                Ok(Reply::Backup(hex(&backup)))
+            }
+            Command::KeyRestore {
+                name,
+                backup,
+                keysource,
+            } => {
+                let (imported, entry) = self.find(&name)?;
+                let bytes = unhex(&backup)
+                    .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
+                let source = keysource.as_deref();
+                imported
+                    .restore_keys(&entry, &bytes, source, &origin, context.asker)
+                    .map(Reply::Names)
+            }
+            other => Err(Failure::other(format!("{other:?} is not served here"))),
+        }
+    }
+
+    fn key_load(&self, load: &Load<'_>, context: &mut Context<'_>) -> Result<()> {
+        let (names, dry_run) = (load.names, load.dry_run);
+        let mut failures = Vec::new();
+        for (imported, entries) in self.key_targets(names, load.recursive)? {
+            for entry in &entries {
+                let mut load_one = || {
+                    let root = key_root(&imported, entry, names)?;
+                    let Some(root) = root else { return Ok(()) };
+                    // Of several, those that are loaded need nothing.
+                    let is_one_of_several = names.is_empty() || load.recursive;
+                    if !dry_run && is_one_of_several && imported.has_key(root.id) {
+                        return Ok(());
+                    }
+                    let source = match (load.keysource, load.location) {
+                        (Some(text), _) => Some(text.parse()?),
+                        (None, Some(text)) => Some(other_source(&imported, &root, text)?),
+                        (None, None) => None,
+                    };
+                    if let Some(named) = &source {
+                        context.may_have_read(&imported, &root, named)?;
+                    }
+                    imported.load_key(&root, source.as_ref(), dry_run, context.asker)
+                };
+                failures.extend(load_one().err());
+            }
+        }
+        if !dry_run {
+            // Exports of volumes that waited for a key.
+            self.open_exports();
+        }
+        first_of(failures, context)
+    }
+
+    /// Accepts where keys come from as the properties say now.
+    fn key_accept(&self, names: &[String], recursive: bool, context: &Context<'_>) -> Result<()> {
+        for (imported, entries) in self.key_targets(names, recursive)? {
+            // Of several datasets those are meant that have keys of their own.
+            let meant = if recursive { &[] } else { names };
+            let mut roots = Vec::new();
+            for entry in &entries {
+                roots.extend(key_root(&imported, entry, meant)?);
+            }
+            let roots: Vec<&Entry> = roots.iter().map(|root| &**root).collect();
+            for root in &roots {
+                context.may_have_read(&imported, root, &imported.keysource(root)?)?;
+            }
+            imported.accept_sources(&roots)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn key_unload(
+        self: &Arc<Self>,
+        names: &[String],
+        recursive: bool,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut failures = Vec::new();
+        for (imported, entries) in self.key_targets(names, recursive)? {
+            if force {
+                self.suspend_exports_below(&imported, &entries, names)?;
+            }
+            let mut unloaded = Vec::new();
+            let admin = imported.lock()?;
+            for entry in &entries {
+                let mut unload = || {
+                    let root = key_root(&imported, entry, names)?;
+                    let Some(root) = root else { return Ok(()) };
+                    if !imported.has_key(root.id) && (names.is_empty() || recursive) {
+                        return Ok(());
+                    }
+                    self.unload_key(&imported, &root, force)?;
+                    unloaded.push(root);
+                    Ok(())
+                };
+                failures.extend(unload().err());
+            }
+            // What has data keys may wait for this lock to end.
+            drop(admin);
+            failures.extend(
+                unloaded
+                    .iter()
+                    .filter_map(|root| imported.end_uses(root).err()),
+            );
+        }
+        first_of(failures, context)
+    }
+
+    /// Forgets a key. What is mounted with it is unmounted first.
+    fn unload_key(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        root: &Entry,
+        force: bool,
+    ) -> Result<()> {
+        if !imported.has_key(root.id) {
+            let name = imported.pool.name_of(root.id)?;
+            return Err(Failure::new(
+                FailureKind::NoKey,
+                format!("the key of '{name}' is not loaded"),
+            ));
+        }
+        let mut users = Vec::new();
+        for id in imported.used_ids() {
+            if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
+                users.push(id);
+            }
+        }
+        if let Some(user) = users.first().filter(|_| !force) {
+            let pool = &imported.pool;
+            let what = match imported.mounts.lock().contains_key(user) {
+                true => "is mounted; unmount it",
+                false => "is a volume in use; end that",
+            };
+            let (root, user) = (pool.name_of(root.id)?, pool.name_of(*user)?);
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the key of '{root}' is in use: '{user}' {what}, or use -f"),
+            ));
+        }
+        if let Some(what) = imported.key_uses.of(root.id).filter(|_| !force) {
+            let root = imported.pool.name_of(root.id)?;
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the key of '{root}' is in use, by {what}; end that, or use -f"),
+            ));
+        }
+        self.unmount_all(imported, &users, force)?;
+        imported.keys.lock().remove(&root.id);
+        Ok(())
+    }
+
+    /// Ends exports of volumes whose keys go. They are there again when the keys are.
+    fn suspend_exports_below(
+        &self,
+        imported: &Imported,
+        entries: &[Arc<Entry>],
+        names: &[String],
+    ) -> Result<()> {
+        let mut volumes = Vec::new();
+        for entry in entries {
+            let Ok(Some(root)) = key_root(imported, entry, names) else {
+                continue;
+            };
+            for id in imported.volumes_in_use() {
+                if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
+                    volumes.push(imported.pool.name_of(id)?);
+                }
+            }
+        }
+        self.suspend_exports(&volumes, "its key was unloaded")
+    }
+
+    /// The datasets whose keys a command is about, by pool; all if it names none.
+    fn key_targets(&self, names: &[String], recursive: bool) -> Result<Vec<KeyTargets>> {
+        if names.is_empty() {
+            let all = self.pools().into_iter().map(|imported| {
+                let entries = imported.all_heads()?;
+                Ok((imported, entries))
+            });
+            return all.collect();
+        }
+        let named = names.iter().map(|name| {
+            let (imported, entry) = self.find(name)?;
+            let entries = if recursive {
+                imported.heads_below(&entry)?
+            } else {
+                vec![entry]
+            };
+            Ok((imported, entries))
+        });
+        named.collect()
+    }
+}
+
+impl Imported {
+    /// Ends the commands that still have data keys below a key that is unloaded.
+    fn end_uses(&self, root: &Entry) -> Result<()> {
+        if self.key_uses.end(root.id) {
+            return Ok(());
+        }
+        let root = self.pool.name_of(root.id)?;
+        Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "the key of '{root}' is unloaded, but a command that has its data keys has not ended yet"
+            ),
+        ))
+    }
+}
+
+/// The key root that a command means by a dataset: itself. Where a dataset was named that inherits
+/// its key, that is an error; where it was not, it is passed over.
+fn key_root(
+    imported: &Imported,
+    entry: &Arc<Entry>,
+    names: &[String],
+) -> Result<Option<Arc<Entry>>> {
+    let key_root = imported.key_root(entry)?;
+    if entry.suite != 0 && key_root == entry.id {
+        return Ok(Some(Arc::clone(entry)));
+    }
+    let name = imported.pool.name_of(entry.id)?;
+    if !names.contains(&name) {
+        return Ok(None);
+    }
+    if entry.suite == 0 {
+        return Err(Failure::other(format!("'{name}' is not encrypted")));
+    }
+    let root = imported.pool.name_of(key_root)?;
+    Err(Failure::other(format!(
+        "'{name}' has its key from '{root}'; load or unload that"
+    )))
+}
+
+/// The key roots of a pool whose keys are not loaded.
+pub(crate) fn unloaded_roots(imported: &Imported) -> Result<Vec<u64>> {
+    let heads = imported.all_heads()?;
+    let keys = imported.keys.lock();
+    let is_wanted =
+        |entry: &&Arc<Entry>| entry.key_root == entry.id && !keys.contains_key(&entry.id);
+    Ok(heads
+        .iter()
+        .filter(is_wanted)
+        .map(|entry| entry.id)
+        .collect())
+}
+
+/// A key source with the same format and another location.
+fn other_source(imported: &Imported, root: &Entry, location: &str) -> Result<KeySource> {
+    let own = imported.keysource(root)?;
+    Ok(format!("{},{location}", own.format()).parse()?)
+}

@@ -1,0 +1,181 @@
+//! Who may put data keys under another wrapping key.
+//!
+//! One rule for all commands. Whoever has a wrapping key can read what the data keys below it seal. So a command
+//! that wraps the data keys of a dataset by another wrapping key takes the permissions `key` and `keychange` on
+//! that dataset. It takes them also on each older dataset that has some of the same data keys: a clone, and a copy
+//! that was received sealed, have their data keys from there. The older dataset may be in another imported pool. In
+//! a zone the tenant must have given the key that wraps them now.
+//!
+//! The same holds for a key that the daemon reads from a place that a delegate names: with the file that opens the
+//! older dataset the daemon opens the copy as well. So this takes `key` on each older dataset.
+//!
+//! What wraps generations anew, or adds a way to a wrapping key, takes a [`Handed`], so that no command forgets.
+
+use std::sync::Arc;
+
+use keys::{KeySource, Location};
+use pool::Entry;
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::keyring::has_generation;
+
+/// The permissions that it takes.
+pub(crate) const NEEDED: [&str; 2] = ["key", "keychange"];
+
+/// Permissions that a command takes on datasets with the same data keys, and what it does with these.
+struct Needed<'a> {
+    permissions: &'a [&'a str],
+    what: &'a str,
+}
+
+/// The caller may have the data keys of a dataset under the wrapping key that is named with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handed(());
+
+impl Context<'_> {
+    /// Refuses to put the data keys of a dataset or snapshot under a wrapping key, if the caller may not have that
+    /// done. `to` is the wrapping key if it is there already; a new one is the caller's.
+    pub(crate) fn may_hand(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+        to: Option<&[u8; 16]>,
+    ) -> Result<Handed> {
+        let head = imported.head(entry)?;
+        let is_there = |pool: &Imported, entry: &Entry| {
+            let keyring = pool.keyring(entry);
+            keyring.is_ok_and(|ring| to == Some(ring.wrapping().id()))
+        };
+        if is_there(imported, &head) {
+            return Ok(Handed(()));
+        }
+        if let Some(view) = self.view {
+            view.own_key(&head)?;
+        } else if !self.peer.is_master {
+            let needed = Needed {
+                permissions: &NEEDED,
+                what: "puts its data keys under another key",
+            };
+            self.need_for_keys(&needed, (imported, &head), (imported, &head))?;
+            for (pool, older) in self.older_with_its_keys(imported, &head)? {
+                if !is_there(&pool, &older) {
+                    self.need_for_keys(&needed, (imported, &head), (&pool, &older))?;
+                }
+            }
+        }
+        Ok(Handed(()))
+    }
+
+    /// Refuses to have the daemon read the key of a key root from a place that the caller named or accepts, if
+    /// the data keys come from where the caller may load no key. Root may name any place.
+    pub(crate) fn may_have_read(
+        &self,
+        imported: &Imported,
+        key_root: &Entry,
+        source: &KeySource,
+    ) -> Result<()> {
+        if self.peer.is_master || *source.location() == Location::Prompt {
+            return Ok(());
+        }
+        let needed = Needed {
+            permissions: &["key"],
+            what: "opens its data keys with a key that the daemon reads",
+        };
+        for head in imported.heads_below(key_root)? {
+            if head.key_root != key_root.id {
+                continue;
+            }
+            for (pool, older) in self.older_with_its_keys(imported, &head)? {
+                let is_here = pool.pool.guid() == imported.pool.guid();
+                // What has its key from this key root is opened with it anyway.
+                if !is_here || older.key_root != key_root.id {
+                    self.need_for_keys(&needed, (imported, &head), (&pool, &older))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of a dataset and of those below it that have their key from where it has its key.
+    pub(crate) fn may_hand_all(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+        to: Option<&[u8; 16]>,
+    ) -> Result<Handed> {
+        let handed = self.may_hand(imported, entry, to)?;
+        for below in imported.heads_below(entry)? {
+            if below.key_root == entry.key_root {
+                self.may_hand(imported, &below, to)?;
+            }
+        }
+        Ok(handed)
+    }
+
+    /// Refuses a delegate who lacks permissions on `source`, which has data keys of `copy`. A dataset on which
+    /// nothing is allowed to the delegate is not named.
+    fn need_for_keys(
+        &self,
+        needed: &Needed<'_>,
+        (imported, copy): (&Imported, &Entry),
+        (pool, source): (&Imported, &Entry),
+    ) -> Result<()> {
+        for permission in needed.permissions {
+            if pool.allows(source, &self.peer, permission)? {
+                continue;
+            }
+            let (whose, place) = match pool.allows_something(source, &self.peer)? {
+                true => (pool.pool.name_of(source.id)?, "there"),
+                false => (
+                    imported.pool.name_of(copy.id)?,
+                    "where these data keys come from",
+                ),
+            };
+            let what = needed.what;
+            return Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "'{whose}': the permission '{permission}' is not allowed to you {place}, and this {what}; who \
+                     may do what is said with 'strongroom allow'"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The datasets of all pools that were there before this one and have some of the same data keys, or the same
+    /// wrapping key. A keyring that cannot be read is taken to have them.
+    fn older_with_its_keys(
+        &self,
+        imported: &Imported,
+        head: &Entry,
+    ) -> Result<Vec<(Arc<Imported>, Arc<Entry>)>> {
+        let own = imported.keyring(head)?;
+        let mut found = Vec::new();
+        for pool in (self.pools)() {
+            let is_here = pool.pool.guid() == imported.pool.guid();
+            for other in pool.all_heads()? {
+                // Transaction groups of two pools say nothing about time.
+                let is_older = match is_here {
+                    true => other.id != head.id && other.created_txg <= head.created_txg,
+                    false => other.created <= head.created,
+                };
+                if !is_older || other.family != head.family || other.suite == 0 {
+                    continue;
+                }
+                let shares = pool.keyring(&other).map_or(true, |ring| {
+                    let mut generations = own.generations().iter();
+                    ring.wrapping().id() == own.wrapping().id()
+                        || generations.any(|generation| has_generation(&ring, generation))
+                });
+                if shares {
+                    found.push((Arc::clone(&pool), other));
+                }
+            }
+        }
+        Ok(found)
+    }
+}

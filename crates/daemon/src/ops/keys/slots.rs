@@ -1,0 +1,165 @@
+//! Slots: several ways to the wrapping key of one dataset.
+
+use cipher::SystemRandom;
+use keys::{KeySource, Slot, SlotKind, Wrapping, WrappingKey};
+use pool::{Entry, NewKeyring, Origin};
+
+use crate::api::{Failure, SlotRow};
+use crate::failure::Result;
+use crate::host::system::now_secs;
+use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::keyring::{Asker, changed_meanwhile, cost, material};
+
+impl Imported {
+    /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
+    /// but not while someone is asked.
+    pub(crate) fn add_slot(
+        &self,
+        entry: &Entry,
+        keysource: Option<&str>,
+        priority: u8,
+        context: &mut Context<'_>,
+    ) -> Result<u32> {
+        let name = self.pool.name_of(entry.id)?;
+        self.check_key_root(entry, &name)?;
+        self.loaded_key(entry.id)?;
+        context.may_hand_all(self, entry, None)?;
+        let source = match keysource {
+            Some(text) => text.parse::<KeySource>()?,
+            None => KeySource::default(),
+        };
+        let material = material(&source, &name, true, context.asker)?;
+        let cost = cost(&material)?;
+        let mut number = 0;
+        self.change_slots(entry, &context.origin(), |now, wrapping, key| {
+            context.may_hand_all(self, now, None)?;
+            number =
+                wrapping.add_slot(key, priority, &material, &cost, now_secs(), &SystemRandom)?;
+            Ok(SlotChange {
+                done: format!("key slot {number} added"),
+                props: Vec::new(),
+            })
+        })?;
+        Ok(number)
+    }
+
+    /// Removes a slot. What the property `keysource` says from then on has to open another one, unless
+    /// `force` is given.
+    pub(crate) fn remove_slot(
+        &self,
+        entry: &Entry,
+        number: u32,
+        keysource: Option<&str>,
+        force: bool,
+        origin: &Origin,
+        asker: &mut dyn Asker,
+    ) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        self.check_key_root(entry, &name)?;
+        let key = self.loaded_key(entry.id)?;
+        let source = match keysource {
+            Some(text) => text.parse::<KeySource>()?,
+            None if force => self.keysource(entry)?,
+            None => self.accepted_source(entry)?,
+        };
+        // Tried without the right to change the pool: the key may be far away.
+        let mut tried = self.keyring(entry)?.wrapping().clone();
+        let before = tried.clone();
+        tried.remove_slot(number, &key)?;
+        if !force {
+            still_opens(&tried, &source, number, &name, asker)?;
+        }
+        let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
+        self.change_slots(entry, origin, |_, wrapping, _| {
+            if *wrapping != before {
+                return Err(changed_meanwhile(&name));
+            }
+            *wrapping = tried;
+            Ok(SlotChange {
+                done: format!("key slot {number} removed"),
+                props: props.into_iter().collect(),
+            })
+        })?;
+        if keysource.is_some() {
+            self.accept_as_set(entry.id);
+        }
+        Ok(())
+    }
+
+    /// The slots of the key root of a dataset. No key is needed.
+    pub(crate) fn slot_rows(&self, entry: &Entry) -> Result<Vec<SlotRow>> {
+        let name = self.pool.name_of(entry.id)?;
+        if entry.suite == 0 {
+            return Err(Failure::other(format!("'{name}' is not encrypted")));
+        }
+        let root = self.pool.entry(self.key_root(entry)?)?;
+        let key_root = self.pool.name_of(root.id)?;
+        let keyring = self.keyring(&root)?;
+        let row = |slot: &Slot| SlotRow {
+            key_root: key_root.clone(),
+            slot: slot.number(),
+            kind: kind_name(slot.kind()).into(),
+            priority: slot.priority(),
+            created: slot.created(),
+            cost: match slot.kind() {
+                SlotKind::Passphrase { params, .. } => Some(format!(
+                    "argon2id {} MiB, {} passes, {} lanes",
+                    params.memory_kib() >> 10,
+                    params.iterations(),
+                    params.lanes()
+                )),
+                SlotKind::Key { .. } | SlotKind::Token(_) | SlotKind::Other { .. } => None,
+            },
+        };
+        Ok(keyring.wrapping().slots().iter().map(row).collect())
+    }
+
+    /// Changes the slots of a key root whose key is loaded.
+    pub(crate) fn change_slots(
+        &self,
+        entry: &Entry,
+        origin: &Origin,
+        change: impl FnOnce(&Entry, &mut Wrapping, &WrappingKey) -> Result<SlotChange>,
+    ) -> Result<()> {
+        let name = self.pool.name_of(entry.id)?;
+        let _admin = self.lock()?;
+        let now = self.again(entry, &name)?;
+        self.check_key_root(&now, &name)?;
+        let key = self.loaded_key(now.id)?;
+        let mut keyring = self.keyring(&now)?;
+        let mut wrapping = keyring.wrapping().clone();
+        let SlotChange { done, props } = change(&now, &mut wrapping, &key)?;
+        keyring.set_wrapping(wrapping)?;
+        let change = NewKeyring {
+            id: now.id,
+            keyring: keyring.encode(),
+            key_root: now.id,
+            props,
+            done,
+        };
+        self.replace_keyrings(&[change], origin)
+    }
+
+    /// Refuses a dataset that has no slots of its own.
+    fn check_key_root(&self, entry: &Entry, name: &str) -> Result<()> {
+        check_has_keyring(entry, name)?;
+        if entry.key_root == entry.id {
+            return Ok(());
+        }
+        let root = self.pool.name_of(entry.key_root)?;
+        Err(Failure::other(format!(
+            "'{name}' has its key from '{root}', which has the slots"
+        )))
+    }
+}
+
+fn kind_name(kind: &SlotKind) -> &'static str {
+    match kind {
+        SlotKind::Passphrase { .. } => "passphrase",
+        SlotKind::Key { .. } => "key",
+        SlotKind::Token(_) => "token",
+        SlotKind::Other { .. } => "unknown",
+    }
+}

@@ -1,0 +1,523 @@
+//! Looking: properties, pools, keys, history.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use cipher::Suite;
+use pool::{DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
+
+use crate::api::{
+    DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
+    PoolReport, PropertyRow, RemovalRow, ScrubRow, Source, Value,
+};
+use crate::failure::Result;
+use crate::ops::caches;
+use crate::ops::health;
+use crate::ops::volumes;
+use crate::state::account_property::AccountProperty;
+use crate::state::active_pool::Imported;
+use crate::state::daemon::Daemon;
+use crate::state::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
+
+/// What `get` and `list` ask for.
+pub(crate) struct Get {
+    pub(crate) names: Vec<String>,
+    pub(crate) depth: Option<u32>,
+    pub(crate) snapshots: bool,
+    pub(crate) props: Vec<String>,
+}
+
+/// What was found, once each.
+#[derive(Default)]
+struct Rows {
+    all: Vec<DatasetRow>,
+    /// The names of those.
+    seen: HashSet<String>,
+}
+
+impl Daemon {
+    pub(crate) fn get(&self, get: &Get) -> Result<Vec<DatasetRow>> {
+        let props: Vec<String> = get
+            .props
+            .iter()
+            .map(|name| properties::whole_name(name))
+            .collect::<Result<_>>()?;
+        let mut rows = Rows::default();
+        if get.names.is_empty() {
+            for imported in self.pools() {
+                let top = imported.pool.top()?;
+                self.get_below(&imported, top.id, get, &props, &mut rows)?;
+            }
+            return Ok(rows.all);
+        }
+        for name in &get.names {
+            if let Some(row) = self.row_of_partial(name, &props)? {
+                rows.all.push(row);
+                continue;
+            }
+            let (imported, entry) = self.find(name)?;
+            self.get_below(&imported, entry.id, get, &props, &mut rows)?;
+        }
+        Ok(rows.all)
+    }
+
+    /// A dataset that is not there yet, and of which a part was received, has one property: how to go on.
+    fn row_of_partial(&self, name: &str, props: &[String]) -> Result<Option<DatasetRow>> {
+        let property = "receive_resume_token";
+        if props != [property] || name.contains('@') || self.find(name).is_ok() {
+            return Ok(None);
+        }
+        let token = self.pool_of(name)?.pool.resume_token(name).unwrap_or(None);
+        Ok(token.map(|token| DatasetRow {
+            name: name.into(),
+            kind: "filesystem".into(),
+            props: vec![PropertyRow {
+                property: property.into(),
+                value: Value::Text(token.to_string()),
+                source: Source::None,
+            }],
+        }))
+    }
+
+    fn get_below(
+        &self,
+        imported: &Arc<Imported>,
+        id: u64,
+        get: &Get,
+        props: &[String],
+        rows: &mut Rows,
+    ) -> Result<()> {
+        let listed = imported.pool.list(id)?;
+        let base = listed.first().map_or(0, |first| depth_of(&first.name));
+        for listed in &listed {
+            let named = listed.entry.id == id;
+            let too_deep = get
+                .depth
+                .is_some_and(|depth| depth_of(&listed.name) - base > depth);
+            let unwanted = listed.entry.is_snapshot() && !get.snapshots;
+            if !named && (too_deep || unwanted) || !rows.seen.insert(listed.name.clone()) {
+                continue;
+            }
+            rows.all.push(self.row(imported, listed, props)?);
+        }
+        Ok(())
+    }
+
+    fn row(&self, imported: &Imported, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
+        let mut names: Vec<String> = props.to_vec();
+        if names.is_empty() {
+            let user = listed
+                .entry
+                .props
+                .keys()
+                .filter(|key| properties::is_user_property(key));
+            let (front, back) = COMPUTED.split_at(7);
+            let settable = DEFINITIONS.iter().map(|definition| definition.name);
+            let all = front
+                .iter()
+                .copied()
+                .chain(settable)
+                .chain(back.iter().copied());
+            let all = all.filter(|name| volumes::applies(&listed.entry, name));
+            names = all.map(str::to_owned).chain(user.cloned()).collect();
+        }
+        let props = names
+            .into_iter()
+            .map(|name| property_row(imported, listed, name))
+            .collect::<Result<_>>()?;
+        Ok(DatasetRow {
+            name: listed.name.clone(),
+            kind: kind(listed).into(),
+            props,
+        })
+    }
+
+    pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
+        let pools = self.pools_named(names)?;
+        let report = |imported: &Arc<Imported>| {
+            let mut report = report(imported)?;
+            report.waiting = self.waiting_for_keys(imported)?;
+            Ok(report)
+        };
+        pools.iter().map(report).collect()
+    }
+
+    /// These pools; all if none is named.
+    pub(crate) fn pools_named(&self, names: &[String]) -> Result<Vec<Arc<Imported>>> {
+        match names {
+            [] => Ok(self.pools()),
+            names => names.iter().map(|name| self.pool(name)).collect(),
+        }
+    }
+
+    pub(crate) fn features(&self, names: &[String]) -> Result<Vec<PoolFeatures>> {
+        let of_one = |imported: &Arc<Imported>| {
+            let features = imported.pool.features().into_iter();
+            PoolFeatures {
+                name: imported.pool.name(),
+                // Whatever is imported: there has only been one.
+                format: FORMAT_VERSION,
+                features: features
+                    .map(|(feature, active)| FeatureRow::new(feature, active))
+                    .collect(),
+            }
+        };
+        Ok(self.pools_named(names)?.iter().map(of_one).collect())
+    }
+
+    pub(crate) fn history(&self, name: &str, internal: bool) -> Result<Vec<HistoryRow>> {
+        let lines = self.pool(name)?.pool.history()?;
+        let wanted = lines.into_iter().filter(|line| internal || !line.internal);
+        Ok(wanted
+            .map(|line| HistoryRow {
+                time: line.time,
+                txg: line.txg,
+                internal: line.internal,
+                who: line.who,
+                text: line.text,
+            })
+            .collect())
+    }
+
+    pub(crate) fn mount_list(&self) -> Result<Vec<MountRow>> {
+        let mut rows = Vec::new();
+        for imported in self.pools() {
+            rows.extend(imported.mount_rows()?);
+        }
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(rows)
+    }
+
+    pub(crate) fn key_status(&self, names: &[String]) -> Result<Vec<KeyRow>> {
+        let mut rows = Vec::new();
+        if names.is_empty() {
+            for imported in self.pools() {
+                for entry in imported.all_heads()? {
+                    rows.extend(key_row(&imported, &entry)?);
+                }
+            }
+        }
+        for name in names {
+            let (imported, entry) = self.find(name)?;
+            let row = key_row(&imported, &entry)?;
+            rows.push(row.ok_or_else(|| Failure::other(format!("'{name}' is not encrypted")))?);
+        }
+        Ok(rows)
+    }
+}
+
+fn depth_of(name: &str) -> u32 {
+    name.matches(['/', '@']).count() as u32
+}
+
+fn kind(listed: &Listed) -> &'static str {
+    match listed.entry.kind {
+        pool::DatasetKind::FileSystem => "filesystem",
+        pool::DatasetKind::Volume => "volume",
+        pool::DatasetKind::Snapshot => "snapshot",
+    }
+}
+
+fn property_row(imported: &Imported, listed: &Listed, property: String) -> Result<PropertyRow> {
+    let (value, source) = match property.as_str() {
+        "name" => (Value::Text(listed.name.clone()), Source::None),
+        "encryption" => encryption(imported, listed)?,
+        "keysource" if listed.entry.suite == 0 => (Value::Text("none".into()), Source::Default),
+        name if !volumes::applies(&listed.entry, name) => (Value::None, Source::None),
+        "mountpoint" => mountpoint(imported, listed)?,
+        name if let Some(property) = AccountProperty::parse(name) => {
+            property.value(imported, &listed.entry)?
+        }
+        name if COMPUTED.contains(&name) => (computed(imported, listed, name)?, Source::None),
+        name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {
+            (Value::None, Source::None)
+        }
+        name => settable(imported, listed, name)?,
+    };
+    Ok(PropertyRow {
+        property,
+        value,
+        source,
+    })
+}
+
+fn applies_to_snapshots(name: &str) -> bool {
+    properties::is_user_property(name)
+        || matches!(name, "keysource" | "primarycache" | "secondarycache")
+}
+
+fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, Source)> {
+    let mounted_ro = name == "readonly"
+        && imported
+            .mounts
+            .lock()
+            .get(&listed.entry.id)
+            .is_some_and(|state| state.read_only);
+    if mounted_ro {
+        return Ok((Value::Text("on".into()), Source::Temporary));
+    }
+    let (value, mut source) = properties::effective(&imported.pool, &listed.entry, name)?;
+    if name == "keysource" && listed.entry.key_root == listed.entry.id {
+        let keysource = value.parse();
+        if keysource.is_ok_and(|keysource| imported.is_proposed(&listed.entry, &keysource)) {
+            source = Source::Proposed;
+        }
+    }
+    if properties::is_user_property(name) && source == Source::Default {
+        return Ok((Value::None, Source::None));
+    }
+    let value = match value.parse() {
+        Ok(bytes) if properties::is_size(name) => Value::Bytes(bytes),
+        _ => Value::Text(value),
+    };
+    Ok((value, source))
+}
+
+/// The suite that a dataset has; it came with the nearest dataset above that was made with one.
+fn encryption(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
+    let (_, source) = properties::effective(&imported.pool, &listed.entry, "encryption")?;
+    let suite = Suite::from_id(listed.entry.suite).map_or("off", |suite| suite.name());
+    Ok((Value::Text(suite.into()), source))
+}
+
+fn mountpoint(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
+    if listed.entry.is_snapshot() {
+        return Ok((Value::None, Source::None));
+    }
+    if let Some(state) = imported.mounts.lock().get(&listed.entry.id)
+        && !state.by_property
+    {
+        return Ok((
+            Value::Text(state.dir().display().to_string()),
+            Source::Temporary,
+        ));
+    }
+    let (value, source) = properties::mountpoint(&imported.pool, &listed.entry)?;
+    let text = match value {
+        Mountpoint::Path(place) => place.path().display().to_string(),
+        Mountpoint::Legacy => "legacy".into(),
+        Mountpoint::None => "none".into(),
+    };
+    Ok((Value::Text(text), source))
+}
+
+fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
+    let entry = &listed.entry;
+    let is_snapshot = entry.is_snapshot();
+    let heads = |value| {
+        if is_snapshot {
+            Value::None
+        } else {
+            Value::Bytes(value)
+        }
+    };
+    let yes_no = |yes| Value::Text(if yes { "yes" } else { "no" }.into());
+    Ok(match name {
+        "type" => Value::Text(kind(listed).into()),
+        "creation" => Value::Time(entry.created),
+        "used" => Value::Bytes(listed.used),
+        "available" => heads(imported.pool.available_to(entry.id)?),
+        "referenced" => Value::Bytes(entry.referenced),
+        "compressratio" => Value::Ratio(ratio(entry.logical, entry.referenced)),
+        "mounted" if is_snapshot => Value::None,
+        "mounted" => yes_no(imported.mounts.lock().contains_key(&entry.id)),
+        "keystatus" if entry.suite == 0 => Value::None,
+        "keystatus" => Value::Text(key_state(imported, imported.key_root(entry)?).into()),
+        "rekeydate" if entry.suite == 0 => Value::None,
+        "rekeydate" => match imported.opened_keyring(entry) {
+            Ok((keyring, _)) => Value::Time(keyring.newest().created()),
+            Err(_) => Value::None,
+        },
+        "reencryption" => imported
+            .reencryption(entry)
+            .map_or(Value::None, Value::Text),
+        "origin" if entry.origin == 0 => Value::None,
+        "origin" => Value::Text(imported.pool.name_of(entry.origin)?),
+        "clones" if !is_snapshot => Value::None,
+        "clones" => match imported.pool.clones(entry.id) {
+            none if none.is_empty() => Value::None,
+            some => Value::Text(some.join(",")),
+        },
+        "usedbydataset" => heads(listed.used_by_dataset),
+        "usedbysnapshots" => heads(listed.used_by_snapshots),
+        "usedbychildren" => heads(listed.used_by_children),
+        "usedbyrefreservation" => heads(listed.used_by_refreservation),
+        "volsize" => entry
+            .volume()
+            .map_or(Value::None, |shape| Value::Bytes(shape.size())),
+        "volblocksize" => match entry.volume() {
+            Some(shape) => Value::Bytes(shape.block_size().into()),
+            None => Value::None,
+        },
+        "logicalreferenced" => Value::Bytes(entry.logical),
+        "guid" => Value::Number(entry.guid),
+        "createtxg" => Value::Number(entry.created_txg),
+        "receive_resume_token" if is_snapshot => Value::None,
+        "receive_resume_token" => match imported.pool.resume_token(&listed.name)? {
+            Some(token) => Value::Text(token.to_string()),
+            None => Value::None,
+        },
+        _ => Value::None,
+    })
+}
+
+/// Bytes before compression to bytes on disk, in hundredths, and never below one.
+fn ratio(logical: u64, on_disk: u64) -> u64 {
+    match on_disk {
+        0 => 100,
+        _ => ((u128::from(logical) * 100 / u128::from(on_disk)) as u64).max(100),
+    }
+}
+
+fn key_state(imported: &Imported, key_root: u64) -> &'static str {
+    match imported.keys.lock().contains_key(&key_root) {
+        true => "available",
+        false => "unavailable",
+    }
+}
+
+fn key_row(imported: &Imported, entry: &pool::Entry) -> Result<Option<KeyRow>> {
+    if entry.suite == 0 {
+        return Ok(None);
+    }
+    let root = imported.pool.entry(imported.key_root(entry)?)?;
+    Ok(Some(KeyRow {
+        name: imported.pool.name_of(entry.id)?,
+        key_root: imported.pool.name_of(root.id)?,
+        status: key_state(imported, root.id).into(),
+        keysource: imported.keysource(&root)?.to_string(),
+    }))
+}
+
+/// What there is to say of a pool.
+pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
+    let pool = &imported.pool;
+    let space = pool.space();
+    let scrub = pool.scrub_status();
+    let suspended = pool.suspended();
+    let damage: Vec<String> = scrub
+        .damage
+        .iter()
+        .map(|damage| describe(imported, damage))
+        .collect();
+    let devices = pool.devices();
+    let degraded = health::degraded(&devices);
+    let (trouble, action) = match &suspended {
+        Some(reason) => (
+            Some(format!(
+                "A device failed, and the pool takes no changes: {reason}"
+            )),
+            Some(
+                "Mend the device, then run 'strongroom pool export' and 'pool import'.".to_owned(),
+            ),
+        ),
+        None if scrub.errors > 0 => (
+            Some("Some data is damaged in every copy.".to_owned()),
+            Some("Restore what is named below from a backup or a snapshot.".to_owned()),
+        ),
+        None => match health::advice(&pool.name(), &devices) {
+            (None, None) => imported.advice_on_reencryption(),
+            advice => advice,
+        },
+    };
+    let shared = pool.dedup_info();
+    let resilver = pool.resilver_status();
+    let expandable = match suspended {
+        Some(_) => Vec::new(),
+        None => pool.expandable(),
+    };
+    let (trouble, action) = match trouble {
+        None => health::growth(&pool.name(), &devices, &expandable),
+        trouble => (trouble, action),
+    };
+    let mut rows = health::rows(&devices, &expandable);
+    rows.extend(caches::rows(pool));
+    Ok(PoolReport {
+        name: pool.name(),
+        guid: pool.guid(),
+        health: match (&suspended, degraded) {
+            (Some(_), _) => "SUSPENDED",
+            (None, true) => "DEGRADED",
+            (None, false) => "ONLINE",
+        }
+        .into(),
+        trouble,
+        action,
+        size: space.total,
+        allocated: space.total.saturating_sub(space.free),
+        free: space.available,
+        expandable: gain(&devices, &expandable),
+        dedupratio: ratio(shared.referenced, shared.stored) as f64 / 100.0,
+        freeing: space.freeing > 0,
+        read_only: pool.is_read_only(),
+        txg: pool.committed_txg(),
+        devices: rows,
+        scrub: scan_row(&scrub, None),
+        resilver: scan_row(&resilver.progress, resilver.waits),
+        removal: pool.removal_status().map(removal_row),
+        damage,
+        waiting: Vec::new(),
+    })
+}
+
+/// What the groups would gain together.
+fn gain(devices: &[DeviceInfo], expandable: &[Expandable]) -> u64 {
+    let groups = expandable.iter().filter_map(|found| {
+        let device = devices.iter().find(|device| device.guid == found.guid)?;
+        Some((device.group, found.gain))
+    });
+    groups.collect::<BTreeMap<_, _>>().into_values().sum()
+}
+
+fn scan_row(scan: &ScrubStatus, waits: Option<String>) -> ScrubRow {
+    ScrubRow {
+        state: match scan.phase {
+            ScrubPhase::None => "none",
+            ScrubPhase::Running => "running",
+            ScrubPhase::Finished => "finished",
+            ScrubPhase::Stopped => "stopped",
+        }
+        .into(),
+        started: scan.started,
+        ended: scan.ended,
+        examined: scan.examined,
+        total: scan.total,
+        repaired: scan.repaired,
+        errors: scan.errors,
+        waits,
+    }
+}
+
+fn removal_row(removal: RemovalStatus) -> RemovalRow {
+    RemovalRow {
+        state: match removal.phase {
+            RemovalPhase::Running => "running",
+            RemovalPhase::Finished => "finished",
+            RemovalPhase::Stopped => "stopped",
+            RemovalPhase::Stopping => "stopping",
+        }
+        .into(),
+        name: removal.name,
+        started: removal.started,
+        ended: removal.ended,
+        total: removal.total,
+        left: removal.left,
+        waits: removal.waits,
+    }
+}
+
+/// Where damage is, by name as far as that is known without a key.
+fn describe(imported: &Imported, damage: &pool::Damage) -> String {
+    let Some(array) = damage.array else {
+        return "the pool's own records".into();
+    };
+    let dataset = imported.pool.name_of(damage.dataset);
+    let dataset = dataset.unwrap_or_else(|_| format!("dataset {}", damage.dataset));
+    let what = match (array, damage.level) {
+        (pool::ArrayKind::Data, 0) => "a record of a file",
+        (pool::ArrayKind::Data, _) => "many records of files",
+        (pool::ArrayKind::Pages, 0) => "a page of metadata",
+        (pool::ArrayKind::Pages, _) => "many pages of metadata",
+    };
+    format!("{dataset}: {what}, slot {}", damage.slot)
+}

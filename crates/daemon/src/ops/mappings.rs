@@ -1,0 +1,433 @@
+//! Open LUKS containers and plain mappings: devices in this process, by name.
+//!
+//! A mapping has its devices (the data, and a header that is elsewhere) for itself until it is closed, so
+//! that no container is open twice. It is not remembered: at the next start its key is gone.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use cipher::SystemRandom;
+use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
+use secret::Secret;
+
+use crate::api::{
+    Ask, AskFormat, Borrowing, Failure, FailureKind, MappingChange, MappingRow, MappingTimes,
+    OpenMapping, PlainMapping,
+};
+use crate::failure::Result;
+use crate::state::daemon::Daemon;
+use crate::state::device_name;
+use crate::state::exports::device::Exportable;
+use crate::state::keyring::Asker;
+use crate::state::mapping_table::{Entry, HeaderLoan, Open};
+
+impl Daemon {
+    /// Opens a container or a plain mapping.
+    pub(crate) fn open_mapping(&self, new: &OpenMapping, asker: &mut dyn Asker) -> Result<()> {
+        check_name(&new.name)?;
+        {
+            let mut all = self.mappings.0.lock();
+            if all.contains_key(&new.name) {
+                return Err(Failure::new(
+                    FailureKind::Exists,
+                    format!(
+                        "there is a mapping '{}' already; 'strongroom luks status' shows it",
+                        new.name
+                    ),
+                ));
+            }
+            all.insert(new.name.clone(), Entry::Changing);
+        }
+        // The key takes its time, or a person does: nobody else waits for that.
+        let opened = match &new.plain {
+            Some(plain) => open_plain(self, new, plain, asker),
+            None => open_luks(self, new, asker),
+        };
+        let failed = {
+            let mut all = self.mappings.0.lock();
+            match opened {
+                Ok(open) => {
+                    all.insert(new.name.clone(), Entry::Open(Box::new(open)));
+                    None
+                }
+                Err(failure) => {
+                    all.remove(&new.name);
+                    Some(failure)
+                }
+            }
+        };
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        // It may have been exported before, and waited for since.
+        self.open_exports();
+        Ok(())
+    }
+
+    /// Closes a mapping: what was written is durable, and its key is gone.
+    pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
+        self.keep_exported(|device| *device == Exportable::Luks(name.into()))?;
+        let open = self.take_mapping(name)?;
+        // Where this fails the mapping stays, with what waits to be written.
+        let flushed = flush(&open.mapping);
+        let mut all = self.mappings.0.lock();
+        match flushed {
+            Ok(()) => drop(all.remove(name)),
+            Err(_) => drop(all.insert(name.into(), Entry::Open(open))),
+        }
+        Ok(flushed?)
+    }
+
+    /// Takes a mapping that is to be closed out of the table. Its name stays taken.
+    fn take_mapping(&self, name: &str) -> Result<Box<Open>> {
+        let mut all = self.mappings.0.lock();
+        match all.get_mut(name) {
+            Some(Entry::Open(open)) if Arc::strong_count(&open.mapping) > 1 => Err(Failure::new(
+                FailureKind::Busy,
+                format!("the mapping '{name}' is in use; close what uses it first"),
+            )),
+            Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Changing) {
+                Entry::Open(open) => Ok(open),
+                Entry::Changing => Err(no_such_mapping(name)),
+            },
+            Some(Entry::Changing) | None => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// The device of an open mapping.
+    pub(crate) fn mapping(&self, name: &str) -> Result<Arc<Mapping>> {
+        match self.mappings.0.lock().get(name) {
+            Some(Entry::Open(open)) => Ok(Arc::clone(&open.mapping)),
+            _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// Lends the header of the container that is open on this device; nothing if none is.
+    ///
+    /// # Errors
+    /// Somebody changes it, or it is to be had alone.
+    pub(crate) fn header_loan(&self, device: &Path, how: Borrowing) -> Result<Option<HeaderLoan>> {
+        let all = self.mappings.0.lock();
+        let open = all.iter().filter_map(|(name, entry)| match entry {
+            Entry::Open(open) => Some((name, open)),
+            Entry::Changing => None,
+        });
+        let mut of_device = open.filter(|(_, open)| open.is_on(device));
+        let Some((name, open)) = of_device.next() else {
+            return Ok(None);
+        };
+        let device = device.display();
+        let busy = |text: String| Failure::new(FailureKind::Busy, text);
+        let (Some((on, len)), false) = (&open.on, how == Borrowing::Own) else {
+            return Err(busy(format!(
+                "{device} is open as the mapping '{name}'; close that first: strongroom luks close {name}"
+            )));
+        };
+        let changes = how != Borrowing::Look;
+        if changes && Arc::strong_count(&open.changing) > 1 {
+            return Err(busy(format!(
+                "another command changes the header on {device}; wait for it"
+            )));
+        }
+        Ok(Some(HeaderLoan {
+            device: Arc::clone(on),
+            len: *len,
+            _mapping: Arc::clone(&open.mapping),
+            _changing: changes.then(|| Arc::clone(&open.changing)),
+        }))
+    }
+
+    /// What the status of a mapping repeats of its header may have been changed.
+    pub(crate) fn read_header_again(&self, device: &Path) {
+        let on_device: Vec<_> = {
+            let all = self.mappings.0.lock();
+            let open = all.iter().filter_map(|(name, entry)| match entry {
+                Entry::Open(open) if open.is_on(device) => {
+                    Some((name.clone(), Arc::clone(&open.on.as_ref()?.0)))
+                }
+                _ => None,
+            });
+            open.collect()
+        };
+        for (name, on) in on_device {
+            let Ok(container) = Container::look(on) else {
+                continue;
+            };
+            if let Some(Entry::Open(open)) = self.mappings.0.lock().get_mut(&name) {
+                open.uuid = Some(container.uuid().into());
+            }
+        }
+    }
+
+    /// Changes how a mapping is served, while it is in use.
+    pub(crate) fn change_mapping(&self, name: &str, change: &MappingChange) -> Result<()> {
+        let mapping = self.mapping(name)?;
+        let mut flags = mapping.flags();
+        let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
+        set(&mut flags.read_workqueue, change.read_workqueue);
+        set(&mut flags.write_workqueue, change.write_workqueue);
+        set(&mut flags.allow_discards, change.allow_discards);
+        mapping.set_flags(flags);
+        Ok(())
+    }
+
+    /// Makes a mapping as large as this, or as its device is now.
+    pub(crate) fn resize_mapping(&self, name: &str, size: Option<u64>) -> Result<()> {
+        self.mapping(name)?.resize(size)?;
+        Ok(())
+    }
+
+    /// These mappings, or all.
+    pub(crate) fn mapping_rows(&self, names: &[String]) -> Result<Vec<MappingRow>> {
+        let all = self.mappings.0.lock();
+        if let Some(missing) = names
+            .iter()
+            .find(|name| !matches!(all.get(*name), Some(Entry::Open(_))))
+        {
+            return Err(no_such_mapping(missing));
+        }
+        let wanted = |name: &&String| names.is_empty() || names.contains(name);
+        let rows = all
+            .iter()
+            .filter(|(name, _)| wanted(name))
+            .filter_map(|(name, entry)| match entry {
+                Entry::Open(open) => Some(row(name, open)),
+                Entry::Changing => None,
+            });
+        Ok(rows.collect())
+    }
+
+    /// What was done to each, for metrics.
+    pub(crate) fn mapping_meters(&self) -> Vec<(String, Arc<MappingMeter>)> {
+        let all = self.mappings.0.lock();
+        let open = all.iter().filter_map(|(name, entry)| match entry {
+            Entry::Open(open) => Some((name.clone(), Arc::clone(open.mapping.meter()))),
+            Entry::Changing => None,
+        });
+        open.collect()
+    }
+
+    /// Makes what was written to any mapping durable: the daemon is ending.
+    pub(crate) fn flush_mappings(&self) {
+        let open: Vec<_> = {
+            let all = self.mappings.0.lock();
+            let open = all.iter().filter_map(|(name, entry)| match entry {
+                Entry::Open(open) => Some((name.clone(), Arc::clone(&open.mapping))),
+                Entry::Changing => None,
+            });
+            open.collect()
+        };
+        for (name, mapping) in open {
+            if let Err(error) = flush(&mapping) {
+                tracing::error!(mapping = name, %error, "what was written may not be durable");
+            }
+        }
+    }
+}
+
+impl Open {
+    /// Whether its header or its data is on this device.
+    fn is_on(&self, device: &Path) -> bool {
+        let places = std::iter::once(&self.device).chain(&self.header);
+        let mut places = places.map(Path::new);
+        match device_name::name_at(device) {
+            Some(_) => places.any(|place| place == device),
+            None => places.any(|place| device_name::is_same(place, device)),
+        }
+    }
+}
+
+/// Makes what was written to a mapping durable.
+fn flush(mapping: &Mapping) -> block::Result<()> {
+    match mapping.flags().read_only {
+        true => Ok(()),
+        false => mapping.flush(),
+    }
+}
+
+fn row(name: &str, open: &Open) -> MappingRow {
+    let (mapping, flags) = (&open.mapping, open.mapping.flags());
+    let meter = mapping.meter();
+    MappingRow {
+        name: name.into(),
+        kind: open.kind.into(),
+        device: open.device.clone(),
+        header: open.header.clone(),
+        uuid: open.uuid.clone(),
+        slot: open.slot,
+        cipher: mapping.cipher(),
+        key_bits: open.key_bits,
+        sector_size: mapping.sector_sizes().logical,
+        offset: mapping.offset(),
+        size: mapping.size(),
+        read_only: flags.read_only,
+        allow_discards: flags.allow_discards,
+        read_workqueue: flags.read_workqueue,
+        write_workqueue: flags.write_workqueue,
+        users: Arc::strong_count(mapping) - 1,
+        read_inline: times(&meter.read_inline),
+        read_queued: times(&meter.read_queued),
+        write_inline: times(&meter.write_inline),
+        write_queued: times(&meter.write_queued),
+    }
+}
+
+fn times(served: &Served) -> MappingTimes {
+    let totals = served.totals();
+    let nanos = |share| {
+        totals
+            .times
+            .percentile(share)
+            .map(|time| time.as_nanos() as u64)
+    };
+    MappingTimes {
+        count: totals.requests,
+        bytes: totals.bytes,
+        errors: totals.errors,
+        p50_ns: nanos(0.5),
+        p99_ns: nanos(0.99),
+        p999_ns: nanos(0.999),
+    }
+}
+
+fn open_luks(daemon: &Daemon, new: &OpenMapping, asker: &mut dyn Asker) -> Result<Open> {
+    let data = daemon.device(&new.device, new)?;
+    let header = new.header.as_deref();
+    let header = header.map(|path| daemon.device(path, new)).transpose()?;
+    let on = header.as_ref().unwrap_or(&data);
+    let container = match new.read_only {
+        true => Container::look(Arc::clone(on))?,
+        false => Container::open(Arc::clone(on), &SystemRandom)?,
+    };
+    if !new.read_only {
+        container.check_writable()?;
+    }
+    if container.segment()?.offset == 0 && header.is_none() {
+        return Err(Failure::usage(format!(
+            "the header on {} is for data on another device: name that, and this with --header",
+            new.device.display()
+        )));
+    }
+    let passphrase = passphrase(new, asker)?;
+    let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
+    let mapping = Mapping::open(&container, data, &key, flags(new))?;
+    Ok(Open {
+        mapping: Arc::new(mapping),
+        kind: match container.version() {
+            luks::Version::V1 => "LUKS1",
+            luks::Version::V2 => "LUKS2",
+        },
+        device: new.device.display().to_string(),
+        header: new.header.as_ref().map(|path| path.display().to_string()),
+        uuid: Some(container.uuid().into()),
+        slot: Some(slot),
+        key_bits: key.len() * 8,
+        on: Some((Arc::clone(container.device()), container.header_len())),
+        changing: Arc::default(),
+    })
+}
+
+fn open_plain(
+    daemon: &Daemon,
+    new: &OpenMapping,
+    plain: &PlainMapping,
+    asker: &mut dyn Asker,
+) -> Result<Open> {
+    let data = daemon.device(&new.device, new)?;
+    let given = passphrase(new, asker)?;
+    let key = match new.with_key_file {
+        true if given.len() < plain.key_len => {
+            return Err(Failure::new(
+                FailureKind::NoKey,
+                format!(
+                    "the key file is shorter than a key of {} bits",
+                    plain.key_len * 8
+                ),
+            ));
+        }
+        true => Secret::from_slice(&given.expose()[..plain.key_len])?,
+        false => luks::plain_key(&given, &plain.hash, plain.key_len)?,
+    };
+    let settings = Plain {
+        cipher: plain.cipher.clone(),
+        offset: plain.offset,
+        len: plain.len,
+        skip: plain.skip,
+        sector_size: plain.sector_size,
+    };
+    let mapping = Mapping::plain(&settings, data, &key, flags(new))?;
+    Ok(Open {
+        mapping: Arc::new(mapping),
+        kind: "PLAIN",
+        device: new.device.display().to_string(),
+        header: None,
+        uuid: None,
+        slot: None,
+        key_bits: key.len() * 8,
+        on: None,
+        changing: Arc::default(),
+    })
+}
+
+fn flags(new: &OpenMapping) -> Flags {
+    Flags {
+        read_only: new.read_only,
+        allow_discards: new.allow_discards,
+        read_workqueue: new.read_workqueue,
+        write_workqueue: new.write_workqueue,
+    }
+}
+
+impl Daemon {
+    /// A file, a disk or a volume, for a new mapping.
+    fn device(&self, path: &Path, new: &OpenMapping) -> Result<Arc<dyn BlockDevice>> {
+        if let Some(volume) = device_name::name_at(path) {
+            let user = format!("the mapping '{}'", new.name);
+            return Ok(Arc::new(self.lend_volume(volume, &user)?));
+        }
+        let access = match new.read_only {
+            true => Access::ReadOnly,
+            false => Access::Exclusive,
+        };
+        Ok(Arc::new(FileDevice::open(path, access)?))
+    }
+}
+
+/// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
+/// or one that the caller may not read.
+fn passphrase(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Secret> {
+    let ask = Ask {
+        dataset: new.device.display().to_string(),
+        format: match new.with_key_file {
+            true => AskFormat::KeyFile,
+            false => AskFormat::Passphrase,
+        },
+        twice: false,
+        again: false,
+    };
+    asker.ask(ask)?.ok_or_else(|| {
+        let name = new.device.display();
+        Failure::new(
+            FailureKind::NoKey,
+            format!("the passphrase of {name} was not given"),
+        )
+    })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    match name.len() {
+        1..=127 if name.chars().all(plain) && name != "." && name != ".." => Ok(()),
+        _ => Err(Failure::usage(format!(
+            "'{name}' is not a valid name for a mapping; use letters, digits and -_.+"
+        ))),
+    }
+}
+
+fn no_such_mapping(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!("there is no mapping '{name}'; 'strongroom luks status' lists the open ones"),
+    )
+}

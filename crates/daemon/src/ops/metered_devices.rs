@@ -1,0 +1,145 @@
+//! The devices of imported pools, with meters around them.
+//!
+//! Stores see a `BlockDevice` and know nothing of meters. So meters are found by the path of their
+//! device, which is what a pool calls it too.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
+use meter::Operation;
+use parking_lot::Mutex;
+
+use crate::api::{CacheIo, DeviceIo, Io, PoolIo};
+use crate::failure::Result;
+use crate::state::active_pool::Imported;
+use crate::state::daemon::Daemon;
+
+/// The meter of an open device.
+pub(crate) struct OpenDevice {
+    pub(crate) meter: Arc<DeviceMeter>,
+    /// Counts since then.
+    pub(crate) since: Instant,
+}
+
+/// Every device of this process that is metered, by its name.
+static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(BTreeMap::new());
+
+impl Daemon {
+    /// Opens a device that is to belong to an imported pool: a file, a disk, or a volume of another pool.
+    pub(crate) fn open_device(&self, path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>> {
+        Ok(match self.volume_at(path)? {
+            Some(volume) => metered(volume),
+            None => metered(FileDevice::open(path, access)?),
+        })
+    }
+}
+
+/// Counts what is done to a device. One that is open already, as a pool's while a command looks for pools, keeps
+/// its meter.
+pub(crate) fn metered(device: impl BlockDevice + 'static) -> Arc<dyn BlockDevice> {
+    let mut open = OPEN.lock();
+    open.retain(|_, (meter, _)| meter.strong_count() > 0);
+    let known = open.get(&device.name());
+    let meter = known
+        .and_then(|(meter, _)| meter.upgrade())
+        .unwrap_or_else(|| {
+            let new = Arc::new(DeviceMeter::default());
+            open.insert(device.name(), (Arc::downgrade(&new), Instant::now()));
+            new
+        });
+    drop(open);
+    Arc::new(Metered::new(device, meter))
+}
+
+/// The meter of the device of that name, while it is open.
+pub(crate) fn meter(name: &str) -> Option<OpenDevice> {
+    let open = OPEN.lock();
+    let (meter, since) = open.get(name)?;
+    Some(OpenDevice {
+        meter: meter.upgrade()?,
+        since: *since,
+    })
+}
+
+impl Daemon {
+    /// What the devices of pools did; of all if none is named.
+    pub(crate) fn pool_io(&self, names: &[String]) -> Result<Vec<PoolIo>> {
+        let pools = self.pools_named(names)?;
+        Ok(pools.iter().map(|imported| pool_io(imported)).collect())
+    }
+}
+
+fn pool_io(imported: &Imported) -> PoolIo {
+    let pool = &imported.pool;
+    let space = pool.space();
+    let devices = pool.devices().into_iter();
+    let caches = pool.caches().into_iter().filter_map(|cache| {
+        Some(CacheIo {
+            device: device_io(meter(&cache.path)?, cache.path),
+            allocated: cache.held,
+            free: cache.size.saturating_sub(cache.held),
+        })
+    });
+    PoolIo {
+        caches: caches.collect(),
+        name: pool.name(),
+        allocated: space.total.saturating_sub(space.free),
+        free: space.free,
+        devices: devices
+            .filter_map(|device| Some(device_io(meter(&device.path)?, device.path)))
+            .collect(),
+    }
+}
+
+fn device_io(open: OpenDevice, path: String) -> DeviceIo {
+    let io = |operation: &Operation| {
+        let totals = operation.totals();
+        Io {
+            operations: totals.times.count(),
+            bytes: totals.bytes,
+            errors: totals.errors,
+            nanos: totals.times.nanos,
+        }
+    };
+    DeviceIo {
+        path,
+        elapsed: u64::try_from(open.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        read: io(&open.meter.read),
+        write: io(&open.meter.write),
+        flush: io(&open.meter.flush),
+        discard: io(&open.meter.discard),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meters_are_there_as_long_as_their_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device");
+        let device = metered(FileDevice::create(&path, 1 << 20).unwrap());
+        let name = path.display().to_string();
+        device.read_at(0, &mut [0; 512]).unwrap();
+        let open = meter(&name).unwrap();
+        assert_eq!(open.meter.read.totals().bytes, 512);
+        drop((device, open));
+        assert!(meter(&name).is_none());
+    }
+
+    #[test]
+    fn a_device_that_is_looked_at_keeps_its_meter() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device");
+        let used = metered(FileDevice::create(&path, 1 << 20).unwrap());
+        let name = path.display().to_string();
+        let looks = metered(FileDevice::open(&path, Access::ReadOnly).unwrap());
+        used.read_at(0, &mut [0; 512]).unwrap();
+        drop(looks);
+        assert_eq!(meter(&name).unwrap().meter.read.totals().bytes, 512);
+    }
+}

@@ -1,0 +1,587 @@
+//! Mounting and unmounting.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use dataset::{Atime, Files, Mounted, Settings};
+use fuse::Place;
+use pool::Entry;
+use vfs::Caller;
+
+use crate::api::{AccessTimes, Allowed, Failure, FailureKind, MountRow};
+use crate::failure::Result;
+use crate::host::huge_pages::Counted;
+use crate::ops::volumes::refuse_volume;
+use crate::state::active_pool::{Imported, MountState};
+use crate::state::daemon::Daemon;
+use crate::state::metered_files::{FilesMeter, MeteredFiles};
+use crate::state::mountpoints;
+use crate::state::properties::{self, Mountpoint};
+
+/// What the daemon does with a dataset that is not used any more ends within this time.
+const CLOSING_MAX: Duration = Duration::from_secs(5);
+
+/// How to mount.
+#[derive(Clone)]
+pub(crate) struct HowToMount {
+    /// Where, instead of where the property says.
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) read_only: bool,
+    /// Over a directory that is not empty.
+    pub(crate) overlay: bool,
+    /// What it allows, where that is not as the properties say.
+    pub(crate) allowed: Allowed,
+    /// Owns the root directory of a new dataset.
+    pub(crate) owner: Caller,
+}
+
+impl Daemon {
+    /// Opens the files of a dataset or snapshot.
+    fn open_files(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+        how: &HowToMount,
+    ) -> Result<Arc<Files>> {
+        let keys = imported.data_keys(entry)?;
+        let mut settings = imported.settings_of(entry, how.read_only, &how.allowed)?;
+        let read_only = settings.read_only;
+        // Opening finishes what is unfinished: the first directory, files that were unlinked while
+        // open. Nobody else can change anything yet.
+        settings.read_only = false;
+        let opened = Files::open(
+            &self.engine,
+            &imported.pool,
+            entry.id,
+            keys,
+            settings,
+            &how.owner,
+        );
+        let files = opened.map_err(|error| imported.explain_foreign(entry, error.into()))?;
+        settings.read_only = read_only;
+        files.set_settings(settings);
+        Ok(files)
+    }
+
+    /// Mounts a dataset or snapshot.
+    pub(crate) fn mount(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entry: &Entry,
+        how: &HowToMount,
+    ) -> Result<()> {
+        let name = imported.pool.name_of(entry.id)?;
+        refuse_volume(entry, &name, "mounted")?;
+        imported.let_end(entry.id)?;
+        if let Some(state) = imported.mounts.lock().get(&entry.id) {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("'{name}' is mounted already, at {}", state.dir().display()),
+            ));
+        }
+        let counted = Counted::new();
+        let place = mountpoints::find(imported, entry, &name, how.dir.as_deref(), how.overlay)?;
+        let files = self.open_files(imported, entry, how)?;
+        let read_only = entry.is_snapshot() || how.read_only || imported.pool.is_read_only();
+        let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
+            (Arc::clone(&files) as Arc<dyn vfs::FileSystem>, None)
+        } else {
+            let mounted = Arc::new(self.with_snapshots(imported, entry, &files)?);
+            (
+                Arc::clone(&mounted) as Arc<dyn vfs::FileSystem>,
+                Some(mounted),
+            )
+        };
+        let options = fuse::Options {
+            fs_name: name.clone(),
+            allow_other: rustix::process::geteuid().is_root(),
+            ..imported.restrictions(entry, read_only, &how.allowed)?
+        };
+        let meter = Arc::new(FilesMeter::default());
+        let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
+        let mount = fuse::Mount::at(fs, &place, &options)?;
+        self.watch(imported, entry.id, &mount);
+        tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
+        let state = MountState {
+            mount,
+            files,
+            mounted,
+            meter,
+            place,
+            read_only,
+            by_property: how.dir.is_none(),
+            overlay: how.overlay,
+            allowed: how.allowed,
+            _counted: counted,
+        };
+        imported.mounts.lock().insert(entry.id, state);
+        imported.not_mounted_again.lock().remove(&entry.id);
+        Ok(())
+    }
+
+    /// Changes what a mount allows.
+    pub(crate) fn remount(
+        &self,
+        name: &str,
+        read_only: Option<bool>,
+        allowed: Allowed,
+    ) -> Result<()> {
+        let (imported, entry) = self.find(name)?;
+        let _admin = imported.lock()?;
+        let mut mounts = imported.mounts.lock();
+        let state = mounts.get_mut(&entry.id).ok_or_else(|| {
+            let why = format!("'{name}' is not mounted; mount it first: strongroom mount {name}");
+            Failure::new(FailureKind::NotFound, why)
+        })?;
+        let stays = entry.is_snapshot() || imported.pool.is_read_only();
+        if stays && read_only == Some(false) {
+            return Err(Failure::usage(format!(
+                "'{name}' stays read-only: it is a snapshot, or its pool is imported read-only"
+            )));
+        }
+        let read_only = read_only.unwrap_or(state.read_only);
+        let allowed = allowed.or(state.allowed);
+        let settings = imported.settings_of(&entry, read_only, &allowed)?;
+        let options = imported.restrictions(&entry, read_only, &allowed)?;
+        state.mount.follow(&options)?;
+        state.files.set_settings(settings);
+        (state.read_only, state.allowed) = (read_only, allowed);
+        Ok(())
+    }
+
+    fn with_snapshots(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entry: &Entry,
+        files: &Arc<Files>,
+    ) -> Result<Mounted> {
+        let daemon: Weak<Daemon> = Arc::downgrade(self);
+        let weak = Arc::downgrade(imported);
+        let (snapdir, _) = properties::effective(&imported.pool, entry, "snapdir")?;
+        let open = Box::new(move |snapshot: &Entry| {
+            let gone = || dataset::Error::from(vfs::Error::Stale);
+            let (daemon, imported) = daemon.upgrade().zip(weak.upgrade()).ok_or_else(gone)?;
+            let how = HowToMount {
+                dir: None,
+                read_only: true,
+                overlay: false,
+                allowed: Allowed::default(),
+                owner: Caller::default(),
+            };
+            daemon
+                .open_files(&imported, snapshot, &how)
+                .map_err(|failure| {
+                    let name = imported.pool.name_of(snapshot.id).unwrap_or_default();
+                    tracing::error!(
+                        reason = failure.message,
+                        snapshot = name,
+                        "could not be opened"
+                    );
+                    vfs::Error::Io.into()
+                })
+        });
+        Ok(Mounted::new(Arc::clone(files), open, snapdir == "visible"))
+    }
+
+    /// Cleans up when someone else unmounts.
+    fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
+        let weak = Arc::downgrade(imported);
+        mount.on_end(move |_| {
+            let Some(imported) = weak.upgrade() else {
+                return;
+            };
+            // Not on the thread that tells of it: that is still part of the mount.
+            let cleanup = move || {
+                if let Ok(_admin) = imported.lock() {
+                    imported.clean_up(id);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new()
+                .name("unmounted".into())
+                .spawn(cleanup)
+            {
+                tracing::error!(%error, "a dead mount could not be removed; remove it with 'strongroom unmount'");
+            }
+        });
+    }
+}
+
+/// Makes what was mounted durable, and lets it go.
+fn close(state: MountState) {
+    let MountState {
+        mount,
+        files,
+        mounted,
+        place,
+        ..
+    } = state;
+    drop(mount);
+    if let Some(mounted) = &mounted {
+        mounted.close_snapshots();
+    }
+    drop(mounted);
+    if let Err(error) = files.close() {
+        tracing::error!(%error, dataset = files.name(), "closing a dataset failed; what was not synced is lost. 'strongroom pool status' says more");
+    }
+    tracing::info!(dataset = files.name(), dir = %place.path().display(), "unmounted");
+}
+
+impl Imported {
+    /// Lets go of what someone else has unmounted. It may have been mounted again since.
+    fn clean_up(&self, id: u64) {
+        let mut mounts = self.mounts.lock();
+        let is_gone = mounts
+            .get(&id)
+            .is_some_and(|state| !state.mount.is_mounted());
+        let state = if is_gone { mounts.remove(&id) } else { None };
+        drop(mounts);
+        if let Some(state) = state {
+            close(state);
+        }
+    }
+
+    /// Waits until what someone else has just unmounted is free to be mounted again.
+    fn let_end(&self, id: u64) -> Result<()> {
+        let mut mounts = self.mounts.lock();
+        let is_leaving = mounts
+            .get(&id)
+            .is_some_and(|state| !state.mount.is_in_tree());
+        let state = if is_leaving { mounts.remove(&id) } else { None };
+        drop(mounts);
+        let Some(state) = state else {
+            return Ok(());
+        };
+        match state.mount.unmount(false) {
+            Ok(()) => close(state),
+            Err(error) => {
+                self.mounts.lock().insert(id, state);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmounts a dataset or snapshot, if it is mounted; with `force` also if it is in use.
+    pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
+        let state = self.mounts.lock().remove(&id);
+        let Some(state) = state else {
+            return self.close_volume(id, force);
+        };
+        let unmounted = match state.mount.unmount(false) {
+            Err(_) if force => state.mount.unmount(true),
+            result => result,
+        };
+        if let Err(error) = unmounted {
+            let name = self.pool.name_of(id).unwrap_or_default();
+            let failure = Failure::from(error).context(format_args!("cannot unmount '{name}'"));
+            self.mounts.lock().insert(id, state);
+            return Err(failure);
+        }
+        close(state);
+        Ok(())
+    }
+
+    /// Waits until the daemon itself has nothing to do with these datasets any more: the pool's thread may look at
+    /// one, and what somebody else unmounted is closed a moment later. What a stream is made of is not waited for.
+    fn await_closed(&self, ids: &[u64]) -> Result<()> {
+        let mut heads = Vec::new();
+        for id in ids {
+            let entry = self.pool.entry(*id)?;
+            heads.extend((!entry.is_snapshot()).then_some(*id));
+        }
+        self.pool.wait_until_closed(&heads, CLOSING_MAX);
+        Ok(())
+    }
+
+    /// How these datasets are mounted, those that are.
+    fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<Unmounted> {
+        let mounts = self.mounts.lock();
+        let found = ids
+            .iter()
+            .filter_map(|id| mounts.get(id).map(|state| (*id, state)));
+        found
+            .map(|(id, state)| Unmounted {
+                imported: Arc::clone(self),
+                id,
+                place: state.place.clone(),
+                by_property: state.by_property,
+                read_only: state.read_only,
+                overlay: state.overlay,
+                allowed: state.allowed,
+            })
+            .collect()
+    }
+
+    /// Every dataset and snapshot that is mounted.
+    pub(crate) fn mounted_ids(&self) -> Vec<u64> {
+        self.mounts.lock().keys().copied().collect()
+    }
+
+    /// Every dataset and snapshot that is mounted, or a volume in use.
+    pub(crate) fn used_ids(&self) -> Vec<u64> {
+        [self.mounted_ids(), self.volumes_in_use()].concat()
+    }
+
+    /// What a dataset has open that is mounted, or a volume in use.
+    pub(crate) fn files_of(&self, id: u64) -> Option<Arc<Files>> {
+        if let Some(state) = self.mounts.lock().get(&id) {
+            return Some(Arc::clone(&state.files));
+        }
+        let volumes = self.volumes.lock();
+        let volume = volumes.get(&id)?.device.volume();
+        volume.as_ref().map(|volume| Arc::clone(volume.dataset()))
+    }
+
+    /// Closes snapshots that someone may be looking into, so that they can be destroyed.
+    pub(crate) fn close_snapshots(&self, ids: &[u64]) {
+        for state in self.mounts.lock().values() {
+            if let Some(mounted) = &state.mounted {
+                ids.iter().for_each(|id| mounted.close_snapshot(*id));
+            }
+        }
+    }
+
+    /// What is mounted at a directory.
+    pub(crate) fn mounted_at(&self, dir: &Path) -> Option<u64> {
+        let mounts = self.mounts.lock();
+        mounts
+            .iter()
+            .find(|(_, state)| state.dir() == dir)
+            .map(|(id, _)| *id)
+    }
+
+    /// What is mounted, for people.
+    pub(crate) fn mount_rows(&self) -> Result<Vec<MountRow>> {
+        let mounts = self.mounts.lock();
+        mounts
+            .iter()
+            .map(|(id, state)| {
+                Ok(MountRow {
+                    name: self.pool.name_of(*id)?,
+                    dir: state.dir().display().to_string(),
+                    read_only: state.read_only || state.files.settings().read_only,
+                })
+            })
+            .collect()
+    }
+
+    /// What a mount does not allow, by what its command said and else by its properties.
+    fn restrictions(
+        &self,
+        entry: &Entry,
+        read_only: bool,
+        allowed: &Allowed,
+    ) -> Result<fuse::Options> {
+        let is_on = |said: Option<bool>, property| match said {
+            Some(said) => Ok(said),
+            None => properties::effective(&self.pool, entry, property).map(|(v, _)| v == "on"),
+        };
+        Ok(fuse::Options {
+            read_only,
+            access_times: match self.settings_of(entry, read_only, allowed)?.atime {
+                Atime::Off => fuse::AccessTimes::Never,
+                Atime::Relative => fuse::AccessTimes::Relative,
+                Atime::On => fuse::AccessTimes::Always,
+            },
+            nodiratime: allowed.directory_times == Some(false),
+            noexec: !is_on(allowed.exec, "exec")?,
+            nosuid: !is_on(allowed.setuid, "setuid")?,
+            nodev: !is_on(allowed.devices, "devices")?,
+            ..fuse::Options::default()
+        })
+    }
+
+    /// What the files of a mount follow.
+    fn settings_of(&self, entry: &Entry, read_only: bool, allowed: &Allowed) -> Result<Settings> {
+        let mut settings = properties::settings(&self.pool, entry)?;
+        settings.read_only |= read_only;
+        settings.atime = match allowed.access_times {
+            None => settings.atime,
+            Some(AccessTimes::Never) => Atime::Off,
+            Some(AccessTimes::Relative) => Atime::Relative,
+            Some(AccessTimes::Always) => Atime::On,
+        };
+        Ok(settings)
+    }
+
+    /// Has open datasets follow their properties as they are now. Returns what could not be reached.
+    pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
+        let mut failures = Vec::new();
+        for (id, state) in self.volumes.lock().iter() {
+            let entry = self.pool.entry(*id)?;
+            if let Some(volume) = state.device.volume().as_ref() {
+                let settings = properties::settings(&self.pool, &entry)?;
+                volume.dataset().set_settings(settings);
+            }
+        }
+        for (id, state) in self.mounts.lock().iter() {
+            let entry = self.pool.entry(*id)?;
+            let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
+            state.files.set_settings(settings);
+            let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
+            match state.mount.follow(&options) {
+                Err(error @ fuse::Error::OptionsCovered(_)) => failures.push(error.into()),
+                followed => followed?,
+            }
+            if let Some(mounted) = &state.mounted {
+                let (snapdir, _) = properties::effective(&self.pool, &entry, "snapdir")?;
+                mounted.set_visible(snapdir == "visible");
+            }
+        }
+        Ok(failures)
+    }
+}
+
+/// Datasets of a pool.
+pub(crate) type InPool<'a> = (&'a Arc<Imported>, Vec<u64>);
+
+/// Each dataset with its pool.
+fn each<'a>((imported, ids): &'a InPool<'a>) -> impl Iterator<Item = (&'a Arc<Imported>, &'a u64)> {
+    ids.iter().map(move |id| (*imported, id))
+}
+
+/// Those of these datasets that are mounted, parents first.
+fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
+    let mut mounted: Vec<Unmounted> = wanted
+        .iter()
+        .flat_map(|(imported, ids)| imported.mounted(ids))
+        .collect();
+    mounted.sort_by_key(|was| was.place.path());
+    mounted
+}
+
+/// Something that was mounted, and how.
+#[derive(Clone)]
+pub(crate) struct Unmounted {
+    imported: Arc<Imported>,
+    pub(crate) id: u64,
+    place: Place,
+    by_property: bool,
+    read_only: bool,
+    overlay: bool,
+    allowed: Allowed,
+}
+
+impl Unmounted {
+    /// The pool that it is of.
+    pub(crate) fn pool_name(&self) -> String {
+        self.imported.pool.name()
+    }
+
+    /// Removes the directory, if it was the dataset's own and nothing is in it.
+    pub(crate) fn remove_dir(&self) {
+        if self.by_property {
+            let _ = self.place.remove();
+        }
+    }
+}
+
+impl Daemon {
+    /// Unmounts those of these datasets that are mounted, and returns them as they were, to be
+    /// mounted again. If one cannot be unmounted, all stay as they are.
+    pub(crate) fn unmount_all(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        ids: &[u64],
+        force: bool,
+    ) -> Result<Vec<Unmounted>> {
+        self.unmount_from(&[(imported, ids.to_vec())], force)
+    }
+
+    /// As [`Daemon::unmount_all`], of several pools: the directories of one may be in another.
+    pub(crate) fn unmount_from(
+        self: &Arc<Self>,
+        wanted: &[InPool<'_>],
+        force: bool,
+    ) -> Result<Vec<Unmounted>> {
+        for (imported, id) in wanted.iter().flat_map(each) {
+            imported.close_volume(*id, force)?;
+        }
+        let mut mounted = all_mounted(wanted);
+        let mut done = Vec::new();
+        while let Some(next) = mounted.pop() {
+            if let Err(failure) = next.imported.unmount(next.id, force) {
+                for failure in self.mount_again(done) {
+                    tracing::error!(reason = failure.message, "could not be mounted again");
+                }
+                return Err(failure);
+            }
+            done.insert(0, next);
+        }
+        for (imported, ids) in wanted {
+            imported.await_closed(ids)?;
+        }
+        Ok(done)
+    }
+
+    /// Unmounts what can be, the deepest first, and says what cannot.
+    pub(crate) fn unmount_what_can(&self, wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
+        let volumes = wanted.iter().flat_map(each);
+        let in_use = volumes.filter_map(|(imported, id)| imported.close_volume(*id, force).err());
+        let mut failures: Vec<Failure> = in_use.collect();
+        let mounted = all_mounted(wanted);
+        let mounted = mounted.iter().rev();
+        failures.extend(mounted.filter_map(|next| next.imported.unmount(next.id, force).err()));
+        failures
+    }
+
+    /// Mounts again what was unmounted for something else to be done, parents first, as it was.
+    /// Returns what went wrong, but goes on.
+    pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<Unmounted>) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        for was in unmounted {
+            // What was destroyed meanwhile stays away.
+            let Ok(entry) = was.imported.pool.entry(was.id) else {
+                continue;
+            };
+            let how = HowToMount {
+                dir: (!was.by_property).then(|| was.place.path()),
+                read_only: was.read_only,
+                overlay: was.overlay,
+                allowed: was.allowed,
+                owner: Caller::default(),
+            };
+            failures.extend(self.mount(&was.imported, &entry, &how).err());
+        }
+        failures
+    }
+
+    /// Mounts those of these datasets that mount by themselves and are not mounted, parents first.
+    /// Returns what went wrong, but goes on.
+    pub(crate) fn mount_automatic(
+        self: &Arc<Self>,
+        imported: &Arc<Imported>,
+        entries: &[Arc<Entry>],
+        owner: Caller,
+    ) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut wanted: Vec<(PathBuf, &Arc<Entry>)> = Vec::new();
+        let may_mount = |entry: &&Arc<Entry>| !entry.is_snapshot() && entry.volume().is_none();
+        for entry in entries.iter().filter(may_mount) {
+            let canmount = entry.props.get("canmount").map_or("on", String::as_str);
+            let is_mounted = imported.mounts.lock().contains_key(&entry.id);
+            let has_key = entry.suite == 0 || imported.keys.lock().contains_key(&entry.key_root);
+            if canmount != "on" || is_mounted || !has_key {
+                continue;
+            }
+            match properties::mountpoint(&imported.pool, entry) {
+                Ok((Mountpoint::Path(place), _)) => wanted.push((place.path(), entry)),
+                Ok(_) => {}
+                Err(failure) => failures.push(failure),
+            }
+        }
+        wanted.sort_by(|a, b| a.0.cmp(&b.0));
+        for (_, entry) in wanted {
+            let how = HowToMount {
+                dir: None,
+                read_only: false,
+                overlay: false,
+                allowed: Allowed::default(),
+                owner,
+            };
+            failures.extend(self.mount(imported, entry, &how).err());
+        }
+        failures
+    }
+}

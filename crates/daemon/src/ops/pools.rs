@@ -1,0 +1,548 @@
+//! Making, importing, exporting and destroying pools.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use block::{Access, BlockDevice, FileDevice};
+use pool::{Pool, PoolState, Superblock};
+use store::{CreateOptions, DeviceStore, NewGroup, Store};
+use vfs::Caller;
+
+use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
+use crate::failure::Result;
+use crate::host::system::now_secs;
+use crate::host::system::{System, new_guid};
+use crate::host::users::host_name;
+use crate::ops::dataset_spec::Plan;
+use crate::ops::devices::keeps_keys;
+use crate::ops::devices::{redundancy, refuse_mixed};
+use crate::ops::import_scan::{Candidate, Candidates, choose};
+use crate::ops::metered_devices;
+use crate::ops::volumes;
+use crate::state::active_pool::Imported;
+use crate::state::context::{Context, first_of};
+use crate::state::daemon::{Daemon, already_imported};
+use crate::state::keyring::Asker;
+use crate::state::memory::KnownPool;
+use crate::state::mountpoints;
+
+/// A pool to make.
+pub(crate) struct NewPool {
+    pub(crate) name: String,
+    pub(crate) devices: PoolDevices,
+    pub(crate) size: Option<u64>,
+    pub(crate) force: bool,
+    pub(crate) props: Props,
+    pub(crate) no_mount: bool,
+}
+
+/// A pool to import.
+pub(crate) struct ImportPool {
+    pub(crate) search: Vec<PathBuf>,
+    pub(crate) pool: Option<String>,
+    pub(crate) new_name: Option<String>,
+    pub(crate) read_only: bool,
+    pub(crate) force: bool,
+    pub(crate) no_mount: bool,
+    pub(crate) load_keys: bool,
+    /// Until when keys are waited for; as long as each takes if not said.
+    pub(crate) keys_until: Option<Instant>,
+    pub(crate) without_logs: bool,
+    /// Read keys from where the pool says.
+    pub(crate) accept: bool,
+}
+
+impl Daemon {
+    pub(crate) fn create_pool(
+        self: &Arc<Self>,
+        new: NewPool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        pool::check_pool_name(&new.name)?;
+        if self.pool(&new.name).is_ok() {
+            return Err(already_imported(&new.name));
+        }
+        if new
+            .devices
+            .groups
+            .iter()
+            .all(|group| group.devices.is_empty())
+        {
+            return Err(Failure::usage("a pool needs at least one file or disk"));
+        }
+        if !new.devices.logs.is_empty() || !new.devices.caches.is_empty() {
+            return Err(Failure::usage(
+                "log and cache devices join a pool that is there: make it first, then use 'pool add'",
+            ));
+        }
+        for group in &new.devices.groups {
+            self.keep_exported(|exported| exported.is_at(&group.devices))?;
+        }
+        if !new.force {
+            refuse_mixed(new.devices.groups.iter().map(redundancy))?;
+        }
+        let plan = Plan::new(0, &new.name, &new.props, context.asker)?;
+        // Someone else may have been faster while a key was asked for.
+        if self.pool(&new.name).is_ok() {
+            return Err(already_imported(&new.name));
+        }
+        let (top, key) = plan.carry_out(None, &new.name)?;
+        let made = MadeFiles::default();
+        let groups = self.open_groups(&new, &made)?;
+        let spares = self.open_devices(&new.devices.spares, &new, &made)?;
+        let members = groups.iter().flat_map(|group| &group.devices);
+        let count = members.chain(&spares).count();
+        let options = CreateOptions {
+            pool_guid: new_guid(),
+            device_guids: (0..count).map(|_| new_guid()).collect(),
+            created: now_secs(),
+            force: new.force,
+        };
+        let store = Arc::new(DeviceStore::create_groups(groups, spares, &options)?);
+        let pool = Pool::create(
+            Arc::clone(&store) as Arc<dyn Store>,
+            Arc::new(System),
+            &new.name,
+            top,
+        )?;
+        pool.record(&context.origin())?;
+        pool.claim(&host_name())?;
+        store.commit_labels()?;
+        made.keep();
+        let imported = Imported::new(pool, &self.accepted, &self.alarm);
+        let entry = imported.pool.top()?;
+        if let Some(key) = key {
+            imported.keys.lock().insert(entry.id, key);
+            imported.accept_as_set(entry.id);
+        }
+        self.take_in(&imported)?;
+        if !new.no_mount {
+            let _admin = imported.lock()?;
+            let failures = self.mount_automatic(&imported, &[entry], context.caller());
+            let created = |failure: Failure| {
+                failure.context(format_args!("'{}' was created, but not mounted", new.name))
+            };
+            first_of(failures.into_iter().map(created).collect(), context)?;
+        }
+        Ok(())
+    }
+
+    /// The pools on the devices in some places that are not imported here.
+    pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
+        let mut all = Vec::new();
+        let Candidates { pools, failures } = self.candidates(search);
+        if let (true, Some(failure)) = (pools.is_empty(), failures.into_iter().next()) {
+            return Err(failure);
+        }
+        for candidate in pools {
+            if self
+                .pools()
+                .iter()
+                .any(|imported| imported.pool.guid() == candidate.guid)
+            {
+                continue;
+            }
+            let mut pool = ImportablePool {
+                name: "?".into(),
+                guid: candidate.guid,
+                state: "ONLINE".into(),
+                host: String::new(),
+                active: false,
+                devices: candidate
+                    .paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect(),
+                missing: candidate.missing,
+            };
+            if candidate.is_degraded {
+                pool.state = "DEGRADED".into();
+            }
+            match candidate.superblock {
+                Ok(superblock) if superblock.state == PoolState::Destroyed => continue,
+                Ok(superblock) => {
+                    pool.active = superblock.state == PoolState::Active;
+                    pool.name = superblock.name;
+                    pool.host = superblock.host;
+                }
+                Err(failure) => pool.state = failure.message,
+            }
+            all.push(pool);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn import_pools(
+        self: &Arc<Self>,
+        import: &ImportPool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let Candidates { pools, failures } = self.candidates(&import.search);
+        let chosen = choose(pools, import.pool.as_deref(), &failures)?;
+        context.tell(failures);
+        for candidate in chosen {
+            if self
+                .pools()
+                .iter()
+                .any(|imported| imported.pool.guid() == candidate.guid)
+            {
+                if import.pool.is_some() {
+                    return Err(Failure::new(
+                        FailureKind::Exists,
+                        "the pool is imported already",
+                    ));
+                }
+                continue;
+            }
+            names.push(self.import_one(&candidate, import, context)?);
+        }
+        Ok(names)
+    }
+
+    fn import_one(
+        self: &Arc<Self>,
+        candidate: &Candidate,
+        import: &ImportPool,
+        context: &mut Context<'_>,
+    ) -> Result<String> {
+        let superblock = candidate.superblock.as_ref().map_err(Clone::clone)?;
+        let name = import.new_name.as_ref().unwrap_or(&superblock.name);
+        if self.pool(name).is_ok() {
+            return Err(already_imported(name));
+        }
+        // Whoever has the devices can have written any name there.
+        pool::check_pool_name(name).map_err(|error| {
+            let mut failure = Failure::from(error);
+            failure.message += "; import the pool by its guid under a new name";
+            failure
+        })?;
+        if import.read_only && import.new_name.is_some() {
+            return Err(Failure::usage(
+                "a name is written to the devices; import the pool without readonly=on, or \
+                 under the name it has",
+            ));
+        }
+        refuse_other_host(superblock, import)?;
+        let access = if import.read_only {
+            Access::ReadOnly
+        } else {
+            Access::Exclusive
+        };
+        let store = Arc::new(self.open_store(&candidate.paths, access)?);
+        let pool = match import.without_logs {
+            true => open_without_logs(store, import, context)?,
+            false => Pool::open(store, Arc::new(System), import.read_only)?,
+        };
+        if !import.read_only {
+            pool.claim(&host_name())?;
+            if import.new_name.is_some() {
+                pool.rename_pool(name, &context.origin())?;
+            } else {
+                pool.record(&context.origin())?;
+            }
+        }
+        let imported = Imported::new(pool, &self.accepted, &self.alarm);
+        if import.accept {
+            imported.accept_all()?;
+        }
+        self.take_in(&imported)?;
+        imported.open_caches(self, context);
+        if import.load_keys {
+            self.load_keys_of(&imported, import.keys_until, context)?;
+        }
+        if !import.no_mount {
+            let _admin = imported.lock()?;
+            let entries = imported.all_heads()?;
+            let failures = self.mount_automatic(&imported, &entries, Caller::default());
+            context.tell(failures);
+        }
+        Ok(imported.pool.name())
+    }
+
+    /// Adds a pool to those that are imported; if that cannot be, exports it again.
+    fn take_in(&self, imported: &Arc<Imported>) -> Result<()> {
+        let added = self.add(Arc::clone(imported));
+        if added.is_err() {
+            let mut admin = imported.lock()?;
+            imported.export(&mut admin)?;
+        }
+        self.open_to_delegates();
+        added
+    }
+
+    /// Imports again what was imported when the daemon last ran.
+    pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
+        let remembered = self.recall();
+        let places = remembered.paths();
+        // Those on volumes of others come after these.
+        let layers = volumes::by_layer(
+            remembered.pools.into_iter().collect(),
+            |(name, _)| name.clone(),
+            |(_, known)| {
+                volumes::pools_below(known.devices.iter().map(|device| device.path.as_path()))
+            },
+        );
+        for (name, known) in layers.into_iter().flatten() {
+            let mut nobody = Unattended::default();
+            let mut context = Context::internal("import at start", &mut nobody);
+            let keys = Some(keys_until);
+            let result = self.import_known(&name, &known, &places, keys, &mut context);
+            nobody.log();
+            match result {
+                Ok(()) => tracing::info!(pool = name, "imported"),
+                Err(failure) => {
+                    let reason = failure.message;
+                    tracing::error!(
+                        pool = name,
+                        reason,
+                        "could not be imported; try again with 'strongroom pool import'"
+                    );
+                }
+            }
+        }
+    }
+
+    fn import_known(
+        self: &Arc<Self>,
+        name: &str,
+        known: &KnownPool,
+        places: &[PathBuf],
+        keys_until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let import = ImportPool {
+            search: known.paths(),
+            pool: Some(name.to_owned()),
+            new_name: None,
+            read_only: known.read_only,
+            force: false,
+            no_mount: false,
+            load_keys: true,
+            keys_until,
+            without_logs: false,
+            // An older program imported it, and read its keys from where it said.
+            accept: known.guid.is_none(),
+        };
+        match known.guid {
+            None => self.import_pools(&import, context).map(|_| ()),
+            Some(guid) => {
+                let candidate = self.known_candidate(name, guid, known, places)?;
+                self.import_one(&candidate, &import, context).map(|_| ())
+            }
+        }
+    }
+
+    pub(crate) fn export_pool(
+        self: &Arc<Self>,
+        name: &str,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = match self.pool(name) {
+            Ok(imported) => imported,
+            // One that could not be imported at the start is not to be tried again.
+            Err(_) if self.remove(name) => return Ok(()),
+            Err(failure) => return Err(failure),
+        };
+        let mut admin = imported.lock()?;
+        let own_dirs = imported.all_own_dirs();
+        let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
+        let is_writable = !imported.pool.is_read_only() && imported.pool.suspended().is_none();
+        let recorded = match is_writable {
+            true => imported.pool.record(&context.origin()),
+            false => Ok(()),
+        };
+        let exported = match recorded {
+            Err(error) if imported.pool.suspended().is_none() => Err(error.into()),
+            _ => imported.export(&mut admin),
+        };
+        if exported.is_err() {
+            context.tell(self.mount_again(unmounted));
+            return exported;
+        }
+        self.remove(name);
+        mountpoints::remove_dirs(own_dirs);
+        drop((admin, unmounted));
+        close(imported, context);
+        Ok(())
+    }
+
+    pub(crate) fn destroy_pool(
+        self: &Arc<Self>,
+        name: &str,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool(name)?;
+        let mut admin = imported.lock()?;
+        let own_dirs = imported.all_own_dirs();
+        let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
+        imported.dismiss_keeper();
+        let mut left = imported.pool.devices();
+        left.retain(|device| !imported.reach(self, device, context));
+        let destroyed = imported.pool.destroy();
+        if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
+            imported.hire_keeper();
+            context.tell(self.mount_again(unmounted));
+            return Ok(destroyed?);
+        }
+        imported.keys.lock().clear();
+        admin.let_go();
+        self.remove(name);
+        mountpoints::remove_dirs(own_dirs);
+        drop((admin, unmounted));
+        close(imported, context);
+        for device in left {
+            context.asker.notice(keeps_keys(&device));
+        }
+        Ok(destroyed?)
+    }
+}
+
+/// Waits until a pool that was let go has closed its devices, so that they can be used again.
+fn close(imported: Arc<Imported>, context: &mut Context<'_>) {
+    let departure = imported.departure();
+    drop(imported);
+    if !departure.wait() {
+        let text = "another command still has the pool's devices open; they are free when it ends";
+        context.asker.notice(text.into());
+    }
+}
+
+/// Nobody is there to ask.
+#[derive(Default)]
+pub(crate) struct Unattended {
+    pub(crate) notices: Vec<String>,
+}
+
+impl Unattended {
+    /// Logs what a person would have been told.
+    pub(crate) fn log(&self) {
+        for notice in &self.notices {
+            tracing::warn!(notice, "at start");
+        }
+    }
+}
+
+impl Asker for Unattended {
+    fn ask(&mut self, _: crate::api::Ask) -> Result<Option<secret::Secret>> {
+        Ok(None)
+    }
+
+    fn notice(&mut self, text: String) {
+        self.notices.push(text);
+    }
+}
+
+/// Opens a pool without what its missing log devices hold, and says what that is.
+fn open_without_logs(
+    store: Arc<DeviceStore>,
+    import: &ImportPool,
+    context: &mut Context<'_>,
+) -> Result<Pool> {
+    if import.read_only {
+        return Err(Failure::usage(
+            "logs are given up for good, which readonly=on does not allow; without -m the pool can be \
+             looked at, and nothing in its logs is seen or lost",
+        ));
+    }
+    let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;
+    for line in given_up {
+        context.asker.notice(line);
+    }
+    Ok(pool)
+}
+
+fn refuse_other_host(superblock: &Superblock, import: &ImportPool) -> Result<()> {
+    let elsewhere = superblock.state == PoolState::Active && superblock.host != host_name();
+    if !elsewhere || import.force || import.read_only {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureKind::Busy,
+        format!(
+            "pool '{}' was not exported by host '{}', which may still be using it; \
+             if it is not, import with -f",
+            superblock.name, superblock.host
+        ),
+    ))
+}
+
+/// Files that were made for a pool; they go again unless the pool comes to be.
+#[derive(Default)]
+struct MadeFiles(parking_lot::Mutex<Vec<PathBuf>>);
+
+impl MadeFiles {
+    fn keep(&self) {
+        self.0.lock().clear();
+    }
+}
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for path in self.0.lock().drain(..) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Daemon {
+    fn open_groups(&self, new: &NewPool, made: &MadeFiles) -> Result<Vec<NewGroup>> {
+        let groups = new.devices.groups.iter();
+        groups
+            .map(|group| {
+                Ok(NewGroup {
+                    devices: self.open_devices(&group.devices, new, made)?,
+                    parity: group.parity,
+                })
+            })
+            .collect()
+    }
+
+    fn open_devices(
+        &self,
+        paths: &[PathBuf],
+        new: &NewPool,
+        made: &MadeFiles,
+    ) -> Result<Vec<Arc<dyn BlockDevice>>> {
+        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
+        for path in paths {
+            if let Some(volume) = self.volume_at(path)? {
+                opened.push(metered_devices::metered(volume));
+                continue;
+            }
+            let device = match new.size {
+                Some(size) => {
+                    let device = FileDevice::create(path, size).map_err(Failure::from);
+                    let device = device.map_err(|mut failure| {
+                        if failure.kind == FailureKind::Exists {
+                            failure.message += "; to use the file that is there, leave -s away";
+                        }
+                        failure
+                    })?;
+                    made.0.lock().push(path.clone());
+                    device
+                }
+                None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
+                    let missing = matches!(&error, block::Error::Open { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound);
+                    let failure = Failure::from(error);
+                    match missing {
+                        true => Failure::new(
+                            failure.kind,
+                            format!(
+                                "{}; to make the file, say how large: -s SIZE",
+                                failure.message
+                            ),
+                        ),
+                        false => failure,
+                    }
+                })?,
+            };
+            opened.push(metered_devices::metered(device));
+        }
+        Ok(opened)
+    }
+}

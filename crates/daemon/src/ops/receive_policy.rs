@@ -1,0 +1,509 @@
+//! What becomes of a stream: which keys and properties a dataset has afterwards, and what seals the records that
+//! come in the clear.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cipher::Suite;
+use dataset::{Compression, RecordSealer};
+use keys::{Format, Generation, KeySource, Keyring, Wrapping, WrappingKey};
+use parking_lot::Mutex;
+use pool::{Begin, Entry, ReceiveInto, Reception, Sealing};
+
+use crate::api::{Failure, FailureKind, Props};
+use crate::failure::Result;
+use crate::ops::dataset_spec::{Plan, checked};
+use crate::ops::datasets::suite_above;
+use crate::state::active_pool::{Imported, MountState};
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::keyring::keyring_of;
+use crate::state::properties::{self, Settable};
+
+/// Properties that say how a dataset is encrypted.
+const OF_KEYS: [&str; 2] = ["encryption", "keysource"];
+
+/// What the caller of a receive has chosen.
+pub(crate) struct Chosen {
+    /// In the place of properties that come.
+    props: BTreeMap<String, String>,
+    exclude: Vec<String>,
+    /// How a new dataset is encrypted, if what comes is in the clear.
+    plan: Option<Plan>,
+    /// Whether that is as he said, and not as it is above.
+    says_how: bool,
+    /// Properties that he may not set, and so no stream for him.
+    forbidden: BTreeSet<&'static str>,
+    /// Whether what comes may be a clone of any snapshot of the pool: the caller may do everything there.
+    may_clone: bool,
+}
+
+/// These properties say whether a file can give its user more rights. They are off on what came from elsewhere.
+pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
+
+/// The receiver alone says what these properties are. A stream says nothing about them: they choose where the
+/// daemon mounts, what it allows there, and how much space it keeps from others.
+const OF_RECEIVER: [&str; 7] = [
+    "canmount",
+    "devices",
+    "exec",
+    "mountpoint",
+    "refreservation",
+    "reservation",
+    "setuid",
+];
+
+/// A new dataset that was received has these values, unless the receiver says otherwise.
+const DISTRUST: [(&str, &str); 3] = [
+    ("canmount", "noauto"),
+    ("devices", "off"),
+    ("setuid", "off"),
+];
+
+impl Chosen {
+    /// Checks it, and asks for a key if the dataset is to have one of its own.
+    pub(crate) fn new(
+        imported: &Imported,
+        dataset: &str,
+        given: &Props,
+        exclude: Vec<String>,
+        context: &mut Context<'_>,
+    ) -> Result<Chosen> {
+        let forbidden = forbidden(imported, dataset, context)?;
+        let mut props = checked(given)?;
+        let is_of_keys = |name: &str| OF_KEYS.contains(&name);
+        let says_how = props.keys().any(|name| is_of_keys(name))
+            || exclude.iter().any(|name| is_of_keys(name));
+        let is_new = imported.pool.find(dataset).is_err();
+        if !is_new && props.keys().any(|name| is_of_keys(name)) {
+            return Err(Failure::usage(format!(
+                "'{dataset}' is there already; how it is encrypted was chosen when it was made"
+            )));
+        }
+        let plan = match is_new && dataset.contains('/') {
+            true => {
+                let above = suite_above(imported, dataset)?;
+                Some(Plan::new(above, dataset, given, context.asker)?)
+            }
+            false => None,
+        };
+        props.retain(|name, _| !is_of_keys(name));
+        Ok(Chosen {
+            props,
+            exclude,
+            plan,
+            says_how,
+            forbidden,
+            may_clone: context.view.is_none() && context.creator().is_none(),
+        })
+    }
+}
+
+/// The properties that the caller may not set there. A file that is received may be owned by root and change
+/// who runs it: so either he may have that, or the dataset does without.
+fn forbidden(
+    imported: &Imported,
+    dataset: &str,
+    context: &Context<'_>,
+) -> Result<BTreeSet<&'static str>> {
+    let Ok(head) = imported.pool.find(dataset) else {
+        let (above, _) = dataset.rsplit_once('/').unwrap_or((dataset, ""));
+        return context.forbidden(imported, &*imported.pool.find(above)?);
+    };
+    let forbidden = context.forbidden(imported, &head)?;
+    let is_off = |name: &str| head.props.get(name).is_some_and(|value| value == "off");
+    let mut dangerous = DANGEROUS.iter();
+    match dangerous.find(|name| forbidden.contains(*name) && !is_off(name)) {
+        None => Ok(forbidden),
+        Some(name) => Err(Failure::new(
+            FailureKind::Permission,
+            format!(
+                "'{dataset}': what others send may hold programs and devices that root alone makes; root has to \
+                 set {name}=off there, or to allow you the property '{name}'"
+            ),
+        )),
+    }
+}
+
+/// What becomes of the keys and properties that come with a stream.
+pub(crate) struct Rules<'a> {
+    daemon: &'a Arc<Daemon>,
+    imported: &'a Arc<Imported>,
+    dataset: &'a str,
+    /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
+    force: bool,
+    /// The wrapping key of the dataset, if it is there and that is loaded.
+    key: Option<WrappingKey>,
+    props: BTreeMap<String, String>,
+    exclude: Vec<String>,
+    says_how: bool,
+    forbidden: BTreeSet<&'static str>,
+    may_clone: bool,
+    plan: Mutex<Option<Plan>>,
+    new: Mutex<New>,
+    /// What was received so far.
+    received: Mutex<Vec<String>>,
+    /// What could not be mounted again.
+    failures: Mutex<Vec<Failure>>,
+}
+
+/// What a dataset is to be that comes in the clear.
+#[derive(Default)]
+struct New {
+    /// Properties that say how it is encrypted.
+    props: BTreeMap<String, String>,
+    /// Its own wrapping key.
+    key: Option<WrappingKey>,
+    /// What its records are sealed by, to be compared in the end.
+    sealed_by: Option<SealedBy>,
+}
+
+/// The keys that records are sealed with as they come.
+#[derive(Clone)]
+enum SealedBy {
+    /// A new keyring, whose wrapping key is that of the dataset above.
+    Above([u8; 16]),
+    /// A generation of the keyring that is there.
+    Generation(u32),
+}
+
+impl<'a> Rules<'a> {
+    pub(crate) fn new(
+        daemon: &'a Arc<Daemon>,
+        imported: &'a Arc<Imported>,
+        into: &ReceiveInto<'a>,
+        chosen: Chosen,
+    ) -> Rules<'a> {
+        let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
+        let head = imported.pool.find(dataset).ok();
+        Rules {
+            daemon,
+            imported,
+            dataset,
+            force: into.force,
+            key: head.and_then(|head| imported.loaded_key(head.key_root).ok()),
+            props: chosen.props,
+            exclude: chosen.exclude,
+            says_how: chosen.says_how,
+            forbidden: chosen.forbidden,
+            may_clone: chosen.may_clone,
+            plan: Mutex::new(chosen.plan),
+            new: Mutex::default(),
+            received: Mutex::default(),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// The names of what was received, and why something could not be mounted again.
+    pub(crate) fn into_received(self) -> (Vec<String>, Vec<Failure>) {
+        (self.received.into_inner(), self.failures.into_inner())
+    }
+
+    /// Whether the dataset is mounted. It stays so until the end of each stream.
+    pub(crate) fn is_mounted(&self) -> bool {
+        let head = self.imported.pool.find(self.dataset);
+        head.is_ok_and(|head| self.imported.mounts.lock().contains_key(&head.id))
+    }
+
+    /// What has to be unmounted for the dataset to change: the dataset, and what is mounted in it.
+    fn mounted_in(&self) -> Vec<u64> {
+        let Ok(head) = self.imported.pool.find(self.dataset) else {
+            return Vec::new();
+        };
+        let mounts = self.imported.mounts.lock();
+        let Some(dir) = mounts.get(&head.id).map(MountState::dir) else {
+            return Vec::new();
+        };
+        let inside = mounts
+            .iter()
+            .filter(|(_, state)| state.dir().starts_with(&dir));
+        inside.map(|(id, _)| *id).collect()
+    }
+
+    /// Where the key is said to come from. What the daemon reads or runs for someone who may not say so is the
+    /// prompt; a key of bytes can be typed as digits.
+    fn keysource(&self, sent: Option<String>) -> String {
+        let sent = sent.and_then(|sent| sent.parse::<KeySource>().ok());
+        let sent = sent.unwrap_or_default();
+        if !self.forbidden.contains("keysource") {
+            return sent.to_string();
+        }
+        match sent.format() {
+            Format::Passphrase => "passphrase,prompt".into(),
+            Format::Raw | Format::Hex => "hex,prompt".into(),
+        }
+    }
+
+    fn above(&self) -> Result<Arc<Entry>> {
+        let (above, _) = self.dataset.rsplit_once('/').unwrap_or((self.dataset, ""));
+        Ok(self.imported.pool.find(above)?)
+    }
+
+    /// How records are sealed for a dataset that is there.
+    fn seal_for(&self, head: &Entry) -> Result<Sealing> {
+        let keys = self.imported.data_keys(head)?;
+        let newest = keys.as_ref().and_then(|keys| keys.last());
+        self.new.lock().sealed_by = newest.map(|keys| SealedBy::Generation(keys.generation));
+        let settings = properties::settings(&self.imported.pool, head)?;
+        let engine = &self.daemon.engine;
+        Ok(Sealing {
+            records: Box::new(RecordSealer::new(engine, head.family, keys, &settings)?),
+            suite: head.suite,
+            keyring: None,
+            is_key_root: false,
+        })
+    }
+
+    /// How records are sealed for a new dataset.
+    fn seal_new(&self, begin: &Begin, family: u64, txg: u64) -> Result<Sealing> {
+        let gone = || Failure::usage("there was a dataset of this name, and it is gone; try again");
+        let plan = self.plan.lock().take().ok_or_else(gone)?;
+        let above = self.above()?;
+        let (made, props) = plan.keys(Some((self.imported, &above)), self.dataset, family)?;
+        self.new.lock().props = props;
+        if made.is_none() && begin.suite != 0 && !self.says_how {
+            return Err(Failure::usage(
+                "what comes was encrypted where it was sent, and would be in the clear here: receive it below an \
+                 encrypted dataset or with -o encryption=on, or say that it may, with -o encryption=off",
+            ));
+        }
+        let mut settings = properties::settings(&self.imported.pool, &above)?;
+        let own = self.props(begin).map_err(Failure::usage)?;
+        if let Some(value) = own.get("compression") {
+            settings.compression = Compression::from_name(value).unwrap_or(settings.compression);
+        }
+        if let Some(value) = own.get("dedup") {
+            settings.dedup = value == "on";
+        }
+        let engine = &self.daemon.engine;
+        let Some(made) = made else {
+            return Ok(Sealing {
+                records: Box::new(RecordSealer::new(engine, family, None, &settings)?),
+                suite: 0,
+                keyring: None,
+                is_key_root: false,
+            });
+        };
+        let bytes = (made.keyring)(txg).map_err(Failure::other)?;
+        let keyring = keyring_of(&bytes, family, made.suite.id())?;
+        let is_key_root = made.own.is_some();
+        let keys = match made.own {
+            Some(own) => {
+                let keys = keyring.open(&own)?;
+                self.new.lock().key = Some(own);
+                keys
+            }
+            None => {
+                self.new.lock().sealed_by = Some(SealedBy::Above(*keyring.wrapping().id()));
+                let key = self.imported.loaded_key(self.imported.key_root(&above)?)?;
+                keyring.open(&key)?
+            }
+        };
+        let records = RecordSealer::new(engine, family, Some(keys), &settings)?;
+        Ok(Sealing {
+            records: Box::new(records),
+            suite: made.suite.id(),
+            keyring: Some(bytes),
+            is_key_root,
+        })
+    }
+
+    /// Refuses the end of a receive whose keys were changed meanwhile.
+    fn check_keys(&self) -> Result<()> {
+        let sealed_by = self.new.lock().sealed_by.clone();
+        let is_same = match sealed_by {
+            None => true,
+            Some(SealedBy::Above(id)) => {
+                let ring = self.imported.keyring(&*self.above()?)?;
+                *ring.wrapping().id() == id
+            }
+            Some(SealedBy::Generation(number)) => {
+                let head = self.imported.pool.find(self.dataset)?;
+                self.imported.keyring(&head)?.generation(number).is_some()
+            }
+        };
+        match is_same {
+            true => Ok(()),
+            false => Err(Failure::usage(
+                "its keys were changed meanwhile; receive it again",
+            )),
+        }
+    }
+}
+
+impl Reception for Rules<'_> {
+    fn keyring(
+        &self,
+        begin: &Begin,
+        current: Option<&[u8]>,
+    ) -> std::result::Result<Option<Vec<u8>>, String> {
+        let bad = |error: keys::Error| format!("the keyring that comes with it: {error}");
+        let sent = keyring_of(&begin.keyring, begin.family, begin.suite).map_err(bad)?;
+        let Some(current) = current else {
+            return match sent.wrapping() {
+                Wrapping::Own { .. } => Ok(Some(begin.keyring.clone())),
+                Wrapping::Inherited { .. } => Err("the stream brings no key slots".into()),
+            };
+        };
+        let bad = |error: keys::Error| format!("its keyring: {error}");
+        let own = keyring_of(current, begin.family, begin.suite).map_err(bad)?;
+        let key = self
+            .key
+            .as_ref()
+            .filter(|key| key.id() == own.wrapping().id());
+        let own = match key {
+            // Another receive may have brought what does not open.
+            Some(key) => own.opened_by(key).map_err(bad)?.0,
+            None => own,
+        };
+        let mut merged = merge(&own, &sent)?;
+        if let (Some(merged), Some(key)) = (&mut merged, key) {
+            let opened = merged.open(key).map(drop);
+            let settled = opened.and_then(|()| merged.settle_heads(key));
+            settled.map_err(|error| {
+                format!("the data keys that the stream brings do not open with the key of the dataset: {error}")
+            })?;
+        }
+        Ok(merged.map(|keyring| keyring.encode()))
+    }
+
+    fn sealing(
+        &self,
+        begin: &Begin,
+        family: u64,
+        txg: u64,
+    ) -> std::result::Result<Sealing, String> {
+        let sealing = match self.imported.pool.find(self.dataset) {
+            Ok(head) => self.seal_for(&head),
+            Err(_) => self.seal_new(begin, family, txg),
+        };
+        sealing.map_err(|failure| failure.message)
+    }
+
+    fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String> {
+        let mut props = begin.props.clone();
+        props.retain(|name, value| {
+            let is_known = properties::check(name, value, Settable::WithKey).is_ok();
+            let may_set =
+                name == "keysource" || !self.forbidden.contains(properties::permission_for(name));
+            let travels = !OF_RECEIVER.contains(&name.as_str());
+            is_known && may_set && travels && !self.exclude.iter().any(|left| left == name)
+        });
+        for (name, value) in DISTRUST {
+            let is_trusted =
+                self.exclude.iter().any(|left| left == name) && !self.forbidden.contains(name);
+            if begin.volume.is_none() && !is_trusted {
+                props.insert(name.into(), value.into());
+            }
+        }
+        if begin.plain.is_some() {
+            props.retain(|name, _| !OF_KEYS.contains(&name.as_str()));
+            props.extend(self.new.lock().props.clone());
+            return Ok(props);
+        }
+        if self.says_how {
+            return Err(
+                "it was sent as it is stored (-w), and stays encrypted as it is there; send it without -w to \
+                 choose that here, or use 'key change' afterwards"
+                    .into(),
+            );
+        }
+        if begin.suite == 0 {
+            props.remove("keysource");
+        } else {
+            let suite = Suite::from_id(begin.suite).ok_or("its cipher is not known")?;
+            props.insert("encryption".into(), suite.name().into());
+            let source = props.remove("keysource");
+            props.insert("keysource".into(), self.keysource(source));
+        }
+        props.extend(self.props.clone());
+        Ok(props)
+    }
+
+    fn may_clone(&self, _: &Entry) -> bool {
+        self.may_clone
+    }
+
+    /// Keyrings change one after the other.
+    fn finish(&self, finish: &mut dyn FnMut() -> pool::Result<String>) -> pool::Result<String> {
+        let refused = |failure: Failure| pool::Error::Refused {
+            name: self.dataset.into(),
+            reason: failure.message,
+        };
+        let _admin = self.imported.lock().map_err(refused)?;
+        self.check_keys().map_err(refused)?;
+        let unmounted = self
+            .daemon
+            .unmount_all(self.imported, &self.mounted_in(), self.force)
+            .map_err(|failure| {
+                tracing::info!(reason = failure.message, "a receive cannot end");
+                pool::Error::Busy {
+                    name: format!(
+                        "'{}' stays as it was: its mount (close its files, or receive with -F)",
+                        self.dataset
+                    ),
+                }
+            })?;
+        let finished = finish();
+        let failures = self.daemon.mount_again(unmounted);
+        self.failures.lock().extend(failures);
+        finished
+    }
+
+    fn received(&self, name: &str) {
+        // As after 'create', the key that a new dataset got is loaded.
+        let own = self.new.lock().key.take();
+        if let (Some(own), Ok(made)) = (own, self.imported.pool.find(self.dataset)) {
+            self.imported.keys.lock().insert(made.id, own);
+            self.imported.accept_as_set(made.id);
+        }
+        self.received.lock().push(name.into());
+    }
+}
+
+/// No generation has a higher number: a day has not enough rotations to get there, and whoever rotates next
+/// has room for his.
+const NUMBER_MAX: u32 = 1 << 31;
+
+/// A keyring with the generations that another one of the same dataset has besides; `None` if it has none.
+/// Slots and the wrapping key stay what they are.
+fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, String> {
+    let mut new = Vec::new();
+    for generation in sent.generations() {
+        match own.generation(generation.number()) {
+            Some(known) if known.is_same(generation) => {}
+            Some(_) => {
+                return Err(format!(
+                    "it was rotated apart from where the stream comes from: generation {} of its \
+                     keyring is another one there; receive a full stream under another name. (If it came \
+                     with a stream of someone else, load the key of the dataset first)",
+                    generation.number()
+                ));
+            }
+            None if generation.suite() != own.newest().suite()
+                || generation.number() > NUMBER_MAX =>
+            {
+                return Err(format!(
+                    "the stream brings data keys (generation {}) that no rotation makes",
+                    generation.number()
+                ));
+            }
+            None => new.push(generation.clone()),
+        }
+    }
+    let Some(first) = new.first() else {
+        return Ok(None);
+    };
+    if sent.wrapping().id() != own.wrapping().id() {
+        return Err(format!(
+            "the stream brings data keys (generation {}) that are wrapped by another key than its \
+             own: 'key change' was used here or there since. A receive replaces no key: receive a \
+             full stream under another name",
+            first.number()
+        ));
+    }
+    let mut all = [own.generations(), &new].concat();
+    all.sort_by_key(Generation::number);
+    let merged = Keyring::new(own.family(), own.wrapping().clone(), all);
+    merged.map(Some).map_err(|error| error.to_string())
+}

@@ -1,0 +1,137 @@
+//! Devices of the daemon's that a command borrows, so that it can work on a header itself: volumes, and the
+//! headers of containers that are open. What it asks of the device goes over its connection; it has the
+//! device until that ends.
+
+use std::io::{ErrorKind, IoSlice};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use block::BlockDevice;
+
+use crate::api::{
+    Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, Failure, FailureKind,
+};
+use crate::failure::Result;
+use crate::state::daemon::Daemon;
+use crate::state::device_name;
+use crate::state::mapping_table::HeaderLoan;
+use crate::wire;
+
+/// Who has a volume that is borrowed.
+const USER: &str = "a command about LUKS";
+
+/// No request is longer, in bytes.
+const REQUEST_MAX: u32 = 256;
+
+/// A device, and what of it may be changed.
+struct Loan {
+    device: Arc<dyn BlockDevice>,
+    /// Only what lies before.
+    writable: u64,
+    /// Of a container that is open.
+    header: Option<HeaderLoan>,
+}
+
+impl Daemon {
+    /// Lends a device to whoever is at the other end of a connection.
+    pub(crate) fn lend(&self, device: &Path, how: Borrowing, stream: &UnixStream) -> Result<()> {
+        let _running = self.transfers.begin(stream)?;
+        let loan = self.loan(device, how)?;
+        let served = loan.serve(stream);
+        if loan.header.is_some() && how == Borrowing::ChangeHeader {
+            self.read_header_again(device);
+        }
+        served.map_err(|error| Failure::other(format!("the caller went away: {error}")))
+    }
+
+    fn loan(&self, device: &Path, how: Borrowing) -> Result<Loan> {
+        if let Some(header) = self.header_loan(device, how)? {
+            return Ok(Loan {
+                device: Arc::clone(header.device()),
+                writable: match how {
+                    Borrowing::Look => 0,
+                    Borrowing::ChangeHeader | Borrowing::Own => header.len(),
+                },
+                header: Some(header),
+            });
+        }
+        let Some(volume) = device_name::name_at(device) else {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("no mapping of this daemon is on {}", device.display()),
+            ));
+        };
+        let (volume, writable) = match how {
+            Borrowing::Look => (self.look_at_volume(volume, USER)?, 0),
+            Borrowing::ChangeHeader | Borrowing::Own => (self.lend_volume(volume, USER)?, u64::MAX),
+        };
+        Ok(Loan {
+            device: Arc::new(volume),
+            writable,
+            header: None,
+        })
+    }
+}
+
+impl Loan {
+    /// Does what is asked for until the other end has had enough, or is gone.
+    fn serve(&self, mut stream: &UnixStream) -> std::io::Result<()> {
+        let sectors = self.device.sector_sizes();
+        let device = BorrowedDevice {
+            name: self.device.name(),
+            size: self.device.size(),
+            logical: sectors.logical,
+            physical: sectors.physical,
+        };
+        wire::send(&mut stream, &Answer::Lent(device))?;
+        let mut piece = Vec::new();
+        loop {
+            let request = match wire::receive_up_to(&mut stream, REQUEST_MAX) {
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                request => request?,
+            };
+            let done = match request {
+                DeviceRequest::End => return Ok(()),
+                DeviceRequest::Read { offset, len } => {
+                    piece.resize((len as usize).min(wire::DATA_MAX), 0);
+                    self.device.read_at(offset, &mut piece)
+                }
+                DeviceRequest::Write { offset } => {
+                    wire::receive_piece(&mut stream, &mut piece)?;
+                    self.write(offset, &piece)
+                }
+                DeviceRequest::Flush => self.device.flush(),
+            };
+            let answer = match &done {
+                Ok(()) => DeviceAnswer::Done,
+                Err(error) => DeviceAnswer::Failed {
+                    message: error.to_string(),
+                    is_no_space: error.is_no_space(),
+                },
+            };
+            wire::send(&mut stream, &answer)?;
+            if let (DeviceRequest::Read { .. }, Ok(())) = (&request, &done) {
+                wire::send_piece(&mut stream, &piece)?;
+            }
+        }
+    }
+
+    fn write(&self, offset: u64, piece: &[u8]) -> block::Result<()> {
+        let len = piece.len() as u64;
+        let end = offset.checked_add(len);
+        if self.writable == 0 {
+            let device = self.device.name();
+            return Err(block::Error::ReadOnly { device });
+        }
+        if end.is_none_or(|end| end > self.writable) {
+            return Err(block::Error::OutOfRange {
+                device: format!("the header on {}", self.device.name()),
+                offset,
+                len,
+                size: self.writable,
+            });
+        }
+        self.device.write_at(offset, &[IoSlice::new(piece)])
+    }
+}

@@ -1,0 +1,105 @@
+//! After a crash: mounts that the daemon left without a server, and what waits for a key.
+
+use std::sync::Arc;
+
+use fuse::Dead;
+use pool::Entry;
+use vfs::Caller;
+
+use crate::api::Allowed;
+use crate::failure::Result;
+use crate::ops::mounts::HowToMount;
+use crate::state::active_pool::Imported;
+use crate::state::daemon::Daemon;
+use crate::state::properties::{self, Mountpoint};
+
+impl Daemon {
+    /// Takes away the mounts that a daemon of this user left of its pools when it was killed.
+    pub(crate) fn clear_dead_mounts(&self) -> Vec<Dead> {
+        let remembered = self.recall();
+        let is_ours = |source: &str| {
+            let pool = source.split(['/', '@']).next().unwrap_or(source);
+            remembered.pools.contains_key(pool)
+        };
+        fuse::clear_dead(&fuse::Options::default().subtype, is_ours)
+    }
+
+    /// Mounts again what was mounted where a command said. The rest mounts by its properties.
+    pub(crate) fn mount_as_before(self: &Arc<Self>, dead: Vec<Dead>) {
+        // They were cleared in the order in which they go; directories of one may be in another.
+        for dead in dead.into_iter().rev() {
+            if let Err(failure) = self.mount_one_as_before(&dead) {
+                tracing::error!(
+                    dataset = dead.source,
+                    reason = failure.message,
+                    "not mounted again; mount it with 'strongroom mount -l'"
+                );
+            }
+        }
+    }
+
+    fn mount_one_as_before(self: &Arc<Self>, dead: &Dead) -> Result<()> {
+        let (imported, entry) = self.find(&dead.source)?;
+        let _admin = imported.lock()?;
+        if imported.mounts.lock().contains_key(&entry.id) {
+            return Ok(());
+        }
+        if imported.waits_for_key(&entry)? {
+            imported.not_mounted_again.lock().insert(entry.id);
+            return Ok(());
+        }
+        let had = |option: &str| dead.options.iter().any(|found| found == option);
+        let refused = |option: &str| had(option).then_some(false);
+        let how = HowToMount {
+            dir: Some(dead.path.clone()),
+            read_only: had("ro"),
+            overlay: true,
+            allowed: Allowed {
+                exec: refused("noexec"),
+                setuid: refused("nosuid"),
+                devices: refused("nodev"),
+                ..Allowed::default()
+            },
+            owner: Caller::default(),
+        };
+        self.mount(&imported, &entry, &how)
+    }
+
+    /// What would be mounted or exported if its key were loaded, or was mounted before a crash.
+    pub(crate) fn waiting_for_keys(&self, imported: &Imported) -> Result<Vec<String>> {
+        let mut waiting = Vec::new();
+        for entry in imported.all_heads()? {
+            let name = imported.pool.name_of(entry.id)?;
+            if imported.waits_for_key(&entry)?
+                && (self.is_to_be_exported(&name) || mounts_by_itself(imported, &entry)?)
+            {
+                waiting.push(name);
+            }
+        }
+        // Snapshots, and datasets that do not mount by themselves.
+        for id in imported.not_mounted_again.lock().iter() {
+            if let Ok(entry) = imported.pool.entry(*id)
+                && imported.waits_for_key(&entry)?
+            {
+                waiting.push(imported.pool.name_of(*id)?);
+            }
+        }
+        waiting.sort();
+        waiting.dedup();
+        Ok(waiting)
+    }
+}
+
+impl Imported {
+    /// Whether the key of a dataset is not loaded.
+    fn waits_for_key(&self, entry: &Entry) -> Result<bool> {
+        Ok(entry.suite != 0 && !self.has_key(self.key_root(entry)?))
+    }
+}
+
+/// Whether a dataset is mounted when its pool is imported.
+fn mounts_by_itself(imported: &Imported, entry: &Entry) -> Result<bool> {
+    let canmount = entry.props.get("canmount").map_or("on", String::as_str);
+    let (place, _) = properties::mountpoint(&imported.pool, entry)?;
+    Ok(entry.volume().is_none() && canmount == "on" && matches!(place, Mountpoint::Path(_)))
+}

@@ -1,0 +1,300 @@
+//! Assured delete: destroying a dataset by destroying its keys, and saying what that proves.
+//!
+//! The keyring is wrapped by a random key that nobody gets to know, which overwrites the keyring as it
+//! was; then the dataset is destroyed, which overwrites that one too; then the places of both are read
+//! back from every device. What this cannot reach is named, or the command is refused before it changes
+//! anything: devices that are away, and clones that have the same data keys.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cipher::SystemRandom;
+use keys::{Argon2Params, KeyMaterial, Wrapping, WrappingKey};
+use pool::{DeviceInfo, DeviceState, Entry, NewKeyring, Origin, Reach};
+
+use crate::api::{Failure, FailureKind, ShredReport, Survivor};
+use crate::failure::Result;
+use crate::host::system::now_secs;
+use crate::ops::mounts::Unmounted;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::keyring::has_generation;
+
+/// The keysource of a dataset whose key nobody knows: what comes from there is another key each time.
+const NOWHERE: &str = "raw,file:///dev/random";
+
+impl Daemon {
+    /// Destroys datasets and their keys. With `dry_run` only says what would go, and what would stay
+    /// readable.
+    pub(crate) fn shred(
+        self: &Arc<Self>,
+        name: &str,
+        reach: Reach,
+        force: bool,
+        dry_run: bool,
+        context: &mut Context<'_>,
+    ) -> Result<ShredReport> {
+        if name.contains('@') {
+            return Err(Failure::usage(format!(
+                "'{name}' has the keys of its dataset; only a dataset can be shredded"
+            )));
+        }
+        let imported = self.pool_of(name)?;
+        let _admin = imported.lock()?;
+        let doomed = imported.pool.doomed(name, reach)?;
+        let heads = imported.shreddable(&doomed)?;
+        let devices = imported.all_devices()?;
+        let mut report = ShredReport {
+            devices: devices.len(),
+            survivors: imported.survivors(&heads)?,
+            ..ShredReport::default()
+        };
+        for entry in &doomed {
+            report.destroyed.push(imported.pool.name_of(entry.id)?);
+        }
+        if dry_run {
+            return Ok(report);
+        }
+        imported.pool.check_writable()?;
+        self.keep_zone_roots(&imported, &doomed)?;
+        let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
+        imported.close_snapshots(&ids);
+        let own_dirs = imported.own_dirs(ids.iter().copied());
+        let unmounted = self.unmount_all(&imported, &ids, force)?;
+        let mut blocks = imported.key_blocks(&heads)?;
+        let destroyed = imported
+            .forget_keys(&heads, &context.origin(), &mut report)
+            .and_then(|()| {
+                blocks.extend(imported.key_blocks(&heads)?);
+                Ok(imported
+                    .pool
+                    .destroy_dataset(name, reach, &context.origin())?)
+            });
+        if let Err(failure) = destroyed {
+            context.tell(self.mount_again(unmounted));
+            return Err(failure);
+        }
+        unmounted.iter().rev().for_each(Unmounted::remove_dir);
+        imported.remove_left_dirs(own_dirs);
+        let mut keys = imported.keys.lock();
+        ids.iter().for_each(|id| {
+            keys.remove(id);
+        });
+        drop(keys);
+        imported.wake();
+        imported.prove(&blocks)?;
+        report.key_blocks = blocks.len();
+        Ok(report)
+    }
+}
+
+impl Imported {
+    /// The datasets among these, all of which have keys to destroy.
+    fn shreddable(&self, doomed: &[Arc<Entry>]) -> Result<Vec<Arc<Entry>>> {
+        let heads = doomed.iter().filter(|entry| !entry.is_snapshot());
+        let heads: Vec<Arc<Entry>> = heads.cloned().collect();
+        match heads.iter().find(|head| head.suite == 0) {
+            None => Ok(heads),
+            Some(clear) => Err(Failure::usage(format!(
+                "'{}' is not encrypted: what it holds stays on the devices until it is overwritten; \
+                 destroy it without --shred",
+                self.pool.name_of(clear.id)?
+            ))),
+        }
+    }
+
+    /// The devices of the pool, none of which is away: it would keep the keys.
+    fn all_devices(&self) -> Result<Vec<DeviceInfo>> {
+        let devices = self.pool.devices();
+        match devices.iter().find(|device| is_away(device)) {
+            None => Ok(devices),
+            Some(away) => Err(Failure::new(
+                FailureKind::Device,
+                format!(
+                    "{path} is away, and keeps wrapped keys that cannot be overwritten; bring it back \
+                     with 'pool online', or take it out with 'pool detach', which says whether it could \
+                     be overwritten",
+                    path = away.path
+                ),
+            )),
+        }
+    }
+
+    /// The datasets that stay and have some of the data keys of those that go. Refuses if one has the
+    /// newest: then nothing separates what each of them wrote.
+    fn survivors(&self, heads: &[Arc<Entry>]) -> Result<Vec<Survivor>> {
+        let doomed: BTreeSet<u64> = heads.iter().map(|head| head.id).collect();
+        let mut survivors = Vec::new();
+        for other in self.all_heads()? {
+            let relatives = heads.iter().filter(|head| head.family == other.family);
+            if doomed.contains(&other.id) || other.suite == 0 {
+                continue;
+            }
+            for head in relatives {
+                survivors.extend(self.survivor(head, &other)?);
+            }
+        }
+        Ok(survivors)
+    }
+
+    /// What of a dataset stays readable with the keys of another one.
+    fn survivor(&self, head: &Arc<Entry>, other: &Arc<Entry>) -> Result<Option<Survivor>> {
+        let (name, kept_by) = (self.pool.name_of(head.id)?, self.pool.name_of(other.id)?);
+        let ((own, _), (theirs, _)) = (self.opened_keyring(head)?, self.opened_keyring(other)?);
+        if has_generation(&theirs, own.newest()) {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{kept_by}' has the data keys that '{name}' is written with, so all of it would stay \
+                     readable; give '{name}' its own with 'key rotate --reencrypt {name}', or clone with -K"
+                ),
+            ));
+        }
+        let shared = own.generations().iter();
+        let shared: Vec<u32> = shared
+            .filter(|generation| has_generation(&theirs, generation))
+            .map(|generation| generation.number())
+            .collect();
+        if shared.is_empty() {
+            return Ok(None);
+        }
+        let found = self.records_by_generation(head.id, &mut || Ok(()))?;
+        let of_shared = shared.iter().filter_map(|number| found.get(number));
+        let (records, bytes) = of_shared.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        Ok(Some(Survivor {
+            dataset: name,
+            kept_by,
+            generations: shared,
+            records,
+            bytes,
+        }))
+    }
+
+    /// Wraps keyrings by random keys that nobody gets to know, as far as the keys that open them are
+    /// loaded. What wrapped them before is overwritten.
+    fn forget_keys(
+        &self,
+        heads: &[Arc<Entry>],
+        origin: &Origin,
+        report: &mut ShredReport,
+    ) -> Result<()> {
+        let mut changes = Vec::new();
+        let mut new_keys = Vec::new();
+        for head in heads {
+            if !self.has_key(head.key_root) {
+                let name = self.pool.name_of(head.id)?;
+                report.not_rewrapped.push(name);
+                continue;
+            }
+            let (wrapping, new) = random_wrapping()?;
+            let old = self.loaded_key(head.key_root)?;
+            let (keyring, _) = self.opened_keyring(head)?;
+            let keyring = keyring.rewrap(&old, wrapping, &new, &SystemRandom)?;
+            changes.push(NewKeyring {
+                id: head.id,
+                keyring: keyring.encode(),
+                key_root: head.id,
+                props: vec![("keysource".to_owned(), Some(NOWHERE.to_owned()))],
+                done: "keyring wrapped by a random key".into(),
+            });
+            new_keys.push((head.id, new));
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        report.rewrapped = changes.len();
+        self.replace_keyrings(&changes, origin)?;
+        // If they cannot be destroyed now, the command can be given again.
+        self.keys.lock().extend(new_keys);
+        Ok(())
+    }
+
+    /// The blocks that hold the keyrings of datasets.
+    fn key_blocks(&self, heads: &[Arc<Entry>]) -> Result<BTreeSet<u32>> {
+        let mut blocks = BTreeSet::new();
+        for head in heads {
+            let now = self.pool.entry(head.id)?;
+            blocks.extend(now.keyring.iter().flat_map(|keyring| &keyring.blocks));
+        }
+        Ok(blocks)
+    }
+
+    /// Reads from every device that nothing of the keyrings is left.
+    fn prove(&self, blocks: &BTreeSet<u32>) -> Result<()> {
+        let unproved = |why: String| {
+            Failure::new(
+                FailureKind::Device,
+                format!("it was destroyed, but {why}; overwrite or destroy that device"),
+            )
+        };
+        if let Some(failed) = self.pool.devices().iter().find(|device| is_away(device)) {
+            return Err(unproved(format!(
+                "{} failed meanwhile and may keep the keys",
+                failed.path
+            )));
+        }
+        for block in blocks {
+            if !self.pool.key_block_is_blank(*block)? {
+                return Err(unproved(format!(
+                    "key block {block} does not read as zeros on every device"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_away(device: &DeviceInfo) -> bool {
+    matches!(
+        device.state,
+        DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
+    )
+}
+
+/// A wrapping key whose only slot is opened by a key that is gone when this returns.
+fn random_wrapping() -> Result<(Wrapping, WrappingKey)> {
+    let material = KeyMaterial::Key(keys::random_key(&SystemRandom)?);
+    Ok(Wrapping::create(
+        &material,
+        &Argon2Params::RECOMMENDED,
+        now_secs(),
+        &SystemRandom,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use secret::Key;
+
+    use super::*;
+    use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
+
+    /// The keys are gone before the dataset is: if it cannot be destroyed, or the power fails between the two, what
+    /// is left opens with nothing that anybody has.
+    #[test]
+    fn what_is_forgotten_opens_with_no_key_that_there_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        let imported = create_pool(&daemon, dir.path(), "tank");
+        create(&daemon, "tank/a", &encrypted(&key_file(dir.path(), "key")));
+        let heads = vec![imported.pool.find("tank/a").unwrap()];
+        let old = imported.loaded_key(heads[0].key_root).unwrap();
+        let file = std::fs::read(dir.path().join("key")).unwrap();
+        let known = KeyMaterial::Key(Key::from_bytes(&file.try_into().unwrap()).unwrap());
+        imported.keyring(&heads[0]).unwrap().unlock(&known).unwrap();
+        let blocks = imported.key_blocks(&heads).unwrap();
+
+        let mut report = ShredReport::default();
+        let forgotten = |context: &mut Context<'_>| {
+            imported.forget_keys(&heads, &context.origin(), &mut report)
+        };
+        command(forgotten).unwrap();
+        let now = imported.pool.find("tank/a").unwrap();
+        let keyring = imported.keyring(&now).unwrap();
+        let unlocked = keyring.unlock(&known);
+        assert!(matches!(unlocked, Err(keys::Error::WrongKey)));
+        assert!(keyring.open(&old).is_err());
+        imported.prove(&blocks).unwrap();
+    }
+}

@@ -1,0 +1,319 @@
+//! Sending and receiving: what is asked for, and what travels with a stream besides its records.
+//!
+//! The data goes over the connection of the command. If that breaks, because somebody interrupts the
+//! command or a pipe behind it closes, a receive ends there, and leaves nothing, or what can go on.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use dataset::RecordOpener;
+use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
+
+use crate::api::{Answer, Command, Failure, FailureKind, Props, Reply, SendWhat};
+use crate::failure::Result;
+use crate::ops::receive_policy::{Chosen, Rules};
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::keyuses::WhileLoaded;
+use crate::state::properties::{self, Settable};
+use crate::state::zones::view::View;
+use crate::wire::{self, DataReader, DataWriter};
+
+/// Records are read ahead by so many threads.
+const READERS: usize = 4;
+
+impl Daemon {
+    /// Carries out a command with which data travels; gives back any other.
+    pub(crate) fn run_transfer(
+        self: &Arc<Self>,
+        command: Command,
+        data: UnixStream,
+        context: &mut Context<'_>,
+    ) -> std::result::Result<Result<Reply>, Command> {
+        match command {
+            Command::Send { what, raw, props } => {
+                let sent = self.send(&what, raw, props, &data, context.view);
+                Ok(sent.map(|()| Reply::Nothing))
+            }
+            Command::Receive {
+                target,
+                force,
+                resumable,
+                props,
+                exclude,
+            } => {
+                let into = ReceiveInto {
+                    target: &target,
+                    force,
+                    resumable,
+                    is_open: false,
+                };
+                let received = self.receive(&into, &props, exclude, &data, context);
+                Ok(received.map(Reply::Names))
+            }
+            Command::LuksBorrow { device, how } => {
+                Ok(self.lend(&device, how, &data).map(|()| Reply::Nothing))
+            }
+            other => Err(other),
+        }
+    }
+
+    fn send(
+        &self,
+        what: &SendWhat,
+        raw: bool,
+        props: bool,
+        data: &UnixStream,
+        view: Option<&View>,
+    ) -> Result<()> {
+        let (imported, pieces) = self.pieces(what)?;
+        // Only what is sealed goes on after an interruption.
+        let raw = raw || matches!(what, SendWhat::Rest { .. });
+        let all = pieces
+            .iter()
+            .map(|piece| imported.send_of(piece, raw, props));
+        let root = match pieces.first().filter(|_| !raw) {
+            Some(piece) => imported.key_root(&*imported.pool.entry(piece.to)?)?,
+            None => 0,
+        };
+        let root = Some(root).filter(|root| *root != 0);
+        // Whatever is wrong with one of them is said before anything is sent.
+        let all: Vec<SendOf> = all.collect::<Result<_>>()?;
+        // Now that it is known which keyrings go with it.
+        if let Some(view) = view {
+            view.may_send(&imported, &pieces)?;
+        }
+        let _running = self.transfers.begin(data)?;
+        let using = |root| {
+            imported
+                .key_uses
+                .begin(root, "a stream that is sent", Some(data))
+        };
+        let key = root.map(using).transpose()?;
+        // It may have been unloaded since its data keys were taken.
+        root.map(|root| imported.loaded_key(root)).transpose()?;
+        let mut out = WhileLoaded {
+            data: DataWriter::new(data),
+            key: key.as_ref(),
+        };
+        let explained = |failure: Failure| match &key {
+            Some(key) => key.explain(failure),
+            None => failure,
+        };
+        for what in all {
+            let sent = imported.pool.send(what)?.write(&mut out);
+            sent.map_err(|error| explained(error.into()))?;
+        }
+        let ended = out.data.end();
+        ended.map_err(|error| explained(pool::Error::StreamIo(error).into()))
+    }
+
+    /// What is to be sent, one stream behind the other.
+    fn pieces(&self, what: &SendWhat) -> Result<(Arc<Imported>, Vec<Piece>)> {
+        let (name, from, all) = match what {
+            SendWhat::Snapshot { name, from, all } => (name, from, *all),
+            SendWhat::Rest { token } => return self.rest(token),
+        };
+        let (imported, to) = self.find(name)?;
+        if !to.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
+            )));
+        }
+        let from = match from {
+            None => None,
+            Some(from) => {
+                let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+                let whole = match from.starts_with('@') {
+                    true => format!("{dataset}{from}"),
+                    false => from.clone(),
+                };
+                Some(imported.pool.find(&whole)?)
+            }
+        };
+        let mut pieces = Vec::new();
+        let mut last = from;
+        if let Some(from) = last.clone().filter(|_| all) {
+            for between in imported.pool.between(&from, &to) {
+                pieces.push(Piece::new(&between, last.as_deref()));
+                last = Some(between);
+            }
+        }
+        pieces.push(Piece::new(&to, last.as_deref()));
+        Ok((imported, pieces))
+    }
+
+    fn rest(&self, token: &str) -> Result<(Arc<Imported>, Vec<Piece>)> {
+        let token = ResumeToken::parse(token)
+            .ok_or_else(|| Failure::usage("this is not the token of an interrupted receive"))?;
+        for imported in self.pools() {
+            if let Some((to, from)) = imported.pool.snapshots_of(&token) {
+                let start = token.next;
+                return Ok((imported, vec![Piece { to, from, start }]));
+            }
+        }
+        Err(Failure::new(
+            FailureKind::NotFound,
+            format!(
+                "'{}', or the snapshot that its stream began at, is in none of the imported pools",
+                token.name
+            ),
+        ))
+    }
+
+    fn receive(
+        self: &Arc<Self>,
+        into: &ReceiveInto<'_>,
+        props: &Props,
+        exclude: Vec<String>,
+        data: &UnixStream,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
+        let imported = self.pool_of(dataset)?;
+        // Whatever is asked is asked now.
+        let chosen = Chosen::new(&imported, dataset, props, exclude, context)?;
+        let _running = self.transfers.begin(data)?;
+        let lost = |error| Failure::from(pool::Error::StreamIo(error));
+        wire::send(&mut &*data, &Answer::Ready).map_err(lost)?;
+        let using = |root| {
+            imported
+                .key_uses
+                .begin(root, "a stream that is received", Some(data))
+        };
+        let key = receiving_root(&imported, dataset)?.map(using).transpose()?;
+        let rules = Rules::new(self, &imported, into, chosen);
+        let into = &ReceiveInto {
+            is_open: rules.is_mounted(),
+            ..*into
+        };
+        let mut input = WhileLoaded {
+            data: DataReader::new(data),
+            key: key.as_ref(),
+        };
+        let received = imported
+            .pool
+            .receive(&mut input, into, &rules, &context.origin());
+        context.tell(imported.apply_settings()?);
+        imported.wake();
+        let (names, failures) = rules.into_received();
+        context.tell(failures);
+        let Err(error) = received else {
+            return Ok(names);
+        };
+        for name in names {
+            context.asker.notice(format!("received {name}"));
+        }
+        let mut failure = Failure::from(error);
+        if let Some(key) = &key {
+            failure = key.explain(failure);
+        }
+        if let Ok(Some(_)) = imported.pool.resume_token(dataset) {
+            failure.message += &format!(
+                "; what came is kept: go on with the token in the property receive_resume_token \
+                 of '{dataset}', or throw it away with receive -A"
+            );
+        }
+        Err(failure)
+    }
+
+    pub(crate) fn abandon_receive(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
+        let imported = self.pool_of(target)?;
+        let _admin = imported.lock()?;
+        imported.pool.abandon_receive(target, &context.origin())?;
+        imported.wake();
+        Ok(())
+    }
+}
+
+/// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
+/// dataset above a new one.
+fn receiving_root(imported: &Imported, dataset: &str) -> Result<Option<u64>> {
+    let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
+    let found = imported.pool.find(dataset);
+    let head = found.or_else(|_| imported.pool.find(above))?;
+    let root = imported.key_root(&head)?;
+    Ok(Some(root).filter(|root| *root != 0 && imported.has_key(*root)))
+}
+
+/// One stream.
+pub(crate) struct Piece {
+    /// The snapshot that it brings.
+    pub(crate) to: u64,
+    /// The one that it goes on from.
+    pub(crate) from: Option<u64>,
+    start: Position,
+}
+
+impl Piece {
+    fn new(to: &Entry, from: Option<&Entry>) -> Piece {
+        Piece {
+            to: to.id,
+            from: from.map(|from| from.id),
+            start: Position::START,
+        }
+    }
+}
+
+impl Imported {
+    /// What goes into a stream.
+    fn send_of(&self, piece: &Piece, raw: bool, props: bool) -> Result<SendOf> {
+        let to = self.pool.entry(piece.to)?;
+        let head = self.pool.entry(to.parent)?;
+        let mut sent = BTreeMap::new();
+        if props {
+            let known = |name: &str| {
+                properties::is_user_property(name)
+                    || properties::definition(name).is_some_and(|d| d.settable == Settable::Always)
+            };
+            let travels = head.props.iter().filter(|(name, _)| known(name));
+            sent.extend(travels.map(|(name, value)| (name.clone(), value.clone())));
+        }
+        let (mut keyring, mut keys_txg) = (Vec::new(), to.keys_txg());
+        if raw && to.suite != 0 {
+            let root = self.pool.entry(head.key_root)?;
+            let slots = self.keyring(&root)?;
+            let ring = self.keyring(&to)?;
+            let makes = match piece.from {
+                None => true,
+                Some(from) => self.pool.entry(from)?.parent != to.parent,
+            };
+            let ring = ring.for_stream(to.keys_txg(), makes, slots.wrapping());
+            let name = self.pool.name_of(head.id)?;
+            let ring = ring.map_err(|error| {
+                Failure::from(error).context(format_args!("the keyring of '{name}'"))
+            })?;
+            keys_txg = keys_txg.max(ring.newest().txg());
+            keyring = ring.encode();
+            sent.insert("keysource".into(), self.keysource(&root)?.to_string());
+        }
+        Ok(SendOf {
+            to: piece.to,
+            from: piece.from,
+            start: piece.start,
+            keyring,
+            keys_txg,
+            props: sent,
+            open: match raw {
+                true => None,
+                false => Some(Box::new(self.opener(&to, piece.from)?)),
+            },
+            readers: READERS,
+        })
+    }
+
+    /// What opens the records of a snapshot. Its key has to be loaded.
+    fn opener(&self, to: &Entry, from: Option<u64>) -> Result<RecordOpener> {
+        let keys = self.data_keys(to).map_err(|failure| match failure.kind {
+            FailureKind::NoKey => Failure {
+                message: format!("{}, or send what is sealed, with -w", failure.message),
+                ..failure
+            },
+            _ => failure,
+        })?;
+        let opener = RecordOpener::new(&self.pool, to.id, from, keys);
+        opener.map_err(|error| self.explain_foreign(to, error.into()))
+    }
+}

@@ -1,0 +1,246 @@
+//! What users and groups have in a dataset and may have: the properties `userused@`, `userquota@` and their like,
+//! and `userspace`.
+//!
+//! None of it is in the entry of a dataset, where properties are, nor in the history: it is inside the sealed data, and
+//! is there while the dataset is mounted.
+
+use std::sync::Arc;
+
+use dataset::{Account, Files, Miscount, Owner};
+use pool::Entry;
+
+use crate::api::{AccountRow, Failure, FailureKind, OwnerKind, Props, Source, Value};
+use crate::failure::Result;
+use crate::host::users;
+use crate::sizes;
+use crate::state::account_property::{AccountProperty, Field};
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+impl AccountProperty<'_> {
+    /// The number that a quota is set to; 0 for none.
+    fn limit(&self, value: &str) -> Result<u64> {
+        if !matches!(self.field, Field::Quota | Field::ObjectQuota) {
+            return Err(Failure::usage(format!(
+                "the property '{}' cannot be set",
+                self.name
+            )));
+        }
+        match value {
+            "none" => Ok(0),
+            _ => sizes::positive(value).ok_or_else(|| {
+                Failure::usage(format!(
+                    "the property '{}' cannot be '{value}'; allowed: none | a size, such as 512M, 1.5G or 2T",
+                    self.name
+                ))
+            }),
+        }
+    }
+
+    /// Its value and where that comes from. Nothing is known while the dataset is not mounted, or has never counted.
+    pub(crate) fn value(&self, imported: &Imported, entry: &Entry) -> Result<(Value, Source)> {
+        let owner = self.owner()?;
+        let Some(files) = files_of(imported, entry) else {
+            return Ok((Value::None, Source::None));
+        };
+        let Some(account) = files.account(owner)? else {
+            return Ok((Value::None, Source::None));
+        };
+        let limit = |limit, show: fn(u64) -> Value| match limit {
+            0 => (Value::Text("none".into()), Source::Default),
+            limit => (show(limit), Source::Local),
+        };
+        Ok(match self.field {
+            Field::Used => (Value::Bytes(account.used.bytes), Source::None),
+            Field::ObjectsUsed => (Value::Number(account.used.objects), Source::None),
+            Field::Quota => limit(account.quota, Value::Bytes),
+            Field::ObjectQuota => limit(account.object_quota, Value::Number),
+        })
+    }
+}
+
+impl Daemon {
+    /// Sets quotas of users and groups, if that is what the properties are; false if they are others.
+    pub(crate) fn set_account_quotas(
+        &self,
+        names: &[String],
+        props: &Props,
+        context: &mut Context<'_>,
+    ) -> Result<bool> {
+        let of_accounts: Vec<_> = props
+            .iter()
+            .filter_map(|(key, value)| Some((AccountProperty::parse(key)?, value)))
+            .collect();
+        if of_accounts.is_empty() {
+            return Ok(false);
+        }
+        if of_accounts.len() < props.len() {
+            return Err(Failure::usage(
+                "quotas of users and groups are inside the data, and are set by themselves; set the other properties \
+                 with a command of their own",
+            ));
+        }
+        let mut limits = Vec::new();
+        for (property, value) in of_accounts {
+            limits.push((property.owner()?, property.field, property.limit(value)?));
+        }
+        let mut all = Vec::new();
+        for name in names {
+            let (imported, entry) = self.find(name)?;
+            all.push(mounted_files(&imported, &entry, name)?);
+        }
+        for files in all {
+            if !files.counts_owners() {
+                let name = files.name();
+                context
+                    .asker
+                    .notice(format!("counting what users and groups have in '{name}'"));
+            }
+            for (owner, field, limit) in &limits {
+                files.set_account_limits(*owner, |account| match field {
+                    Field::ObjectQuota => account.object_quota = *limit,
+                    _ => account.quota = *limit,
+                })?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the users or groups of a dataset have and may have. With `check` it is counted anew first, and
+    /// differences are a failure.
+    pub(crate) fn userspace(
+        &self,
+        name: &str,
+        kind: OwnerKind,
+        check: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<AccountRow>> {
+        let (imported, entry) = self.find(name)?;
+        let files = mounted_files(&imported, &entry, name)?;
+        if !files.counts_owners() {
+            context
+                .asker
+                .notice(format!("counting what users and groups have in '{name}'"));
+            files.count_owners()?;
+        } else if check {
+            let wrong = files.check_owners()?;
+            if !wrong.is_empty() {
+                return Err(miscounted(name, &wrong));
+            }
+        }
+        let accounts = files.accounts()?.into_iter();
+        Ok(accounts
+            .filter_map(|(owner, account)| row(kind, owner, &account))
+            .collect())
+    }
+}
+
+fn row(kind: OwnerKind, owner: Owner, account: &Account) -> Option<AccountRow> {
+    let (id, name) = match (kind, owner) {
+        (OwnerKind::User, Owner::User(uid)) => (uid, users::user_name(uid)),
+        (OwnerKind::Group, Owner::Group(gid)) => (gid, users::group_name(gid)),
+        _ => return None,
+    };
+    let limit = |limit| (limit > 0).then_some(limit);
+    Some(AccountRow {
+        kind,
+        id,
+        name,
+        used: account.used.bytes,
+        quota: limit(account.quota),
+        objects_used: account.used.objects,
+        object_quota: limit(account.object_quota),
+    })
+}
+
+fn miscounted(name: &str, wrong: &[Miscount]) -> Failure {
+    let one = |m: &Miscount| {
+        let who = match m.owner {
+            Owner::User(uid) => format!("uid {uid}"),
+            Owner::Group(gid) => format!("gid {gid}"),
+        };
+        format!(
+            "{who} is said to have {} bytes in {} inodes, and has {} in {}",
+            m.said.bytes, m.said.objects, m.found.bytes, m.found.objects
+        )
+    };
+    let all: Vec<String> = wrong.iter().map(one).collect();
+    Failure::new(
+        FailureKind::Damaged,
+        format!("'{name}': {}", all.join("; ")),
+    )
+}
+
+fn files_of(imported: &Imported, entry: &Entry) -> Option<Arc<Files>> {
+    let mounts = imported.mounts.lock();
+    mounts.get(&entry.id).map(|state| Arc::clone(&state.files))
+}
+
+fn mounted_files(imported: &Imported, entry: &Entry, name: &str) -> Result<Arc<Files>> {
+    if entry.is_snapshot() {
+        return Err(Failure::usage(format!(
+            "'{name}' is a snapshot; name a dataset"
+        )));
+    }
+    files_of(imported, entry).ok_or_else(|| {
+        Failure::new(
+            FailureKind::NotFound,
+            format!(
+                "'{name}' is not mounted, and what its users have is inside its data; \
+                 'strongroom mount {name}' first"
+            ),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_properties_are_told_from_others() {
+        let prefixes = [
+            "groupobjquota",
+            "groupobjused",
+            "groupquota",
+            "groupused",
+            "userobjquota",
+            "userobjused",
+            "userquota",
+            "userused",
+        ];
+        for prefix in prefixes {
+            let name = format!("{prefix}@0");
+            let property = AccountProperty::parse(&name).unwrap();
+            assert_eq!(property.kind == OwnerKind::User, prefix.starts_with("user"));
+            property.owner().unwrap();
+        }
+        for other in [
+            "quota",
+            "userquota",
+            "quota@0",
+            "userbytes@0",
+            "org:user@0",
+            "@hold x",
+        ] {
+            assert!(AccountProperty::parse(other).is_none(), "{other}");
+        }
+        let quota = AccountProperty::parse("userquota@0").unwrap();
+        assert_eq!(quota.limit("1K").unwrap(), 1024);
+        assert_eq!(quota.limit("none").unwrap(), 0);
+        assert!(quota.limit("0").is_err());
+        assert!(
+            AccountProperty::parse("userused@0")
+                .unwrap()
+                .limit("1")
+                .is_err()
+        );
+        assert!(
+            AccountProperty::parse("userquota@no-such-user")
+                .unwrap()
+                .owner()
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,409 @@
+//! Volumes: making them, giving them other sizes, and lending them to whatever serves them.
+//!
+//! A volume is open as long as something uses it, as an export or another pool does. Only one may, since two would
+//! overwrite each other's; a snapshot can be used by several. Who uses it is said to people by a name, so that a
+//! command which would take the volume away can tell what to end first.
+
+use std::collections::btree_map;
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use block::{BlockDevice, SectorSizes, Status};
+use dataset::Volume;
+use pool::{Entry, VolumeShape};
+
+use crate::api::{Failure, NewVolume, Props};
+use crate::failure::Result;
+use crate::sizes;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::device_name::name_at;
+use crate::state::properties;
+use crate::state::properties::{OF_FILES, OF_VOLUMES};
+use crate::state::volume_state::{VolumeInUse, VolumeState, in_use};
+
+/// Bytes of a block, unless something else is asked for.
+const BLOCK_SIZE: u32 = 16 << 10;
+
+/// Whether a property means anything for a dataset or snapshot.
+pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
+    if property == properties::OF_POOLS {
+        return entry.parent == 0;
+    }
+    match entry.volume() {
+        None => !OF_VOLUMES.contains(&property),
+        Some(_) => !OF_FILES.contains(&property),
+    }
+}
+
+/// What a new volume is to be, by its size and properties, of which those are taken out that are not stored as
+/// such. Unless it is sparse its room is reserved.
+pub(crate) fn shape(new: &NewVolume, props: &mut Props) -> Result<VolumeShape> {
+    let mut block_size = BLOCK_SIZE;
+    for (name, value) in props.iter() {
+        if name == "volblocksize" {
+            block_size = properties::record_size(value).ok_or_else(|| {
+                Failure::usage(format!(
+                    "the property 'volblocksize' cannot be '{value}'; allowed: 4K to 1M, a power of two"
+                ))
+            })?;
+        } else if OF_FILES.contains(&name.as_str()) {
+            return Err(Failure::usage(format!(
+                "the property '{name}' is for file systems, and a volume has no files"
+            )));
+        }
+    }
+    let shape = VolumeShape::new(new.size, block_size).ok_or_else(|| no_such_size(block_size))?;
+    props.retain(|(name, _)| name != "volblocksize");
+    let is_said = props.iter().any(|(name, _)| name == "refreservation");
+    if !new.sparse && !is_said {
+        props.push(reservation(&shape));
+    }
+    Ok(shape)
+}
+
+fn reservation(shape: &VolumeShape) -> (String, String) {
+    ("refreservation".into(), shape.reservation().to_string())
+}
+
+fn no_such_size(block_size: u32) -> Failure {
+    Failure::usage(format!(
+        "a volume is whole blocks, here of {block_size} bytes, and at least one; give a size that is a multiple of \
+         that, or other blocks with -o volblocksize"
+    ))
+}
+
+/// Refuses to do with a volume what is done with files.
+pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()> {
+    match entry.volume() {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(format!(
+            "'{name}' is a volume: it has no files, and is not {done}; it can be used as a block device: \
+             strongroom nbd export {name}"
+        ))),
+    }
+}
+
+/// Pools by how many others they lie on, one on a volume of the other: first those that lie on none.
+pub(crate) fn layers(pools: Vec<Arc<Imported>>) -> Vec<Vec<Arc<Imported>>> {
+    let below = |imported: &Arc<Imported>| -> Vec<String> {
+        let devices = imported.pool.devices();
+        pools_below(devices.iter().map(|device| Path::new(&device.path)))
+    };
+    by_layer(pools, |imported| imported.pool.name(), below)
+}
+
+/// The pools that lie below devices with these paths, by name.
+pub(crate) fn pools_below<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
+    let volumes = paths.filter_map(name_at);
+    let pools = volumes.filter_map(|volume| volume.split(['/', '@']).next());
+    pools.map(str::to_owned).collect()
+}
+
+/// Pools by how many others they lie on, from their names and the names of those below.
+pub(crate) fn by_layer<T>(
+    pools: Vec<T>,
+    name: impl Fn(&T) -> String,
+    below: impl Fn(&T) -> Vec<String>,
+) -> Vec<Vec<T>> {
+    let mut rest: Vec<_> = pools.into_iter().map(|pool| (below(&pool), pool)).collect();
+    let mut layers = Vec::new();
+    while !rest.is_empty() {
+        let names: Vec<String> = rest.iter().map(|(_, pool)| name(pool)).collect();
+        let (upper, lower): (Vec<_>, Vec<_>) = rest
+            .into_iter()
+            .partition(|(below, _)| below.iter().any(|name| names.contains(name)));
+        // None lies on itself, whatever their devices are called.
+        let (upper, lower) = match lower.is_empty() {
+            true => (lower, upper),
+            false => (upper, lower),
+        };
+        layers.push(lower.into_iter().map(|(_, pool)| pool).collect());
+        rest = upper;
+    }
+    layers
+}
+
+/// The use of a volume, which ends when this is dropped.
+pub(crate) struct LentVolume {
+    device: Arc<VolumeInUse>,
+    pool: Weak<Imported>,
+    id: u64,
+    user: String,
+}
+
+impl Drop for LentVolume {
+    fn drop(&mut self) {
+        let Some(pool) = self.pool.upgrade() else {
+            return;
+        };
+        let (id, user) = (self.id, std::mem::take(&mut self.user));
+        let device = Arc::clone(&self.device);
+        let end = move || pool.return_volume(id, &device, &user);
+        match std::thread::panicking() {
+            false => end(),
+            // A commit that runs while something unwinds would be taken for what panicked.
+            true => drop(std::thread::spawn(end)),
+        }
+    }
+}
+
+impl BlockDevice for LentVolume {
+    fn size(&self) -> u64 {
+        self.device.volume().as_ref().map_or(0, BlockDevice::size)
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        self.device.sector_sizes
+    }
+
+    fn name(&self) -> String {
+        self.device.name.clone()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let range = (offset, buf.len() as u64);
+        self.device
+            .with("read", range, |volume| volume.read_at(offset, buf))
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let len = pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.device.with("write", (offset, len), |volume| {
+            volume.write_at(offset, pieces)
+        })
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        self.device.with("flush", (0, 0), BlockDevice::flush)
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.device.with("discard", (offset, len), |volume| {
+            volume.discard(offset, len)
+        })
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.device
+            .with("zero", (offset, len), |volume| volume.zero(offset, len))
+    }
+
+    fn zero_fast(&self, offset: u64, len: u64) -> block::Result<bool> {
+        self.device.with("zero", (offset, len), |volume| {
+            volume.zero_fast(offset, len)
+        })
+    }
+
+    fn status_at(&self, offset: u64, len: u64) -> block::Result<Status> {
+        self.device.with("look at", (offset, len), |volume| {
+            volume.status_at(offset, len)
+        })
+    }
+}
+
+impl Daemon {
+    /// Opens a volume, or a snapshot of one.
+    fn open_volume(&self, imported: &Imported, entry: &Entry, name: &str) -> Result<Volume> {
+        if entry.volume().is_none() {
+            return Err(Failure::usage(format!(
+                "'{name}' is not a volume; 'strongroom list -t volume' shows those there are"
+            )));
+        }
+        let keys = imported.data_keys(entry)?;
+        let settings = properties::settings(&imported.pool, entry)?;
+        let opened = Volume::open(&self.engine, &imported.pool, entry.id, keys, settings);
+        opened.map_err(|error| imported.explain_foreign(entry, error.into()))
+    }
+
+    /// Lends a volume, or a snapshot of one, to `user`: `a device of a pool`.
+    ///
+    /// # Errors
+    /// Something else uses it, or its key is not loaded.
+    pub(crate) fn lend_volume(&self, name: &str, user: &str) -> Result<LentVolume> {
+        self.lend_volume_to(name, user, true)
+    }
+
+    /// The same to somebody who only looks, beside whoever uses it.
+    pub(crate) fn look_at_volume(&self, name: &str, user: &str) -> Result<LentVolume> {
+        self.lend_volume_to(name, user, false)
+    }
+
+    fn lend_volume_to(&self, name: &str, user: &str, alone: bool) -> Result<LentVolume> {
+        let (imported, entry) = self.find(name)?;
+        let mut volumes = imported.volumes.lock();
+        let state = match volumes.entry(entry.id) {
+            btree_map::Entry::Occupied(state) => state.into_mut(),
+            btree_map::Entry::Vacant(place) => {
+                let volume = self.open_volume(&imported, &entry, name)?;
+                place.insert(VolumeState {
+                    device: Arc::new(VolumeInUse::new(volume)),
+                    users: Vec::new(),
+                })
+            }
+        };
+        if let (Some(other), true) = (state.users.first(), alone && !entry.is_snapshot()) {
+            return Err(in_use(name, other));
+        }
+        state.users.push(user.into());
+        Ok(LentVolume {
+            device: Arc::clone(&state.device),
+            pool: Arc::downgrade(&imported),
+            id: entry.id,
+            user: user.into(),
+        })
+    }
+
+    /// The volume that a name of a device means, for a pool; none if it is not one of a volume.
+    pub(crate) fn volume_at(&self, path: &Path) -> Result<Option<LentVolume>> {
+        let name = name_at(path);
+        name.map(|name| self.lend_volume(name, "a device of a pool"))
+            .transpose()
+    }
+
+    /// Gives volumes another size, if that is what the properties say; false if they are others.
+    pub(crate) fn set_volsize(
+        &self,
+        names: &[String],
+        props: &Props,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<bool> {
+        let Some((_, size)) = props.iter().find(|(name, _)| name == "volsize") else {
+            return Ok(false);
+        };
+        let [name] = names else {
+            return Err(Failure::usage("'set volsize' takes one volume"));
+        };
+        if props.len() > 1 {
+            return Err(Failure::usage(
+                "the property 'volsize' is set by itself; set the other properties with a command of their own",
+            ));
+        }
+        let size = sizes::positive(size).ok_or_else(|| {
+            Failure::usage(format!(
+                "the property 'volsize' cannot be '{size}'; allowed: a size, such as 512M, 1.5G or 2T"
+            ))
+        })?;
+        let (imported, entry) = self.find(name)?;
+        let _admin = imported.lock()?;
+        let entry = imported.again(&entry, name)?;
+        self.resize_volume(&imported, &entry, name, size, force, context)?;
+        context.tell(imported.apply_settings()?);
+        Ok(true)
+    }
+
+    fn resize_volume(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+        name: &str,
+        size: u64,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let old = entry.volume().filter(|_| !entry.is_snapshot());
+        let old = old.ok_or_else(|| Failure::usage(format!("'{name}' is not a volume")))?;
+        if VolumeShape::new(size, old.block_size()).is_none() {
+            return Err(no_such_size(old.block_size()));
+        }
+        if size < old.size() && !force {
+            return Err(Failure::usage(format!(
+                "'{name}' would become smaller, and what lies behind its new end would be lost: make what is in it \
+                 smaller first, and then use -f"
+            )));
+        }
+        let origin = context.origin();
+        let in_use = imported
+            .volumes
+            .lock()
+            .get(&entry.id)
+            .map(|state| Arc::clone(&state.device));
+        let resized = match in_use {
+            Some(device) => device
+                .volume()
+                .as_ref()
+                .map_or(Ok(()), |volume| volume.resize(size, &origin)),
+            None => {
+                let volume = self.open_volume(imported, entry, name)?;
+                let resized = volume.resize(size, &origin);
+                resized.and(volume.close())
+            }
+        };
+        resized.map_err(|error| Failure::from(error).context(format_args!("'{name}'")))
+    }
+}
+
+impl Imported {
+    /// Ends the use of a volume; after the last it is closed.
+    fn return_volume(&self, id: u64, device: &Arc<VolumeInUse>, user: &str) {
+        let mut volumes = self.volumes.lock();
+        let state = volumes.get_mut(&id);
+        let Some(state) = state.filter(|state| Arc::ptr_eq(&state.device, device)) else {
+            // It was taken away.
+            return;
+        };
+        if let Some(at) = state.users.iter().position(|known| known == user) {
+            state.users.remove(at);
+        }
+        if state.users.is_empty() {
+            // Whoever wants it next waits until it is closed.
+            let state = volumes.remove(&id);
+            state.iter().for_each(|state| state.device.take_away());
+        }
+    }
+
+    /// Takes a volume out of use; if something uses it, with `force` only.
+    pub(crate) fn close_volume(&self, id: u64, force: bool) -> Result<()> {
+        let mut volumes = self.volumes.lock();
+        let Some(state) = volumes.get(&id) else {
+            return Ok(());
+        };
+        if let (Some(user), false) = (state.users.first(), force) {
+            return Err(in_use(&self.pool.name_of(id)?, user));
+        }
+        if let Some(state) = volumes.remove(&id) {
+            state.device.take_away();
+        }
+        Ok(())
+    }
+
+    /// The names of those entries that are volumes, or snapshots of volumes.
+    pub(crate) fn volumes_of(&self, entries: &[Arc<Entry>]) -> Result<Vec<String>> {
+        let volumes = entries.iter().filter(|entry| entry.volume().is_some());
+        volumes
+            .map(|entry| Ok(self.pool.name_of(entry.id)?))
+            .collect()
+    }
+
+    /// The volumes that are in use.
+    pub(crate) fn volumes_in_use(&self) -> Vec<u64> {
+        self.volumes.lock().keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{by_layer, pools_below};
+
+    #[test]
+    fn pools_on_volumes_of_others_come_after_these() {
+        // Each lies on the one after it, so their names are in the wrong order.
+        let pools = vec![
+            ("a", "volume:b/disk"),
+            ("b", "volume:c/deep/disk@snapshot"),
+            ("c", "/dev/sdc"),
+            ("d", "volume:gone/disk"),
+            ("e", "volume:e/disk"),
+        ];
+        let below = |pool: &(&str, &str)| pools_below([Path::new(pool.1)].into_iter());
+        let layers = by_layer(pools, |pool| pool.0.to_owned(), below);
+        let names = layers.iter().map(|layer| layer.iter().map(|pool| pool.0));
+        let names: Vec<Vec<_>> = names.map(Iterator::collect).collect();
+        assert_eq!(names, [vec!["c", "d"], vec!["b"], vec!["a"], vec!["e"]]);
+    }
+}

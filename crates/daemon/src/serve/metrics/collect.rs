@@ -1,0 +1,406 @@
+//! What metrics there are. All begin with `strongroom_`, but those that every process has.
+//!
+//! Labels name pools, devices, datasets and operations; nothing here comes from inside a dataset.
+
+use std::sync::Arc;
+
+use block::DeviceMeter;
+use luks::MappingMeter;
+use meter::{CacheTotals, Times, Totals};
+
+use crate::api::{DeviceRow, PoolReport};
+use crate::failure::Result;
+use crate::ops::list;
+use crate::ops::metered_devices;
+use crate::serve::metrics::text::{Labels, Page};
+use crate::state::active_pool::Imported;
+use crate::state::daemon::Daemon;
+use crate::state::exports::registry::ExportNow;
+
+/// A pool at one moment.
+struct PoolNow {
+    report: PoolReport,
+    commits: Times,
+    nodes: CacheTotals,
+    second: CacheTotals,
+    keys: usize,
+    devices: Vec<DeviceNow>,
+    mounts: Vec<MountNow>,
+}
+
+struct DeviceNow {
+    row: DeviceRow,
+    operations: Vec<(&'static str, Totals)>,
+}
+
+struct MountNow {
+    dataset: String,
+    operations: Vec<(&'static str, Totals)>,
+    io_errors: u64,
+}
+
+impl Daemon {
+    /// All metrics, as a page.
+    pub(crate) fn metrics(&self) -> Result<String> {
+        let pools = self
+            .pools()
+            .iter()
+            .map(pool_now)
+            .collect::<Result<Vec<_>>>()?;
+        let mut page = Page::default();
+        self.whole(&mut page, &pools);
+        of_pools(&mut page, &pools);
+        of_scrubs(&mut page, &pools);
+        of_devices(&mut page, &pools);
+        of_mounts(&mut page, &pools);
+        of_exports(&mut page, &self.exports_now());
+        of_mappings(&mut page, &self.mapping_meters());
+        crate::serve::metrics::process::write(&mut page);
+        Ok(page.into_text())
+    }
+
+    fn whole(&self, page: &mut Page, pools: &[PoolNow]) {
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        page.gauge("strongroom_info", "The version.", [(version, 1)]);
+        let keys: usize = pools.iter().map(|pool| pool.keys).sum();
+        page.gauge("strongroom_keys", "Loaded wrapping keys.", one(keys));
+        page.gauge(
+            "strongroom_dirty_bytes",
+            "Written by programs and not yet in a pool.",
+            one(self.engine.dirty_bytes()),
+        );
+        let records = self.engine.record_cache();
+        cache(page, "record", "plaintext of records", [(vec![], records)]);
+    }
+}
+
+fn pool_now(imported: &Arc<Imported>) -> Result<PoolNow> {
+    let mut report = list::report(imported)?;
+    let rows = std::mem::take(&mut report.devices);
+    let devices = rows.into_iter().map(|row| DeviceNow {
+        operations: metered_devices::meter(&row.path)
+            .map(|open| device_totals(&open.meter))
+            .unwrap_or_default(),
+        row,
+    });
+    Ok(PoolNow {
+        commits: imported.pool.commits(),
+        nodes: imported.pool.node_cache(),
+        second: imported.pool.second_level(),
+        keys: imported.keys.lock().len(),
+        devices: devices.collect(),
+        mounts: mounts_now(imported)?,
+        report,
+    })
+}
+
+fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {
+    vec![
+        ("read", meter.read.totals()),
+        ("write", meter.write.totals()),
+        ("flush", meter.flush.totals()),
+        ("discard", meter.discard.totals()),
+    ]
+}
+
+fn mounts_now(imported: &Imported) -> Result<Vec<MountNow>> {
+    let mounts = imported.mounts.lock();
+    mounts
+        .iter()
+        .map(|(id, state)| {
+            Ok(MountNow {
+                dataset: imported.pool.name_of(*id)?,
+                operations: state.meter.totals(),
+                io_errors: state.meter.io_errors(),
+            })
+        })
+        .collect()
+}
+
+fn one<V>(value: V) -> [(Labels, V); 1] {
+    [(Labels::new(), value)]
+}
+
+fn cache(
+    page: &mut Page,
+    which: &str,
+    of: &str,
+    caches: impl IntoIterator<Item = (Labels, CacheTotals)>,
+) {
+    let caches: Vec<(Labels, CacheTotals)> = caches.into_iter().collect();
+    let each = |value: fn(&CacheTotals) -> u64| {
+        let values = caches.iter().map(move |(labels, cache)| (labels, cache));
+        values.map(move |(labels, cache)| (labels.clone(), value(cache)))
+    };
+    let name = |what: &str| format!("strongroom_{which}_cache_{what}");
+    let help = |what: &str| format!("Cache of {of}: {what}.");
+    page.gauge(&name("bytes"), &help("bytes held"), each(|c| c.bytes));
+    page.gauge(
+        &name("capacity_bytes"),
+        &help("bytes it may hold"),
+        each(|c| c.capacity),
+    );
+    page.counter(&name("hits_total"), &help("found"), each(|c| c.hits));
+    page.counter(
+        &name("misses_total"),
+        &help("not found"),
+        each(|c| c.misses),
+    );
+}
+
+/// A value of each pool.
+fn each_pool<'a, V: 'a>(
+    pools: &'a [PoolNow],
+    value: impl Fn(&PoolNow) -> V + 'a,
+) -> impl Iterator<Item = (Labels, V)> + 'a {
+    pools.iter().map(move |pool| (pool.labels(), value(pool)))
+}
+
+impl PoolNow {
+    fn labels(&self) -> Labels {
+        vec![("pool", self.report.name.clone())]
+    }
+
+    fn device_labels(&self, device: &DeviceNow) -> Labels {
+        let mut labels = self.labels();
+        labels.push(("device", device.row.path.clone()));
+        labels
+    }
+}
+
+fn of_pools(page: &mut Page, pools: &[PoolNow]) {
+    let state = pools.iter().map(|pool| {
+        let mut labels = pool.labels();
+        labels.push(("state", pool.report.health.clone()));
+        (labels, 1)
+    });
+    page.gauge("strongroom_pool_state", "The pool is in this state.", state);
+    page.gauge(
+        "strongroom_pool_suspended",
+        "1 if a device failed and the pool takes no changes.",
+        each_pool(pools, |pool| u8::from(pool.report.health == "SUSPENDED")),
+    );
+    page.gauge(
+        "strongroom_pool_size_bytes",
+        "Space for records, in all copies.",
+        each_pool(pools, |pool| pool.report.size),
+    );
+    page.gauge(
+        "strongroom_pool_allocated_bytes",
+        "Space that is taken.",
+        each_pool(pools, |pool| pool.report.allocated),
+    );
+    page.gauge(
+        "strongroom_pool_free_bytes",
+        "Space that is not taken.",
+        each_pool(pools, |pool| pool.report.free),
+    );
+    page.gauge(
+        "strongroom_pool_txg",
+        "The last transaction group that is durable.",
+        each_pool(pools, |pool| pool.report.txg),
+    );
+    page.histogram(
+        "strongroom_pool_commit_seconds",
+        "How long commits took, with those of fsync and of commands.",
+        each_pool(pools, |pool| pool.commits.clone()),
+    );
+    let nodes = each_pool(pools, |pool| pool.nodes);
+    cache(page, "node", "nodes of record trees", nodes);
+    let second = each_pool(pools, |pool| pool.second);
+    cache(
+        page,
+        "second_level",
+        "sealed records on cache devices",
+        second,
+    );
+}
+
+fn of_scrubs(page: &mut Page, pools: &[PoolNow]) {
+    page.gauge(
+        "strongroom_pool_scrub_running",
+        "1 while a scrub runs.",
+        each_pool(pools, |pool| u8::from(pool.report.scrub.state == "running")),
+    );
+    page.gauge(
+        "strongroom_pool_scrub_examined_bytes",
+        "What this scrub, or the last one, has read.",
+        each_pool(pools, |pool| pool.report.scrub.examined),
+    );
+    page.gauge(
+        "strongroom_pool_scrub_expected_bytes",
+        "What it had to read when it began.",
+        each_pool(pools, |pool| pool.report.scrub.total),
+    );
+    page.gauge(
+        "strongroom_pool_scrub_repaired",
+        "Copies that it repaired.",
+        each_pool(pools, |pool| pool.report.scrub.repaired),
+    );
+    page.gauge(
+        "strongroom_pool_scrub_errors",
+        "Records and nodes that it could not repair.",
+        each_pool(pools, |pool| pool.report.scrub.errors),
+    );
+    page.gauge(
+        "strongroom_pool_scrub_end_time_seconds",
+        "When the last one ended, seconds since 1970; 0 if none did.",
+        each_pool(pools, |pool| pool.report.scrub.ended),
+    );
+}
+
+fn of_devices(page: &mut Page, pools: &[PoolNow]) {
+    let devices = || {
+        let all = pools
+            .iter()
+            .flat_map(|pool| pool.devices.iter().map(move |device| (pool, device)));
+        all.map(|(pool, device)| (pool.device_labels(device), device))
+    };
+    let operations = || {
+        devices().flat_map(|(labels, device)| {
+            let each = device.operations.iter();
+            each.map(move |(op, totals)| (with_op(&labels, op), *op, totals))
+        })
+    };
+    let state = devices().map(|(mut labels, device)| {
+        labels.push(("state", device.row.state.clone()));
+        (labels, 1)
+    });
+    page.gauge(
+        "strongroom_device_state",
+        "The device is in this state.",
+        state,
+    );
+    page.gauge(
+        "strongroom_device_size_bytes",
+        "Bytes that the pool uses of the device.",
+        devices().map(|(labels, device)| (labels, device.row.size)),
+    );
+    let moved = operations().filter(|(_, op, _)| *op != "flush");
+    page.counter(
+        "strongroom_device_bytes_total",
+        "Bytes that were read, written or discarded.",
+        moved.map(|(labels, _, totals)| (labels, totals.bytes)),
+    );
+    page.counter(
+        "strongroom_device_errors_total",
+        "Operations that failed.",
+        operations().map(|(labels, _, totals)| (labels, totals.errors)),
+    );
+    page.histogram(
+        "strongroom_device_operation_seconds",
+        "How long operations took, with those that failed.",
+        operations().map(|(labels, _, totals)| (labels, totals.times.clone())),
+    );
+}
+
+fn of_mounts(page: &mut Page, pools: &[PoolNow]) {
+    let mounts = || {
+        pools.iter().flat_map(|pool| &pool.mounts).map(|mount| {
+            let labels: Labels = vec![("dataset", mount.dataset.clone())];
+            (labels, mount)
+        })
+    };
+    let operations = || {
+        mounts().flat_map(|(labels, mount)| {
+            let each = mount.operations.iter();
+            each.map(move |(op, totals)| (with_op(&labels, op), *op, totals))
+        })
+    };
+    let moved = operations().filter(|(_, op, _)| ["read", "write", "copy"].contains(op));
+    page.counter(
+        "strongroom_mount_bytes_total",
+        "Bytes that the kernel read or wrote, or had copied, since the mount.",
+        moved.map(|(labels, _, totals)| (labels, totals.bytes)),
+    );
+    page.counter(
+        "strongroom_mount_errors_total",
+        "Operations that were answered with an error of any kind.",
+        operations().map(|(labels, _, totals)| (labels, totals.errors)),
+    );
+    page.counter(
+        "strongroom_mount_io_errors_total",
+        "Operations that were answered with an input/output error; the log says why.",
+        mounts().map(|(labels, mount)| (labels, mount.io_errors)),
+    );
+    page.histogram(
+        "strongroom_mount_operation_seconds",
+        "How long operations took, of those that the kernel has asked for since the mount.",
+        operations().map(|(labels, _, totals)| (labels, totals.times.clone())),
+    );
+}
+
+fn of_exports(page: &mut Page, exports: &[ExportNow]) {
+    let labels = |export: &ExportNow| -> Labels { vec![("export", export.name.clone())] };
+    let operations = || {
+        exports.iter().flat_map(|export| {
+            let each = device_totals(&export.meter).into_iter();
+            each.map(move |(op, totals)| (with_op(&labels(export), op), op, totals))
+        })
+    };
+    page.gauge(
+        "strongroom_export_connections",
+        "Connections that use the export.",
+        exports.iter().map(|e| (labels(e), e.clients)),
+    );
+    let moved = operations().filter(|(_, op, _)| *op != "flush");
+    page.counter(
+        "strongroom_export_bytes_total",
+        "Bytes that clients read, wrote or discarded.",
+        moved.map(|(labels, _, totals)| (labels, totals.bytes)),
+    );
+    page.counter(
+        "strongroom_export_errors_total",
+        "Operations that failed.",
+        operations().map(|(labels, _, totals)| (labels, totals.errors)),
+    );
+    page.histogram(
+        "strongroom_export_operation_seconds",
+        "How long the device took, with what failed.",
+        operations().map(|(labels, _, totals)| (labels, totals.times)),
+    );
+}
+
+fn of_mappings(page: &mut Page, mappings: &[(String, Arc<MappingMeter>)]) {
+    let operations = || {
+        mappings.iter().flat_map(|(name, meter)| {
+            let forms = [
+                ("read", "inline", &meter.read_inline),
+                ("read", "queued", &meter.read_queued),
+                ("write", "inline", &meter.write_inline),
+                ("write", "queued", &meter.write_queued),
+            ];
+            forms.into_iter().map(move |(op, form, operation)| {
+                let mut labels = with_op(&vec![("mapping", name.clone())], op);
+                labels.push(("form", form.to_owned()));
+                (labels, operation.totals())
+            })
+        })
+    };
+    page.counter(
+        "strongroom_mapping_operations_total",
+        "Operations on a LUKS mapping, with what failed.",
+        operations().map(|(labels, totals)| (labels, totals.requests)),
+    );
+    page.counter(
+        "strongroom_mapping_bytes_total",
+        "Bytes that were read from a LUKS mapping or written to it, inline or queued.",
+        operations().map(|(labels, totals)| (labels, totals.bytes)),
+    );
+    page.counter(
+        "strongroom_mapping_errors_total",
+        "Operations on a LUKS mapping that failed.",
+        operations().map(|(labels, totals)| (labels, totals.errors)),
+    );
+    page.histogram(
+        "strongroom_mapping_operation_seconds",
+        "How long operations on a LUKS mapping took, with what failed: one in eleven of them.",
+        operations().map(|(labels, totals)| (labels, totals.times)),
+    );
+}
+
+fn with_op(labels: &Labels, op: &str) -> Labels {
+    let mut labels = labels.clone();
+    labels.push(("op", op.to_owned()));
+    labels
+}

@@ -1,0 +1,148 @@
+//! A page over HTTP, as little of it as `curl --unix-socket` and exporters need: one request, one
+//! answer, and the connection ends.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::host::users::Peer;
+use crate::serve::metrics::text::CONTENT_TYPE;
+use crate::state::daemon::Daemon;
+use crate::state::guests::BACK_OFF;
+
+/// A request is no longer than this.
+const REQUEST_MAX: usize = 8 << 10;
+/// Whoever asks says so within this time, and takes the answer within as much again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves metrics from now on, on a thread of its own.
+pub(crate) fn serve(daemon: &Arc<Daemon>, listener: UnixListener) -> Result<()> {
+    let daemon = Arc::downgrade(daemon);
+    std::thread::Builder::new()
+        .name("metrics".into())
+        .spawn(move || accept(&daemon, &listener))
+        .map_err(|error| Failure::other(format!("metrics cannot be served: {error}")))?;
+    Ok(())
+}
+
+fn accept(daemon: &Weak<Daemon>, listener: &UnixListener) {
+    for stream in listener.incoming() {
+        let Some(daemon) = daemon.upgrade() else {
+            return;
+        };
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection for metrics could not be accepted");
+                // It waits still, and would be tried over and over.
+                std::thread::sleep(BACK_OFF);
+                continue;
+            }
+        };
+        if let Err(error) = answer(&daemon, stream) {
+            tracing::debug!(%error, "metrics were asked for, and not taken");
+        }
+    }
+}
+
+fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (status, body) = match Peer::master_of(&stream) {
+        Err(failure) => ("403 Forbidden", failure.message + "\n"),
+        Ok(_) => match check_request(&mut stream)? {
+            Err(status) => (status, format!("{status}\n")),
+            Ok(()) => match daemon.metrics() {
+                Ok(text) => ("200 OK", text),
+                Err(failure) => ("503 Service Unavailable", failure.message + "\n"),
+            },
+        },
+    };
+    let kind = match status {
+        "200 OK" => CONTENT_TYPE,
+        _ => "text/plain; charset=utf-8",
+    };
+    let head = format!(
+        "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+/// Whether what comes asks for the metrics, or the status that it is answered with.
+pub(crate) fn check_request(
+    stream: &mut impl Read,
+) -> std::io::Result<std::result::Result<(), &'static str>> {
+    Ok(request(&read_head(stream)?))
+}
+
+/// A request up to the empty line that ends its head, or what came instead.
+fn read_head(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while head.len() < REQUEST_MAX && !is_whole(&head) {
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => head.extend_from_slice(&piece[..n]),
+        }
+    }
+    Ok(head)
+}
+
+fn is_whole(head: &[u8]) -> bool {
+    head.windows(4).any(|end| end == b"\r\n\r\n") || head.windows(2).any(|end| end == b"\n\n")
+}
+
+/// Whether a request asks for the metrics, or the status that it is answered with.
+fn request(head: &[u8]) -> std::result::Result<(), &'static str> {
+    if !is_whole(head) {
+        return Err("400 Bad Request");
+    }
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| byte.is_ascii_whitespace());
+    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    if method != Some(b"GET") {
+        return Err("405 Method Not Allowed");
+    }
+    let path = target.split(|byte| *byte == b'?').next();
+    match path {
+        Some(b"/metrics" | b"/") => Ok(()),
+        _ => Err("404 Not Found"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        for (text, expected) in [
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Ok(())),
+            ("GET /metrics?name[]=a HTTP/1.0\r\n\r\n", Ok(())),
+            ("GET / HTTP/1.0\n\n", Ok(())),
+            ("GET /other HTTP/1.0\r\n\r\n", Err("404 Not Found")),
+            (
+                "POST /metrics HTTP/1.0\r\n\r\n",
+                Err("405 Method Not Allowed"),
+            ),
+            ("GET /metrics HTTP/1.0\r\n", Err("400 Bad Request")),
+            ("", Err("400 Bad Request")),
+            ("\r\n\r\n", Err("405 Method Not Allowed")),
+        ] {
+            assert_eq!(request(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_an_end_is_not_read_for_ever() {
+        let head = read_head(&mut std::io::repeat(b'x')).unwrap();
+        assert!(head.len() < 2 * REQUEST_MAX);
+        assert_eq!(request(&head), Err("400 Bad Request"));
+    }
+}

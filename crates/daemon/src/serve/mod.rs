@@ -1,0 +1,9 @@
+//! Serving requests: sockets, connections, who may do what, zones, metrics.
+
+pub(crate) mod authorize;
+pub(crate) mod dispatch;
+pub(crate) mod metrics;
+#[cfg(test)]
+mod rights;
+pub(crate) mod said;
+pub(crate) mod zones;

@@ -1,0 +1,252 @@
+//! A daemon with datasets of several people, and requests of each of them.
+
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+
+use pool::Origin;
+use secret::Secret;
+use serde_json::json;
+
+use super::samples::create;
+use crate::api::{Ask, AskFormat, Command, Failure, NewZone, Reply};
+use crate::client::{Client, Data, Terminal};
+use crate::failure::Result;
+use crate::host::users::Peer;
+use crate::ops::delegation::PERMISSIONS;
+use crate::ops::list::Get;
+use crate::state::daemon::Daemon;
+use crate::state::properties::DEFINITIONS;
+use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
+
+/// Something that a delegate may do to one dataset.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right {
+    pub(super) dataset: String,
+    pub(super) permission: &'static str,
+}
+
+/// The zones of two tenants. In each are `fs` with a key of its own, `sub` with the key of the zone's root, and `to`,
+/// which is clear.
+pub(super) const ZONES: [&str; 2] = ["web", "other"];
+
+/// What is below `fs` and below `sub`.
+const INSIDE: [&str; 4] = ["", "/x", "/clone", "/vol"];
+
+pub(super) struct Site {
+    dir: tempfile::TempDir,
+    pub(super) daemon: Arc<Daemon>,
+    /// All rights on the datasets of the first zone. A group has each.
+    pub(super) rights: Vec<Right>,
+}
+
+/// The group that has a right.
+fn group(at: usize) -> u32 {
+    100_000 + at as u32
+}
+
+impl Site {
+    /// With these zones.
+    pub(super) fn new(zones: &[&str]) -> Site {
+        // Many are made, and none has to last.
+        let in_memory = tempfile::tempdir_in("/dev/shm");
+        let dir = in_memory.or_else(|_| tempfile::tempdir()).unwrap();
+        let daemon = daemon(dir.path());
+        create_pool(&daemon, dir.path(), "tank");
+        let mut site = Site {
+            dir,
+            daemon,
+            rights: Vec::new(),
+        };
+        for zone in zones {
+            site.build(zone);
+        }
+        site.allow_each_right_to_a_group();
+        site
+    }
+
+    fn build(&self, zone: &str) {
+        let root = format!("tank/{zone}");
+        let global = encrypted(&key_file(self.dir.path(), zone));
+        crate::tests::create(&self.daemon, &root, &global);
+        self.root(create(format!("{root}/to"), &[("encryption", "off")]));
+        let own: [(&str, &str); 2] = [("encryption", "on"), ("keysource", "hex,prompt")];
+        for (name, props) in [("fs", &own[..]), ("sub", &[])] {
+            let fs = format!("{root}/{name}");
+            self.root(create(fs.clone(), props));
+            self.root(create(format!("{fs}/x"), &[]));
+            for snapshot in ["1", "2"] {
+                self.root(Command::Snapshot {
+                    names: vec![format!("{fs}@{snapshot}")],
+                    recursive: true,
+                });
+            }
+            let volume = json!({"create": {"name": format!("{fs}/vol"), "props": [], "parents": false,
+                                "no_mount": true, "volume": {"size": 1 << 20, "sparse": true}}});
+            self.root(serde_json::from_value(volume).unwrap());
+            self.root(Command::Clone {
+                snapshot: format!("{fs}/x@1"),
+                name: format!("{fs}/clone"),
+                props: Vec::new(),
+                rekey: false,
+                parents: false,
+                no_mount: true,
+            });
+        }
+        self.root(Command::Snapshot {
+            names: vec![format!("{root}/to@1")],
+            recursive: false,
+        });
+        let new = NewZone {
+            name: zone.into(),
+            dataset: root,
+            alias: None,
+            immutable: false,
+            owner: None,
+        };
+        command(|context| self.daemon.create_zone(&new, context)).unwrap();
+    }
+
+    fn allow_each_right_to_a_group(&mut self) {
+        let known = DEFINITIONS.iter().map(|known| known.name);
+        let permissions: BTreeSet<&str> = known.chain(PERMISSIONS.iter().copied()).collect();
+        let inside = INSIDE.map(|name| format!("tank/web/fs{name}"));
+        for dataset in inside.into_iter().chain(["tank/web/to".to_owned()]) {
+            let mut text = Vec::new();
+            for permission in &permissions {
+                text.push(format!("g{} l {permission}", group(self.rights.len())));
+                self.rights.push(Right {
+                    dataset: dataset.clone(),
+                    permission,
+                });
+            }
+            let imported = self.daemon.pool("tank").unwrap();
+            let origin = Origin {
+                who: "test".into(),
+                text: "allow".into(),
+            };
+            let allow = [("@allow".to_owned(), Some(text.join("\n")))];
+            imported
+                .pool
+                .set_props(&[dataset], &allow, &origin)
+                .unwrap();
+        }
+    }
+
+    /// Who has those rights for which `has` says so.
+    pub(super) fn delegate(&self, has: impl Fn(&Right) -> bool) -> Peer {
+        let all = self.rights.iter().enumerate();
+        let groups = all.filter(|(_, right)| has(right)).map(|(at, _)| group(at));
+        Peer {
+            uid: 12345,
+            gid: 12345,
+            groups: groups.collect(),
+            is_master: false,
+            who: "ann on host".into(),
+        }
+    }
+
+    /// Has a command of a caller done at the daemon's socket.
+    pub(super) fn ask_as(&self, peer: &Peer, command: &Command) -> Result<Reply> {
+        let (client, server) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| self.daemon.serve_peer(peer.clone(), server));
+            Client::over(client).call(command.clone(), &mut Typist)
+        })
+    }
+
+    /// Has a command done that sends or receives data.
+    pub(super) fn transfer_as(
+        &self,
+        peer: &Peer,
+        command: &Command,
+        data: &mut dyn Data,
+    ) -> Result<Reply> {
+        let (client, server) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| self.daemon.serve_peer(peer.clone(), server));
+            Client::over(client).call_with_data(command.clone(), &mut Typist, data)
+        })
+    }
+
+    /// Has a command of root done.
+    pub(super) fn root(&self, command: Command) {
+        let peer = Peer {
+            is_master: true,
+            ..self.delegate(|_| false)
+        };
+        let done = self.ask_as(&peer, &command);
+        done.unwrap_or_else(|failure| panic!("{command:?}: {failure:?}"));
+    }
+
+    /// Has a command of a tenant done.
+    pub(super) fn ask_in(&self, zone: &str, command: &Command) -> Result<Reply> {
+        let client = Client::connect(&self.daemon.zone_socket(zone))?;
+        client.call(command.clone(), &mut Typist)
+    }
+
+    /// Everything that a request could change. What is counted is left out: a commit in the background changes it.
+    pub(super) fn state(&self) -> String {
+        let all = Get {
+            names: Vec::new(),
+            depth: None,
+            snapshots: true,
+            props: Vec::new(),
+        };
+        let daemon = &self.daemon;
+        let mut rows = daemon.get(&all).unwrap();
+        for row in &mut rows {
+            let is_counted = |name: &str| {
+                name.starts_with("used")
+                    || [
+                        "available",
+                        "referenced",
+                        "logicalreferenced",
+                        "compressratio",
+                    ]
+                    .contains(&name)
+            };
+            row.props.retain(|prop| !is_counted(&prop.property));
+        }
+        let tags = rows.iter().filter(|row| row.name.contains('@'));
+        let tags: Vec<String> = tags.map(|row| row.name.clone()).collect();
+        let heads = rows.iter().filter(|row| !row.name.contains('@'));
+        let allowed: Vec<_> = heads
+            .map(|row| daemon.permissions(&row.name).unwrap())
+            .collect();
+        let state = json!([
+            rows,
+            allowed,
+            daemon.history("tank", true).unwrap(),
+            daemon.holds(&tags, false).unwrap(),
+            daemon.mount_list().unwrap(),
+            daemon.zone_rows(),
+            daemon.export_rows(),
+            daemon.mapping_rows(&[]).unwrap(),
+            std::fs::read_to_string(self.dir.path().join("state/accepted.json")).unwrap(),
+        ]);
+        state.to_string()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.daemon.stop_zones();
+    }
+}
+
+/// Types the same key whenever it is asked.
+struct Typist;
+
+impl Terminal for Typist {
+    fn ask(&mut self, ask: &Ask) -> std::result::Result<Option<Secret>, Failure> {
+        let typed = match ask.format {
+            AskFormat::Passphrase => "correct horse",
+            _ => KEY,
+        };
+        Ok(Some(Secret::from_slice(typed.as_bytes()).unwrap()))
+    }
+
+    fn notice(&mut self, _: &str) {}
+}

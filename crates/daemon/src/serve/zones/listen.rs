@@ -1,0 +1,87 @@
+//! The sockets of zones.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::host::listen::{Bound, bind};
+use crate::host::stops::{Next, Stops};
+use crate::serve::dispatch::Served;
+use crate::state::daemon::Daemon;
+use crate::state::guests::attend;
+
+use crate::state::zones::zone::{Door, Zone};
+
+impl Daemon {
+    /// Where a zone listens: `zones/NAME` beside the daemon's socket. A socket for commands that has another
+    /// name than the usual gives it to that directory, since there may be several in one.
+    pub(crate) fn zone_socket(&self, zone: &str) -> PathBuf {
+        let name = self.socket.file_name().unwrap_or_default();
+        let mut dir = OsString::new();
+        if name != "socket" {
+            dir.push(name);
+            dir.push(".");
+        }
+        dir.push("zones");
+        self.socket.with_file_name(dir).join(zone)
+    }
+
+    /// Makes the socket of a zone, at which its tenant can wait. One that is not root's alone can be reached
+    /// by all; who may use it is asked when somebody does.
+    pub(crate) fn open_door(&self, zone: &Zone) -> Result<()> {
+        let path = self.zone_socket(&zone.name);
+        let failed = |error: std::io::Error| {
+            Failure::other(format!("cannot listen at {}: {error}", path.display()))
+        };
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(failed)?;
+            fs::set_permissions(dir, Permissions::from_mode(0o711)).map_err(failed)?;
+        }
+        let listener = bind(&path)?;
+        let socket = Bound::new(path.clone());
+        if zone.is.owner.is_some() {
+            fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
+        }
+        *zone.door.lock() = Some(Door {
+            listener: Arc::new(listener),
+            stops: Stops::new()?,
+            _socket: socket,
+        });
+        Ok(())
+    }
+
+    /// Serves the tenant of a zone, if there is a socket for him.
+    pub(crate) fn attend(self: &Arc<Self>, zone: &Arc<Zone>) -> Result<()> {
+        let door = zone.door.lock();
+        let Some(Door {
+            listener, stops, ..
+        }) = &*door
+        else {
+            return Ok(());
+        };
+        let (listener, stops) = (Arc::clone(listener), stops.clone());
+        let guests = Arc::clone(&self.guests);
+        let (daemon, zone) = (Arc::downgrade(self), Arc::downgrade(zone));
+        let serve = move || {
+            let _: Next = attend(&listener, &stops, &guests, |stream, guest| {
+                // Without them it is told to end.
+                let Some((daemon, zone)) = daemon.upgrade().zip(zone.upgrade()) else {
+                    return;
+                };
+                Daemon::serve_on_thread(move || {
+                    let _: Served = daemon.serve_one(stream, Some(&zone));
+                    drop(guest);
+                });
+            });
+        };
+        let thread = std::thread::Builder::new().name("zone".into());
+        let started = thread.spawn(serve);
+        started
+            .map(|_| ())
+            .map_err(|error| Failure::other(format!("a zone's tenant cannot be served: {error}")))
+    }
+}

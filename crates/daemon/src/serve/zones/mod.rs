@@ -1,0 +1,263 @@
+//! Zones: each gives a tenant a socket of its own, which reaches one dataset and what is below it.
+//!
+//! What a tenant may do is decided in `zone_policy`, what the tenant gets to see in `state::zones::view`. A zone is about a machine,
+//! not about a pool: it is remembered in the daemon's state directory, and names its root by numbers, so that
+//! another dataset of the same name is not taken for it.
+
+mod listen;
+mod zone_policy;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pool::Entry;
+
+use crate::api::{Failure, FailureKind, NewZone, ZoneRow};
+use crate::failure::Result;
+use crate::state::active_pool::Imported;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+use crate::state::zones::view::View;
+use crate::state::zones::zone::{Definition, Owner, Zone};
+
+/// The name of a zone is no longer than this: it is part of the path of a socket.
+const NAME_MAX: usize = 48;
+/// Where they are remembered.
+const MEMORY: &str = "zones.json";
+
+impl Daemon {
+    /// Makes a zone, and listens for its tenant.
+    pub(crate) fn create_zone(
+        self: &Arc<Self>,
+        new: &NewZone,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        check_name(&new.name)?;
+        let owner = new.owner.as_deref().map(Owner::parse).transpose()?;
+        let _changing = self.zones.changing.lock();
+        if self.zones.all.lock().contains_key(&new.name) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("a zone '{}' is there already", new.name),
+            ));
+        }
+        let (imported, _) = self.find(&new.dataset)?;
+        // Nothing is renamed or destroyed meanwhile.
+        let _admin = imported.lock()?;
+        let root = imported.pool.find(&new.dataset)?;
+        check_root(&root, &new.dataset)?;
+        let is = Definition {
+            pool: imported.pool.guid(),
+            dataset: root.id,
+            guid: root.guid,
+            alias: alias(new)?,
+            immutable: new.immutable,
+            owner,
+        };
+        let zone = Zone::new(&new.name, is);
+        self.open_door(&zone)?;
+        let made = self
+            .establish(&zone, &imported, &new.dataset, context)
+            .and_then(|()| self.attend(&zone));
+        if made.is_err() {
+            zone.close();
+            self.zones.all.lock().remove(&zone.name);
+            self.remember_zones()?;
+        }
+        self.open_to_delegates();
+        made
+    }
+
+    /// Has a zone that listens be one, and be remembered.
+    fn establish(
+        &self,
+        zone: &Arc<Zone>,
+        imported: &Imported,
+        root: &str,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        self.zones
+            .all
+            .lock()
+            .insert(zone.name.clone(), Arc::clone(zone));
+        self.remember_zones()?;
+        let recorded = match zone.is.immutable {
+            false if imported.pool.is_read_only() => Ok(()),
+            false => imported.pool.record(&context.origin()),
+            true => {
+                let changes = [("readonly".to_owned(), Some("on".to_owned()))];
+                let names = [root.to_owned()];
+                imported.pool.set_props(&names, &changes, &context.origin())
+            }
+        };
+        recorded?;
+        if let Err(failure) = imported.apply_settings() {
+            let reason = failure.message;
+            tracing::warn!(reason, "what is mounted does not follow its properties yet");
+        }
+        Ok(())
+    }
+
+    /// Destroys a zone; its datasets stay. What its tenant has running is broken off.
+    pub(crate) fn destroy_zone(&self, name: &str, context: &Context<'_>) -> Result<()> {
+        let _changing = self.zones.changing.lock();
+        let zone = self.zones.all.lock().get(name).cloned();
+        let zone = zone.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("there is no zone '{name}'; 'strongroom zone list' lists all zones"),
+            )
+        })?;
+        zone.close();
+        if !zone.callers.break_off() {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "zone '{name}' takes no commands any more, but one still runs; destroy it again \
+                     when that has ended"
+                ),
+            ));
+        }
+        self.zones.all.lock().remove(name);
+        if let Err(failure) = self.remember_zones() {
+            self.zones.all.lock().insert(name.into(), zone);
+            return Err(failure);
+        }
+        self.open_to_delegates();
+        if let Some((imported, _)) = self.root_of(&zone)
+            && let Err(error) = imported.pool.record(&context.origin())
+        {
+            tracing::warn!(%error, "the end of a zone is not in the history of its pool");
+        }
+        Ok(())
+    }
+
+    /// What zones there are.
+    pub(crate) fn zone_rows(&self) -> Vec<ZoneRow> {
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        let row = |zone: &Arc<Zone>| ZoneRow {
+            name: zone.name.clone(),
+            dataset: self.root_of(zone).and_then(|(imported, root)| {
+                let name = imported.pool.name_of(root.id);
+                name.ok()
+            }),
+            alias: zone.is.alias.clone(),
+            immutable: zone.is.immutable,
+            owner: zone.is.owner.map(Owner::to_text),
+            socket: self.zone_socket(&zone.name).display().to_string(),
+        };
+        zones.iter().map(row).collect()
+    }
+
+    /// Has the tenants of the zones that there were when the daemon last ran wait.
+    pub(crate) fn open_zones(&self) {
+        let _changing = self.zones.changing.lock();
+        for (name, is) in self.recall_zones() {
+            let zone = Zone::new(&name, is);
+            if let Err(failure) = self.open_door(&zone) {
+                zone_failed(&zone, &failure);
+            }
+            self.zones.all.lock().insert(name, zone);
+        }
+    }
+
+    /// Serves them, now that their pools are here.
+    pub(crate) fn attend_zones(self: &Arc<Self>) {
+        let _changing = self.zones.changing.lock();
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        for zone in zones {
+            if let Err(failure) = self.attend(&zone) {
+                zone_failed(&zone, &failure);
+            }
+        }
+        self.open_to_delegates();
+    }
+
+    /// Stops listening; the zones are there again at the next start.
+    pub(crate) fn stop_zones(&self) {
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        zones.iter().for_each(|zone| zone.close());
+    }
+
+    fn recall_zones(&self) -> BTreeMap<String, Definition> {
+        self.recall_from(MEMORY, "strongroom zone create")
+    }
+
+    fn remember_zones(&self) -> Result<()> {
+        let zones = self.zones.all.lock();
+        let all: BTreeMap<&String, &Definition> =
+            zones.iter().map(|(name, zone)| (name, &zone.is)).collect();
+        self.remember_in(MEMORY, &all)
+    }
+
+    /// How a tenant sees his zone now.
+    pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
+        let (imported, root) = self.root_of(zone).ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                "the pool of this zone is not imported now",
+            )
+        })?;
+        Ok(View {
+            pool: imported.pool.name(),
+            name: imported.pool.name_of(root.id)?,
+            imported,
+            root,
+            alias: zone.is.alias.clone(),
+            immutable: zone.is.immutable,
+        })
+    }
+}
+
+fn zone_failed(zone: &Zone, failure: &Failure) {
+    tracing::error!(
+        zone = zone.name,
+        reason = failure.message,
+        "its tenant cannot connect; destroy the zone and create it again"
+    );
+}
+
+/// Refuses what cannot be the name of a zone and a part of the path of its socket.
+fn check_name(name: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_good = (1..=NAME_MAX).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(allowed);
+    match is_good {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "'{name}' cannot be the name of a zone: it begins with a letter or digit, has these and \
+             the characters '-_.', and at most {NAME_MAX} of them"
+        ))),
+    }
+}
+
+/// Refuses what cannot be the root of a zone.
+fn check_root(root: &Entry, name: &str) -> Result<()> {
+    let why = match (root.is_snapshot(), root.parent) {
+        (true, _) => "a snapshot",
+        (false, 0) => "the root of a pool, which is the global zone's",
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "'{name}' is {why}; the root of a zone is a dataset below one"
+    )))
+}
+
+/// What the root is called in the zone: the name of a pool, as it seems there.
+fn alias(new: &NewZone) -> Result<String> {
+    let last = new.dataset.rsplit('/').next().unwrap_or_default();
+    let alias = new.alias.as_deref().unwrap_or(last);
+    match pool::DatasetName::parse(alias) {
+        Ok(name) if name.path.is_empty() && name.snapshot.is_none() => Ok(alias.into()),
+        Ok(_) => Err(Failure::usage(format!(
+            "'{alias}' cannot be what the root is called in the zone: it is one word"
+        ))),
+        Err(error) => Err(Failure::from(error)
+            .context("what the root is called in the zone (say otherwise with --alias)")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

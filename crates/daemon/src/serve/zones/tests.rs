@@ -1,0 +1,645 @@
+//! Every command through a zone's socket: what a tenant may have done, and what he gets to see.
+
+use std::path::Path;
+
+use secret::Secret;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::api::{Ask, Command, DatasetRow, Reply, Source, Value};
+use crate::client::{Client, Terminal};
+use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
+
+/// Types the same passphrase whenever it is asked.
+#[derive(Default)]
+struct Typist {
+    asked_for: Vec<String>,
+}
+
+impl Terminal for Typist {
+    fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>> {
+        self.asked_for.push(ask.dataset.clone());
+        Ok(Some(Secret::from_slice(b"correct horse").unwrap()))
+    }
+
+    fn notice(&mut self, _: &str) {}
+}
+
+fn call(socket: &Path, request: &Json) -> std::result::Result<Reply, Failure> {
+    let command: Command = serde_json::from_value(request.clone())
+        .unwrap_or_else(|error| panic!("{request}: {error}"));
+    let client = Client::connect(socket).unwrap();
+    client.call(command, &mut Typist::default())
+}
+
+/// A pool with datasets of others beside the zone `web`, whose root has a key that is loaded.
+struct Site {
+    dir: tempfile::TempDir,
+    daemon: Arc<Daemon>,
+}
+
+impl Site {
+    fn new() -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        create_pool(&daemon, dir.path(), "tank");
+        let key = encrypted(&key_file(dir.path(), "key"));
+        create(&daemon, "tank/web", &key);
+        create(&daemon, "tank/web/site", &Vec::new());
+        create(&daemon, "tank/web/pool", &Vec::new());
+        create(
+            &daemon,
+            "tank/other",
+            &encrypted(&key_file(dir.path(), "other")),
+        );
+        let names = ["tank/other@1".into(), "tank/web/site@1".into()];
+        command(|context| daemon.snapshot(&names, false, context)).unwrap();
+        Site { dir, daemon }
+    }
+
+    fn zone(&self, immutable: bool) -> &Site {
+        let new = NewZone {
+            name: "z".into(),
+            dataset: "tank/web".into(),
+            alias: None,
+            immutable,
+            owner: None,
+        };
+        command(|context| self.daemon.create_zone(&new, context)).unwrap();
+        self
+    }
+
+    fn call(&self, request: Json) -> std::result::Result<Reply, Failure> {
+        call(&self.daemon.zone_socket("z"), &request)
+    }
+
+    fn get(&self, names: &[&str], props: &[&str]) -> Vec<DatasetRow> {
+        let request =
+            json!({"get": {"names": names, "depth": null, "snapshots": true, "props": props}});
+        match self.call(request).unwrap() {
+            Reply::Datasets(rows) => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.daemon.stop_zones();
+    }
+}
+
+/// What becomes of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    Done,
+    /// It is not for tenants.
+    Refused,
+    /// What it names is not there, as far as a tenant can see.
+    Absent,
+}
+use Is::{Absent, Done, Refused};
+
+const OTHERS: [&str; 4] = ["tank/other", "tank", "tank/web", "webb"];
+
+fn make(name: &str, props: Json) -> Json {
+    json!({"create": {"name": name, "props": props, "parents": false, "no_mount": true}})
+}
+
+fn clone(snapshot: &str, name: &str, props: Json) -> Json {
+    json!({"clone": {"snapshot": snapshot, "name": name, "props": props, "rekey": false,
+                     "parents": false, "no_mount": true}})
+}
+
+fn destroy(name: &str, clones: bool) -> Json {
+    json!({"destroy": {"name": name, "recursive": true, "clones": clones, "force": false, "dry_run": false}})
+}
+
+fn set(name: &str, property: &str, value: &str) -> Json {
+    json!({"set": {"names": [name], "props": [[property, value]]}})
+}
+
+fn userspace(name: &str) -> Json {
+    json!({"userspace": {"name": name, "kind": "user", "check": false}})
+}
+
+fn send(name: &str, from: Json) -> Json {
+    json!({"send": {"what": {"snapshot": {"name": name, "from": from, "all": false}},
+                    "raw": true, "props": false}})
+}
+
+fn load(name: &str, location: Json) -> Json {
+    json!({"key-load": {"names": [name], "recursive": false, "location": location, "keysource": null,
+                        "dry_run": false}})
+}
+
+fn mount(name: Json, dir: Json) -> Json {
+    json!({"mount": {"name": name, "dir": dir, "load_keys": false, "read_only": false, "overlay": false}})
+}
+
+fn change(name: &str, keysource: Json) -> Json {
+    json!({"key-change": {"name": name, "keysource": keysource, "slot": null, "only": false,
+                          "inherit": false}})
+}
+
+/// What a tenant does to his own.
+fn own() -> Vec<(Json, Is)> {
+    let own_key = json!([["encryption", "on"], ["keysource", "passphrase,prompt"]]);
+    vec![
+        (make("web/x", json!([["compression", "off"]])), Done),
+        (make("web/mine", own_key), Done),
+        (make("web/mine/below", json!([])), Done),
+        (
+            make("web/from", json!([["keysource", "raw,file:///etc/shadow"]])),
+            Refused,
+        ),
+        (make("web/at", json!([["mountpoint", "/etc"]])), Refused),
+        (make("web", json!([])), Refused),
+        (set("web/x", "compression", "lz4"), Done),
+        (set("web", "org.example:note", "x"), Done),
+        (set("web/x", "quota", "1M"), Done),
+        (set("web", "quota", "none"), Refused),
+        // It is not mounted.
+        (set("web/x", "userquota@0", "1M"), Absent),
+        (set("web", "userquota@0", "1M"), Refused),
+        (userspace("web/x"), Absent),
+        (set("web/x", "setuid", "on"), Refused),
+        (set("web/x", "mountpoint", "/etc"), Refused),
+        (
+            json!({"inherit": {"names": ["web/x"], "prop": "compression", "recursive": false}}),
+            Done,
+        ),
+        (
+            json!({"inherit": {"names": ["web"], "prop": "quota", "recursive": true}}),
+            Refused,
+        ),
+        (
+            json!({"snapshot": {"names": ["web@2"], "recursive": true}}),
+            Done,
+        ),
+        (
+            json!({"hold": {"names": ["web/x@2"], "tag": "t", "recursive": false}}),
+            Done,
+        ),
+        (
+            json!({"holds": {"names": ["web/x@2"], "recursive": false}}),
+            Done,
+        ),
+        (
+            json!({"release": {"names": ["web/x@2"], "tag": "t", "recursive": false}}),
+            Done,
+        ),
+        (
+            json!({"rollback": {"name": "web/x@2", "recursive": false, "force": false}}),
+            Done,
+        ),
+        (clone("web/x@2", "web/clone", json!([])), Done),
+        // Their data keys would be wrapped by a key of the tenant's.
+        (
+            clone(
+                "web/x@2",
+                "web/taken",
+                json!([["keysource", "passphrase,prompt"]]),
+            ),
+            Refused,
+        ),
+        (clone("web/x@2", "web/mine/taken", json!([])), Refused),
+        (clone("web/mine@2", "web/mine/clone", json!([])), Done),
+        (json!({"promote": {"name": "web/clone"}}), Done),
+        (
+            json!({"rename": {"from": "web/clone", "to": "web/copy"}}),
+            Done,
+        ),
+        (json!({"rename": {"from": "web/mine@2", "to": "@3"}}), Done),
+        (json!({"rename": {"from": "web", "to": "web/x/y"}}), Refused),
+        (
+            json!({"rename": {"from": "web/copy", "to": "web"}}),
+            Refused,
+        ),
+        // What is sent has its wrapped keys with it.
+        (send("web/copy@2", json!(null)), Refused),
+        (json!({"key-status": {"names": []}}), Done),
+        (json!({"key-status": {"names": ["web"]}}), Done),
+        (json!({"key-slots": {"name": "web/mine"}}), Done),
+        (json!({"key-slots": {"name": "web/x"}}), Refused),
+        (json!({"key-generations": {"name": "web/mine"}}), Done),
+        (json!({"key-generations": {"name": "web"}}), Refused),
+        (
+            json!({"key-add": {"name": "web/mine", "keysource": "passphrase,prompt", "priority": 0}}),
+            Done,
+        ),
+        (
+            json!({"key-add": {"name": "web/x", "keysource": "passphrase,prompt", "priority": 0}}),
+            Refused,
+        ),
+        (
+            json!({"key-remove": {"name": "web/mine", "slot": 1, "keysource": null, "force": false}}),
+            Done,
+        ),
+        (
+            json!({"key-remove": {"name": "web", "slot": 0, "keysource": null, "force": true}}),
+            Refused,
+        ),
+        (change("web/mine", json!(null)), Done),
+        (change("web/mine", json!("raw,exec:///id")), Refused),
+        (change("web/x", json!("passphrase,prompt")), Refused),
+        (
+            json!({"key-rotate": {"name": "web/mine", "how": "new"}}),
+            Done,
+        ),
+        (
+            json!({"key-rotate": {"name": "web", "how": "new"}}),
+            Refused,
+        ),
+        (
+            json!({"key-unload": {"names": ["web/mine"], "recursive": true, "force": false}}),
+            Done,
+        ),
+        (load("web/mine", json!("file:///etc/shadow")), Refused),
+        (
+            json!({"key-accept": {"names": ["web/mine"], "recursive": false}}),
+            Refused,
+        ),
+        (load("web/mine", json!("prompt")), Done),
+        (
+            json!({"key-unload": {"names": ["web"], "recursive": false, "force": true}}),
+            Refused,
+        ),
+        (
+            json!({"key-unload": {"names": [], "recursive": false, "force": true}}),
+            Refused,
+        ),
+        (load("web", json!("prompt")), Refused),
+        (mount(json!("web/x"), json!("/mnt")), Refused),
+        (mount(json!(null), json!(null)), Refused),
+        (json!({"unmount": {"target": null, "force": true}}), Refused),
+        (json!({"unmount": {"target": "/", "force": true}}), Refused),
+        (
+            json!({"remount": {"name": "web/x", "read_only": false, "allowed": {}}}),
+            Refused,
+        ),
+        (json!("mounts"), Done),
+        (
+            json!({"shred": {"name": "web/mine", "recursive": true, "clones": false, "force": false,
+                          "dry_run": false}}),
+            Done,
+        ),
+        (destroy("web/site", true), Refused),
+        (destroy("web/site", false), Done),
+        (destroy("web", false), Refused),
+    ]
+}
+
+/// What is not for tenants at all.
+fn forbidden() -> Vec<Json> {
+    let devices = json!({"groups": [], "logs": [], "spares": []});
+    let new_zone = json!({"name": "y", "dataset": "web/x", "alias": null, "immutable": false,
+                          "owner": null});
+    vec![
+        json!({"pool-create": {"pool": "p", "devices": devices, "size": null, "force": false,
+                               "props": [], "no_mount": true}}),
+        json!({"pool-importable": {"search": ["/"]}}),
+        json!({"pool-import": {"search": [], "pool": null, "new_name": null, "read_only": false,
+            "force": false, "no_mount": true, "load_keys": false, "without_logs": false}}),
+        json!({"pool-export": {"pool": "tank", "force": true}}),
+        json!({"pool-destroy": {"pool": "tank", "force": true}}),
+        json!({"pool-status": {"pools": []}}),
+        json!({"pool-io": {"pools": []}}),
+        json!({"pool-devices": {"pool": "tank", "change": {"clear": {"device": null}}}}),
+        json!({"pool-sync": {"pools": []}}),
+        json!({"pool-scrub": {"pool": "tank", "stop": false}}),
+        json!({"pool-features": {"pools": []}}),
+        json!({"pool-history": {"pool": "tank", "internal": true}}),
+        json!({"receive": {"target": "web/r", "force": false, "resumable": true, "props": [],
+                           "exclude": []}}),
+        json!({"receive": {"target": "web/r", "force": false, "resumable": false,
+                           "props": [["mountpoint", "/etc"]], "exclude": []}}),
+        json!({"receive": {"target": "web/r", "force": false, "resumable": false,
+                           "props": [["keysource", "raw,file:///etc/shadow"]], "exclude": []}}),
+        json!({"receive-abandon": {"target": "web/x"}}),
+        json!({"key-backup": {"name": "web"}}),
+        json!({"key-restore": {"name": "web", "backup": "", "keysource": null}}),
+        json!({"inspect": {"target": {"devices": ["/dev/sda"]}, "detail": 1, "check": false}}),
+        json!({"anchor": {"names": []}}),
+        json!({"anchor-verify": {"anchors": []}}),
+        json!({"permissions": {"name": "web"}}),
+        json!({"change-permissions": {"name": "web", "remove": false, "who": ["0"], "kind": null,
+                                      "permissions": ["create"], "local": true, "below": true}}),
+        json!({"nbd-export": {"device": "/dev/sda", "name": null, "description": null, "read_only": true,
+                              "listen": null, "tls_certificates": null}}),
+        json!({"nbd-unexport": {"name": "x", "force": false}}),
+        json!("nbd-exports"),
+        json!({"luks-open": {"device": "/dev/sda", "header": null, "name": "x", "with_key_file": false,
+            "key_slot": null, "read_only": true, "allow_discards": false, "read_workqueue": false,
+            "write_workqueue": false, "plain": null}}),
+        json!({"luks-close": {"name": "x"}}),
+        json!({"luks-status": {"names": []}}),
+        json!({"luks-borrow": {"device": "volume:tank/web", "how": "look"}}),
+        json!({"luks-refresh": {"name": "x", "change": {"read_workqueue": true}}}),
+        json!({"luks-resize": {"name": "x", "size": 512}}),
+        json!({"zone-create": new_zone}),
+        json!({"zone-destroy": {"name": "z"}}),
+        json!("zones"),
+        json!("daemon-status"),
+        json!("daemon-stop"),
+    ]
+}
+
+/// What a tenant does to what is not his.
+fn elsewhere(name: &str) -> Vec<Json> {
+    let snapshot = format!("{name}@1");
+    let below = format!("{name}/x");
+    vec![
+        make(&below, json!([])),
+        destroy(name, false),
+        destroy(&snapshot, true),
+        json!({"shred": {"name": name, "recursive": true, "clones": true, "force": true, "dry_run": true}}),
+        clone(&snapshot, "web/y", json!([])),
+        clone("web/site@1", &below, json!([])),
+        json!({"promote": {"name": name}}),
+        json!({"rename": {"from": name, "to": "web/y"}}),
+        json!({"rename": {"from": "web/pool", "to": below}}),
+        json!({"rename": {"from": "web/site@1", "to": format!("{name}@9")}}),
+        set(name, "compression", "off"),
+        userspace(name),
+        json!({"inherit": {"names": [name], "prop": "compression", "recursive": true}}),
+        json!({"get": {"names": [name], "depth": 0, "snapshots": false, "props": []}}),
+        json!({"get": {"names": ["web", name], "depth": 0, "snapshots": false, "props": []}}),
+        json!({"snapshot": {"names": ["web@9", format!("{name}@9")], "recursive": false}}),
+        json!({"rollback": {"name": snapshot, "recursive": true, "force": true}}),
+        json!({"hold": {"names": [snapshot], "tag": "t", "recursive": false}}),
+        json!({"holds": {"names": [snapshot], "recursive": false}}),
+        json!({"release": {"names": [snapshot], "tag": "t", "recursive": false}}),
+        json!({"diff": {"from": snapshot, "to": null}}),
+        json!({"diff": {"from": "web/site@1", "to": name}}),
+        send(&snapshot, json!(null)),
+        send("web/site@1", json!(snapshot)),
+        mount(json!(name), json!(null)),
+        json!({"unmount": {"target": name, "force": true}}),
+        load(name, json!(null)),
+        json!({"key-unload": {"names": [name], "recursive": true, "force": true}}),
+        change(name, json!(null)),
+        json!({"key-rotate": {"name": name, "how": "new"}}),
+        json!({"key-generations": {"name": name}}),
+        json!({"key-add": {"name": name, "keysource": null, "priority": 0}}),
+        json!({"key-remove": {"name": name, "slot": 0, "keysource": null, "force": true}}),
+        json!({"key-slots": {"name": name}}),
+        json!({"key-status": {"names": [name]}}),
+    ]
+}
+
+#[test]
+fn every_command_is_decided() {
+    let site = Site::new();
+    site.zone(false);
+    let mut seen = Vec::new();
+    let mut all = Vec::new();
+    for name in OTHERS {
+        all.extend(elsewhere(name).into_iter().map(|request| (request, Absent)));
+    }
+    all.extend(forbidden().into_iter().map(|request| (request, Refused)));
+    all.extend(own());
+    for (request, expected) in all {
+        let found = match site.call(request.clone()) {
+            Ok(_) => Done,
+            Err(failure) if failure.kind == FailureKind::Permission => Refused,
+            Err(failure) if failure.kind == FailureKind::NotFound => Absent,
+            Err(failure) => panic!("{request}: {failure:?}"),
+        };
+        assert_eq!(found, expected, "{request}");
+        seen.push(match &request {
+            Json::String(name) => name.clone(),
+            Json::Object(one) => one.keys().next().unwrap().clone(),
+            _ => unreachable!(),
+        });
+    }
+    // The message names all there are.
+    let error = serde_json::from_value::<Command>(json!("nonsense"))
+        .unwrap_err()
+        .to_string();
+    let commands: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(commands.len() > 50, "{error}");
+    for command in commands {
+        assert!(
+            seen.iter().any(|name| name == command),
+            "nothing tries '{command}'"
+        );
+    }
+    // What is outside is as it was.
+    for name in ["tank/other@1", "tank/web", "tank/other"] {
+        site.daemon.find(name).unwrap();
+    }
+}
+
+/// As the article on encrypted zones shows it.
+#[test]
+fn what_is_above_is_the_global_zones() {
+    let site = Site::new();
+    command(|context| {
+        let names = ["tank".to_owned()];
+        site.daemon.set(
+            &names,
+            &vec![("compression".into(), "off".into())],
+            false,
+            context,
+        )
+    })
+    .unwrap();
+    site.zone(false);
+    let own_key = json!([["encryption", "on"], ["keysource", "passphrase,prompt"]]);
+    site.call(make("web/bob", own_key)).unwrap();
+    let rows = site.get(
+        &["web", "web/bob"],
+        &["encryption", "keysource", "compression"],
+    );
+    let source = |name: &str, at: usize| {
+        let row = rows.iter().find(|row| row.name == name).unwrap();
+        row.props[at].source.clone()
+    };
+    let global = || Source::Inherited("$globalzone".into());
+    for at in 0..3 {
+        assert_eq!(source("web", at), global());
+        assert_eq!(source("web/site", at), global());
+    }
+    assert_eq!(source("web/bob", 0), Source::Local);
+    assert_eq!(source("web/bob", 1), Source::Local);
+    let Reply::Keys(keys) = site.call(json!({"key-status": {"names": []}})).unwrap() else {
+        panic!("no keys");
+    };
+    let roots: Vec<(&str, &str)> = keys
+        .iter()
+        .map(|row| (row.name.as_str(), row.key_root.as_str()))
+        .collect();
+    assert!(roots.contains(&("web/bob", "web/bob")));
+    assert!(roots.contains(&("web/site", "$globalzone")));
+    assert!(roots.contains(&("web", "$globalzone")));
+}
+
+#[test]
+fn names_outside_are_not_told() {
+    let site = Site::new();
+    for (snapshot, name) in [
+        ("tank/web/site@1", "tank/other/clone"),
+        ("tank/web/site@1", "tank/web/clone"),
+        ("tank/other@1", "tank/web/climb"),
+    ] {
+        command(|context| {
+            let clone = crate::ops::clones::CloneOf {
+                snapshot,
+                name,
+                props: &Vec::new(),
+                rekey: false,
+                parents: false,
+                no_mount: true,
+            };
+            site.daemon.clone_snapshot(&clone, context)
+        })
+        .unwrap();
+    }
+    site.zone(false);
+    let rows = site.get(&[], &["name", "clones", "origin"]);
+    let text = serde_json::to_string(&rows).unwrap();
+    assert!(!text.contains("tank") && !text.contains("other"), "{text}");
+    let snapshot = rows.iter().find(|row| row.name == "web/site@1").unwrap();
+    assert_eq!(snapshot.props[1].value, Value::Text("web/clone".into()));
+    for (request, kind) in [
+        (destroy("web/site", false), FailureKind::Busy),
+        (destroy("web/site", true), FailureKind::Permission),
+        // It would take the snapshots of what is outside.
+        (
+            json!({"promote": {"name": "web/climb"}}),
+            FailureKind::Permission,
+        ),
+        (
+            json!({"promote": {"name": "web/nope"}}),
+            FailureKind::NotFound,
+        ),
+    ] {
+        let failure = site.call(request).unwrap_err();
+        let text = &failure.message;
+        assert!(!text.contains("tank") && !text.contains("other"), "{text}");
+        assert_eq!(failure.kind, kind, "{text}");
+    }
+}
+
+#[test]
+fn the_root_of_an_immutable_zone_is_read_only() {
+    let site = Site::new();
+    site.zone(true);
+    let find = |name: &str| site.daemon.find(name).unwrap().1;
+    assert_eq!(find("tank/web").props.get("readonly").unwrap(), "on");
+    for request in [
+        set("web", "readonly", "off"),
+        set("web", "org.example:note", "x"),
+        json!({"inherit": {"names": ["web"], "prop": "readonly", "recursive": false}}),
+        json!({"snapshot": {"names": ["web@1"], "recursive": false}}),
+        json!({"snapshot": {"names": ["web/site@5", "web@5"], "recursive": false}}),
+        json!({"rollback": {"name": "web@1", "recursive": false, "force": false}}),
+    ] {
+        let failure = site.call(request.clone()).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Permission, "{request}");
+    }
+    site.call(make("web/x", json!([]))).unwrap();
+    assert_eq!(find("tank/web/x").props.get("readonly").unwrap(), "off");
+    let rows = site.get(&["web"], &["readonly"]);
+    assert_eq!(
+        rows[0].props[0].source,
+        Source::Inherited("$globalzone".into())
+    );
+}
+
+/// While there is a zone its root stays what the names in it go by.
+#[test]
+fn the_root_stays_while_there_is_a_zone() {
+    let site = Site::new();
+    site.zone(false);
+    let daemon = &site.daemon;
+    let renamed = command(|context| daemon.rename("tank/web", "tank/gone", context));
+    assert_eq!(renamed.unwrap_err().kind, FailureKind::Busy);
+    let gone = command(|context| daemon.destroy("tank/web", true.into(), true, false, context));
+    assert_eq!(gone.unwrap_err().kind, FailureKind::Busy);
+    command(|context| daemon.destroy_zone("z", context)).unwrap();
+    assert!(Client::connect(&daemon.zone_socket("z")).is_err());
+    command(|context| daemon.rename("tank/web", "tank/gone", context)).unwrap();
+}
+
+#[test]
+fn zones_are_remembered() {
+    let site = Site::new();
+    site.zone(false);
+    let before = site.daemon.recall_zones();
+    site.daemon.stop_zones();
+    let again = daemon(site.dir.path());
+    again.open_zones();
+    again.attend_zones();
+    assert_eq!(again.recall_zones(), before);
+    let rows = again.zone_rows();
+    assert_eq!((rows.len(), rows[0].dataset.as_ref()), (1, None));
+    let failure = call(&again.zone_socket("z"), &json!("mounts")).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NotFound, "{failure:?}");
+    again.stop_zones();
+    std::fs::write(site.dir.path().join("state/zones.json"), "nonsense").unwrap();
+    assert!(again.recall_zones().is_empty());
+    let aside = site.dir.path().join("state/zones.json.unreadable");
+    assert!(aside.exists());
+}
+
+#[test]
+fn what_cannot_be_a_zone_is_refused() {
+    let site = Site::new();
+    let refused = |name: &str, dataset: &str, alias: Option<&str>, owner: Option<&str>| {
+        let new = NewZone {
+            name: name.into(),
+            dataset: dataset.into(),
+            alias: alias.map(Into::into),
+            immutable: false,
+            owner: owner.map(Into::into),
+        };
+        command(|context| site.daemon.create_zone(&new, context))
+            .unwrap_err()
+            .kind
+    };
+    for name in ["", ".", "../x", "a/b", "-x", &"x".repeat(49)] {
+        assert_eq!(
+            refused(name, "tank/web", None, None),
+            FailureKind::Usage,
+            "{name}"
+        );
+    }
+    assert_eq!(refused("z", "tank", None, None), FailureKind::Usage);
+    assert_eq!(refused("z", "tank/other@1", None, None), FailureKind::Usage);
+    assert_eq!(refused("z", "tank/nope", None, None), FailureKind::NotFound);
+    assert_eq!(
+        refused("z", "tank/web", Some("a/b"), None),
+        FailureKind::Usage
+    );
+    let nobody = Some("nobody-of-that-name");
+    assert_eq!(
+        refused("z", "tank/web", None, nobody),
+        FailureKind::NotFound
+    );
+    site.zone(false);
+    assert_eq!(refused("z", "tank/other", None, None), FailureKind::Exists);
+}
+
+/// Who types a key decides about the dataset that was named when he was asked.
+#[test]
+fn names_stay_while_a_command_is_decided_by_them() {
+    let site = Site::new();
+    let zone = Zone::new(
+        "z",
+        site.zone(false).daemon.recall_zones().remove("z").unwrap(),
+    );
+    let of = |request: Json| -> Command { serde_json::from_value(request).unwrap() };
+    let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
+    let load = of(load("web/x", json!(null)));
+    let one = zone.steady(&load).unwrap();
+    let other = zone.steady(&load).unwrap();
+    let look = zone.steady(&of(json!("mounts"))).unwrap();
+    assert!(zone.steady(&rename).is_err());
+    drop((one, other, look));
+    let alone = zone.steady(&rename).unwrap();
+    assert!(zone.steady(&load).is_err());
+    drop(alone);
+    zone.steady(&load).unwrap();
+}

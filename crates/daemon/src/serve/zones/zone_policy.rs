@@ -1,0 +1,541 @@
+//! What a tenant may have done: each command is decided here, and whatever is not said to be allowed is
+//! refused. A command that is allowed comes out with the names that the daemon knows.
+//!
+//! - Everything that a command names is inside the zone, and what it destroys or moves as well.
+//! - The root stays what and where it is; that of an immutable zone is not changed at all.
+//! - The keys that the root has, or inherits, are used and nothing else: not loaded, not changed, and no data
+//!   key that they wrap comes to be wrapped by a key of the tenant's, by which he could read it.
+//! - The daemon reads no file, and runs no program, because a tenant says so, and mounts only where that
+//!   follows from what the global zone says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keys::{KeySource, Location};
+use pool::{Entry, Reach};
+
+use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat};
+use crate::failure::Result;
+use crate::ops::transfer::Piece;
+use crate::serve::authorize::dataset_of;
+use crate::state::active_pool::Imported;
+use crate::state::context::reach;
+use crate::state::daemon::Daemon;
+use crate::state::properties;
+
+use crate::state::zones::rules::{denied, may_set, refused};
+use crate::state::zones::view::View;
+use crate::state::zones::zone::{Steady, Zone};
+
+/// A command waits so long for others of its zone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Daemon {
+    /// What a tenant's command means to the daemon, if he may have it done.
+    pub(crate) fn admit(&self, view: &View, mut command: Command) -> Result<Command> {
+        match &mut command {
+            Command::Create {
+                name,
+                props,
+                volume,
+                ..
+            } => {
+                view.new_name(name)?;
+                if volume.is_some_and(|volume| !volume.sparse) {
+                    return Err(denied("only the global zone can reserve space; use -s"));
+                }
+                view.new_props(name, props)?;
+            }
+            Command::Destroy {
+                name,
+                recursive,
+                clones,
+                ..
+            }
+            | Command::Shred {
+                name,
+                recursive,
+                clones,
+                ..
+            } => view.destroy(name, reach(*recursive, *clones))?,
+            Command::Clone {
+                snapshot,
+                name,
+                props,
+                parents,
+                ..
+            } => {
+                view.translate_name(snapshot)?;
+                view.new_name(name)?;
+                view.clone(snapshot, name, props, *parents)?;
+                view.new_props(name, props)?;
+            }
+            Command::Promote { name } => view.promote(name)?,
+            Command::Rename { from, to } => view.rename(from, to)?,
+            Command::Set { names, props, .. } => {
+                for name in names {
+                    view.change(name)?;
+                    view.props(name, props)?;
+                }
+            }
+            Command::Inherit { names, prop, .. } => {
+                let prop = properties::whole_name(prop)?;
+                for name in names {
+                    view.change(name)?;
+                    view.property(name, &prop)?;
+                }
+            }
+            Command::Snapshot { names, .. }
+            | Command::Hold { names, .. }
+            | Command::Release { names, .. } => {
+                names.iter_mut().try_for_each(|name| view.change(name))?;
+            }
+            // To look for the first time begins to count.
+            Command::Rollback { name, .. } | Command::Userspace { name, .. } => {
+                view.change(name)?;
+            }
+            Command::Get { names, .. } if names.is_empty() => {
+                names.push(view.inward(&view.alias)?);
+            }
+            Command::Get { names, .. } | Command::Holds { names, .. } => {
+                names
+                    .iter_mut()
+                    .try_for_each(|name| view.translate_name(name))?;
+            }
+            Command::Diff { from, to } => {
+                view.translate_name(from)?;
+                if let Some(to) = to.as_mut().filter(|to| !to.starts_with('@')) {
+                    view.translate_name(to)?;
+                }
+            }
+            // Whether the keys that go with it are his is looked at when they are known: [`View::may_send`].
+            Command::Send { what, .. } => view.send(what)?,
+            Command::Mount { .. } | Command::Unmount { .. } => view.mounts(&mut command)?,
+            // How it is mounted is for the global zone to say.
+            Command::Remount { .. } => return Err(refused()),
+            // Of what is mounted he is told what is his.
+            Command::Mounts => {}
+            Command::KeyLoad { .. }
+            | Command::KeyUnload { .. }
+            | Command::KeyChange { .. }
+            | Command::KeyRotate { .. }
+            | Command::KeyGenerations { .. }
+            | Command::KeyAdd { .. }
+            | Command::KeyRemove { .. }
+            | Command::KeySlots { .. }
+            | Command::KeyStatus { .. } => view.keys(&mut command)?,
+            Command::Receive {
+                target,
+                resumable,
+                props,
+                ..
+            } => view.receive(target, *resumable, props)?,
+            // A tenant's receive leaves nothing.
+            Command::ReceiveAbandon { .. } => return Err(refused()),
+            // Copies of wrapped keys, and marks of the state of a dataset, name more than what is the tenant's.
+            Command::KeyBackup { .. }
+            | Command::KeyRestore { .. }
+            | Command::KeyAccept { .. }
+            | Command::Anchor { .. }
+            | Command::AnchorVerify { .. } => return Err(refused()),
+            // These are about pools, the machine, and other people.
+            Command::PoolCreate { .. }
+            | Command::PoolImportable { .. }
+            | Command::PoolImport { .. }
+            | Command::PoolExport { .. }
+            | Command::PoolDestroy { .. }
+            | Command::PoolStatus { .. }
+            | Command::PoolIo { .. }
+            | Command::PoolDevices { .. }
+            | Command::PoolSync { .. }
+            | Command::PoolScrub { .. }
+            | Command::PoolFeatures { .. }
+            | Command::PoolHistory { .. }
+            | Command::Inspect { .. }
+            | Command::Permissions { .. }
+            | Command::ChangePermissions(_)
+            | Command::ZoneCreate(_)
+            | Command::ZoneDestroy { .. }
+            | Command::Zones
+            | Command::NbdExport(_)
+            | Command::NbdUnexport { .. }
+            | Command::NbdExports
+            | Command::LuksOpen(_)
+            | Command::LuksClose { .. }
+            | Command::LuksStatus { .. }
+            | Command::LuksRefresh { .. }
+            | Command::LuksResize { .. }
+            | Command::LuksBorrow { .. }
+            | Command::DaemonStatus
+            | Command::DaemonStop => return Err(refused()),
+        }
+        Ok(command)
+    }
+}
+
+impl Zone {
+    /// Keeps what the names in a zone stand for, and whose keys are whose, from when a command is decided until
+    /// it has been carried out, for commands that are decided by that. Those that change it are done alone.
+    pub(crate) fn steady(&self, command: &Command) -> Result<Steady<'_>> {
+        let found = match command {
+            Command::Rename { .. }
+            | Command::Promote { .. }
+            | Command::Destroy { .. }
+            | Command::Shred { .. }
+            | Command::KeyChange { inherit: true, .. } => {
+                let alone = self.names.try_write_for(PATIENCE);
+                alone.map(Steady::Alone)
+            }
+            Command::Clone { .. }
+            | Command::Mount { .. }
+            | Command::KeyLoad { .. }
+            | Command::KeyUnload { .. }
+            | Command::KeyChange { .. }
+            | Command::KeyRotate { .. }
+            | Command::KeyGenerations { .. }
+            | Command::KeyAdd { .. }
+            | Command::KeyRemove { .. }
+            | Command::KeySlots { .. } => {
+                let shared = self.names.try_read_for(PATIENCE);
+                shared.map(Steady::Shared)
+            }
+            _ => return Ok(Steady::AsItIs),
+        };
+        found.ok_or_else(|| {
+            Failure::new(
+                FailureKind::Busy,
+                "another command of this zone has not ended, and may wait for somebody to type a key; \
+                 end it, or try again",
+            )
+        })
+    }
+}
+
+impl View {
+    /// Has a name mean what it does in the zone.
+    fn translate_name(&self, name: &mut String) -> Result<()> {
+        *name = self.inward(name)?;
+        Ok(())
+    }
+
+    /// The same of something that is to be changed.
+    fn change(&self, name: &mut String) -> Result<()> {
+        self.translate_name(name)?;
+        match self.immutable && self.is_roots(name) {
+            true => Err(self.read_only()),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a dataset that is to be made.
+    fn new_name(&self, name: &mut String) -> Result<()> {
+        self.translate_name(name)?;
+        match self.is_roots(name) {
+            true => Err(denied("the root of a zone is there already, and stays")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a name that the daemon knows is of the root, or a snapshot of it.
+    fn is_roots(&self, name: &str) -> bool {
+        self.outward(dataset_of(name)).as_ref() == Some(&self.alias)
+    }
+
+    fn read_only(&self) -> Failure {
+        denied(&format!(
+            "'{}' is the root of an immutable zone, and read-only; what is below it can be changed",
+            self.alias
+        ))
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Entry>> {
+        let found = self.imported.pool.find(name);
+        found.map_err(|_| self.absent(&self.outward(name).unwrap_or_default()))
+    }
+
+    /// Whether something is the root, or below it, or a snapshot of one of these.
+    fn is_inside(&self, entry: &Entry) -> Result<bool> {
+        let (mut id, mut parent) = (entry.id, entry.parent);
+        loop {
+            if id == self.root.id {
+                return Ok(true);
+            }
+            if parent == 0 {
+                return Ok(false);
+            }
+            let above = self.imported.pool.entry(parent)?;
+            (id, parent) = (above.id, above.parent);
+        }
+    }
+
+    /// Whether what opens a dataset, if it is encrypted, was given by the tenant: the key of one below
+    /// the root.
+    fn has_own_key(&self, entry: &Entry) -> Result<bool> {
+        let root = self.imported.key_root(entry)?;
+        if root == 0 {
+            return Ok(true);
+        }
+        let is_global = root == self.root.id;
+        Ok(!is_global && self.is_inside(&*self.imported.pool.entry(root)?)?)
+    }
+
+    /// Refuses a dataset whose key the tenant did not give.
+    pub(crate) fn own_key(&self, entry: &Entry) -> Result<()> {
+        match self.has_own_key(entry)? {
+            true => Ok(()),
+            false => Err(denied(
+                "the key is inherited from the global zone, which alone loads, changes and hands it out",
+            )),
+        }
+    }
+
+    /// Properties of a new dataset. The root of an immutable zone is read-only, and what is below it would
+    /// inherit that.
+    fn new_props(&self, name: &str, props: &mut Props) -> Result<()> {
+        let fixed = ["encryption", "keysource", "volblocksize"];
+        let (at_creation, others): (Vec<_>, Vec<_>) = props
+            .iter()
+            .cloned()
+            .partition(|(name, _)| fixed.contains(&name.as_str()));
+        self.props(name, &others)?;
+        let sources = at_creation.iter().filter(|(name, _)| name == "keysource");
+        for (_, source) in sources {
+            check_source(Some(source))?;
+        }
+        if self.immutable && props.iter().all(|(name, _)| name != "readonly") {
+            props.push(("readonly".into(), "off".into()));
+        }
+        Ok(())
+    }
+
+    fn props(&self, name: &str, props: &Props) -> Result<()> {
+        let mut props = props.iter();
+        props.try_for_each(|(property, _)| self.property(name, property))
+    }
+
+    fn property(&self, name: &str, property: &str) -> Result<()> {
+        if may_set(property, self.is_roots(name)) {
+            return Ok(());
+        }
+        // A value that no property has is told by who sets it.
+        Err(denied(&format!(
+            "'{property}' is not for a tenant to set there; it is for the global zone"
+        )))
+    }
+
+    fn destroy(&self, name: &mut String, reach: Reach) -> Result<()> {
+        self.change(name)?;
+        if self.is_roots(name) && !name.contains('@') {
+            return Err(denied("the root of a zone stays; destroy what is in it"));
+        }
+        // One that is outside could come to be before this is carried out.
+        match reach {
+            Reach::Clones => Err(denied("destroy the clones one by one, without -R")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A clone has the data keys of its origin. Where the global zone's key wraps these it is to wrap the
+    /// clone's as well.
+    fn clone(&self, snapshot: &str, name: &str, props: &Props, parents: bool) -> Result<()> {
+        if parents {
+            return Err(denied("make the datasets one by one, without -p"));
+        }
+        let origin = self.find(snapshot)?;
+        if self.has_own_key(&origin)? {
+            return Ok(());
+        }
+        let (above, _) = name.rsplit_once('/').unwrap_or((name, ""));
+        let above = self.find(above)?;
+        let has_source = props.iter().any(|(name, _)| name == "keysource");
+        match has_source || above.suite == 0 || self.has_own_key(&above)? {
+            false => Ok(()),
+            true => Err(denied(
+                "the data keys of the origin are wrapped by a key of the global zone, and so are those of \
+                 its clones: clone it where that key is inherited, without a keysource",
+            )),
+        }
+    }
+
+    /// The snapshots that a clone takes over are another dataset's.
+    fn promote(&self, name: &mut String) -> Result<()> {
+        self.change(name)?;
+        let clone = self.find(name)?;
+        let Ok(origin) = self.imported.pool.entry(clone.origin) else {
+            // It says itself that it is no clone.
+            return Ok(());
+        };
+        if clone.id == self.root.id || !self.is_inside(&origin)? {
+            return Err(denied("its origin is not in this zone"));
+        }
+        if self.immutable && origin.parent == self.root.id {
+            return Err(self.read_only());
+        }
+        // It takes the data keys that these need with it.
+        match self.has_own_key(&origin)? == self.has_own_key(&clone)? {
+            true => Ok(()),
+            false => self.own_key(&origin),
+        }
+    }
+
+    fn send(&self, what: &mut SendWhat) -> Result<()> {
+        let SendWhat::Snapshot { name, from, .. } = what else {
+            return Ok(());
+        };
+        self.translate_name(name)?;
+        match from.as_mut().filter(|from| !from.starts_with('@')) {
+            Some(from) => self.translate_name(from),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to send what is not inside, or whose wrapped keys are not the tenant's: they go with it.
+    pub(crate) fn may_send(&self, imported: &Arc<Imported>, pieces: &[Piece]) -> Result<()> {
+        for piece in pieces {
+            for id in [Some(piece.to), piece.from].into_iter().flatten() {
+                let entry = imported.pool.entry(id)?;
+                if !Arc::ptr_eq(imported, &self.imported) || !self.is_inside(&entry)? {
+                    return Err(self.absent("what the token names"));
+                }
+                self.own_key(&entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a stream brings says where keys come from and where it mounts: as of what the tenant would say
+    /// himself, that counts which is his to say ([`crate::state::context::Context::forbidden`]). What was received in part
+    /// counts against the quotas of the global zone and is named by a token that tells where it came from.
+    fn receive(&self, target: &mut String, resumable: bool, props: &mut Props) -> Result<()> {
+        if resumable {
+            return Err(denied(
+                "in a zone nothing is kept of a receive that is interrupted; leave out -s",
+            ));
+        }
+        self.change(target)?;
+        self.new_props(dataset_of(target), props)
+    }
+
+    fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {
+        self.change(from)?;
+        let is_snapshot = from.contains('@');
+        if self.is_roots(from) && !is_snapshot {
+            return Err(denied("the root of a zone keeps its name"));
+        }
+        match is_snapshot {
+            true if to.starts_with('@') => Ok(()),
+            true => self.change(to),
+            false => self.new_name(to),
+        }
+    }
+
+    fn mounts(&self, command: &mut Command) -> Result<()> {
+        match command {
+            Command::Mount {
+                name: Some(name),
+                dir: None,
+                overlay: false,
+                allowed,
+                load_keys,
+                ..
+            } if *allowed == Allowed::default() => {
+                self.translate_name(name)?;
+                let entry = self.find(name)?;
+                match *load_keys && !self.imported.has_key(self.imported.key_root(&entry)?) {
+                    true => self.own_key(&entry),
+                    false => Ok(()),
+                }
+            }
+            Command::Unmount {
+                target: Some(name), ..
+            } if !name.starts_with('/') => self.translate_name(name),
+            _ => Err(denied(
+                "name the dataset alone: where and how it is mounted is for the global zone to say",
+            )),
+        }
+    }
+
+    fn keys(&self, command: &mut Command) -> Result<()> {
+        match command {
+            Command::KeyLoad {
+                names,
+                recursive,
+                location,
+                keysource,
+                ..
+            } if !names.is_empty() => {
+                check_source(keysource.as_deref())?;
+                if location
+                    .as_ref()
+                    .is_some_and(|location| location != "prompt")
+                {
+                    return Err(not_from_there());
+                }
+                let mut names = names.iter_mut();
+                names.try_for_each(|name| self.own_keys(name, *recursive))
+            }
+            Command::KeyUnload {
+                names, recursive, ..
+            } if !names.is_empty() => {
+                let mut names = names.iter_mut();
+                names.try_for_each(|name| self.own_keys(name, *recursive))
+            }
+            Command::KeyChange {
+                name, keysource, ..
+            }
+            | Command::KeyAdd {
+                name, keysource, ..
+            }
+            | Command::KeyRemove {
+                name, keysource, ..
+            } => {
+                check_source(keysource.as_deref())?;
+                self.own_keys(name, false)
+            }
+            Command::KeyRotate { name, .. }
+            | Command::KeyGenerations { name }
+            | Command::KeySlots { name } => self.own_keys(name, false),
+            Command::KeyStatus { names } if names.is_empty() => {
+                for head in self.imported.heads_below(&self.root)? {
+                    if head.suite != 0 {
+                        names.push(self.imported.pool.name_of(head.id)?);
+                    }
+                }
+                match names.is_empty() {
+                    true => Err(Failure::other("nothing in this zone is encrypted")),
+                    false => Ok(()),
+                }
+            }
+            Command::KeyStatus { names } => names
+                .iter_mut()
+                .try_for_each(|name| self.translate_name(name)),
+            _ => Err(denied("name the datasets whose keys this is about")),
+        }
+    }
+
+    /// A dataset, and with `recursive` those below it, whose keys are the tenant's.
+    fn own_keys(&self, name: &mut String, recursive: bool) -> Result<()> {
+        self.translate_name(name)?;
+        let entry = self.find(name)?;
+        self.own_key(&entry)?;
+        if recursive && !entry.is_snapshot() {
+            for head in self.imported.heads_below(&entry)? {
+                self.own_key(&head)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses all sources of keys but whoever types.
+fn check_source(source: Option<&str>) -> Result<()> {
+    let parsed = source.map(str::parse::<KeySource>).transpose()?;
+    match parsed.as_ref().map(KeySource::location) {
+        None | Some(Location::Prompt) => Ok(()),
+        Some(_) => Err(not_from_there()),
+    }
+}
+
+fn not_from_there() -> Failure {
+    denied("in a zone keys are typed: what the daemon reads and runs is for the global zone to say")
+}

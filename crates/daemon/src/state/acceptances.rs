@@ -1,0 +1,58 @@
+//! The places of keys that the owner of this machine has accepted. They are in the state directory, not in pools.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Result;
+use crate::state::memory::StateDir;
+
+/// The file in the state directory.
+const MEMORY: &str = "accepted.json";
+
+/// A place of the key of one dataset.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Accepted {
+    pub(crate) pool: u64,
+    pub(crate) dataset: u64,
+    pub(crate) location: String,
+}
+
+/// What the owner has accepted.
+pub(crate) struct Acceptances {
+    state: Arc<StateDir>,
+    all: Mutex<BTreeSet<Accepted>>,
+}
+
+impl Acceptances {
+    pub(crate) fn new(state: &Arc<StateDir>) -> Arc<Acceptances> {
+        Arc::new(Acceptances {
+            all: Mutex::new(state.recall(MEMORY, "strongroom key accept")),
+            state: Arc::clone(state),
+        })
+    }
+
+    pub(crate) fn has(&self, accepted: &Accepted) -> bool {
+        self.all.lock().contains(accepted)
+    }
+
+    /// Adds these, leaves out what `is_stale`, and writes the file if anything changed.
+    pub(crate) fn add(
+        &self,
+        new: Vec<Accepted>,
+        is_stale: impl Fn(&Accepted) -> bool,
+    ) -> Result<()> {
+        let mut all = self.all.lock();
+        let mut changed = all.clone();
+        changed.extend(new.clone());
+        if changed == *all {
+            return Ok(());
+        }
+        changed.retain(|one| !is_stale(one) || new.contains(one));
+        self.state.remember(MEMORY, &changed)?;
+        *all = changed;
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Properties of users and groups in a dataset, by name: `userused@ann`, `groupquota@staff`.
+
+use dataset::Owner;
+
+use crate::api::{Failure, FailureKind, OwnerKind};
+use crate::failure::Result;
+use crate::host::users;
+
+/// What a property says of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Used,
+    ObjectsUsed,
+    Quota,
+    ObjectQuota,
+}
+
+/// A property of an account: `userquota@ann`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccountProperty<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) kind: OwnerKind,
+    pub(crate) field: Field,
+    who: &'a str,
+}
+
+impl<'a> AccountProperty<'a> {
+    /// Reads the name of a property; none if it is another kind of property.
+    pub(crate) fn parse(name: &'a str) -> Option<AccountProperty<'a>> {
+        let (prefix, who) = name.split_once('@')?;
+        let (kind, field) = match prefix.strip_prefix("user") {
+            Some(field) => (OwnerKind::User, field),
+            None => (OwnerKind::Group, prefix.strip_prefix("group")?),
+        };
+        let field = match field {
+            "used" => Field::Used,
+            "objused" => Field::ObjectsUsed,
+            "quota" => Field::Quota,
+            "objquota" => Field::ObjectQuota,
+            _ => return None,
+        };
+        Some(AccountProperty {
+            name,
+            kind,
+            field,
+            who,
+        })
+    }
+
+    pub(crate) fn owner(&self) -> Result<Owner> {
+        let (owner, what) = match self.kind {
+            OwnerKind::User => (users::uid_of(self.who).map(Owner::User), "user"),
+            OwnerKind::Group => (users::gid_of(self.who).map(Owner::Group), "group"),
+        };
+        owner.ok_or_else(|| {
+            let text = format!("there is no {what} '{}'; a number also works", self.who);
+            Failure::new(FailureKind::NotFound, text)
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! Who wants something done.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pool::{Entry, Origin, Reach};
+use vfs::Caller;
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::host::users::{Peer, host_name};
+use crate::state::active_pool::Imported;
+use crate::state::keyring::Asker;
+use crate::state::properties;
+use crate::state::zones::rules::may_set;
+use crate::state::zones::view::View;
+
+/// Who wants something done, and how to talk to them.
+pub(crate) struct Context<'a> {
+    pub(crate) peer: Peer,
+    /// How a tenant sees the zone; `None` for other callers.
+    pub(crate) view: Option<&'a View>,
+    /// All pools, for what is decided about a caller who is not root.
+    pub(crate) pools: &'a dyn Fn() -> Vec<Arc<Imported>>,
+    /// For the history.
+    pub(crate) said: String,
+    pub(crate) asker: &'a mut dyn Asker,
+}
+
+impl<'a> Context<'a> {
+    /// Something that the daemon does by itself.
+    pub(crate) fn internal(what: &str, asker: &'a mut dyn Asker) -> Context<'a> {
+        let peer = Peer {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: Vec::new(),
+            is_master: true,
+            who: format!("daemon on {}", host_name()),
+        };
+        Context {
+            peer,
+            view: None,
+            pools: &Vec::new,
+            said: what.into(),
+            asker,
+        }
+    }
+
+    /// Those properties of datasets that the caller may not set on one; of a tenant on one below his root.
+    pub(crate) fn forbidden(
+        &self,
+        imported: &Imported,
+        entry: &Entry,
+    ) -> Result<BTreeSet<&'static str>> {
+        let mut forbidden = BTreeSet::new();
+        let names = properties::DEFINITIONS.iter().map(|known| known.name);
+        for name in names.chain([properties::OF_USERS]) {
+            let may = match self.view {
+                Some(_) => name == properties::OF_USERS || may_set(name, false),
+                None => self.peer.is_master || imported.allows(entry, &self.peer, name)?,
+            };
+            if !may {
+                forbidden.insert(name);
+            }
+        }
+        Ok(forbidden)
+    }
+
+    /// For the history.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin {
+            who: self.peer.who.clone(),
+            text: self.said.clone(),
+        }
+    }
+
+    /// Who owns what is made.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller {
+            uid: self.peer.uid,
+            gid: self.peer.gid,
+        }
+    }
+
+    /// Who owns the root of a dataset that is mounted for the first time, and that the caller has not made: of a
+    /// delegate's, the daemon's user.
+    pub(crate) fn owner_elsewhere(&self) -> Caller {
+        match self.creator() {
+            None => self.caller(),
+            Some(_) => Caller {
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+            },
+        }
+    }
+
+    /// The uid of a delegate, who gets the permissions of a creator on new datasets. `None` for root and tenants.
+    pub(crate) fn creator(&self) -> Option<u32> {
+        (!self.peer.is_master && self.view.is_none()).then_some(self.peer.uid)
+    }
+
+    /// Tells of failures that do not make the command fail.
+    pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
+        for failure in failures {
+            self.asker.notice(failure.message);
+        }
+    }
+}
+
+/// What is destroyed besides what is named.
+pub(crate) fn reach(recursive: bool, clones: bool) -> Reach {
+    match clones {
+        true => Reach::Clones,
+        false => recursive.into(),
+    }
+}
+
+/// The first failure is the command's; the others are told.
+pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let first = failures.remove(0);
+    context.tell(failures);
+    Err(first)
+}

@@ -1,0 +1,238 @@
+//! What the daemon owns.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cipher::SystemRandom;
+use dataset::{Engine, EngineOptions};
+use parking_lot::Mutex;
+use pool::Entry;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use store::NewMember;
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::system::System;
+use crate::host::wakeup::Alarm;
+use crate::state::acceptances::Acceptances;
+use crate::state::active_pool::Imported;
+use crate::state::connections::Connections;
+use crate::state::exports::registry::Exported;
+use crate::state::guests::Guests;
+use crate::state::mapping_table::Mappings;
+use crate::state::memory::{KnownDevice, Remembered, StateDir};
+use crate::state::zones::zone::Zones;
+
+/// The file in which the imported pools are remembered.
+const MEMORY: &str = "pools.json";
+
+/// The daemon.
+pub(crate) struct Daemon {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) socket: PathBuf,
+    state: Arc<StateDir>,
+    /// The places of keys that may be read.
+    pub(crate) accepted: Arc<Acceptances>,
+    pools: Mutex<Pools>,
+    /// Those that send or receive.
+    pub(crate) transfers: Connections,
+    /// Those who are not root.
+    pub(crate) guests: Arc<Guests>,
+    pub(crate) zones: Zones,
+    pub(crate) exported: Exported,
+    pub(crate) mappings: Mappings,
+}
+
+/// The pools that this daemon has, and those it is to have at its next start.
+#[derive(Default)]
+struct Pools {
+    imported: BTreeMap<String, Arc<Imported>>,
+    /// Not imported now, for no reason that anybody asked for: they could not be imported at the
+    /// start, or were exported for the daemon to end.
+    absent: Remembered,
+    /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they
+    /// did, the next start looks at them too.
+    joining: Vec<(String, KnownDevice)>,
+    /// Whether the daemon is ending, so that none may be added.
+    stopping: bool,
+}
+
+impl Daemon {
+    pub(crate) fn new(socket: &Path, state_dir: &Path, cache_bytes: u64) -> Arc<Daemon> {
+        let alarm = Arc::new(Alarm::default());
+        let state = Arc::new(StateDir::new(state_dir));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // What is not written yet is part of what was allowed.
+        let dirty_bytes = (cache_bytes / 2).min(1 << 30);
+        let options = EngineOptions {
+            cache_bytes: cache_bytes - dirty_bytes,
+            dirty_bytes,
+            seal_threads: cores,
+        };
+        let ring = Arc::clone(&alarm);
+        let engine = Engine::new(
+            options,
+            Arc::new(SystemRandom),
+            Arc::new(System),
+            move || ring.ring(),
+        );
+        Arc::new(Daemon {
+            engine,
+            alarm,
+            socket: socket.to_owned(),
+            accepted: Acceptances::new(&state),
+            state,
+            pools: Mutex::default(),
+            transfers: Connections::new(usize::MAX),
+            guests: Guests::new(),
+            zones: Zones::default(),
+            exported: Exported::default(),
+            mappings: Mappings::default(),
+        })
+    }
+
+    /// The imported pools, by name.
+    pub(crate) fn pools(&self) -> Vec<Arc<Imported>> {
+        self.pools.lock().imported.values().cloned().collect()
+    }
+
+    /// An imported pool.
+    pub(crate) fn pool(&self, name: &str) -> Result<Arc<Imported>> {
+        self.pools.lock().imported.get(name).cloned().ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("there is no imported pool '{name}'; 'strongroom pool import' lists pools that can be imported"),
+            )
+        })
+    }
+
+    /// The pool of a dataset, and its entry.
+    pub(crate) fn find(&self, name: &str) -> Result<(Arc<Imported>, Arc<Entry>)> {
+        let parsed = pool::DatasetName::parse(name)?;
+        let imported = self.pool(parsed.pool)?;
+        let entry = imported.pool.find(name)?;
+        Ok((imported, entry))
+    }
+
+    /// The pool of a dataset that need not exist yet.
+    pub(crate) fn pool_of(&self, name: &str) -> Result<Arc<Imported>> {
+        self.pool(pool::DatasetName::parse(name)?.pool)
+    }
+
+    /// Takes a pool in.
+    pub(crate) fn add(&self, imported: Arc<Imported>) -> Result<()> {
+        let name = imported.pool.name();
+        let mut pools = self.pools.lock();
+        if pools.stopping {
+            return Err(Failure::new(FailureKind::Busy, "the daemon is ending"));
+        }
+        if pools.imported.contains_key(&name) {
+            return Err(already_imported(&name));
+        }
+        pools.absent.remove(&name);
+        pools.imported.insert(name, imported);
+        self.remember(&pools);
+        Ok(())
+    }
+
+    /// Lets a pool go, for good. False if there is none of that name, neither here nor remembered.
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        let mut pools = self.pools.lock();
+        let was_imported = pools.imported.remove(name).is_some();
+        let was_absent = pools.absent.remove(name);
+        self.remember(&pools);
+        was_imported || was_absent
+    }
+
+    /// Lets a pool go, until the next start.
+    pub(crate) fn set_aside(&self, imported: &Imported) {
+        let mut pools = self.pools.lock();
+        pools.imported.remove(&imported.pool.name());
+        pools.absent.insert(imported.pool.name(), imported.known());
+        self.remember(&pools);
+    }
+
+    /// Whether no more pools are taken in.
+    pub(crate) fn set_stopping(&self, stopping: bool) {
+        self.pools.lock().stopping = stopping;
+    }
+
+    /// Remembers the devices of the imported pools as they are now.
+    pub(crate) fn remember_pools(&self) {
+        self.remember(&self.pools.lock());
+    }
+
+    /// Remembers devices that are about to join a pool, before they do.
+    pub(crate) fn remember_joining(&self, pool: &str, devices: &[&NewMember]) {
+        let mut pools = self.pools.lock();
+        let joining = devices.iter().map(|new| {
+            let device = KnownDevice {
+                path: new.device.name().into(),
+                guid: Some(new.guid),
+            };
+            (pool.to_owned(), device)
+        });
+        pools.joining.extend(joining);
+        self.remember(&pools);
+    }
+
+    /// Those that were to join a pool did, or did not: from now on the pool knows its devices.
+    pub(crate) fn remember_joined(&self, pool: &str) {
+        let mut pools = self.pools.lock();
+        pools.joining.retain(|(name, _)| name != pool);
+        self.remember(&pools);
+    }
+
+    /// Reads which pools there were when the daemon last ran. They stay remembered until they are
+    /// imported and exported again, also if they cannot be imported now.
+    pub(crate) fn recall(&self) -> Remembered {
+        let remembered: Remembered = self.recall_from(MEMORY, "strongroom pool import");
+        self.pools.lock().absent = remembered.clone();
+        remembered
+    }
+
+    /// The devices of pools that are remembered.
+    pub(crate) fn remembered_devices(&self) -> Vec<PathBuf> {
+        Daemon::to_remember(&self.pools.lock()).paths()
+    }
+
+    fn to_remember(pools: &Pools) -> Remembered {
+        let mut remembered = pools.absent.clone();
+        for imported in pools.imported.values() {
+            remembered.insert(imported.pool.name(), imported.known());
+        }
+        for (name, device) in &pools.joining {
+            remembered.insert_device(name, device);
+        }
+        remembered
+    }
+
+    fn remember(&self, pools: &Pools) {
+        if let Err(failure) = self.remember_in(MEMORY, &Daemon::to_remember(pools)) {
+            tracing::warn!(
+                reason = failure.message,
+                "the list of imported pools could not be written; the next start imports older ones"
+            );
+        }
+    }
+
+    /// Reads what is remembered in a file of the state directory; `again` is how to make it anew.
+    pub(crate) fn recall_from<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
+        self.state.recall(name, again)
+    }
+
+    /// Remembers something in a file of the state directory.
+    pub(crate) fn remember_in(&self, name: &str, what: &impl Serialize) -> Result<()> {
+        self.state.remember(name, what)
+    }
+}
+
+pub(crate) fn already_imported(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::Exists,
+        format!("a pool '{name}' is imported already; give the other one a new name"),
+    )
+}

@@ -1,0 +1,75 @@
+//! What can be exported.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::Failure;
+use crate::failure::Result;
+use crate::state::device_name;
+
+/// What stands before the name of a mapping.
+const LUKS: &str = "luks:";
+
+/// A device of some kind, as it is named and remembered. A kind more is a variant here, and an arm in each of
+/// these functions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Exportable {
+    /// A file or a disk.
+    File(PathBuf),
+    /// An open LUKS mapping, by its name.
+    Luks(String),
+    /// A volume, or a snapshot of one, by its name.
+    Volume(String),
+}
+
+impl Exportable {
+    /// What a command calls a device.
+    pub(crate) fn parse(text: &str) -> Result<Exportable> {
+        if let Some(name) = text.strip_prefix(LUKS) {
+            return Ok(Exportable::Luks(name.into()));
+        }
+        if text.starts_with('/') {
+            return Ok(Exportable::File(text.into()));
+        }
+        let text = text.strip_prefix(device_name::PREFIX).unwrap_or(text);
+        match device_name::is_name(text) {
+            true => Ok(Exportable::Volume(text.into())),
+            false => Err(Failure::usage(format!(
+                "'{text}' cannot be exported: name a volume, as in tank/disk, a file or a disk by its path, as in \
+                 /dev/sdb or ./{text}, or a mapping as luks:NAME"
+            ))),
+        }
+    }
+
+    /// The same for people.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Exportable::File(path) => path.display().to_string(),
+            Exportable::Luks(name) => format!("{LUKS}{name}"),
+            Exportable::Volume(name) => name.clone(),
+        }
+    }
+
+    /// Whether it is at one of these paths.
+    pub(crate) fn is_at(&self, paths: &[PathBuf]) -> bool {
+        match self {
+            Exportable::File(path) => paths.iter().any(|other| device_name::is_same(path, other)),
+            Exportable::Luks(_) => false,
+            Exportable::Volume(_) => false,
+        }
+    }
+
+    /// What an export of it is called if nobody says otherwise.
+    pub(crate) fn default_name(&self) -> String {
+        match self {
+            Exportable::File(path) => {
+                let name = path.file_name().unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            }
+            Exportable::Luks(name) => name.clone(),
+            Exportable::Volume(name) => name.clone(),
+        }
+    }
+}

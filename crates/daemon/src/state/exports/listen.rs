@@ -1,0 +1,188 @@
+//! Where exports are offered. Those that name the same place are offered there together.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use nbd::{Listener, Tls};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::listen::{Bound, bind};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Place {
+    /// A socket in the file system, for root and the daemon's user.
+    Unix(PathBuf),
+    /// `HOST:PORT`, for whoever has a certificate.
+    Tcp(String),
+}
+
+/// What has a socket exist.
+pub(crate) struct Open {
+    pub(crate) listener: Listener,
+    /// The socket's file.
+    pub(crate) bound: Option<Bound>,
+}
+
+impl Place {
+    /// `unix:PATH`, or `HOST:PORT`.
+    pub(crate) fn parse(text: &str) -> Result<Place> {
+        match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') => Ok(Place::Unix(path.into())),
+            None if is_host_and_port(text) => Ok(Place::Tcp(text.into())),
+            _ => Err(Failure::usage(format!(
+                "'{text}' is not an address to listen at; write unix:PATH or HOST:PORT, as in 0.0.0.0:10809"
+            ))),
+        }
+    }
+
+    /// Listens there.
+    pub(crate) fn open(&self, certificates: Option<&Path>) -> Result<Open> {
+        match self {
+            Place::Unix(path) => {
+                check_replaceable(path)?;
+                let listener = bind(path)?;
+                let bound = Some(Bound::new(path.clone()));
+                let listener = Listener::Unix(listener);
+                Ok(Open { listener, bound })
+            }
+            Place::Tcp(address) => {
+                let tls = Tls::from_dir(certificates.ok_or_else(|| {
+                    Failure::usage(
+                        "over TCP anybody could use an export: give certificates, by which clients are \
+                         known (--tls-certificates), or listen at a unix socket",
+                    )
+                })?)?;
+                let listener = TcpListener::bind(address).map_err(|error| {
+                    let kind = match error.kind() {
+                        std::io::ErrorKind::AddrInUse => FailureKind::Busy,
+                        std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+                        _ => FailureKind::Other,
+                    };
+                    Failure::new(kind, format!("cannot listen at {address}: {error}"))
+                })?;
+                let listener = Listener::Tcp(listener, tls);
+                let bound = None;
+                Ok(Open { listener, bound })
+            }
+        }
+    }
+
+    /// How a client calls an export there.
+    pub(crate) fn uri(&self, export: &str) -> String {
+        let export = percent(export.as_bytes());
+        match self {
+            Place::Unix(path) => {
+                let path = percent(path.as_os_str().as_encoded_bytes());
+                format!("nbd+unix:///{export}?socket={path}")
+            }
+            Place::Tcp(address) => format!("nbds://{address}/{export}"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            Place::Tcp(address) => f.write_str(address),
+        }
+    }
+}
+
+fn is_host_and_port(text: &str) -> bool {
+    text.rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+/// Refuses to put a socket in the place of anything but a socket that nobody listens at.
+fn check_replaceable(path: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let exists = |what: &str| {
+        Err(Failure::new(
+            FailureKind::Exists,
+            format!("{} is {what}; listen at another path", path.display()),
+        ))
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => exists("there, and no socket"),
+        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            exists("a socket at which another program listens")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where exports are offered if nothing else is said: `nbd.sock` beside `socket`, which gives it its name
+/// if it has not the usual one, since there may be several in one directory.
+pub(crate) fn default_socket(socket: &Path) -> PathBuf {
+    let name = socket.file_name().unwrap_or_default();
+    let mut nbd = OsString::new();
+    if name != "socket" {
+        nbd.push(name);
+        nbd.push(".");
+    }
+    nbd.push("nbd.sock");
+    socket.with_file_name(nbd)
+}
+
+/// Text for a URI.
+fn percent(text: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in text {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(*byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_sockets_or_addresses() {
+        let unix = Place::parse("unix:/run/a b").unwrap();
+        assert_eq!(unix, Place::Unix("/run/a b".into()));
+        assert_eq!(
+            unix.uri("tank/vol"),
+            "nbd+unix:///tank/vol?socket=/run/a%20b"
+        );
+        let tcp = Place::parse("[::1]:10809").unwrap();
+        assert_eq!(tcp.uri("x"), "nbds://[::1]:10809/x");
+        for wrong in ["unix:a", "unix:", "host", "host:", ":1", "host:70000", ""] {
+            assert!(Place::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_socket_takes_the_place_of_a_dead_one_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let place = Place::Unix(path.clone());
+        std::fs::write(&path, "precious").unwrap();
+        let refused = place.open(None).err().unwrap();
+        assert_eq!(refused.kind, FailureKind::Exists);
+        std::fs::remove_file(&path).unwrap();
+        let first = place.open(None).unwrap();
+        assert!(place.open(None).is_err(), "somebody listens");
+        drop(first);
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        place.open(None).unwrap();
+    }
+
+    #[test]
+    fn tcp_takes_certificates() {
+        let place = Place::Tcp("127.0.0.1:0".into());
+        assert_eq!(place.open(None).err().unwrap().kind, FailureKind::Usage);
+    }
+}

@@ -1,0 +1,5 @@
+//! Exports: which there are, what they offer, and where.
+
+pub(crate) mod device;
+pub(crate) mod listen;
+pub(crate) mod registry;

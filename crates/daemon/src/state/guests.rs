@@ -1,0 +1,212 @@
+//! Taking connections, and how many of them each user may have.
+//!
+//! A connection costs a thread and descriptors for as long as it is open. Users other than root and the daemon's
+//! own have so many each, and all of them together leave enough for root. Who connects is known before a thread
+//! is started.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
+
+use crate::api::{Answer, Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::stops::{Next, Stops};
+use crate::wire;
+
+/// A user has no more connections than this at a time,
+const PER_USER: usize = 64;
+/// and all users besides root together have no more than this.
+const ALL: usize = 256;
+/// Of the descriptors that the daemon may have, connections of others than root take no more than one of so many.
+/// Each takes two.
+const SHARE: u64 = 8;
+/// After a connection could not be taken, the next one is tried so much later.
+pub(crate) const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// The connections of users other than root and the daemon's own, at all of the daemon's sockets.
+pub(crate) struct Guests {
+    /// How many each user has; none is 0.
+    by_user: Mutex<BTreeMap<u32, usize>>,
+    max: usize,
+}
+
+/// Counts as a connection while it exists.
+pub(crate) struct Guest {
+    all: Arc<Guests>,
+    /// Root's are not counted.
+    uid: Option<u32>,
+}
+
+impl Guests {
+    /// As many as the limit of descriptors has a place for.
+    pub(crate) fn new() -> Arc<Guests> {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let max = usize::try_from(limit / SHARE / 2).unwrap_or(ALL);
+        Guests::with_max(max.clamp(1, ALL))
+    }
+
+    fn with_max(max: usize) -> Arc<Guests> {
+        let by_user = Mutex::default();
+        Arc::new(Guests { by_user, max })
+    }
+
+    /// Takes in whoever is at the other end.
+    fn admit(self: &Arc<Self>, stream: &UnixStream) -> Result<Guest> {
+        let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| {
+            Failure::other(format!("the user of the caller is unknown: {error}"))
+        })?;
+        self.admit_user(peer.uid)
+    }
+
+    fn admit_user(self: &Arc<Self>, uid: Uid) -> Result<Guest> {
+        let all = Arc::clone(self);
+        if uid.is_root() || uid == rustix::process::geteuid() {
+            return Ok(Guest { all, uid: None });
+        }
+        let uid = uid.as_raw();
+        let mut by_user = self.by_user.lock();
+        let busy = |text: &str| Err(Failure::new(FailureKind::Busy, text));
+        if by_user.get(&uid).is_some_and(|count| *count >= PER_USER) {
+            return busy("you have too many commands running; wait until one has ended");
+        }
+        if by_user.values().sum::<usize>() >= self.max {
+            return busy("too many commands of other users are running; try again");
+        }
+        *by_user.entry(uid).or_default() += 1;
+        Ok(Guest {
+            all,
+            uid: Some(uid),
+        })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let Some(uid) = self.uid else { return };
+        let mut by_user = self.all.by_user.lock();
+        if let Some(count) = by_user.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                by_user.remove(&uid);
+            }
+        }
+    }
+}
+
+/// Takes connections, and has them served, until the daemon is told something else.
+pub(crate) fn attend(
+    listener: &UnixListener,
+    stops: &Stops,
+    guests: &Arc<Guests>,
+    mut serve: impl FnMut(UnixStream, Guest),
+) -> Next {
+    let mut next = || match stops.wait(listener) {
+        Next::Connection => Ok(listener.accept().map(|(stream, _)| stream)),
+        other => Err(other),
+    };
+    loop {
+        let stream = match take(&mut next, || stops.wait_for(BACK_OFF)) {
+            Ok(stream) => stream,
+            Err(told) => return told,
+        };
+        match guests.admit(&stream) {
+            Ok(guest) => serve(stream, guest),
+            Err(failure) => refuse(&stream, failure),
+        }
+    }
+}
+
+/// The next connection. After one that could not be taken, which descriptors usually lack for, it pauses: the one
+/// that waits is there still, and would be tried over and over.
+fn take<S, T>(
+    mut next: impl FnMut() -> std::result::Result<io::Result<S>, T>,
+    mut pause: impl FnMut(),
+) -> std::result::Result<S, T> {
+    let mut is_told = false;
+    loop {
+        match next()? {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                if !is_told {
+                    tracing::warn!(%error, "a connection could not be accepted; the daemon tries again");
+                }
+                is_told = true;
+                pause();
+            }
+        }
+    }
+}
+
+/// Tells somebody why, without waiting until it is read.
+fn refuse(mut stream: &UnixStream, failure: Failure) {
+    tracing::warn!(reason = failure.message, "a connection was refused");
+    if stream.set_nonblocking(true).is_ok() {
+        let _ = wire::send(&mut stream, &Answer::Failed(failure));
+    }
+}
+
+/// Lets this process have as many descriptors as it may.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_so_many_and_root_has_its_own() {
+        let guests = Guests::with_max(PER_USER + 2);
+        let user = |uid| guests.admit_user(Uid::from_raw(uid));
+        let mut first: Vec<Guest> = (0..PER_USER).map(|_| user(1001).unwrap()).collect();
+        assert_eq!(user(1001).err().unwrap().kind, FailureKind::Busy);
+        let others = [user(1002).unwrap(), user(1003).unwrap()];
+        assert_eq!(user(1004).err().unwrap().kind, FailureKind::Busy);
+        let root: Vec<Guest> = (0..PER_USER + 9).map(|_| user(0).unwrap()).collect();
+        drop(first.pop());
+        drop(user(1004).unwrap());
+        drop(user(1001).unwrap());
+        drop((first, others, root));
+        assert!(guests.by_user.lock().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_tried_after_a_pause() {
+        let mut tries = 0;
+        let mut pauses = Vec::new();
+        let taken: std::result::Result<&str, ()> = take(
+            || {
+                tries += 1;
+                Ok(match tries {
+                    1..=3 => Err(rustix::io::Errno::MFILE.into()),
+                    _ => Ok("connected"),
+                })
+            },
+            || pauses.push(()),
+        );
+        assert_eq!((taken, pauses.len()), (Ok("connected"), 3));
+    }
+
+    #[test]
+    fn who_is_refused_hears_why() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        refuse(&here, Failure::new(FailureKind::Busy, "later"));
+        drop(here);
+        match wire::receive(&mut there).unwrap() {
+            Answer::Failed(failure) => assert_eq!(failure.kind, FailureKind::Busy),
+            other => panic!("{other:?}"),
+        }
+    }
+}

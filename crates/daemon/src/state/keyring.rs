@@ -1,0 +1,497 @@
+//! Keys: making and loading them. How they are changed is in `keychange`, slots in `keyslots`.
+//!
+//! A dataset either has key slots of its own (it is a *key root*) or inherits the wrapping key of the
+//! key root above it.
+
+use std::collections::hash_map::Entry as MapEntry;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cipher::{Suite, SystemRandom};
+use keys::{
+    Argon2Params, DataKeys, Format, Generation, KeyMaterial, KeySource, Keyring, Location,
+    Wrapping, WrappingKey,
+};
+use pool::{Entry, MakeKeyring};
+
+use crate::api::{Ask, AskFormat, Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::system::now_secs;
+use crate::host::tokens::token_modules;
+use crate::state::active_pool::Imported;
+use crate::state::properties;
+
+/// A passphrase takes about this long to try.
+const KDF_TIME: Duration = Duration::from_millis(500);
+
+/// A key server, a program that has keys, or the file system of a key file gets this long to give one.
+const KEY_TIME: Duration = Duration::from_secs(30);
+
+/// What ends by itself at [`KEY_TIME`] gets this much more to say why there is no key.
+const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
+
+/// Whoever can ask a person.
+pub(crate) trait Asker {
+    /// Asks for a secret; `None` if there will be none.
+    fn ask(&mut self, ask: Ask) -> Result<Option<secret::Secret>>;
+
+    /// Tells a person something.
+    fn notice(&mut self, text: String);
+}
+
+/// So often a person may type a key.
+const TRIES: usize = 3;
+
+/// Gets a key from where it comes from. `new`: it is made now, so a person types it twice.
+pub(crate) fn material(
+    source: &KeySource,
+    dataset: &str,
+    new: bool,
+    asker: &mut dyn Asker,
+) -> Result<KeyMaterial> {
+    let context = |failure: Failure| failure.context(format_args!("the key of '{dataset}'"));
+    let ask = |format, twice, asker: &mut dyn Asker| {
+        let ask = Ask {
+            dataset: dataset.into(),
+            format,
+            twice,
+            again: false,
+        };
+        asker.ask(ask)?.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NoKey,
+                format!("the key of '{dataset}' was not given; its keysource is '{source}'"),
+            )
+        })
+    };
+    match source.location() {
+        Location::File(path) => {
+            let path = path.display().to_string();
+            let source = source.clone();
+            let read = keys::in_time(&path, KEY_TIME, move || {
+                let mut warned = None;
+                let material = keys::read_file_with(&source, |warning| warned = Some(warning))?;
+                Ok((material, warned))
+            });
+            let (material, warned) = read.map_err(|error| context(error.into()))?;
+            if let Some(warning) = warned {
+                asker.notice(warning.to_string());
+            }
+            Ok(material)
+        }
+        Location::Https(url) => {
+            let (url, format) = (url.clone(), source.format());
+            let origin = "the key server";
+            keys::in_time(origin, KEY_TIME_OUTER, move || {
+                keys::fetch(&url, format, KEY_TIME)
+            })
+            .map_err(|error| context(error.into()))
+        }
+        Location::Provider(provider) => {
+            let (provider, format) = (provider.clone(), source.format());
+            let name = dataset.to_owned();
+            let ask = move || {
+                let request = keys::KeyRequest {
+                    format,
+                    dataset: &name,
+                    places: &provider_places(),
+                    time_max: KEY_TIME,
+                };
+                keys::ask_provider(&provider, &request)
+            };
+            let origin = "the key provider";
+            keys::in_time(origin, KEY_TIME_OUTER, ask).map_err(|error| context(error.into()))
+        }
+        Location::Token(uri) => {
+            let pin = match uri.pin_source() {
+                Some(path) => {
+                    let (shown, path) = (path.display().to_string(), path.to_owned());
+                    keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
+                        .map_err(|error| context(error.into()))?
+                }
+                None => ask(AskFormat::Pin, false, asker)?,
+            };
+            keys::token_material(&token_modules(None), uri, source.format(), pin)
+                .map_err(|error| context(error.into()))
+        }
+        Location::Prompt => {
+            let typed = ask(typed_format(source.format()), new, asker)?;
+            keys::material_from_prompt(source.format(), typed)
+                .map_err(|error| context(error.into()))
+        }
+    }
+}
+
+/// What a person types who typed a wrong key before. `None` if nobody does, or the key comes from elsewhere.
+fn typed_again(
+    source: &KeySource,
+    dataset: &str,
+    asker: &mut dyn Asker,
+) -> Result<Option<KeyMaterial>> {
+    let Location::Prompt = source.location() else {
+        return Ok(None);
+    };
+    let ask = Ask {
+        dataset: dataset.into(),
+        format: typed_format(source.format()),
+        twice: false,
+        again: true,
+    };
+    let typed = asker.ask(ask)?;
+    let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
+    Ok(material.transpose()?)
+}
+
+/// How a key is typed.
+fn typed_format(format: Format) -> AskFormat {
+    match format {
+        Format::Hex => AskFormat::Hex,
+        Format::Passphrase | Format::Raw => AskFormat::Passphrase,
+    }
+}
+
+/// Directories in which programs and sockets give keys: those of the variable `STRONGROOM_KEY_PROVIDERS`,
+/// with colons between them, if the daemon was started with it.
+fn provider_places() -> Vec<PathBuf> {
+    if let Some(places) = std::env::var_os("STRONGROOM_KEY_PROVIDERS") {
+        return std::env::split_paths(&places).collect();
+    }
+    let mut places: Vec<PathBuf> = [
+        "/etc/strongroom/key-providers",
+        "/usr/local/libexec/strongroom",
+        "/usr/libexec/strongroom",
+        "/run/strongroom/key-providers",
+    ]
+    .map(PathBuf::from)
+    .into();
+    if !rustix::process::geteuid().is_root()
+        && let Some(home) = std::env::var_os("HOME")
+    {
+        places.push(Path::new(&home).join(".local/libexec/strongroom"));
+    }
+    places
+}
+
+/// A wrapping key of its own for a dataset, and the slot that unwraps it.
+pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
+    let params = cost(material)?;
+    Ok(Wrapping::create(
+        material,
+        &params,
+        now_secs(),
+        &SystemRandom,
+    )?)
+}
+
+/// What guessing the key of a new slot costs.
+pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
+    Ok(match material {
+        KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
+        KeyMaterial::Key(_) | KeyMaterial::Token(_) => Argon2Params::RECOMMENDED,
+    })
+}
+
+/// A wrapping key of its own, and the slot that unwraps it.
+pub(crate) type OwnKey = (Wrapping, WrappingKey);
+
+/// Where the keys of a new dataset come from.
+pub(crate) enum NewKey {
+    /// From a key of its own.
+    Own(OwnKey),
+    /// From the key of the dataset above.
+    Inherited(WrappingKey),
+}
+
+/// What a new encrypted dataset needs: its keyring, once the transaction group is known, and its
+/// wrapping key, if it has one of its own.
+pub(crate) fn new_keyring(
+    key: NewKey,
+    family: u64,
+    suite: Suite,
+) -> Result<(MakeKeyring, Option<WrappingKey>)> {
+    let (wrapping, key, own) = match key {
+        NewKey::Own((wrapping, key)) => {
+            let own = key.try_clone()?;
+            (wrapping, key, Some(own))
+        }
+        NewKey::Inherited(key) => (Wrapping::Inherited { id: *key.id() }, key, None),
+    };
+    let make = move |txg| {
+        let (generation, _) =
+            Generation::create(&key, family, 1, txg, suite, now_secs(), &SystemRandom)?;
+        Ok(Keyring::new(family, wrapping, vec![generation])?.encode())
+    };
+    let make: MakeKeyring =
+        Box::new(move |txg| make(txg).map_err(|error: keys::Error| error.to_string()));
+    Ok((make, own))
+}
+
+/// Decodes a keyring, and checks that it is one of a dataset of this family and suite.
+pub(crate) fn keyring_of(bytes: &[u8], family: u64, suite: u8) -> keys::Result<Keyring> {
+    let keyring = Keyring::decode(bytes)?;
+    if keyring.family() != family {
+        return Err(keys::Error::Damaged("it belongs to another dataset"));
+    }
+    if keyring.newest().suite().id() != suite {
+        return Err(keys::Error::Damaged(
+            "its cipher is not the one of the dataset",
+        ));
+    }
+    Ok(keyring)
+}
+
+/// Numbers of generations for people; `None` if there are none.
+pub(crate) fn numbers(generations: &[u32]) -> Option<String> {
+    let numbers: Vec<String> = generations.iter().map(u32::to_string).collect();
+    (!numbers.is_empty()).then(|| numbers.join(", "))
+}
+
+pub(crate) fn changed_meanwhile(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::Busy,
+        format!("the key of '{name}' was changed meanwhile; try again"),
+    )
+}
+
+impl Imported {
+    /// The id of the dataset whose slots unwrap the keys of this one, 0 if it is clear. A snapshot
+    /// follows its dataset: its own entry says what was so when it was made.
+    pub(crate) fn key_root(&self, entry: &Entry) -> Result<u64> {
+        Ok(self.head(entry)?.key_root)
+    }
+
+    /// The dataset of a snapshot; a dataset itself, as it is now.
+    pub(crate) fn head(&self, entry: &Entry) -> Result<Arc<Entry>> {
+        let id = match entry.is_snapshot() {
+            true => entry.parent,
+            false => entry.id,
+        };
+        Ok(self.pool.entry(id)?)
+    }
+
+    /// The keyring of a dataset; of a snapshot, its dataset's.
+    pub(crate) fn keyring(&self, entry: &Entry) -> Result<Keyring> {
+        let bytes = self.pool.keyring(entry.id)?;
+        let name = self.pool.name_of(entry.id)?;
+        keyring_of(&bytes, entry.family, entry.suite)
+            .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
+    }
+
+    /// The keyring of a dataset with those generations only that its key opens, and the numbers of the others.
+    /// If the key is not loaded nobody can tell them apart.
+    pub(crate) fn opened_keyring(&self, entry: &Entry) -> Result<(Keyring, Vec<u32>)> {
+        let keyring = self.keyring(entry)?;
+        let Some(key) = self.wrapping_key(self.key_root(entry)?)? else {
+            return Ok((keyring, Vec::new()));
+        };
+        let name = self.pool.name_of(entry.id)?;
+        keyring
+            .opened_by(&key)
+            .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
+    }
+
+    /// Where the key of a key root comes from.
+    pub(crate) fn keysource(&self, key_root: &Entry) -> Result<KeySource> {
+        let (value, _) = properties::effective(&self.pool, key_root, "keysource")?;
+        Ok(value.parse::<KeySource>()?)
+    }
+
+    /// Whether the key of a key root is loaded.
+    pub(crate) fn has_key(&self, key_root: u64) -> bool {
+        self.keys.lock().contains_key(&key_root)
+    }
+
+    /// A copy of the wrapping key of a key root, if it is loaded.
+    fn wrapping_key(&self, key_root: u64) -> Result<Option<WrappingKey>> {
+        let keys = self.keys.lock();
+        Ok(keys
+            .get(&key_root)
+            .map(WrappingKey::try_clone)
+            .transpose()?)
+    }
+
+    /// A copy of the wrapping key of a key root, which has to be loaded.
+    pub(crate) fn loaded_key(&self, key_root: u64) -> Result<WrappingKey> {
+        self.wrapping_key(key_root)?.ok_or_else(|| {
+            let name = self.pool.name_of(key_root).unwrap_or_default();
+            Failure::new(
+                FailureKind::NoKey,
+                format!(
+                    "the key of '{name}' is not loaded; load it with 'strongroom key load {name}'"
+                ),
+            )
+        })
+    }
+
+    /// The data keys of a dataset or snapshot, if it is encrypted.
+    pub(crate) fn data_keys(&self, entry: &Entry) -> Result<Option<Vec<DataKeys>>> {
+        let name = self.pool.name_of(entry.id)?;
+        if entry.suite == 0 {
+            // Whoever changes a device could make it say so.
+            return match &self.head(entry)?.keyring {
+                None => Ok(None),
+                Some(_) => Err(Failure::new(
+                    FailureKind::Damaged,
+                    format!("'{name}' has keys, and is marked as not encrypted"),
+                )),
+            };
+        }
+        let key = self.loaded_key(self.key_root(entry)?)?;
+        let (keyring, foreign) = self.opened_keyring(entry)?;
+        if let Some(foreign) = numbers(&foreign) {
+            tracing::warn!(
+                dataset = name,
+                foreign,
+                "its keyring has generations that its key does not open; they are not used"
+            );
+        }
+        let opened = keyring.open(&key);
+        opened
+            .map(Some)
+            .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
+    }
+
+    /// Says so if what could not be opened may need generations of keys that nobody has.
+    pub(crate) fn explain_foreign(&self, entry: &Entry, failure: Failure) -> Failure {
+        let foreign = self.opened_keyring(entry).map(|(_, foreign)| foreign);
+        let Some(foreign) = foreign.ok().as_deref().and_then(numbers) else {
+            return failure;
+        };
+        Failure {
+            message: format!(
+                "{}. Of its keyring generation {foreign} does not open with its key: it came with a stream that \
+                 nobody with the key had sent, or was changed. What was there before opens as it did: \
+                 'strongroom rollback -r' takes the dataset back to a snapshot",
+                failure.message
+            ),
+            ..failure
+        }
+    }
+
+    /// Loads the key of a key root, from `source` or from where its property says. With `dry_run`
+    /// only tries it. Takes the right to change the pool, but not while someone is asked.
+    pub(crate) fn load_key(
+        &self,
+        key_root: &Entry,
+        source: Option<&KeySource>,
+        dry_run: bool,
+        asker: &mut dyn Asker,
+    ) -> Result<()> {
+        let name = self.pool.name_of(key_root.id)?;
+        let loaded = || {
+            Failure::new(
+                FailureKind::Exists,
+                format!("the key of '{name}' is loaded already"),
+            )
+        };
+        if !dry_run && self.has_key(key_root.id) {
+            return Err(loaded());
+        }
+        let keyring = self.keyring(key_root)?;
+        let own = match source {
+            Some(given) => given.clone(),
+            None => self.accepted_source(key_root)?,
+        };
+        let unlock = |material: &KeyMaterial| {
+            let key = keyring.unlock(material);
+            key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
+        };
+        let mut key = unlock(&material(&own, &name, false, asker)?);
+        for _ in 1..TRIES {
+            let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
+            let Some(again) = is_wrong
+                .then(|| typed_again(&own, &name, asker))
+                .transpose()?
+            else {
+                break;
+            };
+            let Some(again) = again else { break };
+            key = unlock(&again);
+        }
+        let key = key?;
+        if dry_run {
+            return Ok(());
+        }
+        let _admin = self.lock()?;
+        let entry = self.again(key_root, &name)?;
+        if self.keyring(&entry)?.wrapping().id() != key.id() {
+            return Err(changed_meanwhile(&name));
+        }
+        match self.keys.lock().entry(key_root.id) {
+            MapEntry::Occupied(_) => return Err(loaded()),
+            MapEntry::Vacant(place) => {
+                place.insert(key);
+            }
+        }
+        // Whoever names the place that the property names has accepted it.
+        if source.is_some_and(|given| self.keysource(&entry).is_ok_and(|own| own == *given)) {
+            self.accept_as_set(entry.id);
+        }
+        Ok(())
+    }
+
+    /// Loads a key unless it is loaded.
+    pub(crate) fn ensure_key(&self, key_root: u64, asker: &mut dyn Asker) -> Result<()> {
+        if self.has_key(key_root) {
+            return Ok(());
+        }
+        match self.load_key(&*self.pool.entry(key_root)?, None, false, asker) {
+            // Someone else was faster.
+            Err(failure) if failure.kind == FailureKind::Exists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// The entry as it is now, if it is still there.
+    pub(crate) fn again(&self, entry: &Entry, name: &str) -> Result<Arc<Entry>> {
+        self.pool.entry(entry.id).map_err(|_| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("'{name}' was destroyed meanwhile"),
+            )
+        })
+    }
+
+    /// Every dataset, without snapshots.
+    pub(crate) fn all_heads(&self) -> Result<Vec<Arc<Entry>>> {
+        self.heads_below(self.pool.top()?.as_ref())
+    }
+
+    /// A dataset and the datasets below it, without snapshots.
+    pub(crate) fn heads_below(&self, entry: &Entry) -> Result<Vec<Arc<Entry>>> {
+        let listed = self.pool.list(entry.id)?;
+        Ok(listed
+            .into_iter()
+            .map(|listed| listed.entry)
+            .filter(|entry| !entry.is_snapshot())
+            .collect())
+    }
+}
+
+/// Whether a keyring has this generation: the same keys, not only the same number.
+pub(crate) fn has_generation(keyring: &Keyring, wanted: &keys::Generation) -> bool {
+    let found = keyring.generation(wanted.number());
+    found.is_some_and(|found| (found.txg(), found.suite()) == (wanted.txg(), wanted.suite()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyring_is_the_one_of_its_dataset() {
+        let material = KeyMaterial::Key(keys::random_key(&SystemRandom).unwrap());
+        let (wrapping, key) = new_wrapping(&material).unwrap();
+        let suite = Suite::Aes256Gcm;
+        let (generation, _) =
+            Generation::create(&key, 7, 1, 1, suite, now_secs(), &SystemRandom).unwrap();
+        let bytes = Keyring::new(7, wrapping, vec![generation])
+            .unwrap()
+            .encode();
+        keyring_of(&bytes, 7, suite.id()).unwrap();
+        let damaged = |result| matches!(result, Err(keys::Error::Damaged(_)));
+        assert!(damaged(keyring_of(&bytes, 8, suite.id())));
+        assert!(damaged(keyring_of(&bytes, 7, Suite::Aes128Gcm.id())));
+    }
+}

@@ -1,0 +1,21 @@
+//! What the daemon has: pools with their keys, volumes and mounts, exports, zones; and who asks for something.
+
+pub(crate) mod acceptances;
+pub(crate) mod accepted;
+pub(crate) mod account_property;
+pub(crate) mod active_pool;
+pub(crate) mod connections;
+pub(crate) mod context;
+pub(crate) mod daemon;
+pub(crate) mod device_name;
+pub(crate) mod exports;
+pub(crate) mod guests;
+pub(crate) mod keyring;
+pub(crate) mod keyuses;
+pub(crate) mod mapping_table;
+pub(crate) mod memory;
+pub(crate) mod metered_files;
+pub(crate) mod mountpoints;
+pub(crate) mod properties;
+pub(crate) mod volume_state;
+pub(crate) mod zones;

@@ -1,0 +1,117 @@
+//! The directories below mounts: where a dataset mounts, what guards the directory, and when it goes.
+//!
+//! A directory that root's daemon makes for the property `mountpoint` has a guard
+//! ([`Place::make_guarded`]), and keeps it while the dataset is not mounted: what would be written
+//! there would not be in the dataset, and not encrypted. It goes when no dataset mounts there any more.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use fuse::Place;
+use pool::Entry;
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::state::active_pool::Imported;
+use crate::state::properties::{self, Mountpoint};
+
+/// Where to mount: at `dir`, or where the property says. Directories that are missing are made. With
+/// `overlay` the last one may have something in it.
+pub(crate) fn find(
+    imported: &Imported,
+    entry: &Entry,
+    name: &str,
+    dir: Option<&Path>,
+    overlay: bool,
+) -> Result<Place> {
+    let is_own = dir.is_none();
+    let place = match dir {
+        Some(dir) => Place::new(dir, ""),
+        None => match properties::mountpoint(&imported.pool, entry)? {
+            (Mountpoint::Path(place), _) => place,
+            _ => {
+                return Err(Failure::usage(format!(
+                    "'{name}' has no mountpoint; say where: strongroom mount {name} DIRECTORY"
+                )));
+            }
+        },
+    };
+    // A mount that a killed daemon left behind is cleared away by the mount itself.
+    if place.is_dead() {
+        return Ok(place);
+    }
+    let dir = place.path();
+    let failed = |error| cannot_mount(name, &dir, &error);
+    // The helper that mounts for an ordinary user needs a directory that this user can write to.
+    match is_own && rustix::process::geteuid().is_root() {
+        true => place.make_guarded().map_err(failed)?,
+        false => place.make().map_err(failed)?,
+    }
+    if !overlay && !place.is_empty().map_err(failed)? {
+        return Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "cannot mount '{name}': {} is not empty; use -O to mount over it",
+                dir.display()
+            ),
+        ));
+    }
+    Ok(place)
+}
+
+fn cannot_mount(name: &str, dir: &Path, error: &io::Error) -> Failure {
+    let kind = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FailureKind::Permission,
+        _ => FailureKind::Other,
+    };
+    let dir = dir.display();
+    Failure::new(kind, format!("cannot mount '{name}' at {dir}: {error}"))
+}
+
+/// The directory where a dataset mounts by its property.
+pub(crate) struct OwnDir {
+    id: u64,
+    place: Place,
+}
+
+impl Imported {
+    fn own_place(&self, id: u64) -> Option<Place> {
+        let entry = self.pool.entry(id).ok()?;
+        match properties::mountpoint(&self.pool, &entry) {
+            Ok((Mountpoint::Path(place), _)) if entry.volume().is_none() => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Where these datasets mount by their properties, whether they are mounted or not.
+    pub(crate) fn own_dirs(&self, ids: impl IntoIterator<Item = u64>) -> Vec<OwnDir> {
+        let place = |id| self.own_place(id).map(|place| OwnDir { id, place });
+        let mut dirs: Vec<OwnDir> = ids.into_iter().filter_map(place).collect();
+        dirs.sort_by_key(|dir| dir.place.path());
+        dirs
+    }
+
+    /// The same of every dataset.
+    pub(crate) fn all_own_dirs(&self) -> Vec<OwnDir> {
+        let heads = self.all_heads().unwrap_or_default();
+        self.own_dirs(heads.iter().map(|head| head.id))
+    }
+
+    /// Removes the guarded directories of datasets that are gone, or mount elsewhere now.
+    pub(crate) fn remove_left_dirs(&self, dirs: Vec<OwnDir>) {
+        let is_left = |dir: &OwnDir| {
+            let now = self.own_place(dir.id).map(|place| place.path());
+            now != Some(dir.place.path())
+        };
+        remove_dirs(dirs.into_iter().filter(is_left).collect());
+    }
+}
+
+/// Removes guarded directories that are empty, the deepest first.
+pub(crate) fn remove_dirs(dirs: Vec<OwnDir>) {
+    for dir in dirs.iter().rev() {
+        if let Err(error) = dir.place.remove_guarded() {
+            tracing::debug!(%error, dir = %dir.place.path().display(), "the directory of a mount stays");
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! Properties of datasets: which there are, what they may be, and what a dataset follows.
+
+use std::path::Path;
+
+use cipher::Suite;
+use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
+use fuse::Place;
+use pool::{Entry, Pool, SecondaryCache};
+
+use crate::api::{Failure, FailureKind, Source};
+use crate::failure::Result;
+use crate::sizes;
+use crate::state::account_property::AccountProperty;
+
+/// Whether a property can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settable {
+    /// At any time.
+    Always,
+    /// When the dataset is made.
+    AtCreation,
+    /// When the dataset is made, and with `key change`.
+    WithKey,
+}
+
+/// A property that can be set.
+pub(crate) struct Definition {
+    pub(crate) name: &'static str,
+    /// What it may be, for people.
+    pub(crate) values: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) inherits: bool,
+    pub(crate) settable: Settable,
+    is_valid: fn(&str) -> bool,
+}
+
+/// Properties that can be set, in the order in which they are shown.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    property("recordsize", "4K to 1M, a power of two", "128K", |v| {
+        record_size(v).is_some()
+    }),
+    property("mountpoint", "a path | none | legacy", "", is_mountpoint),
+    size("quota"),
+    size("refquota"),
+    size("reservation"),
+    size("refreservation"),
+    property(
+        "compression",
+        "on | off | lz4 | zstd | zstd-1 to zstd-19",
+        "lz4",
+        |v| Compression::from_name(v).is_some(),
+    ),
+    property("atime", "on | off", "on", is_on_off),
+    property("relatime", "on | off", "on", is_on_off),
+    property("readonly", "on | off", "off", is_on_off),
+    property("exec", "on | off", "on", is_on_off),
+    property("setuid", "on | off", "on", is_on_off),
+    property("devices", "on | off", "on", is_on_off),
+    Definition {
+        inherits: false,
+        ..property("canmount", "on | off | noauto", "on", |v| {
+            ["on", "off", "noauto"].contains(&v)
+        })
+    },
+    property("snapdir", "hidden | visible", "hidden", |v| {
+        ["hidden", "visible"].contains(&v)
+    }),
+    property("primarycache", "all | metadata | none", "all", |v| {
+        primary_cache(v).is_some()
+    }),
+    property("secondarycache", "all | metadata | none", "all", |v| {
+        secondary_cache(v).is_some()
+    }),
+    property("sync", "standard | always | disabled", "standard", |v| {
+        sync_mode(v).is_some()
+    }),
+    property("dedup", "on | off", "off", is_on_off),
+    Definition {
+        inherits: false,
+        ..property(OF_POOLS, "on | off", "off", is_on_off)
+    },
+    Definition {
+        settable: Settable::AtCreation,
+        ..property(
+            "encryption",
+            "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | \
+             aes-192-ccm | aes-256-ccm | xchacha20-poly1305",
+            "off",
+            |v| v == "off" || Suite::from_name(v).is_some(),
+        )
+    },
+    Definition {
+        settable: Settable::WithKey,
+        ..property(
+            "keysource",
+            "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
+             exec:///PROGRAM | unix:///SOCKET | pkcs11:URI",
+            "none",
+            |v| v.parse::<keys::KeySource>().is_ok(),
+        )
+    },
+];
+
+/// The property that only the root of a pool has.
+pub(crate) const OF_POOLS: &str = "autoexpand";
+
+const fn property(
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    is_valid: fn(&str) -> bool,
+) -> Definition {
+    Definition {
+        name,
+        values,
+        default,
+        inherits: true,
+        settable: Settable::Always,
+        is_valid,
+    }
+}
+
+/// A limit for the space of a dataset, or space that is kept for it.
+const fn size(name: &'static str) -> Definition {
+    Definition {
+        inherits: false,
+        ..property(
+            name,
+            "none | a size, such as 512M, 1.5G or 2T",
+            "none",
+            |v| v == "none" || sizes::positive(v).is_some(),
+        )
+    }
+}
+
+/// Whether a property is a size that may be none.
+pub(crate) fn is_size(name: &str) -> bool {
+    matches!(
+        name,
+        "quota" | "refquota" | "reservation" | "refreservation"
+    )
+}
+
+/// Properties that only volumes have.
+pub(crate) const OF_VOLUMES: [&str; 2] = ["volsize", "volblocksize"];
+
+/// Properties that only file systems have.
+pub(crate) const OF_FILES: [&str; 14] = [
+    "mounted",
+    "recordsize",
+    "mountpoint",
+    "quota",
+    "refquota",
+    "atime",
+    "relatime",
+    "exec",
+    "setuid",
+    "devices",
+    "canmount",
+    "snapdir",
+    "snapshots_changed",
+    "usedbychildren",
+];
+
+/// Properties that are counted or fixed, in the order in which they are shown.
+pub(crate) const COMPUTED: &[&str] = &[
+    "type",
+    "creation",
+    "used",
+    "available",
+    "referenced",
+    "compressratio",
+    "mounted",
+    "keystatus",
+    "rekeydate",
+    "reencryption",
+    "origin",
+    "clones",
+    "usedbydataset",
+    "usedbysnapshots",
+    "usedbychildren",
+    "usedbyrefreservation",
+    "volsize",
+    "volblocksize",
+    "logicalreferenced",
+    "guid",
+    "createtxg",
+    "receive_resume_token",
+];
+
+/// Short names of properties.
+const SHORT: &[(&str, &str)] = &[
+    ("avail", "available"),
+    ("refer", "referenced"),
+    ("ratio", "compressratio"),
+    ("recsize", "recordsize"),
+    ("rdonly", "readonly"),
+    ("compress", "compression"),
+    ("usedds", "usedbydataset"),
+    ("usedsnap", "usedbysnapshots"),
+    ("usedchild", "usedbychildren"),
+    ("usedrefreserv", "usedbyrefreservation"),
+    ("reserv", "reservation"),
+    ("refreserv", "refreservation"),
+    ("lrefer", "logicalreferenced"),
+    ("volblock", "volblocksize"),
+];
+
+fn is_on_off(value: &str) -> bool {
+    value == "on" || value == "off"
+}
+
+fn is_mountpoint(value: &str) -> bool {
+    matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
+}
+
+/// The size of records or blocks.
+pub(crate) fn record_size(value: &str) -> Option<u32> {
+    let size = u32::try_from(sizes::positive(value)?).ok()?;
+    (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
+}
+
+/// A property as it is stored: sizes in bytes, record sizes in whole K or M, which older programs read too, and a
+/// size of none not at all.
+pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
+    match name {
+        _ if is_size(name) => sizes::positive(value).map(|bytes| bytes.to_string()),
+        "recordsize" => record_size(value).map(|size| match size {
+            0x10_0000 => "1M".into(),
+            size => format!("{}K", size >> 10),
+        }),
+        _ => Some(value.to_owned()),
+    }
+}
+
+fn sync_mode(value: &str) -> Option<SyncMode> {
+    match value {
+        "standard" => Some(SyncMode::Standard),
+        "always" => Some(SyncMode::Always),
+        "disabled" => Some(SyncMode::Disabled),
+        _ => None,
+    }
+}
+
+fn primary_cache(value: &str) -> Option<PrimaryCache> {
+    Some(match value {
+        "all" => PrimaryCache::All,
+        "metadata" => PrimaryCache::Metadata,
+        "none" => PrimaryCache::None,
+        _ => return None,
+    })
+}
+
+fn secondary_cache(value: &str) -> Option<SecondaryCache> {
+    Some(match value {
+        "all" => SecondaryCache::All,
+        "metadata" => SecondaryCache::Metadata,
+        "none" => SecondaryCache::None,
+        _ => return None,
+    })
+}
+
+/// The permission to set properties that users make up.
+pub(crate) const OF_USERS: &str = "userprop";
+
+/// The permission that it takes to set a property.
+pub(crate) fn permission_for(property: &str) -> &str {
+    match is_user_property(property) {
+        true => OF_USERS,
+        // Of `userquota@ann` what comes first.
+        false => property
+            .split_once('@')
+            .map_or(property, |(first, _)| first),
+    }
+}
+
+/// Whether a property is one that users make up: it has a colon in its name.
+pub(crate) fn is_user_property(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ":-._".contains(c);
+    name.contains(':') && name.len() <= 255 && name.chars().all(allowed)
+}
+
+/// The definition of a property that can be set.
+pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
+    DEFINITIONS
+        .iter()
+        .find(|definition| definition.name == name)
+}
+
+/// The whole name of a property.
+pub(crate) fn whole_name(name: &str) -> Result<String> {
+    let short = SHORT.iter().find(|(short, _)| *short == name);
+    let name = short.map_or(name, |(_, whole)| whole);
+    let known = definition(name).is_some()
+        || COMPUTED.contains(&name)
+        || is_user_property(name)
+        || AccountProperty::parse(name).is_some();
+    if known || name == "name" {
+        return Ok(name.into());
+    }
+    Err(Failure::new(
+        FailureKind::NotFound,
+        format!("there is no property '{name}'; 'strongroom get all' lists all properties"),
+    ))
+}
+
+/// Who sets or unsets a property that is not known asks for what makes no sense.
+pub(crate) fn unsettable(unknown: Failure) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        ..unknown
+    }
+}
+
+/// Checks a property that is to be set.
+pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
+    if is_user_property(name) {
+        return Ok(());
+    }
+    let Some(definition) = definition(name) else {
+        if OF_VOLUMES.contains(&name) {
+            return Err(Failure::usage(format!(
+                "the property '{name}' is for volumes: 'create -V SIZE -o volblocksize=16K', and 'set volsize=SIZE' \
+                 later"
+            )));
+        }
+        if COMPUTED.contains(&name) {
+            return Err(Failure::usage(format!(
+                "the property '{name}' cannot be set"
+            )));
+        }
+        whole_name(name).map_err(unsettable)?;
+        return Err(Failure::usage(format!(
+            "the property '{name}' is inside the data; 'strongroom set' it once the dataset is mounted"
+        )));
+    };
+    let allowed = match definition.settable {
+        Settable::Always => true,
+        Settable::AtCreation => when == Settable::AtCreation,
+        Settable::WithKey => when != Settable::Always,
+    };
+    if !allowed {
+        let how = match definition.settable {
+            Settable::WithKey => "use 'key change'",
+            _ => "it is chosen when the dataset is created",
+        };
+        return Err(Failure::usage(format!(
+            "the property '{name}' cannot be set; {how}"
+        )));
+    }
+    if name == "keysource" {
+        // Its own message says what is wrong with it.
+        value.parse::<keys::KeySource>()?;
+    }
+    if (definition.is_valid)(value) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "the property '{name}' cannot be '{value}'; allowed: {}",
+        definition.values
+    )))
+}
+
+/// The value of a property that can be set, and where it comes from.
+pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(String, Source)> {
+    let definition = definition(name);
+    if definition.is_some_and(|definition| !definition.inherits) {
+        return Ok(match entry.props.get(name) {
+            Some(value) => (value.clone(), Source::Local),
+            None => (definition.map_or("", |d| d.default).into(), Source::Default),
+        });
+    }
+    Ok(match pool.property(entry.id, name)? {
+        Some((value, at)) if at == entry.id => (value, Source::Local),
+        Some((value, at)) => (value, Source::Inherited(pool.name_of(at)?)),
+        None => (
+            definition.map_or("-", |d| d.default).into(),
+            Source::Default,
+        ),
+    })
+}
+
+/// What a dataset follows while it is open.
+pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
+    let value = |name| effective(pool, entry, name).map(|(value, _)| value);
+    let defaults = Settings::default();
+    let is_on = |value: String| value == "on";
+    let atime = match (is_on(value("atime")?), is_on(value("relatime")?)) {
+        (false, _) => Atime::Off,
+        (true, true) => Atime::Relative,
+        (true, false) => Atime::On,
+    };
+    Ok(Settings {
+        compression: Compression::from_name(&value("compression")?).unwrap_or(defaults.compression),
+        record_size: record_size(&value("recordsize")?).unwrap_or(defaults.record_size),
+        primary_cache: primary_cache(&value("primarycache")?).unwrap_or(defaults.primary_cache),
+        secondary_cache: secondary_cache(&value("secondarycache")?)
+            .unwrap_or(defaults.secondary_cache),
+        dedup: is_on(value("dedup")?),
+        read_only: is_on(value("readonly")?),
+        sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
+        atime,
+        limited: pool.is_limited(entry.id)?,
+    })
+}
+
+/// Where a dataset mounts by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mountpoint {
+    Path(Place),
+    /// Only where someone says.
+    Legacy,
+    None,
+}
+
+/// Where a dataset mounts by itself, and where that comes from. A path that is inherited gains the
+/// names below the dataset that sets it, which are directories in datasets, where others may make links.
+/// Where nobody sets one, root's pools mount at `/name`;
+/// an ordinary user's do not mount by themselves.
+pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Source)> {
+    if entry.is_snapshot() {
+        return Ok((Mountpoint::None, Source::None));
+    }
+    let name = pool.name_of(entry.id)?;
+    let Some((value, at)) = pool.property(entry.id, "mountpoint")? else {
+        let default = if rustix::process::geteuid().is_root() {
+            let (top, below) = name.split_once('/').unwrap_or((&name, ""));
+            Mountpoint::Path(Place::new(Path::new("/").join(top), below))
+        } else {
+            Mountpoint::None
+        };
+        return Ok((default, Source::Default));
+    };
+    let setter = pool.name_of(at)?;
+    let source = if at == entry.id {
+        Source::Local
+    } else {
+        Source::Inherited(setter.clone())
+    };
+    let mountpoint = match value.as_str() {
+        "none" => Mountpoint::None,
+        "legacy" => Mountpoint::Legacy,
+        path => {
+            let below = name[setter.len()..].trim_start_matches('/');
+            Mountpoint::Path(Place::new(path, below))
+        }
+    };
+    Ok((mountpoint, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked() {
+        let good = [
+            ("recordsize", "4K"),
+            ("recordsize", "1m"),
+            ("recordsize", "131072"),
+            ("compression", "zstd-3"),
+            ("mountpoint", "/a/b"),
+            ("encryption", "on"),
+            ("keysource", "raw,file:///k"),
+            ("com.example:note", "anything"),
+            ("quota", "10G"),
+            ("quota", "none"),
+            ("quota", "1"),
+            ("quota", "1.5G"),
+            ("reservation", "512MiB"),
+            ("recordsize", "0.5M"),
+            ("recordsize", "64KiB"),
+            ("refquota", "2T"),
+            ("reservation", "10G"),
+            ("refreservation", "none"),
+        ];
+        for (name, value) in good {
+            check(name, value, Settable::AtCreation).unwrap();
+        }
+        let bad = [
+            ("recordsize", "3K"),
+            ("recordsize", "2M"),
+            ("compression", "gzip"),
+            ("mountpoint", "relative"),
+            ("encryption", "rot13"),
+            ("keysource", "raw,prompt"),
+            ("used", "5"),
+            ("quota", "0"),
+            ("reservation", "0"),
+            ("quota", "1.2.3G"),
+            ("quota", "99999999P"),
+            ("quota", "much"),
+            ("nonsense", "5"),
+            ("UPPER:case", "x"),
+        ];
+        for (name, value) in bad {
+            assert!(
+                check(name, value, Settable::AtCreation).is_err(),
+                "{name}={value}"
+            );
+        }
+        assert!(check("encryption", "on", Settable::Always).is_err());
+        assert!(check("keysource", "passphrase,prompt", Settable::Always).is_err());
+        check("keysource", "passphrase,prompt", Settable::WithKey).unwrap();
+    }
+
+    /// Whatever the user types, older programs can read what is stored.
+    #[test]
+    fn sizes_are_stored_in_one_form() {
+        for (name, value, is) in [
+            ("quota", "1.5G", "1610612736"),
+            ("refquota", "512MiB", "536870912"),
+            ("recordsize", "0.5M", "512K"),
+            ("recordsize", "131072", "128K"),
+            ("recordsize", "1024k", "1M"),
+            ("compression", "1.5G", "1.5G"),
+        ] {
+            assert_eq!(stored(name, value).as_deref(), Some(is), "{name}={value}");
+        }
+        assert_eq!(stored("quota", "none"), None);
+    }
+
+    #[test]
+    fn short_names_are_known() {
+        assert_eq!(whole_name("refer").unwrap(), "referenced");
+        assert_eq!(whole_name("a:b").unwrap(), "a:b");
+        assert!(whole_name("nonsense").is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Volumes that are open, and what uses them.
+
+use std::io::{Error as IoError, ErrorKind};
+use std::sync::Arc;
+
+use block::{BlockDevice, SectorSizes};
+use dataset::Volume;
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use crate::api::{Failure, FailureKind};
+use crate::state::device_name::PREFIX;
+
+/// A volume that is open, and what uses it.
+pub(crate) struct VolumeState {
+    pub(crate) device: Arc<VolumeInUse>,
+    /// One for each loan.
+    pub(crate) users: Vec<String>,
+}
+
+pub(crate) fn in_use(name: &str, user: &str) -> Failure {
+    Failure::new(
+        FailureKind::Busy,
+        format!("'{name}' is in use, by {user}; end that first"),
+    )
+}
+
+/// A volume that may be taken away while something uses it. Whatever is asked of it then fails.
+pub(crate) struct VolumeInUse {
+    pub(crate) name: String,
+    pub(crate) sector_sizes: SectorSizes,
+    volume: RwLock<Option<Volume>>,
+}
+
+impl VolumeInUse {
+    pub(crate) fn new(volume: Volume) -> VolumeInUse {
+        VolumeInUse {
+            name: format!("{PREFIX}{}", volume.dataset().name()),
+            sector_sizes: volume.sector_sizes(),
+            volume: RwLock::new(Some(volume)),
+        }
+    }
+
+    /// The volume, as long as it is there. It is not taken away while this is held.
+    pub(crate) fn volume(&self) -> RwLockReadGuard<'_, Option<Volume>> {
+        self.volume.read()
+    }
+
+    pub(crate) fn with<T>(
+        &self,
+        operation: &'static str,
+        (offset, len): (u64, u64),
+        ask: impl FnOnce(&Volume) -> block::Result<T>,
+    ) -> block::Result<T> {
+        match self.volume().as_ref() {
+            Some(volume) => ask(volume),
+            None => Err(block::Error::Io {
+                device: self.name.clone(),
+                operation,
+                offset,
+                len,
+                source: IoError::new(ErrorKind::NotConnected, "the volume was taken out of use"),
+            }),
+        }
+    }
+
+    /// Ends what is under way, makes everything durable and closes the volume.
+    pub(crate) fn take_away(&self) {
+        let Some(volume) = self.volume.write().take() else {
+            return;
+        };
+        if let Err(error) = volume.close() {
+            let dataset = volume.dataset().name();
+            tracing::error!(%error, dataset, "closing a volume failed; what was not flushed is lost. 'strongroom pool status' says more");
+        }
+    }
+}

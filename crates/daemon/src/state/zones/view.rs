@@ -1,0 +1,274 @@
+//! How things are called in a zone: its root seems to be a pool, and nothing else is there.
+//!
+//! What comes from above the root is `inherited from $globalzone`. Answers are made of names that are inside;
+//! what names something else is left out. Of a failure that is about something outside, its kind is all that
+//! is told.
+
+use std::sync::Arc;
+
+use pool::Entry;
+
+use crate::api::{
+    Ask, DatasetRow, Failure, FailureKind, HoldRow, KeyRow, MountRow, PropertyRow, Reply,
+    ShredReport, SlotRow, Source, Survivor, Value,
+};
+use crate::failure::Result;
+use crate::state::active_pool::Imported;
+use crate::state::properties::COMPUTED;
+
+use crate::state::zones::rules;
+
+/// What stands for everything above the root.
+pub(crate) const GLOBAL_ZONE: &str = "$globalzone";
+
+/// A zone, as one command sees it.
+pub(crate) struct View {
+    pub(crate) imported: Arc<Imported>,
+    pub(crate) root: Arc<Entry>,
+    /// The pool, and what the root is called in it.
+    pub(crate) pool: String,
+    pub(crate) name: String,
+    /// What it is called in the zone.
+    pub(crate) alias: String,
+    pub(crate) immutable: bool,
+}
+
+impl View {
+    /// What the daemon calls something that the tenant names.
+    pub(crate) fn inward(&self, name: &str) -> Result<String> {
+        let rest = name.strip_prefix(self.alias.as_str());
+        let is_name = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '@']);
+        match rest.filter(is_name) {
+            Some(rest) => Ok(format!("{}{rest}", self.name)),
+            None => Err(self.absent(name)),
+        }
+    }
+
+    /// There is no such thing, or it is not in the zone: that is the same.
+    pub(crate) fn absent(&self, name: &str) -> Failure {
+        Failure::new(
+            FailureKind::NotFound,
+            format!(
+                "'{name}': no such dataset; in this zone all names begin with '{}'",
+                self.alias
+            ),
+        )
+    }
+
+    /// What the tenant calls something; `None` if it is outside.
+    pub(crate) fn outward(&self, name: &str) -> Option<String> {
+        let rest = name.strip_prefix(self.name.as_str())?;
+        let is_name = rest.is_empty() || rest.starts_with(['/', '@']);
+        is_name.then(|| format!("{}{rest}", self.alias))
+    }
+
+    fn outward_all(&self, names: Vec<String>) -> Vec<String> {
+        let names = names.iter().filter_map(|name| self.outward(name));
+        names.collect()
+    }
+
+    fn or_global(&self, name: &str) -> String {
+        self.outward(name).unwrap_or_else(|| GLOBAL_ZONE.into())
+    }
+
+    /// A question, as the tenant calls what it is about.
+    pub(crate) fn ask(&self, ask: Ask) -> Ask {
+        let dataset = self.or_global(&ask.dataset);
+        Ask { dataset, ..ask }
+    }
+
+    /// Text for a person, with names as the tenant calls them.
+    pub(crate) fn text(&self, text: &str) -> String {
+        let hidden = || "a dataset outside this zone prevents it".into();
+        self.translate(text).unwrap_or_else(hidden)
+    }
+
+    /// A failure, as the tenant calls things. Of devices he learns nothing.
+    pub(crate) fn failure(&self, failure: Failure) -> Failure {
+        let message = match failure.kind {
+            FailureKind::Device => {
+                "a device of the pool failed; the administrator of the machine can see more".into()
+            }
+            _ => self.text(&failure.message),
+        };
+        Failure { message, ..failure }
+    }
+
+    /// Text with the names in it as the tenant calls them; `None` if it names something outside. Names begin
+    /// where no other name, and no path, goes on.
+    fn translate(&self, text: &str) -> Option<String> {
+        let in_name = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%".contains(c);
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(self.pool.as_str()) {
+            let (before, from) = rest.split_at(at);
+            out.push_str(before);
+            let goes_on = out.chars().next_back().is_some_and(in_name);
+            let after_pool = &from[self.pool.len()..];
+            let after_root = from.strip_prefix(self.name.as_str());
+            let is_quoted = out.ends_with('\'');
+            let ends = |rest: &str| {
+                let mut next = rest.chars();
+                match next.next() {
+                    Some('/' | '@' | '\'') | None => true,
+                    // There are names with spaces.
+                    _ if is_quoted => false,
+                    Some('.' | ':') => !next.next().is_some_and(in_name),
+                    Some(c) => !in_name(c),
+                }
+            };
+            rest = match after_root.filter(|rest| ends(rest) && !goes_on) {
+                Some(rest) => {
+                    out.push_str(&self.alias);
+                    rest
+                }
+                None if goes_on => {
+                    out.push_str(&self.pool);
+                    after_pool
+                }
+                None if after_pool.starts_with(['/', '@']) || is_quoted => return None,
+                None => {
+                    out.push_str(&self.pool);
+                    after_pool
+                }
+            };
+        }
+        out.push_str(rest);
+        Some(out)
+    }
+
+    /// What a command returned, without what is outside.
+    pub(crate) fn reply(&self, reply: Reply) -> Result<Reply> {
+        Ok(match reply {
+            Reply::Nothing => Reply::Nothing,
+            Reply::Names(names) => Reply::Names(self.outward_all(names)),
+            Reply::Shredded(report) => Reply::Shredded(self.shredded(report)),
+            Reply::Datasets(rows) => Reply::Datasets(
+                rows.into_iter()
+                    .filter_map(|row| self.dataset(row))
+                    .collect(),
+            ),
+            Reply::Mounts(rows) => {
+                let rows = rows.into_iter().filter_map(|row| {
+                    let name = self.outward(&row.name)?;
+                    Some(MountRow { name, ..row })
+                });
+                Reply::Mounts(rows.collect())
+            }
+            Reply::Holds(rows) => {
+                let rows = rows.into_iter().filter_map(|row| {
+                    let name = self.outward(&row.name)?;
+                    Some(HoldRow { name, ..row })
+                });
+                Reply::Holds(rows.collect())
+            }
+            Reply::Keys(rows) => {
+                let rows = rows.into_iter().filter_map(|row| self.key(row));
+                Reply::Keys(rows.collect())
+            }
+            Reply::Generations(mut rows) => {
+                for row in &mut rows {
+                    row.snapshots = self.outward_all(std::mem::take(&mut row.snapshots));
+                }
+                Reply::Generations(rows)
+            }
+            Reply::Slots(rows) => {
+                let rows = rows.into_iter().map(|row| SlotRow {
+                    key_root: self.or_global(&row.key_root),
+                    ..row
+                });
+                Reply::Slots(rows.collect())
+            }
+            Reply::Slot(number) => Reply::Slot(number),
+            Reply::Accounts(rows) => Reply::Accounts(rows),
+            Reply::Diff(report) => Reply::Diff(report),
+            Reply::Pools(_)
+            | Reply::Io(_)
+            | Reply::Importable(_)
+            | Reply::Features(_)
+            | Reply::History(_)
+            | Reply::Backup(_)
+            | Reply::Anchors(_)
+            | Reply::AnchorRows(_)
+            | Reply::Inspection(_)
+            | Reply::Permissions(_)
+            | Reply::Zones(_)
+            | Reply::Exports(_)
+            | Reply::Mappings(_)
+            | Reply::Daemon(_) => return Err(rules::refused()),
+        })
+    }
+
+    fn shredded(&self, report: ShredReport) -> ShredReport {
+        let survivors = report.survivors.into_iter().filter_map(|survivor| {
+            Some(Survivor {
+                dataset: self.outward(&survivor.dataset)?,
+                kept_by: self.or_global(&survivor.kept_by),
+                ..survivor
+            })
+        });
+        ShredReport {
+            destroyed: self.outward_all(report.destroyed),
+            not_rewrapped: self.outward_all(report.not_rewrapped),
+            survivors: survivors.collect(),
+            ..report
+        }
+    }
+
+    fn key(&self, row: KeyRow) -> Option<KeyRow> {
+        let is_global = row.key_root == self.name;
+        Some(KeyRow {
+            name: self.outward(&row.name)?,
+            key_root: match is_global {
+                true => GLOBAL_ZONE.into(),
+                false => self.or_global(&row.key_root),
+            },
+            ..row
+        })
+    }
+
+    fn dataset(&self, row: DatasetRow) -> Option<DatasetRow> {
+        let name = self.outward(&row.name)?;
+        let props = row.props.into_iter();
+        let props = props.map(|prop| self.prop_row(&row.name, prop)).collect();
+        Some(DatasetRow { name, props, ..row })
+    }
+
+    fn prop_row(&self, dataset: &str, prop: PropertyRow) -> PropertyRow {
+        let value = match prop.value {
+            Value::Text(text) if prop.property == "clones" => {
+                let names = text.split(',').filter_map(|name| self.outward(name));
+                match names.collect::<Vec<_>>() {
+                    none if none.is_empty() => Value::None,
+                    some => Value::Text(some.join(",")),
+                }
+            }
+            Value::Text(text) if prop.property == "name" || prop.property == "origin" => {
+                self.outward(&text).map_or(Value::None, Value::Text)
+            }
+            // It tells where a stream came from.
+            _ if prop.property == "receive_resume_token" => Value::None,
+            Value::Text(text) if COMPUTED.contains(&prop.property.as_str()) => {
+                self.translate(&text).map_or(Value::None, Value::Text)
+            }
+            value => value,
+        };
+        // What is set on the root, and the tenant could not, was set by the global zone too.
+        let is_the_tenants = |name: &str| {
+            name != self.name || (!self.immutable && rules::may_set(&prop.property, true))
+        };
+        let source = match prop.source {
+            Source::Local if !is_the_tenants(dataset) => Source::Inherited(GLOBAL_ZONE.into()),
+            Source::Inherited(from) => {
+                let from = self.outward(&from).filter(|_| is_the_tenants(&from));
+                Source::Inherited(from.unwrap_or_else(|| GLOBAL_ZONE.into()))
+            }
+            source => source,
+        };
+        PropertyRow {
+            property: prop.property,
+            value,
+            source,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A zone: whose it is, where it listens, and what keeps the names in it as they are.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use pool::Entry;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Failure, FailureKind};
+use crate::failure::Result;
+use crate::host::listen::Bound;
+use crate::host::stops::{STOPPED, Stops};
+use crate::host::users::{self, Peer};
+use crate::state::connections::Connections;
+
+/// A tenant may have so many commands run at the same time.
+const COMMANDS_MAX: usize = 64;
+
+/// The zones there are, by name.
+#[derive(Default)]
+pub(crate) struct Zones {
+    pub(crate) all: Mutex<BTreeMap<String, Arc<Zone>>>,
+    /// Commands that make or destroy zones run one after the other.
+    pub(crate) changing: Mutex<()>,
+}
+
+/// A zone.
+pub(crate) struct Zone {
+    pub(crate) name: String,
+    pub(crate) is: Definition,
+    pub(crate) callers: Connections,
+    /// See [`Zone::steady`].
+    pub(crate) names: RwLock<()>,
+    /// Where it listens; `None` if that failed.
+    pub(crate) door: Mutex<Option<Door>>,
+}
+
+/// What keeps the names in a zone as they are.
+pub(crate) enum Steady<'a> {
+    AsItIs,
+    Shared(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, ()>),
+    Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'a, ()>),
+}
+
+/// What is remembered of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Definition {
+    /// The guid of the pool.
+    pub(crate) pool: u64,
+    /// The id and the guid of the dataset.
+    pub(crate) dataset: u64,
+    pub(crate) guid: u64,
+    /// What the dataset is called in the zone.
+    pub(crate) alias: String,
+    /// Whether the tenant cannot change the root itself.
+    pub(crate) immutable: bool,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// Who besides root may use a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Owner {
+    User(u32),
+    Group(u32),
+}
+
+impl Owner {
+    /// `USER` or `:GROUP`, by name or number.
+    pub(crate) fn parse(text: &str) -> Result<Owner> {
+        let (found, what) = match text.strip_prefix(':') {
+            Some(group) => (users::gid_of(group).map(Owner::Group), "group"),
+            None => (users::uid_of(text).map(Owner::User), "user"),
+        };
+        found.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!(
+                    "there is no {what} '{}' on this machine",
+                    text.trim_start_matches(':')
+                ),
+            )
+        })
+    }
+
+    pub(crate) fn to_text(self) -> String {
+        match self {
+            Owner::User(uid) => users::user_name(uid).unwrap_or_else(|| uid.to_string()),
+            Owner::Group(gid) => {
+                format!(
+                    ":{}",
+                    users::group_name(gid).unwrap_or_else(|| gid.to_string())
+                )
+            }
+        }
+    }
+
+    pub(crate) fn is(self, peer: &Peer) -> bool {
+        match self {
+            Owner::User(uid) => uid == peer.uid,
+            Owner::Group(gid) => peer.groups.contains(&gid),
+        }
+    }
+}
+
+impl Zone {
+    pub(crate) fn new(name: &str, is: Definition) -> Arc<Zone> {
+        Arc::new(Zone {
+            name: name.into(),
+            is,
+            callers: Connections::new(COMMANDS_MAX),
+            names: RwLock::default(),
+            door: Mutex::default(),
+        })
+    }
+
+    /// Whether this is the root of the zone.
+    pub(crate) fn is_root(&self, pool: u64, entry: &Entry) -> bool {
+        (self.is.pool, self.is.dataset, self.is.guid) == (pool, entry.id, entry.guid)
+    }
+
+    /// Refuses whoever may not use it. Root who comes this way is a tenant too.
+    pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
+        if peer.is_master || self.is.owner.is_some_and(|owner| owner.is(peer)) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            FailureKind::Permission,
+            "this zone is for another user: root says which, with 'strongroom zone create --owner'",
+        ))
+    }
+}
+
+/// Where a tenant comes in.
+pub(crate) struct Door {
+    pub(crate) listener: Arc<UnixListener>,
+    pub(crate) stops: Stops,
+    pub(crate) _socket: Bound,
+}
+
+impl Zone {
+    /// Lets nobody in any more.
+    pub(crate) fn close(&self) {
+        if let Some(door) = self.door.lock().take() {
+            door.stops.tell(STOPPED);
+        }
+    }
+}
