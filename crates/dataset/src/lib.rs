@@ -16,7 +16,7 @@
 //! - `tree`: the metadata tree, and what users and groups have;
 //! - `core`: the open dataset: admission, records, the log, settings;
 //! - `fs`: names, attributes, directories;
-//! - `mounted`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: what callers use.
+//! - `open_snapshots`, `mounted`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: what callers use.
 
 mod buffer;
 mod core;
@@ -28,6 +28,7 @@ pub mod fuzzing;
 mod layout;
 mod measure;
 mod mounted;
+mod open_snapshots;
 mod reencrypt;
 mod seal;
 mod transfer;

@@ -3,11 +3,9 @@
 //! The upper bits of an inode number say which tree it is in: 0 is the dataset itself, 1 the
 //! directory `.snapshot`, and each snapshot that is looked into gets a number of its own.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
 use pool::Entry;
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
@@ -17,6 +15,7 @@ use vfs::{
 use crate::core::Files;
 use crate::fs::to_errno;
 use crate::layout::INO_LIMIT;
+use crate::open_snapshots::OpenSnapshots;
 
 /// The directory of snapshots.
 pub const SNAPSHOT_DIR: &[u8] = b".snapshot";
@@ -28,8 +27,6 @@ const CONTROL: u64 = 1;
 const CONTROL_INO: Ino = CONTROL << TREE_BITS | ROOT;
 /// Where a listing of the root goes on behind `.snapshot`.
 const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
-/// Trees are numbered below this.
-const TREES_MAX: u64 = 1 << 15;
 
 /// Opens a snapshot by its entry.
 pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Files>> + Send + Sync>;
@@ -40,16 +37,7 @@ pub struct Mounted {
     open_snapshot: OpenSnapshot,
     /// Whether listings of the root show `.snapshot`.
     visible: AtomicBool,
-    trees: RwLock<Trees>,
-}
-
-/// Snapshots that were looked into.
-#[derive(Default)]
-struct Trees {
-    /// By tree number less 2.
-    open: Vec<Option<Arc<Files>>>,
-    /// Tree numbers by the snapshot's id.
-    numbers: HashMap<u64, u64>,
+    snapshots: OpenSnapshots,
 }
 
 /// Where an inode is.
@@ -69,7 +57,7 @@ impl Mounted {
             head,
             open_snapshot,
             visible: AtomicBool::new(visible),
-            trees: RwLock::default(),
+            snapshots: OpenSnapshots::default(),
         }
     }
 
@@ -85,15 +73,12 @@ impl Mounted {
 
     /// Closes a snapshot that is to be destroyed. Whoever has it open finds it stale.
     pub fn close_snapshot(&self, id: u64) {
-        let mut trees = self.trees.write();
-        if let Some(tree) = trees.numbers.remove(&id) {
-            trees.open[(tree - 2) as usize] = None;
-        }
+        self.snapshots.close(id);
     }
 
     /// Closes all snapshots.
     pub fn close_snapshots(&self) {
-        *self.trees.write() = Trees::default();
+        self.snapshots.close_all();
     }
 
     fn place(&self, ino: Ino) -> Result<Place> {
@@ -101,15 +86,11 @@ impl Mounted {
         match tree {
             HEAD => Ok(Place::Head(own)),
             CONTROL => Ok(Place::Control),
-            _ => {
-                let trees = self.trees.read();
-                let files = trees.open.get((tree - 2) as usize).cloned().flatten();
-                Ok(Place::Snapshot(
-                    files.ok_or(Error::Stale)?,
-                    own,
-                    tree << TREE_BITS,
-                ))
-            }
+            _ => Ok(Place::Snapshot(
+                self.snapshots.get(tree)?,
+                own,
+                tree << TREE_BITS,
+            )),
         }
     }
 
@@ -121,43 +102,24 @@ impl Mounted {
         }
     }
 
-    fn snapshots(&self) -> Result<Vec<Arc<Entry>>> {
+    fn entries(&self) -> Result<Vec<Arc<Entry>>> {
         let pool = &self.head.pool;
         pool.snapshots(self.head.id())
             .map_err(|error| to_errno(error.into()))
     }
 
-    fn open_tree(&self, entry: &Entry) -> Result<u64> {
-        if let Some(tree) = self.trees.read().numbers.get(&entry.id) {
-            return Ok(*tree);
-        }
-        let files = (self.open_snapshot)(entry).map_err(to_errno)?;
-        let mut trees = self.trees.write();
-        if let Some(tree) = trees.numbers.get(&entry.id) {
-            return Ok(*tree);
-        }
-        let tree = trees.open.len() as u64 + 2;
-        if tree >= TREES_MAX {
-            return Err(Error::NoMemory);
-        }
-        trees.open.push(Some(files));
-        trees.numbers.insert(entry.id, tree);
-        Ok(tree)
-    }
-
     fn lookup_snapshot(&self, name: &[u8]) -> Result<Attr> {
-        let snapshots = self.snapshots()?;
+        let snapshots = self.entries()?;
         let entry = snapshots.iter().find(|entry| entry.name.as_bytes() == name);
-        let tree = self.open_tree(entry.ok_or(Error::NotFound)?)?;
-        match self.place(tree << TREE_BITS | ROOT)? {
-            Place::Snapshot(files, ino, tree) => Ok(in_tree(files.lookup(ino, b".")?, tree)),
-            Place::Head(_) | Place::Control => Err(Error::Stale),
-        }
+        let entry = entry.ok_or(Error::NotFound)?;
+        let open = || (self.open_snapshot)(entry).map_err(to_errno);
+        let (tree, files) = self.snapshots.open(entry.id, open)?;
+        Ok(in_tree(files.lookup(ROOT, b".")?, tree << TREE_BITS))
     }
 
     fn control_attr(&self) -> Result<Attr> {
         let root = self.head.getattr(ROOT)?;
-        let snapshots = self.snapshots()?;
+        let snapshots = self.entries()?;
         let changed = snapshots.last().map_or(root.btime, |entry| Time {
             secs: entry.created as i64,
             nanos: 0,
@@ -182,7 +144,7 @@ impl Mounted {
 
     fn list_control(&self, cookie: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         let dots = [(1, &b"."[..], CONTROL_INO), (2, b"..", ROOT)];
-        let snapshots = self.snapshots()?;
+        let snapshots = self.entries()?;
         // A snapshot's inode is known only once it is looked into.
         let named = snapshots
             .iter()
@@ -264,10 +226,11 @@ impl FileSystem for Mounted {
     }
 
     fn forget(&self, ino: Ino, count: u64) {
-        match self.place(ino) {
-            Ok(Place::Head(ino)) => self.head.forget(ino, count),
-            Ok(Place::Snapshot(files, ino, _)) => files.forget(ino, count),
-            Ok(Place::Control) | Err(_) => {}
+        let (tree, own) = (ino >> TREE_BITS, ino & (INO_LIMIT - 1));
+        match tree {
+            HEAD => self.head.forget(own, count),
+            CONTROL => {}
+            _ => self.snapshots.forget(tree, own, count),
         }
     }
 

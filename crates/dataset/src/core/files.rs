@@ -33,6 +33,9 @@ use crate::tree::{HEADER_SIZE, Header};
 /// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
 pub(crate) const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 
+/// A snapshot keeps this part of the pages that a dataset may keep.
+const SNAPSHOT_SHARE: usize = 8;
+
 /// A dataset of files, or a snapshot of one, open with its keys. Also what is below a
 /// [`Volume`](crate::Volume): then there is no tree, and one inode, whose records are the blocks.
 pub struct Files {
@@ -47,7 +50,7 @@ pub struct Files {
     pub(crate) tree: Tree,
     /// How large it was when it was opened, if it is a volume.
     pub(crate) volume: Option<VolumeShape>,
-    pub(crate) inodes: Inodes,
+    pub(crate) inodes: Arc<Inodes>,
     pub(crate) unlinked: Unlinked,
     /// Room in the pool for the pages that are dirty.
     pub(crate) page_room: Mutex<Vec<Reservation>>,
@@ -134,7 +137,7 @@ impl Files {
         };
         let is_new = header.is_none();
         let tree = match header {
-            Some(header) => Tree::open(header, engine.tree_pages),
+            Some(header) => Tree::open(header, pages_of(engine, entry)),
             None => {
                 let mut name_key = [0; 32];
                 engine
@@ -154,7 +157,7 @@ impl Files {
             sealer,
             tree,
             volume: entry.volume(),
-            inodes: Inodes::new(),
+            inodes: Arc::new(Inodes::new()),
             unlinked: Unlinked::default(),
             page_room: Mutex::default(),
             frozen: Mutex::default(),
@@ -398,6 +401,14 @@ impl Files {
     }
 }
 
+/// How many clean pages a tree may keep. Many snapshots of a dataset may be open at a time.
+fn pages_of(engine: &Engine, entry: &Entry) -> usize {
+    match entry.is_snapshot() {
+        true => (engine.tree_pages / SNAPSHOT_SHARE).max(64),
+        false => engine.tree_pages,
+    }
+}
+
 impl PageSource for Files {
     fn load(&self, slot: u64) -> Result<Page> {
         let (_, buffer) = self
@@ -410,7 +421,7 @@ impl PageSource for Files {
 impl Drop for Files {
     fn drop(&mut self) {
         // Nothing, unless the pool failed.
-        for inode in self.inodes.dirty.get_mut().values() {
+        for inode in self.inodes.dirty.lock().values() {
             let records = inode.records.lock();
             let left: usize = records.values().map(|record| record.buffer.len()).sum();
             self.engine.sub_dirty(&self.dirty, left);

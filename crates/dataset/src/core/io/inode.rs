@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use pool::{Placed, Reservation};
@@ -98,6 +98,8 @@ pub(crate) struct Inodes {
     shards: Vec<Mutex<HashMap<Ino, Arc<Inode>>>>,
     /// Those with dirty records, in the order in which they are written.
     pub(crate) dirty: Mutex<BTreeMap<Ino, Arc<Inode>>>,
+    /// Lookups of all inodes that were not given back.
+    lookups: AtomicU64,
 }
 
 impl Inodes {
@@ -105,6 +107,7 @@ impl Inodes {
         Inodes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             dirty: Mutex::default(),
+            lookups: AtomicU64::new(0),
         }
     }
 
@@ -134,12 +137,18 @@ impl Inodes {
     pub(crate) fn look_up(&self, ino: Ino) {
         let inode = self.get(ino);
         *inode.lookups.lock() += 1;
+        self.lookups.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether anyone looks at the inode.
     pub(crate) fn is_looked_up(&self, ino: Ino) -> bool {
         self.find(ino)
             .is_some_and(|inode| *inode.lookups.lock() > 0)
+    }
+
+    /// Whether anyone looks at any inode.
+    pub(crate) fn are_looked_up(&self) -> bool {
+        self.lookups.load(Ordering::Relaxed) > 0
     }
 
     /// Gives lookups back; true if these were the last.
@@ -150,7 +159,9 @@ impl Inodes {
         };
         let left = {
             let mut lookups = inode.lookups.lock();
-            *lookups = lookups.saturating_sub(count);
+            let count = count.min(*lookups);
+            *lookups -= count;
+            self.lookups.fetch_sub(count, Ordering::Relaxed);
             *lookups
         };
         if left == 0 {
@@ -164,7 +175,8 @@ impl Inodes {
         for shard in &self.shards {
             let mut shard = shard.lock();
             for inode in shard.values() {
-                *inode.lookups.lock() = 0;
+                let all = std::mem::take(&mut *inode.lookups.lock());
+                self.lookups.fetch_sub(all, Ordering::Relaxed);
             }
             let all: Vec<Ino> = shard.keys().copied().collect();
             all.into_iter()

@@ -1,0 +1,142 @@
+//! The snapshots of a mounted dataset that are open, by the numbers that inodes of theirs begin with.
+//!
+//! A snapshot is opened when it is looked into. It is closed, and its number is free again, once the kernel has
+//! forgotten all its inodes. One that is destroyed before keeps its number until then: to the kernel these inodes
+//! are stale, and not those of another snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use vfs::{Error, FileSystem, Ino, Result};
+
+use crate::core::Files;
+use crate::core::io::inode::Inodes;
+
+/// Numbers begin here: the dataset itself and its directory of snapshots come before.
+const FIRST: u64 = 2;
+/// Numbers are below this.
+const END: u64 = 1 << 15;
+
+/// The open snapshots.
+#[derive(Default)]
+pub(crate) struct OpenSnapshots(RwLock<Slots>);
+
+#[derive(Default)]
+struct Slots {
+    /// By number less [`FIRST`].
+    all: Vec<Slot>,
+    /// Numbers by the snapshot's id.
+    numbers: HashMap<u64, u64>,
+}
+
+enum Slot {
+    Free,
+    Open(Arc<Files>),
+    /// The kernel has inodes of it that it has not forgotten.
+    Closed(Arc<Inodes>),
+}
+
+impl OpenSnapshots {
+    /// The open snapshot with a number.
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<Files>> {
+        let slots = self.0.read();
+        match slots.all.get(index(number)) {
+            Some(Slot::Open(files)) => Ok(Arc::clone(files)),
+            _ => Err(Error::Stale),
+        }
+    }
+
+    /// The snapshot with an id, which is opened if it is not open, and its number.
+    pub(crate) fn open(
+        &self,
+        id: u64,
+        open: impl FnOnce() -> Result<Arc<Files>>,
+    ) -> Result<(u64, Arc<Files>)> {
+        let known = |slots: &Slots| {
+            let number = *slots.numbers.get(&id)?;
+            match slots.all.get(index(number)) {
+                Some(Slot::Open(files)) => Some((number, Arc::clone(files))),
+                _ => None,
+            }
+        };
+        if let Some(known) = known(&self.0.read()) {
+            return Ok(known);
+        }
+        let files = open()?;
+        let mut slots = self.0.write();
+        if let Some(known) = known(&slots) {
+            return Ok(known);
+        }
+        let free = slots.all.iter().position(|slot| matches!(slot, Slot::Free));
+        let at = free.unwrap_or(slots.all.len());
+        let number = at as u64 + FIRST;
+        if number >= END {
+            return Err(Error::NoMemory);
+        }
+        if free.is_none() {
+            slots.all.push(Slot::Free);
+        }
+        slots.all[at] = Slot::Open(Arc::clone(&files));
+        slots.numbers.insert(id, number);
+        Ok((number, files))
+    }
+
+    /// Gives lookups of an inode back. With the last one of a snapshot this is closed.
+    pub(crate) fn forget(&self, number: u64, ino: Ino, count: u64) {
+        let is_idle = match self.0.read().all.get(index(number)) {
+            Some(Slot::Open(files)) => {
+                files.forget(ino, count);
+                !files.inodes.are_looked_up()
+            }
+            Some(Slot::Closed(inodes)) => {
+                inodes.forget(ino, count);
+                !inodes.are_looked_up()
+            }
+            Some(Slot::Free) | None => false,
+        };
+        if is_idle {
+            self.0.write().free(number);
+        }
+    }
+
+    /// Closes a snapshot that is to be destroyed.
+    pub(crate) fn close(&self, id: u64) {
+        let mut slots = self.0.write();
+        let Some(number) = slots.numbers.remove(&id) else {
+            return;
+        };
+        let slot = &mut slots.all[index(number)];
+        if let Slot::Open(files) = slot {
+            *slot = Slot::Closed(Arc::clone(&files.inodes));
+        }
+        slots.free(number);
+    }
+
+    /// Closes all, when the kernel has forgotten everything.
+    pub(crate) fn close_all(&self) {
+        *self.0.write() = Slots::default();
+    }
+}
+
+impl Slots {
+    /// Frees a number, unless an inode has been looked up meanwhile, or a thread is about to look one up.
+    fn free(&mut self, number: u64) {
+        let Some(slot) = self.all.get_mut(index(number)) else {
+            return;
+        };
+        let is_idle = match slot {
+            Slot::Free => false,
+            Slot::Open(files) => Arc::strong_count(files) == 1 && !files.inodes.are_looked_up(),
+            Slot::Closed(inodes) => Arc::strong_count(inodes) == 1 && !inodes.are_looked_up(),
+        };
+        if is_idle {
+            *slot = Slot::Free;
+            self.numbers.retain(|_, of_id| *of_id != number);
+        }
+    }
+}
+
+fn index(number: u64) -> usize {
+    (number - FIRST) as usize
+}
