@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-use pool::{ArrayKind, Commit, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput};
+use pool::{ArrayKind, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput, TxgWriter};
 
 use crate::core::Files;
 use crate::core::reencryption::{Reencrypted, Rewritten, Walk};
@@ -143,7 +143,7 @@ impl Files {
 
     /// Puts what was sealed anew into the slots that have not changed since. Comes after what the
     /// transaction group itself has changed.
-    pub(crate) fn sync_reencrypted(&self, commit: &Commit<'_>) -> pool::Result<()> {
+    pub(crate) fn sync_reencrypted(&self, commit: &TxgWriter<'_>) -> pool::Result<()> {
         let waiting = std::mem::take(&mut *self.reencryption.waiting.lock());
         for rewritten in waiting {
             let Rewritten {

@@ -14,20 +14,19 @@
 //! - `buffer`, `request`, `reply`, `convert`, `directory`: one message;
 //! - `handshake`: what both sides agree on;
 //! - `seek` and `serve`: one request, one call;
-//! - `crew`, `follow`, `session`: the threads that serve;
+//! - `workers`, `affinity`, `session`: the threads that serve;
 //! - `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 
 mod abi;
+mod affinity;
 mod attach;
 mod buffer;
 mod convert;
-mod crew;
 mod dead;
 mod directory;
 mod elsewhere;
 mod errno;
 mod error;
-mod follow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod guard;
@@ -42,6 +41,7 @@ mod seek;
 mod serve;
 mod session;
 mod tune;
+mod workers;
 
 pub use dead::{Dead, clear_dead};
 pub use elsewhere::Holder;

@@ -1,7 +1,7 @@
 //! The connection to the kernel while a file system is mounted: workers, and how they end.
 //!
 //! Each worker reads a request, carries it out and answers it, so a request never changes threads
-//! and never waits in a queue of ours: the kernel's queue is the only one (`crew` decides how many
+//! and never waits in a queue of ours: the kernel's queue is the only one (`workers` decides how many
 //! workers listen to it). All read one descriptor. It is closed when the last of them ends, which
 //! is what makes the kernel give up whatever was still asked of this file system.
 
@@ -18,17 +18,17 @@ use vfs::{FileSystem, Kind};
 use zerocopy::FromBytes;
 
 use crate::abi::{self, op};
+use crate::affinity::Affinity;
 use crate::buffer::Buffer;
-use crate::crew::Crew;
 use crate::errno::Errno;
 use crate::error::Error;
-use crate::follow::Follower;
 use crate::handshake::Agreed;
 use crate::options::{AccessTimes, Options};
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{Search, Searcher};
 use crate::serve::{Answer, Server};
+use crate::workers::Workers;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct Session {
     fs: Arc<dyn FileSystem>,
     agreed: Agreed,
     hears_opens: bool,
-    crew: Crew,
+    workers: Workers,
     searcher: Searcher,
     /// Threads that have not ended.
     live: AtomicUsize,
@@ -92,7 +92,7 @@ impl Session {
             fs,
             agreed,
             hears_opens: options.access_times == AccessTimes::Always,
-            crew: Crew::new(count),
+            workers: Workers::new(count),
             searcher: Searcher::default(),
             live: AtomicUsize::new(PERMANENT),
             counts: [const { AtomicU64::new(0) }; OPS],
@@ -147,7 +147,7 @@ impl Session {
 
     /// Makes workers end when they have served the request that they have, or wait for.
     pub(crate) fn stop(&self) {
-        self.crew.stop();
+        self.workers.stop();
         self.searcher.stop();
     }
 
@@ -165,12 +165,12 @@ impl Session {
         let writes = || self.counts[op::WRITE as usize].load(Ordering::SeqCst);
         let mut quiet = 0;
         while quiet < QUIET {
-            let (before, call) = (writes(), self.crew.call());
+            let (before, call) = (writes(), self.workers.call());
             loop {
                 if !ask() || !self.is_live() {
                     return;
                 }
-                if self.crew.have_heard(call) {
+                if self.workers.have_heard(call) {
                     break;
                 }
             }
@@ -258,19 +258,19 @@ struct Seat {
 
 impl Seat {
     fn work(self, mut buffer: Buffer) {
-        let crew = &self.session.crew;
+        let workers = &self.session.workers;
         let mut out = Vec::new();
-        let mut follower = Follower::new();
-        while crew.turn(self.number) {
-            follower.look(self.device.as_fd());
+        let mut affinity = Affinity::new();
+        while workers.turn(self.number) {
+            affinity.look(self.device.as_fd());
             match buffer.read(self.device.as_fd()) {
                 Ok(bytes) => {
-                    if self.handle(bytes, &mut out, &mut follower) {
+                    if self.handle(bytes, &mut out, &mut affinity) {
                         buffer.give_back();
                         out = Vec::new();
                     }
-                    crew.keeps_much(self.number, buffer.longest().max(out.capacity()) > LARGE);
-                    follower.answered();
+                    workers.keeps_much(self.number, buffer.longest().max(out.capacity()) > LARGE);
+                    affinity.answered();
                 }
                 Err(error) => {
                     let end = match error {
@@ -296,7 +296,7 @@ impl Seat {
             Buffer::new().and_then(work).is_ok()
         };
         let reap = || self.session.reap() <= PERMANENT;
-        self.session.crew.watch(&*self.device, start, reap);
+        self.session.workers.watch(&*self.device, start, reap);
         self.finish();
     }
 
@@ -348,7 +348,7 @@ impl Seat {
     }
 
     /// Serves a request. Whether it was a ping: then what is not needed is to be given back.
-    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>, follower: &mut Follower) -> bool {
+    fn handle(&self, bytes: &[u8], out: &mut Vec<u8>, affinity: &mut Affinity) -> bool {
         let session = &*self.session;
         let request = match Request::parse(bytes, session.agreed.setxattr_ext()) {
             Ok(request) => request,
@@ -371,7 +371,7 @@ impl Seat {
         if matches!(request.op, Op::NotifyReply) {
             return true;
         }
-        follower.see(&request, session.crew.is_alone());
+        affinity.see(&request, session.workers.is_alone());
         out.clear();
         let server = Server {
             fs: &*session.fs,
@@ -381,15 +381,15 @@ impl Seat {
         // A file system that panicked may be in any state, but it is still there, and so is whoever
         // waits: an error for this call is the best there is.
         let excused = opcode != op::WRITE;
-        session.crew.begin(self.number, excused);
+        session.workers.begin(self.number, excused);
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
         if let Some(file) = known_file(&request, out) {
-            session.crew.sees(file);
+            session.workers.sees(file);
         }
         let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
         if !large {
             // Before the answer: with it, the next request may come.
-            session.crew.end(self.number);
+            session.workers.end(self.number);
         }
         let replier = Replier::new(self.device.as_fd(), request.header.unique);
         match answer {
@@ -425,7 +425,7 @@ impl Seat {
             }
         }
         if large {
-            session.crew.end(self.number);
+            session.workers.end(self.number);
         }
         false
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::desk::{Desk, LARGE, SMALL_MAX};
+use crate::buffers::{Buffers, LARGE, SMALL_MAX};
 use crate::error::Gone;
 use crate::input::Input;
 use crate::link::Link;
@@ -120,7 +120,7 @@ impl<'a> Connection<'a> {
     }
 
     fn work_on<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<()> {
-        let mut desk = Desk::new();
+        let mut buffers = Buffers::new();
         loop {
             self.idle.fetch_add(1, Relaxed);
             let mut source = self.input.lock();
@@ -129,7 +129,7 @@ impl<'a> Connection<'a> {
                 if source.is_over {
                     return Ok(());
                 }
-                match self.next(source, &mut desk, scope)? {
+                match self.next(source, &mut buffers, scope)? {
                     Next::Go(same) => source = same,
                     Next::Again => break,
                 }
@@ -141,12 +141,12 @@ impl<'a> Connection<'a> {
     fn next<'scope>(
         &'scope self,
         mut source: MutexGuard<'scope, Source>,
-        desk: &mut Desk,
+        buffers: &mut Buffers,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<Next<'scope>> {
         if source.input.len() < Request::LEN {
             // The client may wait for what is kept.
-            self.send_kept(desk)?;
+            self.send_kept(buffers)?;
         }
         let input = &mut source.input;
         let request = match input.fill(&*self.link, Request::LEN)? {
@@ -158,7 +158,7 @@ impl<'a> Connection<'a> {
         };
         let request = request.ok_or(Gone::Protocol("what it says is no request"))?;
         if request.kind == Kind::Disconnect {
-            self.send_kept(desk)?;
+            self.send_kept(buffers)?;
             return Ok(self.end(source));
         }
         let payload = match request.kind {
@@ -170,13 +170,13 @@ impl<'a> Connection<'a> {
         }
         if let Err(error) = self.check(&request) {
             input.skip(&*self.link, payload.into())?;
-            self.refuse(desk, &request, error)?;
+            self.refuse(buffers, &request, error)?;
             return Ok(Next::Go(source));
         }
         if self.is_for_another(&request, input) {
-            return self.step_aside(request, source, desk, scope);
+            return self.step_aside(request, source, buffers, scope);
         }
-        self.answer_at_once(&request, input, desk)?;
+        self.answer_at_once(&request, input, buffers)?;
         Ok(Next::Go(source))
     }
 
@@ -206,12 +206,12 @@ impl<'a> Connection<'a> {
         &'scope self,
         request: Request,
         mut source: MutexGuard<'scope, Source>,
-        desk: &mut Desk,
+        buffers: &mut Buffers,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<Next<'scope>> {
-        self.send_kept(desk)?;
+        self.send_kept(buffers)?;
         if request.kind == Kind::Write {
-            let payload = desk.payload(request.len as usize);
+            let payload = buffers.payload(request.len as usize);
             source.input.read_into(&*self.link, payload)?;
         }
         self.aside.fetch_add(1, Relaxed);
@@ -219,7 +219,7 @@ impl<'a> Connection<'a> {
             self.start_helper(scope);
         }
         drop(source);
-        let answered = self.answer_aside(&request, desk);
+        let answered = self.answer_aside(&request, buffers);
         self.aside.fetch_sub(1, Relaxed);
         answered.map(|()| Next::Again)
     }
@@ -254,12 +254,12 @@ impl<'a> Connection<'a> {
         self.output.lock()
     }
 
-    pub(crate) fn send_kept(&self, desk: &mut Desk) -> Result<()> {
-        match desk.kept() {
+    pub(crate) fn send_kept(&self, buffers: &mut Buffers) -> Result<()> {
+        match buffers.kept() {
             [] => Ok(()),
             kept => {
                 self.send(kept)?;
-                desk.forget();
+                buffers.forget();
                 Ok(())
             }
         }

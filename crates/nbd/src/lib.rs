@@ -16,15 +16,15 @@
 //! - `link`, `tls`, `input`: bytes from and to a client;
 //! - `export`, `places`: what is offered, and how many clients there may be;
 //! - `negotiate`: the first phase of a connection;
-//! - `desk`, `connection`, `carry`: the second one: requests and answers;
+//! - `buffers`, `connection`, `execute`: the second one: requests and answers;
 //! - `server`: accepts clients.
 
 #![forbid(unsafe_code)]
 
-mod carry;
+mod buffers;
 mod connection;
-mod desk;
 mod error;
+mod execute;
 mod export;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

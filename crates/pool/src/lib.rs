@@ -20,7 +20,7 @@
 //! - A *dataset* is two arrays: pages of metadata, and data. Its [`Entry`] is in the dataset table.
 //! - A *transaction group* is what becomes durable together. [`Pool::enter`] joins the open one;
 //!   [`Pool::commit`] makes it durable.
-//! - The key holder of an open dataset is its [`Participant`].
+//! - The key holder of an open dataset is its [`DatasetHooks`].
 //!
 //! # Layers, the lowest first
 //!
@@ -46,7 +46,7 @@ mod ops;
 mod storage;
 
 pub use engine::context::Hold;
-pub use engine::dataset::{DatasetHooks as Participant, OpenDataset, Placed};
+pub use engine::dataset::{DatasetHooks, OpenDataset, Placed};
 pub use engine::dedup::ROOM as DEDUP_ROOM;
 pub use engine::history::Origin;
 pub use engine::log::{LogEnd, LogEntry, LogReader};
@@ -87,4 +87,4 @@ pub use ops::receive::{ReceiveInto, Reception, SealRecords, SealedRecord, Sealin
 pub use ops::send::{OpenRecords, SendOf, Sending};
 pub use storage::cache_device::SecondaryCache;
 pub use storage::space::{Reservation, ReserveFor, TurnToFree};
-pub use storage::writer::txg::TxgWriter as Commit;
+pub use storage::writer::txg::TxgWriter;

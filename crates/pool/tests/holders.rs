@@ -10,7 +10,7 @@ use std::thread;
 use block::fault::FaultClock;
 use common::*;
 use parking_lot::Mutex;
-use pool::{ArrayKind, Commit, OpenDataset, Participant, Pool, Result, SealInput};
+use pool::{ArrayKind, DatasetHooks, OpenDataset, Pool, Result, SealInput, TxgWriter};
 
 /// Seals with a number of its own, and does something in the middle of a commit.
 struct Holder {
@@ -18,10 +18,10 @@ struct Holder {
     in_commit: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Participant for Holder {
+impl DatasetHooks for Holder {
     fn freeze(&self, _: u64) {}
 
-    fn sync(&self, _: &Commit<'_>) -> Result<()> {
+    fn sync(&self, _: &TxgWriter<'_>) -> Result<()> {
         (self.in_commit)();
         Ok(())
     }

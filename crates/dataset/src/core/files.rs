@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use keys::DataKeys;
 use parking_lot::{Mutex, RwLock};
 use pool::{
-    ArrayKind, Entry, Hold, OpenDataset, Participant, Pool, RecordPtr, Reservation, ReserveFor,
+    ArrayKind, DatasetHooks, Entry, Hold, OpenDataset, Pool, RecordPtr, Reservation, ReserveFor,
     SealInput, VolumeShape,
 };
 use vfs::{Caller, Ino, Time};
@@ -170,10 +170,10 @@ impl Files {
             limits: KnownLimits::default(),
             counting: Mutex::default(),
         });
-        files.tree.set_frugal(!settings.keeps_metadata());
+        files.tree.set_uncached(!settings.keeps_metadata());
         if files.open.is_writable() {
-            let participant: Weak<Files> = Arc::downgrade(&files);
-            files.open.attach(participant as Weak<dyn Participant>);
+            let hooks: Weak<Files> = Arc::downgrade(&files);
+            files.open.attach(hooks as Weak<dyn DatasetHooks>);
         }
         Ok((files, is_new))
     }
@@ -209,7 +209,7 @@ impl Files {
             self.engine.cache.wipe(self.open.guid());
         }
         settings.follow_caching(&self.open);
-        self.tree.set_frugal(!settings.keeps_metadata());
+        self.tree.set_uncached(!settings.keeps_metadata());
     }
 
     /// Seals with another generation from now on. It must be in the dataset's keyring, durably.

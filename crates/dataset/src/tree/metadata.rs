@@ -36,13 +36,13 @@ pub(crate) struct Tree {
     /// No more clean pages than this are kept.
     pages_max: usize,
     /// Clean pages go as soon as nobody uses the tree.
-    is_frugal: AtomicBool,
+    is_uncached: AtomicBool,
     /// How many do, as far as that matters.
     users: AtomicUsize,
 }
 
-/// A frugal tree keeps no more clean pages than this while it is in use.
-const FRUGAL_PAGES: usize = 1024;
+/// An uncached tree keeps no more clean pages than this while it is in use.
+const UNCACHED_PAGES: usize = 1024;
 
 /// Somebody uses the tree. While there is a use, clean pages stay in memory that an operation has read and
 /// needs when it starts again.
@@ -52,7 +52,7 @@ impl Drop for Use<'_> {
     fn drop(&mut self) {
         if let Some(tree) = self.0
             && tree.users.fetch_sub(1, Ordering::AcqRel) == 1
-            && tree.is_frugal.load(Ordering::Acquire)
+            && tree.is_uncached.load(Ordering::Acquire)
         {
             tree.state.write().evict_all();
         }
@@ -83,20 +83,20 @@ impl Tree {
                 recount: None,
             }),
             pages_max,
-            is_frugal: AtomicBool::new(false),
+            is_uncached: AtomicBool::new(false),
             users: AtomicUsize::new(0),
         }
     }
 
     /// Has the tree keep clean pages only as long as somebody uses it, or as it sees fit.
-    pub(crate) fn set_frugal(&self, is_frugal: bool) {
-        self.is_frugal.store(is_frugal, Ordering::Release);
+    pub(crate) fn set_uncached(&self, is_uncached: bool) {
+        self.is_uncached.store(is_uncached, Ordering::Release);
         drop(self.begin_use());
     }
 
     /// To be held through all tries of an operation.
     pub(crate) fn begin_use(&self) -> Use<'_> {
-        if !self.is_frugal.load(Ordering::Acquire) {
+        if !self.is_uncached.load(Ordering::Acquire) {
             return Use(None);
         }
         self.users.fetch_add(1, Ordering::AcqRel);
@@ -104,8 +104,8 @@ impl Tree {
     }
 
     fn pages_max(&self) -> usize {
-        match self.is_frugal.load(Ordering::Acquire) {
-            true => self.pages_max.min(FRUGAL_PAGES),
+        match self.is_uncached.load(Ordering::Acquire) {
+            true => self.pages_max.min(UNCACHED_PAGES),
             false => self.pages_max,
         }
     }

@@ -338,7 +338,7 @@ fn a_new_page_in_the_place_of_another_makes_no_circle() {
 /// Nothing clean stays when nobody uses the tree, however many do at the same time, and everybody gets what he
 /// wants.
 #[test]
-fn a_frugal_tree_keeps_pages_only_while_it_is_used() {
+fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
     let shelf = Shelf::default();
     let tree = Tree::create(Header::new([0; 32]), 10_000);
     let key = |n: u32| n.to_be_bytes().to_vec();
@@ -347,7 +347,7 @@ fn a_frugal_tree_keeps_pages_only_while_it_is_used() {
     }
     shelf.commit(&tree);
     assert!(tree.clean_pages() > 10);
-    tree.set_frugal(true);
+    tree.set_uncached(true);
     assert_eq!(tree.clean_pages(), 0);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -375,7 +375,7 @@ fn a_frugal_tree_keeps_pages_only_while_it_is_used() {
     assert_eq!(tree.dirty_pages(), 1);
     shelf.commit(&tree);
     assert_eq!(tree.clean_pages(), 0);
-    tree.set_frugal(false);
+    tree.set_uncached(false);
     let read = |r: &Reader<'_>| Ok(r.get(&key(5))?.map(<[u8]>::to_vec));
     assert_eq!(tree.read(&shelf, read).unwrap(), Some(b"new".to_vec()));
     assert!(tree.clean_pages() > 0);

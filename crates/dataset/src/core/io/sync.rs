@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pool::{ArrayKind, Commit, Participant, Placed, RecordPtr, SealInput};
+use pool::{ArrayKind, DatasetHooks, Placed, RecordPtr, SealInput, TxgWriter};
 
 use super::frozen::{FrozenFiles, FrozenRecord};
 use super::inode::{DirtyRecord, Inode, SealJob, Stage};
@@ -153,7 +153,7 @@ impl Files {
     }
 
     /// Seals and places the frozen records, on several threads if there are many.
-    fn sync_records(&self, commit: &Commit<'_>, records: &[FrozenRecord]) -> Result<()> {
+    fn sync_records(&self, commit: &TxgWriter<'_>, records: &[FrozenRecord]) -> Result<()> {
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
             while let Some(frozen) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -186,7 +186,7 @@ impl Files {
         })
     }
 
-    fn sync_pages(&self, commit: &Commit<'_>, frozen: &FrozenFiles) -> Result<()> {
+    fn sync_pages(&self, commit: &TxgWriter<'_>, frozen: &FrozenFiles) -> Result<()> {
         let compression = self.settings().compression.of(ArrayKind::Pages);
         let put = |slot: u64, plain: &[u8]| -> Result<()> {
             let sealed = self.seal(ArrayKind::Pages, compression, plain)?;
@@ -226,7 +226,7 @@ impl Files {
     }
 }
 
-impl Participant for Files {
+impl DatasetHooks for Files {
     fn freeze(&self, txg: u64) {
         if self.journal.freeze(txg) {
             self.open.want_log(0, 0);
@@ -241,7 +241,7 @@ impl Participant for Files {
         *self.frozen.lock() = frozen;
     }
 
-    fn sync(&self, commit: &Commit<'_>) -> pool::Result<()> {
+    fn sync(&self, commit: &TxgWriter<'_>) -> pool::Result<()> {
         let mut frozen = self.frozen.lock();
         let result = self
             .sync_records(commit, &frozen.records)

@@ -9,7 +9,7 @@ use vfs::Ino;
 use super::SyncMode;
 use super::journal::Range;
 use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty, put_record};
-use super::writer::{ENTRY_STEPS_MAX, Said};
+use super::writer::{ENTRY_STEPS_MAX, LogRequest};
 use crate::core::Files;
 use crate::core::io::inode::Inode;
 use crate::core::io::workers::Pending;
@@ -55,7 +55,7 @@ impl Files {
             return Ok(());
         }
         match self.log_file(ino)? {
-            Some(ticket) => self.log.wait(ticket, &|said| self.append(said)),
+            Some(ticket) => self.log.wait(ticket, &|request| self.append(request)),
             None => {
                 self.ask_for_log()?;
                 self.sync_all()
@@ -70,7 +70,7 @@ impl Files {
         act()
     }
 
-    /// Hands what has to be said of a file to the log's writer. None if only a commit can help.
+    /// Hands what has to be request of a file to the log's writer. None if only a commit can help.
     fn log_file(&self, ino: Ino) -> Result<Option<u64>> {
         if self.open.wanted_log() == 0 {
             return Ok(None);
@@ -123,22 +123,27 @@ impl Files {
         Ok(self
             .journal
             .take(inode.ino, committed, |steps, has_contents| {
-                let mut said = Said {
+                let mut request = LogRequest {
                     steps,
                     places: Vec::new(),
                 };
                 if has_contents {
-                    said.add(&std::mem::take(&mut contents));
+                    request.add(&std::mem::take(&mut contents));
                 }
-                self.log.add(said)
+                self.log.add(request)
             }))
     }
 
     /// What there is to say of the contents of a file; none if it is too much.
-    fn contents_of(&self, inode: &Inode, ranges: &[Range], committed: u64) -> Result<Option<Said>> {
+    fn contents_of(
+        &self,
+        inode: &Inode,
+        ranges: &[Range],
+        committed: u64,
+    ) -> Result<Option<LogRequest>> {
         let mut parts = large_parts(ranges);
         let is_large = !parts.is_empty();
-        let mut said = Said::default();
+        let mut request = LogRequest::default();
         let mut pointers = 0;
         for range in ranges {
             if is_large {
@@ -147,20 +152,20 @@ impl Files {
                     continue;
                 };
                 if let Some(logged) = self.logged(inode, range.record, committed)? {
-                    let before = said.steps.len();
-                    put_record(&mut said.steps, part.txg, &logged);
-                    pointers += said.steps.len() - before;
-                    said.places.push(logged.ptr.place);
+                    let before = request.steps.len();
+                    put_record(&mut request.steps, part.txg, &logged);
+                    pointers += request.steps.len() - before;
+                    request.places.push(logged.ptr.place);
                     parts.remove(&range.record);
                     continue;
                 }
             }
-            self.put_range(&mut said.steps, inode.ino, range)?;
-            if said.steps.len() - pointers > STEPS_MAX {
+            self.put_range(&mut request.steps, inode.ino, range)?;
+            if request.steps.len() - pointers > STEPS_MAX {
                 return Ok(None);
             }
         }
-        Ok((said.places.len() <= LOG_PLACES_MAX).then_some(said))
+        Ok((request.places.len() <= LOG_PLACES_MAX).then_some(request))
     }
 
     /// A record that no commit has made durable, if the log can point to it.
@@ -207,8 +212,8 @@ impl Files {
     }
 
     /// Writes an entry, or commits if it is too long for one or there is no room.
-    fn append(&self, said: &Said) -> Result<()> {
-        let Said { steps, places } = said;
+    fn append(&self, request: &LogRequest) -> Result<()> {
+        let LogRequest { steps, places } = request;
         if steps.len() > ENTRY_STEPS_MAX {
             return self.commit_all();
         }

@@ -20,7 +20,7 @@ pub(crate) struct LogWriter {
 #[derive(Default)]
 struct Queue {
     /// What each caller has to say, by ticket.
-    waiting: VecDeque<Said>,
+    waiting: VecDeque<LogRequest>,
     /// The ticket of the last that was added,
     issued: u64,
     /// and of the last that is durable.
@@ -31,30 +31,30 @@ struct Queue {
 
 /// What an entry is to say.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct LogRequest {
     pub(super) steps: Vec<u8>,
     /// Where the records are that the steps point to.
     pub(super) places: Vec<Place>,
 }
 
-impl Said {
-    pub(super) fn add(&mut self, more: &Said) {
+impl LogRequest {
+    pub(super) fn add(&mut self, more: &LogRequest) {
         self.steps.extend_from_slice(&more.steps);
         self.places.extend_from_slice(&more.places);
     }
 
-    pub(super) fn has_room_for(&self, more: &Said) -> bool {
+    pub(super) fn has_room_for(&self, more: &LogRequest) -> bool {
         self.steps.len() + more.steps.len() <= ENTRY_STEPS_MAX
             && self.places.len() + more.places.len() <= LOG_PLACES_MAX
     }
 }
 
 impl LogWriter {
-    /// Adds what is to be said, if it is anything. Returns the ticket that covers everything up to now.
-    pub(super) fn add(&self, said: Said) -> u64 {
+    /// Adds what is to be request, if it is anything. Returns the ticket that covers everything up to now.
+    pub(super) fn add(&self, request: LogRequest) -> u64 {
         let mut queue = self.queue.lock();
-        if !said.steps.is_empty() {
-            queue.waiting.push_back(said);
+        if !request.steps.is_empty() {
+            queue.waiting.push_back(request);
             queue.issued += 1;
         }
         queue.issued
@@ -62,18 +62,22 @@ impl LogWriter {
 
     /// Returns once everything up to a ticket is durable, by `write` or someone else's. What `write`
     /// failed to write stays in the queue.
-    pub(super) fn wait(&self, ticket: u64, write: &dyn Fn(&Said) -> Result<()>) -> Result<()> {
+    pub(super) fn wait(
+        &self,
+        ticket: u64,
+        write: &dyn Fn(&LogRequest) -> Result<()>,
+    ) -> Result<()> {
         let mut queue = self.queue.lock();
         while queue.durable < ticket {
             if queue.is_writing {
                 self.done.wait(&mut queue);
                 continue;
             }
-            let (count, said) = queue.some();
+            let (count, request) = queue.some();
             queue.is_writing = true;
             drop(queue);
             let turn = Turn(self);
-            let written = write(&said);
+            let written = write(&request);
             std::mem::forget(turn);
             queue = self.queue.lock();
             queue.is_writing = false;
@@ -112,16 +116,16 @@ impl Drop for Turn<'_> {
 
 impl Queue {
     /// What as many callers say as fit into one entry.
-    fn some(&self) -> (usize, Said) {
-        let mut said = Said::default();
+    fn some(&self) -> (usize, LogRequest) {
+        let mut request = LogRequest::default();
         let mut count = 0;
         for more in &self.waiting {
-            if count > 0 && !said.has_room_for(more) {
+            if count > 0 && !request.has_room_for(more) {
                 break;
             }
-            said.add(more);
+            request.add(more);
             count += 1;
         }
-        (count, said)
+        (count, request)
     }
 }

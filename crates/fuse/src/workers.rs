@@ -41,12 +41,12 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The workers of a session, by number: those below `waiting` take requests.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct Workers {
     waiting: AtomicUsize,
     stop: AtomicBool,
     /// Number of the last roll call.
     call: AtomicU64,
-    members: Vec<Member>,
+    all: Vec<Worker>,
     watcher: OnceLock<Thread>,
     watcher_sleeps: AtomicBool,
     /// A file that the kernel knows, or did; 0 if none was seen.
@@ -54,7 +54,7 @@ pub(crate) struct Crew {
 }
 
 #[derive(Debug, Default)]
-struct Member {
+struct Worker {
     /// Whether there is such a worker, or is about to be.
     is_there: AtomicBool,
     /// Whether it keeps memory that only large requests need.
@@ -67,7 +67,7 @@ struct Member {
     heard: AtomicU64,
 }
 
-impl Member {
+impl Worker {
     fn step(&self) {
         // Only the worker itself writes this, so it need not be one operation.
         self.steps.store(self.steps.load(Relaxed) + 1, SeqCst);
@@ -78,18 +78,18 @@ impl Member {
     }
 }
 
-impl Crew {
-    /// A crew of up to `size` workers. Number 0 is there from the beginning, and waits.
-    pub(crate) fn new(size: usize) -> Crew {
-        let member = |number| Member {
+impl Workers {
+    /// Up to `size` workers. Number 0 is there from the beginning, and waits.
+    pub(crate) fn new(size: usize) -> Workers {
+        let worker = |number| Worker {
             is_there: AtomicBool::new(number == 0),
-            ..Member::default()
+            ..Worker::default()
         };
-        Crew {
+        Workers {
             waiting: AtomicUsize::new(1),
             stop: AtomicBool::new(false),
             call: AtomicU64::new(0),
-            members: (0..size).map(member).collect(),
+            all: (0..size).map(worker).collect(),
             watcher: OnceLock::new(),
             watcher_sleeps: AtomicBool::new(false),
             file: AtomicU64::new(0),
@@ -98,20 +98,20 @@ impl Crew {
 
     /// Whether worker `number` is to wait for a request; if not, it is to end.
     pub(crate) fn turn(&self, number: usize) -> bool {
-        let member = &self.members[number];
+        let worker = &self.all[number];
         loop {
-            member.heard.store(self.call.load(SeqCst), SeqCst);
+            worker.heard.store(self.call.load(SeqCst), SeqCst);
             if self.stop.load(SeqCst) {
                 return false;
             }
             if number < self.waiting.load(SeqCst) {
                 return true;
             }
-            member.is_there.store(false, SeqCst);
+            worker.is_there.store(false, SeqCst);
             // It may have been called in that moment. Then either the watcher has seen that it is not there,
             // and starts another one in its place, or it stays.
             let is_called = number < self.waiting.load(SeqCst);
-            if !is_called || member.is_there.swap(true, SeqCst) {
+            if !is_called || worker.is_there.swap(true, SeqCst) {
                 return false;
             }
         }
@@ -119,9 +119,9 @@ impl Crew {
 
     /// Says whether worker `number` keeps memory that only large requests need.
     pub(crate) fn keeps_much(&self, number: usize, is_large: bool) {
-        let member = &self.members[number];
-        if member.is_large.load(Relaxed) != is_large {
-            member.is_large.store(is_large, SeqCst);
+        let worker = &self.all[number];
+        if worker.is_large.load(Relaxed) != is_large {
+            worker.is_large.store(is_large, SeqCst);
         }
     }
 
@@ -134,10 +134,10 @@ impl Crew {
 
     /// Whether there is nothing to give back.
     fn is_small(&self) -> bool {
-        let mut members = self.members.iter().enumerate();
-        members.all(|(number, member)| {
-            let is_there = member.is_there.load(SeqCst);
-            !is_there || (number == 0 && !member.is_large.load(SeqCst))
+        let mut all = self.all.iter().enumerate();
+        all.all(|(number, worker)| {
+            let is_there = worker.is_there.load(SeqCst);
+            !is_there || (number == 0 && !worker.is_large.load(SeqCst))
         })
     }
 
@@ -153,17 +153,17 @@ impl Crew {
 
     /// Whether all have heard a roll call. One who waits for a request hears it after the next one.
     pub(crate) fn have_heard(&self, call: u64) -> bool {
-        self.members.iter().all(|member| {
-            let is_excused = || member.excused.load(SeqCst) && member.is_busy();
-            !member.is_there.load(SeqCst) || member.heard.load(SeqCst) >= call || is_excused()
+        self.all.iter().all(|worker| {
+            let is_excused = || worker.excused.load(SeqCst) && worker.is_busy();
+            !worker.is_there.load(SeqCst) || worker.heard.load(SeqCst) >= call || is_excused()
         })
     }
 
     /// Worker `number` has a request; roll calls need not wait for it if it is `excused`.
     pub(crate) fn begin(&self, number: usize, excused: bool) {
-        let member = &self.members[number];
-        member.excused.store(excused, SeqCst);
-        member.step();
+        let worker = &self.all[number];
+        worker.excused.store(excused, SeqCst);
+        worker.step();
         if self.watcher_sleeps.load(SeqCst) && self.watcher_sleeps.swap(false, SeqCst) {
             self.watcher.get().map(Thread::unpark);
         }
@@ -171,7 +171,7 @@ impl Crew {
 
     /// Worker `number` is done with it.
     pub(crate) fn end(&self, number: usize) {
-        self.members[number].step();
+        self.all[number].step();
     }
 
     /// Sends everyone home. Those in a request, or waiting for one, finish that first.
@@ -220,7 +220,7 @@ impl Crew {
     }
 
     fn call_another(&self, waiting: usize, start: &impl Fn(usize) -> bool) {
-        let Some(next) = self.members.get(waiting) else {
+        let Some(next) = self.all.get(waiting) else {
             return;
         };
         self.waiting.store(waiting + 1, SeqCst);
@@ -232,9 +232,8 @@ impl Crew {
 
     /// The steps of all who wait or work, together; none if one of them waits.
     fn steps(&self, waiting: usize) -> Option<u64> {
-        let members = self.members.iter().take(waiting);
-        members
-            .map(|member| member.is_busy().then(|| member.steps.load(SeqCst)))
+        let all = self.all.iter().take(waiting);
+        all.map(|worker| worker.is_busy().then(|| worker.steps.load(SeqCst)))
             .sum()
     }
 
@@ -259,7 +258,7 @@ impl Crew {
     /// Pings those who wait. The kernel wakes the one who waits longest, but another one may be faster.
     fn give_back(&self, device: &impl AsFd) {
         const ROUNDS: usize = 4;
-        for _ in 0..ROUNDS * self.members.len() {
+        for _ in 0..ROUNDS * self.all.len() {
             if self.is_small() || self.stop.load(SeqCst) {
                 break;
             }
@@ -275,7 +274,7 @@ impl Crew {
     fn sleep(&self, until: Option<Instant>) -> bool {
         self.watcher_sleeps.store(true, SeqCst);
         // Someone may have begun before that could be seen.
-        let begun = self.members.iter().any(Member::is_busy);
+        let begun = self.all.iter().any(Worker::is_busy);
         let mut is_over = false;
         while !begun && !is_over && self.watcher_sleeps.load(SeqCst) && !self.stop.load(SeqCst) {
             match until.map(|until| until.saturating_duration_since(Instant::now())) {
@@ -304,93 +303,93 @@ mod tests {
 
     #[test]
     fn one_waits_and_others_are_started_when_they_are_needed() {
-        let crew = Crew::new(2);
+        let workers = Workers::new(2);
         let started = Cell::new(0);
         let start = |number| {
             started.set(started.get() + 1);
             number == 1
         };
-        assert!(crew.turn(0));
-        crew.call_another(1, &start);
-        assert!(crew.turn(1) && started.get() == 1);
-        crew.call_another(2, &start);
-        assert_eq!(crew.waiting.load(SeqCst), 2, "there is no third");
+        assert!(workers.turn(0));
+        workers.call_another(1, &start);
+        assert!(workers.turn(1) && started.get() == 1);
+        workers.call_another(2, &start);
+        assert_eq!(workers.waiting.load(SeqCst), 2, "there is no third");
         // It is sent away and called again before it has noticed.
-        crew.waiting.store(1, SeqCst);
-        crew.call_another(1, &start);
-        assert!(crew.turn(1) && started.get() == 1);
+        workers.waiting.store(1, SeqCst);
+        workers.call_another(1, &start);
+        assert!(workers.turn(1) && started.get() == 1);
         // It is sent away, ends, and is started again.
-        crew.waiting.store(1, SeqCst);
-        assert!(!crew.turn(1));
-        crew.call_another(1, &start);
-        assert!(crew.turn(1) && started.get() == 2);
+        workers.waiting.store(1, SeqCst);
+        assert!(!workers.turn(1));
+        workers.call_another(1, &start);
+        assert!(workers.turn(1) && started.get() == 2);
     }
 
     #[test]
     fn a_worker_that_cannot_be_started_is_not_waited_for() {
-        let crew = Crew::new(2);
-        crew.call_another(1, &|_| false);
-        assert_eq!(crew.waiting.load(SeqCst), 1);
-        assert!(crew.turn(0));
-        assert!(crew.have_heard(0));
+        let workers = Workers::new(2);
+        workers.call_another(1, &|_| false);
+        assert_eq!(workers.waiting.load(SeqCst), 1);
+        assert!(workers.turn(0));
+        assert!(workers.have_heard(0));
     }
 
     #[test]
     fn all_end_at_the_end() {
-        let crew = Crew::new(4);
-        (1..4).for_each(|number| crew.call_another(number, &|_| true));
-        assert!((0..4).all(|number| crew.turn(number)));
-        crew.stop();
-        assert!((0..4).all(|number| !crew.turn(number)));
+        let workers = Workers::new(4);
+        (1..4).for_each(|number| workers.call_another(number, &|_| true));
+        assert!((0..4).all(|number| workers.turn(number)));
+        workers.stop();
+        assert!((0..4).all(|number| !workers.turn(number)));
     }
 
     #[test]
     fn what_is_kept_is_known() {
-        let crew = Crew::new(2);
-        assert!(crew.is_small());
-        crew.keeps_much(0, true);
-        assert!(!crew.is_small());
-        crew.keeps_much(0, false);
-        assert!(crew.is_small());
-        crew.call_another(1, &|_| true);
-        assert!(!crew.is_small());
-        crew.waiting.store(1, SeqCst);
-        assert!(!crew.turn(1) && crew.is_small());
+        let workers = Workers::new(2);
+        assert!(workers.is_small());
+        workers.keeps_much(0, true);
+        assert!(!workers.is_small());
+        workers.keeps_much(0, false);
+        assert!(workers.is_small());
+        workers.call_another(1, &|_| true);
+        assert!(!workers.is_small());
+        workers.waiting.store(1, SeqCst);
+        assert!(!workers.turn(1) && workers.is_small());
     }
 
     #[test]
     fn a_roll_call_waits_for_what_has_been_taken() {
-        let crew = Crew::new(2);
-        assert!(crew.turn(0));
-        let call = crew.call();
+        let workers = Workers::new(2);
+        assert!(workers.turn(0));
+        let call = workers.call();
         // It may have taken a request that it has not begun with.
-        assert!(!crew.have_heard(call));
-        crew.begin(0, false);
-        assert!(!crew.have_heard(call));
-        crew.end(0);
+        assert!(!workers.have_heard(call));
+        workers.begin(0, false);
+        assert!(!workers.have_heard(call));
+        workers.end(0);
         // The answer may not have been written.
-        assert!(!crew.have_heard(call));
-        assert!(crew.turn(0));
-        assert!(crew.have_heard(call));
-        let call = crew.call();
-        crew.begin(0, true);
-        assert!(crew.have_heard(call));
-        crew.end(0);
-        assert!(!crew.have_heard(call));
+        assert!(!workers.have_heard(call));
+        assert!(workers.turn(0));
+        assert!(workers.have_heard(call));
+        let call = workers.call();
+        workers.begin(0, true);
+        assert!(workers.have_heard(call));
+        workers.end(0);
+        assert!(!workers.have_heard(call));
     }
 
     #[test]
     fn steps_are_counted_only_while_all_are_busy() {
-        let crew = Crew::new(3);
-        assert_eq!(crew.steps(1), None);
-        crew.begin(0, false);
-        assert_eq!(crew.steps(1), Some(1));
-        assert_eq!(crew.steps(2), None);
-        crew.begin(1, false);
-        assert_eq!(crew.steps(2), Some(2));
-        crew.end(0);
-        assert_eq!(crew.steps(2), None);
-        crew.begin(0, false);
-        assert_eq!(crew.steps(2), Some(4));
+        let workers = Workers::new(3);
+        assert_eq!(workers.steps(1), None);
+        workers.begin(0, false);
+        assert_eq!(workers.steps(1), Some(1));
+        assert_eq!(workers.steps(2), None);
+        workers.begin(1, false);
+        assert_eq!(workers.steps(2), Some(2));
+        workers.end(0);
+        assert_eq!(workers.steps(2), None);
+        workers.begin(0, false);
+        assert_eq!(workers.steps(2), Some(4));
     }
 }

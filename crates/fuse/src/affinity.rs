@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::crew::requests_lie;
 use crate::request::{Op, Request};
+use crate::workers::requests_lie;
 
 /// After so many requests of one thread in a row, and again after as many more, the worker looks
 /// where that thread is. To look costs about as much as to serve a request.
@@ -36,9 +36,9 @@ const LARGE: usize = 32 << 10;
 /// For so long a worker looks for the next request, where more than half of them come so soon.
 const SOON: Duration = Duration::from_micros(20);
 
-/// One worker and whom it follows.
+/// One worker, and the thread whose processor it shares.
 #[derive(Default)]
-pub(crate) struct Follower {
+pub(crate) struct Affinity {
     /// How many processors it may run on.
     processors: u32,
     /// The thread that asked last.
@@ -63,12 +63,12 @@ struct Kept {
     before: CpuSet,
 }
 
-impl Follower {
+impl Affinity {
     /// Of the worker that calls this.
-    pub(crate) fn new() -> Follower {
-        Follower {
+    pub(crate) fn new() -> Affinity {
+        Affinity {
             processors: sched_getaffinity(None).map_or(1, |all| all.count()),
-            ..Follower::default()
+            ..Affinity::default()
         }
     }
 
@@ -218,59 +218,59 @@ mod tests {
     #[test]
     fn follows_one_and_lets_go_for_another() {
         let before = sched_getaffinity(None).unwrap();
-        let mut follower = Follower::default();
+        let mut affinity = Affinity::default();
         for _ in 0..INTERVAL - 1 {
-            follower.note(myself());
-            follower.note(0);
+            affinity.note(myself());
+            affinity.note(0);
         }
-        assert!(follower.kept.is_none());
-        follower.note(myself());
+        assert!(affinity.kept.is_none());
+        affinity.note(myself());
         let there = sched_getaffinity(None).unwrap();
         assert_eq!(there.count(), 1);
-        let kept = follower.kept.as_ref().unwrap();
+        let kept = affinity.kept.as_ref().unwrap();
         assert!(there.is_set(kept.processor) && before.is_set(kept.processor));
-        follower.note(myself() + 1);
+        affinity.note(myself() + 1);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 
     #[test]
     fn is_free_where_it_looks() {
         let before = sched_getaffinity(None).unwrap();
-        let mut follower = Follower::new();
-        follower.place(myself(), false);
-        assert!(follower.kept.is_some());
-        follower.place(myself(), true);
-        assert!(follower.looks);
+        let mut affinity = Affinity::new();
+        affinity.place(myself(), false);
+        assert!(affinity.kept.is_some());
+        affinity.place(myself(), true);
+        assert!(affinity.looks);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
         let (requests, kernel) = rustix::pipe::pipe().unwrap();
-        follower.answered();
-        follower.look(requests.as_fd());
-        assert!(!follower.is_soon(), "gave up before it was time");
+        affinity.answered();
+        affinity.look(requests.as_fd());
+        assert!(!affinity.is_soon(), "gave up before it was time");
         rustix::io::write(&kernel, b"request").unwrap();
-        follower.answered = Some(Instant::now() + Duration::from_secs(3600));
-        follower.look(requests.as_fd());
-        follower.note(myself() + 1);
-        assert!(!follower.looks);
+        affinity.answered = Some(Instant::now() + Duration::from_secs(3600));
+        affinity.look(requests.as_fd());
+        affinity.note(myself() + 1);
+        assert!(!affinity.looks);
     }
 
     #[test]
     fn counts_what_comes_soon() {
-        let mut follower = Follower::default();
-        follower.note(myself());
-        assert_eq!(follower.soon, 0);
-        follower.answered = Some(Instant::now() + Duration::from_secs(3600));
-        follower.note(myself());
-        assert_eq!(follower.soon, 1);
-        follower.note(myself() + 1);
-        assert_eq!(follower.soon, 1);
+        let mut affinity = Affinity::default();
+        affinity.note(myself());
+        assert_eq!(affinity.soon, 0);
+        affinity.answered = Some(Instant::now() + Duration::from_secs(3600));
+        affinity.note(myself());
+        assert_eq!(affinity.soon, 1);
+        affinity.note(myself() + 1);
+        assert_eq!(affinity.soon, 1);
     }
 
     #[test]
     fn a_sync_is_work_after_many_requests_only() {
-        let mut follower = Follower::default();
+        let mut affinity = Affinity::default();
         let mut is_work = |op: Op<'static>| {
             let header = crate::abi::InHeader::new_zeroed();
-            follower.is_work(&Request { header, op })
+            affinity.is_work(&Request { header, op })
         };
         for _ in 0..SYNC_WORK {
             assert!(!is_work(Op::Getattr));
@@ -286,10 +286,10 @@ mod tests {
     fn goes_nowhere_it_might_not_go_before() {
         let before = sched_getaffinity(None).unwrap();
         let elsewhere = (0..CpuSet::MAX_CPU).find(|cpu| !before.is_set(*cpu));
-        let mut follower = Follower::default();
+        let mut affinity = Affinity::default();
         for processor in elsewhere.into_iter().chain([CpuSet::MAX_CPU]) {
-            follower.keep_at(processor);
-            assert!(follower.kept.is_none());
+            affinity.keep_at(processor);
+            assert!(affinity.kept.is_none());
         }
         assert_eq!(sched_getaffinity(None).unwrap(), before);
     }

@@ -15,16 +15,16 @@ const KEPT_MAX: usize = 16;
 const HEAD_ROOM: usize = 4096;
 
 /// Answers that are kept, and room for one large piece. Memory is used up to what was needed at most.
-pub(crate) struct Desk {
+pub(crate) struct Buffers {
     kept: Box<[u8]>,
     len: usize,
     answers: usize,
     large: Vec<u8>,
 }
 
-impl Desk {
-    pub(crate) fn new() -> Desk {
-        Desk {
+impl Buffers {
+    pub(crate) fn new() -> Buffers {
+        Buffers {
             kept: vec![0; KEPT_BYTES + SMALL_MAX].into(),
             len: 0,
             answers: 0,

@@ -4,8 +4,8 @@ use std::io::IoSlice;
 
 use block::{BlockDevice, Status};
 
+use crate::buffers::{Buffers, LARGE, PIECE, SMALL_MAX};
 use crate::connection::{Connection, Result};
-use crate::desk::{Desk, LARGE, PIECE, SMALL_MAX};
 use crate::error::Gone;
 use crate::input::Input;
 use crate::negotiate::ALLOCATION_ID;
@@ -61,21 +61,26 @@ impl Connection<'_> {
     }
 
     /// Answers that it is not done.
-    pub(crate) fn refuse(&self, desk: &mut Desk, request: &Request, error: u32) -> Result<()> {
-        if desk.is_full() {
-            self.send_kept(desk)?;
+    pub(crate) fn refuse(
+        &self,
+        buffers: &mut Buffers,
+        request: &Request,
+        error: u32,
+    ) -> Result<()> {
+        if buffers.is_full() {
+            self.send_kept(buffers)?;
         }
         match request.kind {
             Kind::Read | Kind::BlockStatus if self.session.structured => {
-                desk.keep(&proto::error_chunk(request.cookie, error));
+                buffers.keep(&proto::error_chunk(request.cookie, error));
             }
-            _ => desk.keep(&proto::simple_reply(request.cookie, error)),
+            _ => buffers.keep(&proto::simple_reply(request.cookie, error)),
         }
         Ok(())
     }
 
-    fn answer(&self, desk: &mut Desk, request: &Request, outcome: Refused) -> Result<()> {
-        self.refuse(desk, request, outcome.err().unwrap_or(0))
+    fn answer(&self, buffers: &mut Buffers, request: &Request, outcome: Refused) -> Result<()> {
+        self.refuse(buffers, request, outcome.err().unwrap_or(0))
     }
 
     /// Carries a request out while nobody else looks at the input.
@@ -83,52 +88,52 @@ impl Connection<'_> {
         &self,
         request: &Request,
         input: &mut Input,
-        desk: &mut Desk,
+        buffers: &mut Buffers,
     ) -> Result<()> {
         let len = request.len as usize;
         match request.kind {
-            Kind::Read if len > SMALL_MAX => self.read_large(request, desk, PIECE),
-            Kind::Write if len > SMALL_MAX => self.write_large(request, input, desk),
+            Kind::Read if len > SMALL_MAX => self.read_large(request, buffers, PIECE),
+            Kind::Write if len > SMALL_MAX => self.write_large(request, input, buffers),
             Kind::Write => {
                 if !input.fill(&*self.link, len)? {
                     return Err(Gone::Io(std::io::ErrorKind::UnexpectedEof.into()));
                 }
                 let outcome = self.write(request, input.take(len));
-                self.answer(desk, request, outcome)
+                self.answer(buffers, request, outcome)
             }
-            _ => self.answer_without_data(request, desk),
+            _ => self.answer_without_data(request, buffers),
         }
     }
 
     /// Carries a request out beside others. What is to be written has been received.
-    pub(crate) fn answer_aside(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+    pub(crate) fn answer_aside(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
         let len = request.len as usize;
         match request.kind {
-            Kind::Read if len > SMALL_MAX => self.read_large(request, desk, LARGE)?,
+            Kind::Read if len > SMALL_MAX => self.read_large(request, buffers, LARGE)?,
             Kind::Write => {
-                let outcome = self.write(request, desk.payload(len));
-                self.answer(desk, request, outcome)?;
+                let outcome = self.write(request, buffers.payload(len));
+                self.answer(buffers, request, outcome)?;
             }
-            _ => self.answer_without_data(request, desk)?,
+            _ => self.answer_without_data(request, buffers)?,
         }
-        self.send_kept(desk)
+        self.send_kept(buffers)
     }
 
-    fn answer_without_data(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+    fn answer_without_data(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
         let Request {
             offset, len, kind, ..
         } = *request;
         let outcome = match kind {
-            Kind::Read => return self.read_small(request, desk),
-            Kind::BlockStatus => return self.block_status(request, desk),
+            Kind::Read => return self.read_small(request, buffers),
+            Kind::BlockStatus => return self.block_status(request, buffers),
             Kind::Flush if self.session.attached.export().is_read_only() => Ok(()),
             Kind::Flush => self.noted(self.device().flush()),
             Kind::Trim => self.trim(request),
             Kind::WriteZeroes => self.write_zeroes(request),
-            Kind::Cache => self.cache(offset, len.into(), desk),
+            Kind::Cache => self.cache(offset, len.into(), buffers),
             Kind::Write | Kind::Disconnect | Kind::Unknown(_) => Err(errno::INVAL),
         };
-        self.answer(desk, request, outcome)
+        self.answer(buffers, request, outcome)
     }
 
     /// The number for what a device failed with, of which the log has more.
@@ -145,9 +150,9 @@ impl Connection<'_> {
         })
     }
 
-    fn read_small(&self, request: &Request, desk: &mut Desk) -> Result<()> {
-        if desk.is_full() {
-            self.send_kept(desk)?;
+    fn read_small(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
+        if buffers.is_full() {
+            self.send_kept(buffers)?;
         }
         let Request {
             cookie,
@@ -160,22 +165,22 @@ impl Connection<'_> {
             self.noted(read)
         };
         let outcome = match self.session.structured {
-            true => desk.keep_with(
+            true => buffers.keep_with(
                 &proto::data_head(cookie, true, offset, len),
                 len as usize,
                 fill,
             ),
-            false => desk.keep_with(&proto::simple_reply(cookie, 0), len as usize, fill),
+            false => buffers.keep_with(&proto::simple_reply(cookie, 0), len as usize, fill),
         };
         match outcome {
             Ok(()) => Ok(()),
-            Err(error) => self.refuse(desk, request, error),
+            Err(error) => self.refuse(buffers, request, error),
         }
     }
 
     /// Reads and sends one piece after the other.
-    fn read_large(&self, request: &Request, desk: &mut Desk, piece: usize) -> Result<()> {
-        self.send_kept(desk)?;
+    fn read_large(&self, request: &Request, buffers: &mut Buffers, piece: usize) -> Result<()> {
+        self.send_kept(buffers)?;
         let len = request.len as usize;
         let piece = match request.has(flag::DONT_FRAGMENT) {
             true => len,
@@ -187,7 +192,7 @@ impl Connection<'_> {
         while done < len {
             let n = piece.min(len - done);
             let offset = request.offset + done as u64;
-            let out = desk.payload(n);
+            let out = buffers.payload(n);
             let read = self.timed(n, || self.device().read_at(offset, out));
             if let Err(error) = self.noted(read) {
                 if whole.is_some() {
@@ -195,18 +200,18 @@ impl Connection<'_> {
                         "the device failed in the middle of an answer",
                     ));
                 }
-                return self.refuse(desk, request, error);
+                return self.refuse(buffers, request, error);
             }
             let is_last = done + n == len;
             if self.session.structured {
                 let head = proto::data_head(request.cookie, is_last, offset, n as u32);
-                self.send(desk.headed(&head, n))?;
+                self.send(buffers.headed(&head, n))?;
             } else if done == 0 {
                 whole = Some(self.sending());
                 let head = proto::simple_reply(request.cookie, 0);
-                self.link.send(desk.headed(&head, n))?;
+                self.link.send(buffers.headed(&head, n))?;
             } else {
-                self.link.send(desk.payload(n))?;
+                self.link.send(buffers.payload(n))?;
             }
             done += n;
         }
@@ -222,15 +227,20 @@ impl Connection<'_> {
     }
 
     /// Receives and writes one piece after the other.
-    fn write_large(&self, request: &Request, input: &mut Input, desk: &mut Desk) -> Result<()> {
-        self.send_kept(desk)?;
+    fn write_large(
+        &self,
+        request: &Request,
+        input: &mut Input,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        self.send_kept(buffers)?;
         let len = request.len as usize;
         let mut outcome = Ok(());
         let mut done = 0;
         while done < len {
             let n = PIECE.min(len - done);
             let offset = request.offset + done as u64;
-            let payload = desk.payload(n);
+            let payload = buffers.payload(n);
             input.read_into(&*self.link, payload)?;
             if outcome.is_ok() {
                 let written = self.timed(n, || self.device().write_in_place(offset, payload));
@@ -241,7 +251,7 @@ impl Connection<'_> {
         if outcome.is_ok() && request.has(flag::FUA) {
             outcome = self.noted(self.device().flush());
         }
-        self.answer(desk, request, outcome)
+        self.answer(buffers, request, outcome)
     }
 
     fn trim(&self, request: &Request) -> Refused {
@@ -272,23 +282,23 @@ impl Connection<'_> {
     }
 
     /// Reads what is to be read soon, so that it is in whatever cache there is.
-    fn cache(&self, offset: u64, len: u64, desk: &mut Desk) -> Refused {
+    fn cache(&self, offset: u64, len: u64, buffers: &mut Buffers) -> Refused {
         let mut done = 0;
         while done < len {
             let n = (len - done).min(PIECE as u64);
-            let out = desk.payload(n as usize);
+            let out = buffers.payload(n as usize);
             self.noted(self.device().read_at(offset + done, out))?;
             done += n;
         }
         Ok(())
     }
 
-    fn block_status(&self, request: &Request, desk: &mut Desk) -> Result<()> {
+    fn block_status(&self, request: &Request, buffers: &mut Buffers) -> Result<()> {
         let ranges = match self.ranges(request) {
             Ok(ranges) => ranges,
-            Err(error) => return self.refuse(desk, request, error),
+            Err(error) => return self.refuse(buffers, request, error),
         };
-        self.send_kept(desk)?;
+        self.send_kept(buffers)?;
         let len = 4 + 8 * ranges.len();
         let head = proto::chunk_head(request.cookie, Chunk::BlockStatus, true, len as u32);
         let mut chunk = head.to_vec();
