@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Padding, SeededRandom, Suite};
-use daemon::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
-use daemon::wire;
 use keys::{Argon2Params, Backup, BackupKeyring, Generation, KeyMaterial, Keyring, Wrapping};
+use protocol::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
+use protocol::wire;
 use secret::{Key, Secret};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
 
@@ -161,12 +161,13 @@ fn daemon_texts() {
         sequence: 4,
         seal: "0a".repeat(32),
     };
-    let line = anchor.to_line();
+    let line = daemon::anchor_line::write(&anchor);
     let head = line.split(" check=").next().unwrap();
     let remembered = r#"{"pools":{"tank":["/dev/sdb"]},"read_only":["tank"]}"#;
     let request = "GET /metrics?x HTTP/1.1\r\nHost: x\r\n\r\n";
     let grants = "u7 l create,mount\ng7 d @ops\n@ops l key,@ops\nc l destroy\ne l hold";
-    let mounts = "47 27 0:44 / /a\\040b ro,nosuid shared:1 - fuse.strongroom tank/a rw,user_id=0,group_id=0";
+    let mounts =
+        "47 27 0:44 / /a\\040b ro,nosuid shared:1 - fuse.strongroom tank/a rw,user_id=0,group_id=0";
     for (name, kind, text) in [
         ("grants", 3, grants),
         ("mounts", 4, mounts),

@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::Parser;
-use daemon::api::{Failure, FailureKind};
+use protocol::api::{Failure, FailureKind};
 
 use crate::cmd::cli::Cli;
 use crate::outcome::Outcome;

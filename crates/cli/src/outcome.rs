@@ -1,6 +1,6 @@
 //! What came of a command.
 
-use daemon::api::{Command, Failure, Reply};
+use protocol::api::{Command, Failure, Reply};
 
 use crate::session::{Session, answer, unexpected};
 use crate::show::json;
@@ -39,6 +39,9 @@ impl Outcome {
 
 /// What a command does: its outcome, or why it failed.
 pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
+
+/// The same of a command that works on devices in this process: errors of `block`, `keys` and `luks` become failures.
+pub(crate) type LocalResult<T = Outcome> = std::result::Result<T, daemon::Failure>;
 
 /// Has something done that has nothing to show, but as JSON the names that it was done to.
 pub(crate) fn call_quiet(session: &mut Session, command: Command) -> Result {

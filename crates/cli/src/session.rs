@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use daemon::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
-use daemon::client::{Borrowed, Client, Data, Terminal, default_socket};
+use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
+use protocol::client::{Client, Data, RemoteDevice, Terminal, default_socket};
 use secret::Secret;
 
 use crate::terminal::Prompter;
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Borrows a device of a daemon, which is started if none runs.
-    pub(crate) fn borrow(&self, device: &Path, how: Borrowing) -> Result<Borrowed, Failure> {
+    pub(crate) fn borrow(&self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
         let client = self.connect()?;
         client.borrow(device, how)
     }
@@ -100,7 +100,7 @@ impl Session {
         &self,
         device: &Path,
         how: Borrowing,
-    ) -> Result<Borrowed, Failure> {
+    ) -> Result<RemoteDevice, Failure> {
         Client::connect(&self.socket)?.borrow(device, how)
     }
 
@@ -131,7 +131,7 @@ impl Terminal for Known<'_> {
 macro_rules! answer {
     ($reply:expr, $variant:ident) => {
         match $reply {
-            daemon::api::Reply::$variant(found) => Ok(found),
+            protocol::api::Reply::$variant(found) => Ok(found),
             other => Err(crate::session::unexpected(&other)),
         }
     };

@@ -1,31 +1,63 @@
 //! Errors of every layer as failures of a command.
 
-use crate::api::{Failure, FailureKind};
+use std::fmt::Display;
+use std::ops::{Deref, DerefMut};
+
+use protocol::api::{self, FailureKind};
 
 /// The result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
+/// Why a command failed: what a client is told, made of the errors of this project's crates.
+#[derive(Clone, Debug)]
+pub struct Failure(pub api::Failure);
+
 impl Failure {
     /// A failure with its message.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
-        Failure {
-            kind,
-            message: message.into(),
-        }
+        Failure(api::Failure::new(kind, message))
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Failure {
-        Failure::new(FailureKind::Usage, message)
+    /// What was asked for makes no sense.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure(api::Failure::usage(message))
     }
 
-    pub(crate) fn other(message: impl Into<String>) -> Failure {
-        Failure::new(FailureKind::Other, message)
+    /// A failure of none of the other kinds.
+    pub fn other(message: impl Into<String>) -> Failure {
+        Failure(api::Failure::other(message))
     }
 
     /// Says before the message what was being done.
-    pub fn context(mut self, what: impl std::fmt::Display) -> Failure {
+    pub fn context(mut self, what: impl Display) -> Failure {
         self.message = format!("{what}: {}", self.message);
         self
+    }
+}
+
+impl Deref for Failure {
+    type Target = api::Failure;
+
+    fn deref(&self) -> &api::Failure {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut api::Failure {
+        &mut self.0
+    }
+}
+
+impl From<api::Failure> for Failure {
+    fn from(failure: api::Failure) -> Failure {
+        Failure(failure)
+    }
+}
+
+impl From<Failure> for api::Failure {
+    fn from(failure: Failure) -> api::Failure {
+        failure.0
     }
 }
 
@@ -145,7 +177,7 @@ impl From<keys::Error> for Failure {
 
 impl From<secret::Error> for Failure {
     fn from(error: secret::Error) -> Failure {
-        Failure::other(error.to_string())
+        Failure(error.into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The daemon: it owns imported pools, loaded keys and mounts, and serves commands on a unix socket.
 //!
-//! [`client`] is the commands' side, [`api`] what both sides say, [`wire`] how. [`serve()`] is the
+//! What travels over the socket, and the commands' side of it, is the crate `protocol`. [`serve()`] is the
 //! daemon itself.
 //!
 //! # Layers, the lowest first
@@ -16,10 +16,6 @@
 //! | `serve` | sockets and connections: which request is it, who may make it, what a zone sees, metrics |
 //! | `run`, `shutdown` | the start and the end of the daemon |
 
-pub mod api;
-mod borrowed;
-pub mod client;
-pub mod digits;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -28,12 +24,13 @@ mod ops;
 mod run;
 mod serve;
 mod shutdown;
-pub mod sizes;
 mod state;
 #[cfg(test)]
 mod tests;
-pub mod wire;
 
+pub use failure::Failure;
 pub use host::crypto;
 pub use host::tokens::{TOKEN_HELPER, token_modules};
+pub use ops::anchor_line;
+pub use ops::features::{FORMAT_VERSION, known_features};
 pub use run::{ServeOptions, serve};

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::api::FailureKind;
+use protocol::client::TAKEN;
 use tracing_subscriber::EnvFilter;
 
-use crate::api::{Failure, FailureKind};
-use crate::client::TAKEN;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::crypto::Decisions;
 use crate::host::listen::{Listening, listen};
 use crate::host::statedir::usual_state_dir;

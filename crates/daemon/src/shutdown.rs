@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::mounts::{InPool, Unmounted};
 use crate::ops::volumes;
 use crate::state::active_pool::{Admin, Imported};

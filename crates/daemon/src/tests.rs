@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pool::{PoolState, Reach};
+use protocol::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
 use secret::Secret;
 
-use crate::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
 use crate::failure::Result;
 use crate::ops::datasets::NewDatasets;
 use crate::ops::keys::change::KeyChange;

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use daemon::api::Anchor;
+use daemon::anchor_line;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     match support::choice(data, 5) {
@@ -22,10 +22,13 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 
 /// A line, and one whose checksum is made right.
 fn anchor(text: &str) {
-    if let Some(anchor) = Anchor::from_line(text) {
-        assert_eq!(Anchor::from_line(&anchor.to_line()), Some(anchor));
+    if let Some(anchor) = anchor_line::read(text) {
+        assert_eq!(
+            anchor_line::read(&anchor_line::write(&anchor)),
+            Some(anchor)
+        );
     }
     let sum = cipher::hash(text.as_bytes());
     let check: String = sum[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-    let _ = Anchor::from_line(&format!("{text} check={check} name=tank"));
+    let _ = anchor_line::read(&format!("{text} check={check} name=tank"));
 }

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use daemon::api::{Answer, Request};
-use daemon::wire;
+use protocol::api::{Answer, Request};
+use protocol::wire;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut stream = data;

@@ -167,7 +167,7 @@ FILES
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
-    use daemon::api::FailureKind;
+    use protocol::api::FailureKind;
 
     use super::*;
 

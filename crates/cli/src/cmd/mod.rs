@@ -19,7 +19,7 @@ mod sure;
 mod values;
 mod zone;
 
-use daemon::api::OwnerKind;
+use protocol::api::OwnerKind;
 
 use crate::cmd::cli::Command;
 use crate::outcome::Result;
@@ -59,10 +59,10 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Keygen(args) => key::run::keygen(&args),
         Command::Allow(args) => dataset::run::delegation::allow(args, session),
         Command::Unallow(args) => dataset::run::delegation::unallow(args, session),
-        Command::Luks(args) => luks::run::run(*args, session),
+        Command::Luks(args) => Ok(luks::run::run(*args, session)?),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
-        Command::Bench(args) => service::run::bench::run(args, session.json),
+        Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),
         Command::Inspect(args) => pool::run::inspect::run(args, session),
         Command::Anchor(args) => service::run::anchor::run(args, session),
         Command::Crypto(args) => crypto::run::run(args, session),

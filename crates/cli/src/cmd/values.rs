@@ -1,7 +1,7 @@
 //! Values in arguments: sizes and properties.
 
 use clap::Args;
-pub(crate) use daemon::sizes::parse as size;
+pub(crate) use protocol::sizes::parse as size;
 
 use crate::show::properties;
 

@@ -1,7 +1,7 @@
 //! JSON for programs. What is printed here is an interface: it is described in the help texts and
 //! held by tests.
 
-use daemon::api::{DatasetRow, PropertyRow, Source, Value};
+use protocol::api::{DatasetRow, PropertyRow, Source, Value};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 

@@ -1,6 +1,6 @@
 //! Values of properties, for people and for scripts.
 
-use daemon::api::{Source, Value};
+use protocol::api::{Source, Value};
 
 use super::{size, time};
 

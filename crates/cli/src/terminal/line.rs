@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use daemon::api::{Failure, FailureKind};
 use keys::PASSPHRASE_MAX;
+use protocol::api::{Failure, FailureKind};
 use rustix::io::Errno;
 use secret::Secret;
 

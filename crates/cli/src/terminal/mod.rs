@@ -19,9 +19,9 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use daemon::api::{Ask, AskFormat, Failure, FailureKind};
-use daemon::client::Terminal;
 use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN};
+use protocol::api::{Ask, AskFormat, Failure, FailureKind};
+use protocol::client::Terminal;
 use rustix::io::Errno;
 use secret::Secret;
 

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cipher::{MechanismTest, Policy};
+use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::statedir::usual_state_dir;
 
 /// Where the decisions are.
@@ -68,13 +68,15 @@ impl Decisions {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Policy::default()),
             Err(error) => return Err(failed("cannot be read", &file, &error)),
         };
-        Policy::parse(&text).map_err(|line| Failure {
-            kind: FailureKind::Damaged,
-            message: format!(
-                "{}: the line '{line}' is not understood, or leaves a mechanism without a provider; repair \
-                 the line, or remove the file to enable everything",
-                file.display()
-            ),
+        Policy::parse(&text).map_err(|line| {
+            Failure::new(
+                FailureKind::Damaged,
+                format!(
+                    "{}: the line '{line}' is not understood, or leaves a mechanism without a provider; repair \
+                     the line, or remove the file to enable everything",
+                    file.display()
+                ),
+            )
         })
     }
 
@@ -211,10 +213,7 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
         ErrorKind::PermissionDenied => FailureKind::Permission,
         _ => FailureKind::Other,
     };
-    Failure {
-        kind,
-        message: format!("{} {what}: {error}", path.display()),
-    }
+    Failure::new(kind, format!("{} {what}: {error}", path.display()))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -6,12 +6,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use protocol::api::FailureKind;
+use protocol::client::fallback_dir;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::api::{Failure, FailureKind};
-use crate::client::fallback_dir;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// A socket for commands and one for metrics, and the lock that says whose they are.
 pub(crate) struct Listening {

@@ -6,11 +6,11 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use protocol::api::FailureKind;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// The file in the directory that its daemon holds.
 const LOCK: &str = "daemon.lock";

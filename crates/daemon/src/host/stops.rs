@@ -5,8 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Tells the thread that listens to end.
 #[derive(Clone)]

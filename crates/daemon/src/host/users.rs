@@ -2,8 +2,10 @@
 
 use std::os::unix::net::UnixStream;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use protocol::accounts::{groups_of, user_name};
+use protocol::api::FailureKind;
+
+use crate::failure::{Failure, Result};
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
@@ -48,59 +50,6 @@ impl Peer {
             )),
         }
     }
-}
-
-const USERS: &str = "/etc/passwd";
-const GROUPS: &str = "/etc/group";
-
-/// The name of a user in `/etc/passwd`.
-pub(crate) fn user_name(uid: u32) -> Option<String> {
-    name_in(USERS, uid)
-}
-
-/// The name of a group in `/etc/group`.
-pub(crate) fn group_name(gid: u32) -> Option<String> {
-    name_in(GROUPS, gid)
-}
-
-/// The number of a user: of that name, or that number itself.
-pub(crate) fn uid_of(name: &str) -> Option<u32> {
-    number_in(USERS, name)
-}
-
-/// The number of a group: of that name, or that number itself.
-pub(crate) fn gid_of(name: &str) -> Option<u32> {
-    number_in(GROUPS, name)
-}
-
-fn name_in(file: &str, number: u32) -> Option<String> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
-    })
-}
-
-fn number_in(file: &str, name: &str) -> Option<u32> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let by_name = text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
-    });
-    by_name.or_else(|| name.parse().ok())
-}
-
-/// The groups that list a user as their member.
-fn groups_of(name: &str) -> Vec<u32> {
-    let text = std::fs::read_to_string(GROUPS).unwrap_or_default();
-    let is_member = |line: &str| {
-        let mut fields = line.split(':').skip(2);
-        let number = fields.next()?.parse().ok()?;
-        let mut members = fields.next()?.split(',');
-        members.any(|member| member == name).then_some(number)
-    };
-    text.lines().filter_map(is_member).collect()
 }
 
 /// The name of this machine.

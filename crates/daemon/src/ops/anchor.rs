@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pool::Entry;
+use protocol::api::{Anchor, AnchorOutcome, AnchorRow, FailureKind};
+use protocol::digits::hex;
 
-use crate::api::{Anchor, AnchorOutcome, AnchorRow, Failure, FailureKind};
-use crate::digits::hex;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
 use crate::state::daemon::Daemon;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice};
 use pool::{CacheInfo, CacheState, Pool};
+use protocol::api::{DeviceChange, DeviceRow};
 
-use crate::api::{DeviceChange, DeviceRow, Failure};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::devices::is_named;
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;

@@ -6,9 +6,9 @@ use cipher::{Suite, SystemRandom};
 use dataset::Resealer;
 use keys::{KeySource, Wrapping, WrappingKey};
 use pool::{Entry, MakeKeyring, NewClone, Origin, Reseal, SealInput};
+use protocol::api::{FailureKind, Props, Source};
 
-use crate::api::{Failure, FailureKind, Props, Source};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::host::system::now_secs;
 use crate::ops::dataset_spec::checked;

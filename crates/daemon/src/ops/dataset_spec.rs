@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use cipher::Suite;
 use keys::{KeySource, WrappingKey};
 use pool::{DatasetKind, Entry, MakeKeyring, NewDataset, VolumeShape};
+use protocol::api::{FailureKind, Props};
 
-use crate::api::{Failure, FailureKind, Props};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::state::active_pool::Imported;
 use crate::state::keyring::{Asker, NewKey, OwnKey, material, new_keyring, new_wrapping};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pool::{Entry, Reach};
+use protocol::api::{FailureKind, HoldRow, NewVolume, Props};
 
-use crate::api::{Failure, FailureKind, HoldRow, NewVolume, Props};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::Plan;
 use crate::ops::mounts::Unmounted;
 use crate::ops::volumes;

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pool::Entry;
+use protocol::accounts;
+use protocol::api::{FailureKind, PermissionChange, PermissionRow, WhoKind};
 
-use crate::api::{Failure, FailureKind, PermissionChange, PermissionRow, WhoKind};
-use crate::failure::Result;
-use crate::host::users::{self, Peer};
+use crate::failure::{Failure, Result};
+use crate::host::users::Peer;
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -399,11 +400,11 @@ fn rows_of(dataset: &str, grants: &Grants) -> Vec<PermissionRow> {
             let (kind, name) = match who {
                 Who::User(uid) => (
                     WhoKind::User,
-                    users::user_name(*uid).unwrap_or_else(|| uid.to_string()),
+                    accounts::user_name(*uid).unwrap_or_else(|| uid.to_string()),
                 ),
                 Who::Group(gid) => (
                     WhoKind::Group,
-                    users::group_name(*gid).unwrap_or_else(|| gid.to_string()),
+                    accounts::group_name(*gid).unwrap_or_else(|| gid.to_string()),
                 ),
                 Who::Everyone => (WhoKind::Everyone, String::new()),
                 Who::Creator => (WhoKind::Creator, String::new()),
@@ -444,8 +445,8 @@ fn check_known(permission: &str) -> Result<()> {
 
 /// Whom a name stands for: a user, or if there is none, a group; or a number.
 fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
-    let user = || users::uid_of(name).map(Who::User);
-    let group = || users::gid_of(name).map(Who::Group);
+    let user = || accounts::uid_of(name).map(Who::User);
+    let group = || accounts::gid_of(name).map(Who::Group);
     let found = match kind {
         Some(WhoKind::Everyone) => Some(Who::Everyone),
         Some(WhoKind::User) => user(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice};
 use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
+use protocol::api::{DeviceChange, DeviceGroup, FailureKind, PoolDevices};
 use store::NewMember;
 
-use crate::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::host::system::now_secs;
 use crate::state::active_pool::Imported;

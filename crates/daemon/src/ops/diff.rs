@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use dataset::{Change, Difference};
 use pool::{ArrayKind, Entry};
+use protocol::api::{DiffReport, DiffRow};
 use vfs::Kind;
 
-use crate::api::{DiffReport, DiffRow, Failure};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::Imported;
 use crate::state::daemon::Daemon;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
 use nbd::Export;
+use protocol::api::{ExportRow, FailureKind, NewExport};
 
-use crate::api::{ExportRow, Failure, FailureKind, NewExport};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 
 use crate::state::exports::device::Exportable;
@@ -158,7 +158,7 @@ impl Daemon {
         };
         for (name, is) in closed {
             if let Err(failure) = self.offer(&name, &is) {
-                let reason = failure.message;
+                let reason = failure.0.message;
                 tracing::error!(export = name, reason, "it could not be exported again");
                 self.exported.set(&name, is, State::Failed(reason));
             }

@@ -1,8 +1,7 @@
 //! How the devices of a pool do, and what to do about it.
 
 use pool::{DeviceInfo, DeviceState, Expandable, Purpose};
-
-use crate::api::DeviceRow;
+use protocol::api::DeviceRow;
 
 /// Whether a member of a group is not what it should be.
 pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
 use pool::{DeviceState, Pool, Superblock};
+use protocol::api::FailureKind;
 use store::{DeviceStore, Store};
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::System;
 use crate::state::daemon::Daemon;
 use crate::state::device_name;

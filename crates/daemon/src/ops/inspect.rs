@@ -7,13 +7,13 @@ use block::Access;
 use cipher::Suite;
 use keys::Keyring;
 use pool::{ArrayKind, Entry, Finding, LogEnd, Pool, RecordPtr, Superblock};
-use store::{DeviceStore, Store};
-
-use crate::api::{
+use protocol::api::{
     CheckRow, ChunkRow, InspectTarget, InspectedDataset, Inspection, KeychainRow, LogEntryRow,
     LogRow, PointerRow, SuperblockRow,
 };
-use crate::digits::hex;
+use protocol::digits::hex;
+use store::{DeviceStore, Store};
+
 use crate::failure::Result;
 use crate::host::system::System;
 use crate::state::daemon::Daemon;
@@ -89,7 +89,7 @@ fn dataset(pool: &Pool, name: String, entry: &Entry, detail: u8) -> Result<Inspe
     let (keychain, keychain_error) = match entry.keyring {
         Some(_) if detail >= 3 => match keychain(pool, entry) {
             Ok(rows) => (rows, None),
-            Err(failure) => (Vec::new(), Some(failure.message)),
+            Err(failure) => (Vec::new(), Some(failure.0.message)),
         },
         _ => (Vec::new(), None),
     };

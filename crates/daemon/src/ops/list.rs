@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use cipher::Suite;
 use pool::{DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
-
-use crate::api::{
-    DatasetRow, FORMAT_VERSION, Failure, FeatureRow, HistoryRow, KeyRow, MountRow, PoolFeatures,
-    PoolReport, PropertyRow, RemovalRow, ScrubRow, Source, Value,
+use protocol::api::{
+    DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, RemovalRow,
+    ScrubRow, Source, Value,
 };
-use crate::failure::Result;
+
+use crate::failure::{Failure, Result};
 use crate::ops::caches;
+use crate::ops::features::{self, FORMAT_VERSION};
 use crate::ops::health;
 use crate::ops::volumes;
 use crate::state::account_property::AccountProperty;
@@ -152,13 +153,13 @@ impl Daemon {
 
     pub(crate) fn features(&self, names: &[String]) -> Result<Vec<PoolFeatures>> {
         let of_one = |imported: &Arc<Imported>| {
-            let features = imported.pool.features().into_iter();
+            let active = imported.pool.features().into_iter();
             PoolFeatures {
                 name: imported.pool.name(),
                 // Whatever is imported: there has only been one.
                 format: FORMAT_VERSION,
-                features: features
-                    .map(|(feature, active)| FeatureRow::new(feature, active))
+                features: active
+                    .map(|(feature, active)| features::row(feature, active))
                     .collect(),
             }
         };

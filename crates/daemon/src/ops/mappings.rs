@@ -9,13 +9,13 @@ use std::sync::Arc;
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
+use protocol::api::{
+    Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, OpenMapping,
+    PlainMapping,
+};
 use secret::Secret;
 
-use crate::api::{
-    Ask, AskFormat, Borrowing, Failure, FailureKind, MappingChange, MappingRow, MappingTimes,
-    OpenMapping, PlainMapping,
-};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
 use crate::state::exports::device::Exportable;

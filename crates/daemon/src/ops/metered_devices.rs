@@ -11,8 +11,8 @@ use std::time::Instant;
 use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
 use meter::Operation;
 use parking_lot::Mutex;
+use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
 
-use crate::api::{CacheIo, DeviceIo, Io, PoolIo};
 use crate::failure::Result;
 use crate::state::active_pool::Imported;
 use crate::state::daemon::Daemon;

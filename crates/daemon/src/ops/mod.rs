@@ -1,6 +1,7 @@
 //! What the daemon does with pools, datasets, keys and devices: a file for each kind of request.
 
 pub(crate) mod anchor;
+pub mod anchor_line;
 pub(crate) mod caches;
 pub(crate) mod clones;
 pub(crate) mod dataset_spec;
@@ -9,6 +10,7 @@ pub(crate) mod delegation;
 pub(crate) mod devices;
 pub(crate) mod diff;
 pub(crate) mod exports;
+pub(crate) mod features;
 pub(crate) mod health;
 pub(crate) mod import_scan;
 pub(crate) mod inspect;

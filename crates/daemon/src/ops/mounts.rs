@@ -7,10 +7,10 @@ use std::time::Duration;
 use dataset::{Atime, Files, Mounted, Settings};
 use fuse::Place;
 use pool::Entry;
+use protocol::api::{AccessTimes, Allowed, FailureKind, MountRow};
 use vfs::Caller;
 
-use crate::api::{AccessTimes, Allowed, Failure, FailureKind, MountRow};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::{Imported, MountState};

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use block::{Access, BlockDevice, FileDevice};
 use pool::{Pool, PoolState, Superblock};
+use protocol::api::{FailureKind, ImportablePool, PoolDevices, Props};
 use store::{CreateOptions, DeviceStore, NewGroup, Store};
 use vfs::Caller;
 
-use crate::api::{Failure, FailureKind, ImportablePool, PoolDevices, Props};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
 use crate::host::users::host_name;
@@ -166,7 +166,7 @@ impl Daemon {
                     pool.name = superblock.name;
                     pool.host = superblock.host;
                 }
-                Err(failure) => pool.state = failure.message,
+                Err(failure) => pool.state = failure.0.message,
             }
             all.push(pool);
         }
@@ -293,7 +293,7 @@ impl Daemon {
             match result {
                 Ok(()) => tracing::info!(pool = name, "imported"),
                 Err(failure) => {
-                    let reason = failure.message;
+                    let reason = failure.0.message;
                     tracing::error!(
                         pool = name,
                         reason,
@@ -427,7 +427,7 @@ impl Unattended {
 }
 
 impl Asker for Unattended {
-    fn ask(&mut self, _: crate::api::Ask) -> Result<Option<secret::Secret>> {
+    fn ask(&mut self, _: protocol::api::Ask) -> Result<Option<secret::Secret>> {
         Ok(None)
     }
 

@@ -9,9 +9,9 @@ use dataset::{Compression, RecordSealer};
 use keys::{Format, Generation, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Begin, Entry, ReceiveInto, Reception, Sealing};
+use protocol::api::{FailureKind, Props};
 
-use crate::api::{Failure, FailureKind, Props};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::{Plan, checked};
 use crate::ops::datasets::suite_above;
 use crate::state::active_pool::{Imported, MountState};
@@ -377,7 +377,7 @@ impl Reception for Rules<'_> {
             Ok(head) => self.seal_for(&head),
             Err(_) => self.seal_new(begin, family, txg),
         };
-        sealing.map_err(|failure| failure.message)
+        sealing.map_err(|failure| failure.0.message)
     }
 
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String> {
@@ -428,7 +428,7 @@ impl Reception for Rules<'_> {
     fn finish(&self, finish: &mut dyn FnMut() -> pool::Result<String>) -> pool::Result<String> {
         let refused = |failure: Failure| pool::Error::Refused {
             name: self.dataset.into(),
-            reason: failure.message,
+            reason: failure.0.message,
         };
         let _admin = self.imported.lock().map_err(refused)?;
         self.check_keys().map_err(refused)?;

@@ -8,15 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::BlockDevice;
+use protocol::api::{Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, FailureKind};
+use protocol::wire;
 
-use crate::api::{
-    Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, Failure, FailureKind,
-};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
 use crate::state::mapping_table::HeaderLoan;
-use crate::wire;
 
 /// Who has a volume that is borrowed.
 const USER: &str = "a command about LUKS";

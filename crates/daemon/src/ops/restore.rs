@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use fuse::Dead;
 use pool::Entry;
+use protocol::api::Allowed;
 use vfs::Caller;
 
-use crate::api::Allowed;
 use crate::failure::Result;
 use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::Imported;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use cipher::SystemRandom;
 use keys::{Argon2Params, KeyMaterial, Wrapping, WrappingKey};
 use pool::{DeviceInfo, DeviceState, Entry, NewKeyring, Origin, Reach};
+use protocol::api::{FailureKind, ShredReport, Survivor};
 
-use crate::api::{Failure, FailureKind, ShredReport, Survivor};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::mounts::Unmounted;
 use crate::state::active_pool::Imported;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use dataset::RecordOpener;
 use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
+use protocol::api::{Answer, Command, FailureKind, Props, Reply, SendWhat};
+use protocol::wire::{self, DataReader, DataWriter};
 
-use crate::api::{Answer, Command, Failure, FailureKind, Props, Reply, SendWhat};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::receive_policy::{Chosen, Rules};
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
@@ -19,7 +20,6 @@ use crate::state::daemon::Daemon;
 use crate::state::keyuses::WhileLoaded;
 use crate::state::properties::{self, Settable};
 use crate::state::zones::view::View;
-use crate::wire::{self, DataReader, DataWriter};
 
 /// Records are read ahead by so many threads.
 const READERS: usize = 4;
@@ -306,12 +306,13 @@ impl Imported {
 
     /// What opens the records of a snapshot. Its key has to be loaded.
     fn opener(&self, to: &Entry, from: Option<u64>) -> Result<RecordOpener> {
-        let keys = self.data_keys(to).map_err(|failure| match failure.kind {
-            FailureKind::NoKey => Failure {
-                message: format!("{}, or send what is sealed, with -w", failure.message),
-                ..failure
-            },
-            _ => failure,
+        let keys = self.data_keys(to).map_err(|mut failure| {
+            if failure.kind == FailureKind::NoKey {
+                failure
+                    .message
+                    .push_str(", or send what is sealed, with -w");
+            }
+            failure
         })?;
         let opener = RecordOpener::new(&self.pool, to.id, from, keys);
         opener.map_err(|error| self.explain_foreign(to, error.into()))

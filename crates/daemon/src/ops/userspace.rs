@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use dataset::{Account, Files, Miscount, Owner};
 use pool::Entry;
+use protocol::accounts;
+use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Source, Value};
+use protocol::sizes;
 
-use crate::api::{AccountRow, Failure, FailureKind, OwnerKind, Props, Source, Value};
-use crate::failure::Result;
-use crate::host::users;
-use crate::sizes;
+use crate::failure::{Failure, Result};
 use crate::state::account_property::{AccountProperty, Field};
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
@@ -138,8 +138,8 @@ impl Daemon {
 
 fn row(kind: OwnerKind, owner: Owner, account: &Account) -> Option<AccountRow> {
     let (id, name) = match (kind, owner) {
-        (OwnerKind::User, Owner::User(uid)) => (uid, users::user_name(uid)),
-        (OwnerKind::Group, Owner::Group(gid)) => (gid, users::group_name(gid)),
+        (OwnerKind::User, Owner::User(uid)) => (uid, accounts::user_name(uid)),
+        (OwnerKind::Group, Owner::Group(gid)) => (gid, accounts::group_name(gid)),
         _ => return None,
     };
     let limit = |limit| (limit > 0).then_some(limit);

@@ -12,10 +12,10 @@ use std::sync::{Arc, Weak};
 use block::{BlockDevice, SectorSizes, Status};
 use dataset::Volume;
 use pool::{Entry, VolumeShape};
+use protocol::api::{NewVolume, Props};
+use protocol::sizes;
 
-use crate::api::{Failure, NewVolume, Props};
-use crate::failure::Result;
-use crate::sizes;
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pool::Entry;
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::listen::open_to_others;
 use crate::state::active_pool::Imported;
 use crate::state::daemon::Daemon;

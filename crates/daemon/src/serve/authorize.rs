@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
-
-use crate::api::{
-    Allowed, Command, DatasetRow, Failure, FailureKind, OwnerKind, Props, SendWhat, Value, WhoKind,
+use protocol::api::{
+    Allowed, Command, DatasetRow, FailureKind, OwnerKind, Props, SendWhat, Value, WhoKind,
 };
-use crate::failure::Result;
+
+use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::state::active_pool::Imported;
 use crate::state::context::reach;

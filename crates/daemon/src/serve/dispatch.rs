@@ -4,14 +4,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::api::{
+    API_VERSION, Answer, Ask, AskFormat, Command, DaemonReport, FailureKind, Reply, Request,
+};
+use protocol::wire;
 use secret::Secret;
 use vfs::Caller;
 
-use crate::api::{
-    API_VERSION, Answer, Ask, AskFormat, Command, DaemonReport, Failure, FailureKind, Reply,
-    Request,
-};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::ops::clones::CloneOf;
 use crate::ops::datasets::NewDatasets;
@@ -26,7 +26,6 @@ use crate::state::daemon::Daemon;
 use crate::state::keyring::Asker;
 use crate::state::zones::view::View;
 use crate::state::zones::zone::Zone;
-use crate::wire;
 
 /// Whoever connects says within this time what is wanted.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -534,7 +533,7 @@ fn answer(mut stream: UnixStream, outcome: Result<Outcome>) -> Served {
         }
         Err(failure) => {
             tracing::info!(reason = failure.message, "a command failed");
-            Answer::Failed(failure)
+            Answer::Failed(failure.into())
         }
     };
     if let Err(error) = wire::send(&mut stream, &answer) {
@@ -581,7 +580,7 @@ pub(crate) enum Served {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::API_VERSION;
+    use protocol::api::API_VERSION;
 
     #[test]
     fn others_do_not_give_a_hash_more_memory() {

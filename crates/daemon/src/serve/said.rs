@@ -6,8 +6,7 @@
 use std::path::Path;
 
 use keys::KeySource;
-
-use crate::api::{
+use protocol::api::{
     Command, DeviceChange, DeviceGroup, PermissionChange, PoolDevices, Props, Rotation, WhoKind,
 };
 
@@ -318,8 +317,8 @@ fn of_datasets(command: &Command) -> Line {
         }
         Command::Userspace { name, kind, check } => {
             let verb = match kind {
-                crate::api::OwnerKind::User => "userspace",
-                crate::api::OwnerKind::Group => "groupspace",
+                protocol::api::OwnerKind::User => "userspace",
+                protocol::api::OwnerKind::Group => "groupspace",
             };
             Line::new(verb).flag("--check", *check).word(name)
         }
@@ -378,11 +377,11 @@ fn of_snapshots(command: &Command) -> Line {
         Command::Send { what, raw, props } => {
             let line = Line::new("send").flag("-p", *props).flag("-w", *raw);
             match what {
-                crate::api::SendWhat::Snapshot { name, from, all } => {
+                protocol::api::SendWhat::Snapshot { name, from, all } => {
                     let since = if *all { "-I" } else { "-i" };
                     line.option(since, from.as_ref()).word(name)
                 }
-                crate::api::SendWhat::Rest { .. } => line.word("-t").word(LEFT_OUT),
+                protocol::api::SendWhat::Rest { .. } => line.word("-t").word(LEFT_OUT),
             }
         }
         Command::Receive {

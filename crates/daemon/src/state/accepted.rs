@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 use keys::{KeySource, Location};
 use pool::Entry;
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::acceptances::Accepted;
 use crate::state::active_pool::Imported;
 

@@ -1,10 +1,10 @@
 //! Properties of users and groups in a dataset, by name: `userused@ann`, `groupquota@staff`.
 
 use dataset::Owner;
+use protocol::accounts;
+use protocol::api::{FailureKind, OwnerKind};
 
-use crate::api::{Failure, FailureKind, OwnerKind};
-use crate::failure::Result;
-use crate::host::users;
+use crate::failure::{Failure, Result};
 
 /// What a property says of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl<'a> AccountProperty<'a> {
 
     pub(crate) fn owner(&self) -> Result<Owner> {
         let (owner, what) = match self.kind {
-            OwnerKind::User => (users::uid_of(self.who).map(Owner::User), "user"),
-            OwnerKind::Group => (users::gid_of(self.who).map(Owner::Group), "group"),
+            OwnerKind::User => (accounts::uid_of(self.who).map(Owner::User), "user"),
+            OwnerKind::Group => (accounts::gid_of(self.who).map(Owner::Group), "group"),
         };
         owner.ok_or_else(|| {
             let text = format!("there is no {what} '{}'; a number also works", self.who);

@@ -12,9 +12,9 @@ use fuse::Place;
 use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool::Pool;
+use protocol::api::{Allowed, FailureKind};
 
-use crate::api::{Allowed, Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
 use crate::host::wakeup::Alarm;
 use crate::state::acceptances::Acceptances;

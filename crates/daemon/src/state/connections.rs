@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Who breaks connections off waits so long for them to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -105,7 +105,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::wire;
+    use protocol::wire;
 
     #[test]
     fn a_request_that_comes_in_drops_is_not_waited_for() {

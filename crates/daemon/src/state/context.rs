@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pool::{Entry, Origin, Reach};
 use vfs::Caller;
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::users::{Peer, host_name};
 use crate::state::active_pool::Imported;
 use crate::state::keyring::Asker;
@@ -102,7 +101,7 @@ impl<'a> Context<'a> {
     /// Tells of failures that do not make the command fail.
     pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
         for failure in failures {
-            self.asker.notice(failure.message);
+            self.asker.notice(failure.0.message);
         }
     }
 }

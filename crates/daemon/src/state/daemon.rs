@@ -8,12 +8,12 @@ use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
 use parking_lot::Mutex;
 use pool::Entry;
+use protocol::api::FailureKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::NewMember;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::System;
 use crate::host::wakeup::Alarm;
 use crate::state::acceptances::Acceptances;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use protocol::api::{Answer, FailureKind};
+use protocol::wire;
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 
-use crate::api::{Answer, Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::stops::{Next, Stops};
-use crate::wire;
 
 /// A user has no more connections than this at a time,
 const PER_USER: usize = 64;
@@ -146,7 +146,7 @@ fn take<S, T>(
 fn refuse(mut stream: &UnixStream, failure: Failure) {
     tracing::warn!(reason = failure.message, "a connection was refused");
     if stream.set_nonblocking(true).is_ok() {
-        let _ = wire::send(&mut stream, &Answer::Failed(failure));
+        let _ = wire::send(&mut stream, &Answer::Failed(failure.into()));
     }
 }
 

@@ -14,9 +14,9 @@ use keys::{
     Wrapping, WrappingKey,
 };
 use pool::{Entry, MakeKeyring};
+use protocol::api::{Ask, AskFormat, FailureKind};
 
-use crate::api::{Ask, AskFormat, Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::host::tokens::token_modules;
 use crate::state::active_pool::Imported;
@@ -358,15 +358,15 @@ impl Imported {
         let Some(foreign) = foreign.ok().as_deref().and_then(numbers) else {
             return failure;
         };
-        Failure {
-            message: format!(
+        Failure::new(
+            failure.kind,
+            format!(
                 "{}. Of its keyring generation {foreign} does not open with its key: it came with a stream that \
                  nobody with the key had sent, or was changed. What was there before opens as it did: \
                  'strongroom rollback -r' takes the dataset back to a snapshot",
                 failure.message
             ),
-            ..failure
-        }
+        )
     }
 
     /// Loads the key of a key root, from `source` or from where its property says. With `dry_run`

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// A command that is told to end has so long to end by itself and to say why,
 const POLITE: Duration = Duration::from_millis(500);
@@ -139,7 +139,7 @@ pub(crate) struct WhileLoaded<'a, T> {
 impl<T> WhileLoaded<'_, T> {
     fn check(&self) -> std::io::Result<()> {
         match self.key.is_some_and(KeyUse::is_ended) {
-            true => Err(IoError::other(unloaded().message)),
+            true => Err(IoError::other(unloaded().0.message)),
             false => Ok(()),
         }
     }

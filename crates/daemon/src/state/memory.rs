@@ -9,8 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// So many unreadable files of one name are kept.
 const ASIDE_MAX: u32 = 1000;

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use fuse::Place;
 use pool::Entry;
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
 use crate::state::properties::{self, Mountpoint};
 

@@ -6,10 +6,10 @@ use cipher::Suite;
 use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use fuse::Place;
 use pool::{Entry, Pool, SecondaryCache};
+use protocol::api::{FailureKind, Source};
+use protocol::sizes;
 
-use crate::api::{Failure, FailureKind, Source};
-use crate::failure::Result;
-use crate::sizes;
+use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
 
 /// Whether a property can be set.
@@ -305,11 +305,9 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
 }
 
 /// Who sets or unsets a property that is not known asks for what makes no sense.
-pub(crate) fn unsettable(unknown: Failure) -> Failure {
-    Failure {
-        kind: FailureKind::Usage,
-        ..unknown
-    }
+pub(crate) fn unsettable(mut unknown: Failure) -> Failure {
+    unknown.kind = FailureKind::Usage;
+    unknown
 }
 
 /// Checks a property that is to be set.

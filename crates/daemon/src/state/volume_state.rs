@@ -6,8 +6,9 @@ use std::sync::Arc;
 use block::{BlockDevice, SectorSizes};
 use dataset::Volume;
 use parking_lot::{RwLock, RwLockReadGuard};
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::state::device_name::PREFIX;
 
 /// A volume that is open, and what uses it.

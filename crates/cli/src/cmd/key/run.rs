@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use daemon::api::{
+use keys::{KeySource, Location};
+use protocol::api::{
     Ask, AskFormat, Command, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow,
 };
-use daemon::client::Terminal;
-use daemon::digits::{hex, unhex};
-use keys::{KeySource, Location};
+use protocol::client::Terminal;
+use protocol::digits::{hex, unhex};
 
 use crate::cmd::key::args::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,

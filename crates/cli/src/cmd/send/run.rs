@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Read};
 use std::time::Instant;
 
-use daemon::api::{Command, Failure, SendWhat};
-use daemon::client::Data;
+use protocol::api::{Command, Failure, SendWhat};
+use protocol::client::Data;
 use rustix::io::Errno;
 
 use crate::cmd::send::args::{Receive, Send};

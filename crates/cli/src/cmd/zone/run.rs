@@ -1,6 +1,6 @@
 //! Zones.
 
-use daemon::api::{Command, NewZone, ZoneRow};
+use protocol::api::{Command, NewZone, ZoneRow};
 
 use crate::cmd::zone::args::{Zone, ZoneCreate, ZoneList};
 use crate::outcome::{Outcome, Result, call_quiet};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pool::DeviceState;
+use protocol::api::{DeviceChange, DeviceGroup, PoolDevices};
 
-use crate::api::{DeviceChange, DeviceGroup, PoolDevices};
 use crate::tests::{command, create_pool, daemon};
 
 /// How many devices the next daemon finds, after one was killed between the commit of a change and what it

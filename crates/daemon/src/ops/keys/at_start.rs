@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use pool::Entry;
 use vfs::Caller;
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::pools::Unattended;
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use keys::{Backup, BackupKeyring, Keyring, Wrapping, WrappingKey};
 use pool::{Entry, NewKeyring, Origin};
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::check_has_keyring;
 use crate::state::active_pool::Imported;

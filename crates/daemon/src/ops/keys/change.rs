@@ -12,9 +12,9 @@ use dataset::{NewGeneration, Resealer};
 use keys::{DataKeys, KeyMaterial, KeySource, Keyring, Location, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::handing::Handed;
 use crate::state::active_pool::Imported;

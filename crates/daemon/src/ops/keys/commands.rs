@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use keys::KeySource;
 use pool::{Entry, Origin};
+use protocol::api::{Command, FailureKind, Reply, Rotation};
+use protocol::digits::{hex, unhex};
 
-use crate::api::{Command, Failure, FailureKind, Reply, Rotation};
-use crate::digits::{hex, unhex};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::keys::change::KeyChange;
 use crate::state::active_pool::Imported;
 use crate::state::context::{Context, first_of};

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use keys::{KeySource, Location};
 use pool::Entry;
+use protocol::api::FailureKind;
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
 use crate::state::keyring::has_generation;

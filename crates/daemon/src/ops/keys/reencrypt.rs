@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use dataset::Files;
 use pool::{ArrayKind, Entry, NewKeyring, Origin, RecordPtr};
+use protocol::api::{FailureKind, GenerationRow};
 
-use crate::api::{Failure, FailureKind, GenerationRow};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::keys::change::check_has_keyring;
 use crate::state::active_pool::{COMMIT_INTERVAL, Imported};
 use crate::state::keyring::numbers;
@@ -138,7 +138,7 @@ impl Imported {
                     let waits = is_running && files.reencrypted().waits;
                     waits.then(|| TOO_LITTLE_SPACE.to_owned())
                 }
-                Err(failure) => Some(failure.message),
+                Err(failure) => Some(failure.0.message),
             };
             self.note_wait(files, waits);
         }

@@ -3,9 +3,9 @@
 use cipher::SystemRandom;
 use keys::{KeySource, Slot, SlotKind, Wrapping, WrappingKey};
 use pool::{Entry, NewKeyring, Origin};
+use protocol::api::SlotRow;
 
-use crate::api::{Failure, SlotRow};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
 use crate::state::active_pool::Imported;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use block::DeviceMeter;
 use luks::MappingMeter;
 use meter::{CacheTotals, Times, Totals};
+use protocol::api::{DeviceRow, PoolReport};
 
-use crate::api::{DeviceRow, PoolReport};
 use crate::failure::Result;
 use crate::ops::list;
 use crate::ops::metered_devices;

@@ -6,8 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::serve::metrics::text::CONTENT_TYPE;
 use crate::state::daemon::Daemon;
@@ -52,12 +51,12 @@ fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let (status, body) = match Peer::master_of(&stream) {
-        Err(failure) => ("403 Forbidden", failure.message + "\n"),
+        Err(failure) => ("403 Forbidden", failure.0.message + "\n"),
         Ok(_) => match check_request(&mut stream)? {
             Err(status) => (status, format!("{status}\n")),
             Ok(()) => match daemon.metrics() {
                 Ok(text) => ("200 OK", text),
-                Err(failure) => ("503 Service Unavailable", failure.message + "\n"),
+                Err(failure) => ("503 Service Unavailable", failure.0.message + "\n"),
             },
         },
     };

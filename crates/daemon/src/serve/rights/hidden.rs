@@ -1,9 +1,10 @@
 //! Datasets beside and below those that a delegate may see: their names are not told.
 
+use protocol::api::{DatasetRow, PermissionChange, Value, WhoKind};
+
 use super::samples::{create, props};
 use super::site::{Right, Site, ZONES};
 use super::*;
-use crate::api::{DatasetRow, PermissionChange, Value, WhoKind};
 
 fn refusal(outcome: Result<Reply>) -> String {
     match outcome {

@@ -1,10 +1,11 @@
 //! A copy of a sealed dataset, and the file with its key: a delegate has the two, and not the right to have one
 //! opened with the other.
 
+use protocol::api::{Props, SendWhat};
+use protocol::client::Data;
+
 use super::site::{Site, ZONES};
 use super::*;
-use crate::api::{Props, SendWhat};
-use crate::client::Data;
 use crate::tests::{command, create, create_pool, encrypted, key_file};
 
 /// A stream in memory.

@@ -8,11 +8,11 @@ mod site;
 
 use std::collections::BTreeMap;
 
-use crate::api::{Command, FailureKind, Reply};
-use crate::failure::Result;
 use crate::ops::keys::handing::NEEDED;
 use crate::ops::receive_policy::DANGEROUS;
 use crate::serve::said;
+use protocol::api::Result;
+use protocol::api::{Command, FailureKind, Reply};
 use site::{Right, Site, ZONES};
 
 /// What a delegate needs for a request.
@@ -89,7 +89,7 @@ fn authorized(site: &Site, command: &Command) -> Decided {
     let may = |has: &dyn Fn(&Right) -> bool| {
         let peer = site.delegate(has);
         let decided = site.daemon.authorize(&peer, None, command.clone());
-        !is_refused(&decided)
+        !is_refused(&decided.map_err(Into::into))
     };
     if !may(&|_| true) {
         return Decided::Root;

@@ -1,6 +1,6 @@
 //! One request of each kind.
 
-use crate::api::{
+use protocol::api::{
     Allowed, Anchor, Borrowing, Command, DeviceChange, InspectTarget, MappingChange, NewExport,
     NewVolume, NewZone, OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation,
     SendWhat, WhoKind,

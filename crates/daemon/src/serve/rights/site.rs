@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread;
 
 use pool::Origin;
+use protocol::api::{Ask, AskFormat, Command, NewZone, Reply};
+use protocol::api::{Failure, Result};
+use protocol::client::{Client, Data, Terminal};
 use secret::Secret;
 use serde_json::json;
 
 use super::samples::create;
-use crate::api::{Ask, AskFormat, Command, Failure, NewZone, Reply};
-use crate::client::{Client, Data, Terminal};
-use crate::failure::Result;
 use crate::host::users::Peer;
 use crate::ops::delegation::PERMISSIONS;
 use crate::ops::list::Get;

@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
 use crate::host::stops::{Next, Stops};
 use crate::serve::dispatch::Served;

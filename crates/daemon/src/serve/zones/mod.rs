@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pool::Entry;
+use protocol::api::{FailureKind, NewZone, ZoneRow};
 
-use crate::api::{Failure, FailureKind, NewZone, ZoneRow};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -93,7 +93,7 @@ impl Daemon {
         };
         recorded?;
         if let Err(failure) = imported.apply_settings() {
-            let reason = failure.message;
+            let reason = failure.0.message;
             tracing::warn!(reason, "what is mounted does not follow its properties yet");
         }
         Ok(())

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use protocol::api::{Ask, Command, DatasetRow, Reply, Source, Value};
+use protocol::client::{Client, Terminal};
 use secret::Secret;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::api::{Ask, Command, DatasetRow, Reply, Source, Value};
-use crate::client::{Client, Terminal};
 use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
 
 /// Types the same passphrase whenever it is asked.
@@ -17,7 +17,7 @@ struct Typist {
 }
 
 impl Terminal for Typist {
-    fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>> {
+    fn ask(&mut self, ask: &Ask) -> protocol::api::Result<Option<Secret>> {
         self.asked_for.push(ask.dataset.clone());
         Ok(Some(Secret::from_slice(b"correct horse").unwrap()))
     }
@@ -25,7 +25,7 @@ impl Terminal for Typist {
     fn notice(&mut self, _: &str) {}
 }
 
-fn call(socket: &Path, request: &Json) -> std::result::Result<Reply, Failure> {
+fn call(socket: &Path, request: &Json) -> protocol::api::Result<Reply> {
     let command: Command = serde_json::from_value(request.clone())
         .unwrap_or_else(|error| panic!("{request}: {error}"));
     let client = Client::connect(socket).unwrap();
@@ -69,7 +69,7 @@ impl Site {
         self
     }
 
-    fn call(&self, request: Json) -> std::result::Result<Reply, Failure> {
+    fn call(&self, request: Json) -> protocol::api::Result<Reply> {
         call(&self.daemon.zone_socket("z"), &request)
     }
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
+use protocol::api::{Allowed, Command, FailureKind, Props, SendWhat};
 
-use crate::api::{Allowed, Command, Failure, FailureKind, Props, SendWhat};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::transfer::Piece;
 use crate::serve::authorize::dataset_of;
 use crate::state::active_pool::Imported;

@@ -6,10 +6,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use nbd::{Listener, Tls};
+use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
 
 /// Where a server listens.

@@ -9,8 +9,7 @@ use nbd::{Export, Exports, Server};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Failure;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::listen::Bound;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;

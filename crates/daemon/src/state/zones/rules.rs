@@ -1,6 +1,8 @@
 //! What a tenant may set, and the refusals.
 
-use crate::api::{Failure, FailureKind};
+use protocol::api::FailureKind;
+
+use crate::failure::Failure;
 use crate::state::account_property::AccountProperty;
 use crate::state::properties;
 

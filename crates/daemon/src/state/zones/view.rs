@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use pool::Entry;
-
-use crate::api::{
-    Ask, DatasetRow, Failure, FailureKind, HoldRow, KeyRow, MountRow, PropertyRow, Reply,
-    ShredReport, SlotRow, Source, Survivor, Value,
+use protocol::api::{
+    Ask, DatasetRow, FailureKind, HoldRow, KeyRow, MountRow, PropertyRow, Reply, ShredReport,
+    SlotRow, Source, Survivor, Value,
 };
-use crate::failure::Result;
+
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
 use crate::state::properties::COMPUTED;
 
@@ -91,7 +91,7 @@ impl View {
             }
             _ => self.text(&failure.message),
         };
-        Failure { message, ..failure }
+        Failure::new(failure.kind, message)
     }
 
     /// Text with the names in it as the tenant calls them; `None` if it names something outside. Names begin

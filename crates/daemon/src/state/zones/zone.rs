@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pool::Entry;
+use protocol::accounts;
+use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Failure, FailureKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host::listen::Bound;
 use crate::host::stops::{STOPPED, Stops};
-use crate::host::users::{self, Peer};
+use crate::host::users::Peer;
 use crate::state::connections::Connections;
 
 /// A tenant may have so many commands run at the same time.
@@ -71,8 +72,8 @@ impl Owner {
     /// `USER` or `:GROUP`, by name or number.
     pub(crate) fn parse(text: &str) -> Result<Owner> {
         let (found, what) = match text.strip_prefix(':') {
-            Some(group) => (users::gid_of(group).map(Owner::Group), "group"),
-            None => (users::uid_of(text).map(Owner::User), "user"),
+            Some(group) => (accounts::gid_of(group).map(Owner::Group), "group"),
+            None => (accounts::uid_of(text).map(Owner::User), "user"),
         };
         found.ok_or_else(|| {
             Failure::new(
@@ -87,11 +88,11 @@ impl Owner {
 
     pub(crate) fn to_text(self) -> String {
         match self {
-            Owner::User(uid) => users::user_name(uid).unwrap_or_else(|| uid.to_string()),
+            Owner::User(uid) => accounts::user_name(uid).unwrap_or_else(|| uid.to_string()),
             Owner::Group(gid) => {
                 format!(
                     ":{}",
-                    users::group_name(gid).unwrap_or_else(|| gid.to_string())
+                    accounts::group_name(gid).unwrap_or_else(|| gid.to_string())
                 )
             }
         }

@@ -9,8 +9,8 @@ mod providers;
 mod report;
 
 use cipher::{MechanismTest, Policy, Target};
-use daemon::api::FailureKind;
 use daemon::crypto::{Decisions, FipsCost, passed_all};
+use protocol::api::FailureKind;
 use serde_json::json;
 
 use crate::cmd::crypto::args::{Crypto, CryptoChange, StateDir};
@@ -33,7 +33,8 @@ pub(crate) fn run(command: Crypto, session: &Session) -> Result {
 }
 
 fn decisions(place: &StateDir) -> Result<Decisions> {
-    Decisions::new(place.state_dir.as_deref().map(absolute).transpose()?)
+    let dir = place.state_dir.as_deref().map(absolute).transpose()?;
+    Ok(Decisions::new(dir)?)
 }
 
 fn targets(args: &CryptoChange) -> Result<Vec<Target>> {
@@ -61,7 +62,7 @@ fn enable(args: &CryptoChange) -> Result {
         Err(failure) => {
             // What does not pass its tests is not switched on.
             decisions.write(&before)?;
-            Err(failure)
+            Err(failure.into())
         }
     }
 }
@@ -87,7 +88,7 @@ fn disable(args: &CryptoChange) -> Result {
     for (target, text) in targets(args)?.into_iter().zip(&args.targets) {
         policy.disable(target).map_err(|orphans| {
             let names: Vec<String> = orphans.iter().map(ToString::to_string).collect();
-            daemon::api::Failure {
+            protocol::api::Failure {
                 kind: FailureKind::Busy,
                 message: format!(
                     "without {text}, no provider is left for {}; disable others one by one",
@@ -104,7 +105,11 @@ fn selftest(place: &StateDir, json: bool) -> Result {
     let decisions = decisions(place)?;
     let cost = decisions.begin()?;
     let tests = cipher::test_mechanisms(Policy::current());
-    let failures = passed_all(&tests).err().into_iter().collect();
+    let failures = passed_all(&tests)
+        .err()
+        .map(Into::into)
+        .into_iter()
+        .collect();
     let mut text = match json {
         true => show_json(&tests),
         false => show_tests(&tests),

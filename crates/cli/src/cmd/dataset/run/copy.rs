@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use daemon::api::{Failure, FailureKind};
+use protocol::api::{Failure, FailureKind};
 use rustix::fs::{OFlags, copy_file_range, major, minor};
 
 use crate::cmd::dataset::args::Cp;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use daemon::api::{Command, PermissionChange, PermissionRow, WhoKind};
+use protocol::api::{Command, PermissionChange, PermissionRow, WhoKind};
 
 use crate::cmd::dataset::args::{Allow, Delegated, Unallow};
 use crate::outcome::{Outcome, Result, call_quiet};

@@ -1,6 +1,6 @@
 //! `get`: properties with their sources, one to a line.
 
-use daemon::api::{DatasetRow, PropertyRow, Source};
+use protocol::api::{DatasetRow, PropertyRow, Source};
 
 use super::select::Selection;
 use crate::cmd::dataset::args::{Get, GetField, SourceKind, Type};
@@ -92,7 +92,7 @@ fn report(rows: &[DatasetRow], fields: &[GetField], script: bool, exact: bool) -
 
 #[cfg(test)]
 mod tests {
-    use daemon::api::Value;
+    use protocol::api::Value;
 
     use super::*;
 

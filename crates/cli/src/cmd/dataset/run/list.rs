@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use daemon::api::{DatasetRow, Value};
+use protocol::api::{DatasetRow, Value};
 
 use super::select::Selection;
 use crate::cmd::dataset::args::{List, Type};
@@ -146,7 +146,7 @@ fn compare_values(a: &Value, b: &Value) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use daemon::api::{PropertyRow, Source};
+    use protocol::api::{PropertyRow, Source};
 
     use super::*;
 

@@ -8,7 +8,7 @@ mod select;
 mod shred;
 pub(crate) mod userspace;
 
-use daemon::api::{Command, NewVolume, Props};
+use protocol::api::{Command, NewVolume, Props};
 
 use crate::cmd::dataset::args::{Create, Destroy, Inherit, Rename, Set};
 use crate::cmd::sure::may_destroy;

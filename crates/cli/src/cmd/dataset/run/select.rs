@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use daemon::api::{Command, DatasetRow};
+use protocol::api::{Command, DatasetRow};
 
 use crate::cmd::dataset::args::Type;
 use crate::outcome::Result;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use daemon::api::{Command, ShredReport, Survivor};
+use protocol::api::{Command, ShredReport, Survivor};
 
 use crate::cmd::dataset::args::Destroy;
 use crate::cmd::sure::may_destroy;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use daemon::api::{self, AccountRow, OwnerKind};
+use protocol::api::{self, AccountRow, OwnerKind};
 
 use crate::cmd::dataset::args::{AccountField, Accounts};
 use crate::outcome::{Outcome, Result};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use daemon::api::AccessTimes;
+use protocol::api::AccessTimes;
 
 use crate::cmd::values::HashCost;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use daemon::api::{Allowed, Command, MountRow};
+use protocol::api::{Allowed, Command, MountRow};
 
 use crate::cmd::export::args::{Mount, MountOption, Unmount};
 use crate::outcome::{Outcome, Result, call_quiet};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use daemon::api::{Command, ExportRow, NewExport};
+use protocol::api::{Command, ExportRow, NewExport};
 
 use crate::cmd::export::args::{Nbd, NbdExport, NbdList};
 use crate::outcome::{Outcome, Result, call_quiet};

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::format;
 use crate::cmd::luks::args::LuksBenchmark;
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::other;
 use crate::show::json;
 

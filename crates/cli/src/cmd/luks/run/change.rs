@@ -4,8 +4,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
-use daemon::api::Borrowing::{ChangeHeader, Own};
+use daemon::Failure;
 use luks::Priority;
+use protocol::api::Borrowing::{ChangeHeader, Own};
 
 use super::device::{device, look, open};
 use super::key::{ask, key_file, passphrase, slot_choice};
@@ -15,7 +16,7 @@ use crate::cmd::luks::args::{
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
 use crate::cmd::sure::be_sure;
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::{Session, other, usage};
 use crate::show::json;
 
@@ -149,7 +150,7 @@ pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Res
         Ok(keys::write_private_file(&old, bytes)?)
     })
     .map_err(|error| {
-        let failure = daemon::api::Failure::from(error);
+        let failure = Failure::from(error);
         match old.exists() {
             true => failure.context(format_args!("the old header is in {}", old.display())),
             false => failure,
@@ -171,9 +172,8 @@ fn read_backup(path: &Path) -> Result<luks::Container> {
     std::fs::File::open(path)
         .and_then(|backup| backup.take(luks::BACKUP_LEN_MAX).read_to_end(&mut bytes))
         .map_err(cannot)?;
-    luks::read_backup(bytes, &SystemRandom).map_err(|error| {
-        daemon::api::Failure::from(error).context(format_args!("the backup {file}"))
-    })
+    luks::read_backup(bytes, &SystemRandom)
+        .map_err(|error| Failure::from(error).context(format_args!("the backup {file}")))
 }
 
 /// Where the old header is until the backup is restored: beside the backup. A file that is there is left

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use daemon::api::{Borrowing, FailureKind};
 use luks::Container;
+use protocol::api::{Borrowing, FailureKind};
 
+use super::remote_device::Borrowed;
 use crate::cmd::luks::args::LuksContainer;
-use crate::outcome::Result;
+use crate::outcome::LocalResult as Result;
 use crate::session::{Session, absolute, is_volume};
 
 /// A device with a header, or for one. A volume is borrowed from the daemon, and so is what the daemon has
@@ -20,7 +21,7 @@ pub(super) fn device(
     session: &Session,
 ) -> Result<Arc<dyn BlockDevice>> {
     if is_volume(path) {
-        return Ok(Arc::new(session.borrow(path, how)?));
+        return Ok(Arc::new(Borrowed(session.borrow(path, how)?)));
     }
     let access = match how {
         Borrowing::Look => Access::ReadOnly,
@@ -31,8 +32,8 @@ pub(super) fn device(
         opened => return Ok(Arc::new(opened?)),
     };
     match session.borrow_running(&absolute(path)?, how) {
-        Ok(borrowed) => Ok(Arc::new(borrowed)),
-        Err(failure) if failure.kind == FailureKind::Busy => Err(failure),
+        Ok(device) => Ok(Arc::new(Borrowed(device))),
+        Err(failure) if failure.kind == FailureKind::Busy => Err(failure.into()),
         // It is not the daemon that has it.
         Err(_) => Err(busy.into()),
     }

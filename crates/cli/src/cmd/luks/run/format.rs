@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
-use daemon::api::{Borrowing, Failure};
+use daemon::Failure;
 use luks::{Container, Format, SECTOR};
+use protocol::api::Borrowing;
 use secret::Secret;
 
 use super::device::device;
 use super::key::{ask, key_file, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
-use crate::outcome::{Outcome, Result};
-use crate::session::{Session, is_volume, other, usage};
+use crate::outcome::{LocalResult as Result, Outcome};
+use crate::session::{Session, is_volume};
 use crate::terminal::bar;
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
@@ -87,7 +88,9 @@ fn wipe(container: &Container, key: &Secret) -> luks::Result<()> {
 pub(super) fn key_len(bits: usize) -> Result<usize> {
     match bits.is_multiple_of(8) {
         true => Ok(bits / 8),
-        false => Err(usage("the length of a key must be a multiple of 8 bits")),
+        false => Err(Failure::usage(
+            "the length of a key must be a multiple of 8 bits",
+        )),
     }
 }
 
@@ -106,7 +109,7 @@ fn data_offset(args: &LuksFormat) -> Result<Option<u64>> {
             let bytes = sectors.checked_mul(SECTOR);
             bytes
                 .map(Some)
-                .ok_or_else(|| usage("the offset is too large"))
+                .ok_or_else(|| Failure::usage("the offset is too large"))
         }
         (None, Some(_)) => Ok(Some(0)),
         (None, None) => Ok(None),
@@ -139,7 +142,7 @@ fn lengthen(path: &Path, len: u64) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).open(path);
     let longer = file.and_then(|file| file.set_len(len));
     longer.map_err(|error| {
-        other(format!(
+        Failure::other(format!(
             "{} cannot be made as long as a header, {len} bytes: {error}",
             path.display()
         ))
@@ -154,7 +157,7 @@ fn uuid(args: &LuksFormat) -> Result<String> {
     let mut bytes = [0; 16];
     SystemRandom
         .fill(&mut bytes)
-        .map_err(|error| other(error.to_string()))?;
+        .map_err(|error| Failure::other(error.to_string()))?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -174,7 +177,7 @@ pub(super) fn parse_uuid(text: &str) -> Result<String> {
     let is_hex = text.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
     match lens == [8, 4, 4, 4, 12] && is_hex {
         true => Ok(text.to_ascii_lowercase()),
-        false => Err::<_, Failure>(usage(format!(
+        false => Err::<_, Failure>(Failure::usage(format!(
             "'{text}' is not a UUID, such as 5ae2903e-22b6-43a2-b884-f5e9640ee47b"
         ))),
     }

@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::path::Path;
 
-use daemon::api::{Ask, AskFormat, Failure, FailureKind};
-use daemon::client::Terminal;
+use daemon::Failure;
+use protocol::api::{Ask, AskFormat, FailureKind};
+use protocol::client::Terminal;
 use secret::Secret;
 
 use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
-use crate::outcome::Result;
+use crate::outcome::LocalResult as Result;
 use crate::terminal::{Prompter, input_is_data};
 
 /// No key file is longer, in bytes: as cryptsetup has it.
-const KEY_FILE_MAX: usize = daemon::wire::KEY_FILE_MAX as usize;
+const KEY_FILE_MAX: usize = protocol::wire::KEY_FILE_MAX as usize;
 
 /// What opens the container.
 pub(super) fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Secret> {
@@ -30,9 +31,9 @@ pub(super) fn ask(device: &Path, new: bool) -> Result<Secret> {
         format: AskFormat::Passphrase,
         twice: new,
     };
-    Prompter::default().ask(&ask)?.ok_or_else(|| Failure {
-        kind: FailureKind::NoKey,
-        message: format!("the passphrase of '{}' was not given", ask.dataset),
+    Prompter::default().ask(&ask)?.ok_or_else(|| {
+        let message = format!("the passphrase of '{}' was not given", ask.dataset);
+        Failure::new(FailureKind::NoKey, message)
     })
 }
 
@@ -45,9 +46,9 @@ pub(super) fn key_file(path: &Path) -> Result<Secret> {
 /// user waits for it, and the daemon does not.
 pub(super) fn read_key_file(path: &Path, len_max: Option<usize>) -> Result<Secret> {
     secret::harden_process().map_err(Failure::from)?;
-    let unreadable = |reason: String| Failure {
-        kind: FailureKind::NoKey,
-        message: format!("the key file {}: {reason}", path.display()),
+    let unreadable = |reason: String| {
+        let message = format!("the key file {}: {reason}", path.display());
+        Failure::new(FailureKind::NoKey, message)
     };
     let limit = len_max.unwrap_or(KEY_FILE_MAX + 1);
     let key = match path.as_os_str() == "-" {

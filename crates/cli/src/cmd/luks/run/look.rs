@@ -1,13 +1,14 @@
 //! What a header says.
 
 use cipher::SystemRandom;
-use daemon::api::{Borrowing, Failure, FailureKind};
+use daemon::Failure;
 use luks::Header;
+use protocol::api::{Borrowing, FailureKind};
 
 use super::device::{device, look, open};
 use super::format;
 use crate::cmd::luks::args::{LuksDump, LuksIsLuks, LuksUuid};
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::Session;
 use crate::show::json;
 
@@ -41,10 +42,10 @@ pub(super) fn is_luks(args: &LuksIsLuks, session: &Session) -> Result {
         Err(error) => return Err(error.into()),
     };
     match (args.version, version) {
-        (Some(wanted), Some(found)) if wanted.version() != found => Err(Failure {
-            kind: FailureKind::NotFound,
-            message: format!("{} is a container of {found}", device.name()),
-        }),
+        (Some(wanted), Some(found)) if wanted.version() != found => Err(Failure::new(
+            FailureKind::NotFound,
+            format!("{} is a container of {found}", device.name()),
+        )),
         _ => Ok(Outcome::done()),
     }
 }

@@ -2,18 +2,17 @@
 
 use std::fmt::Write;
 
-use daemon::api::{
+use luks::SECTOR;
+use protocol::api::{
     Command, MappingChange, MappingRow, MappingTimes, OpenMapping, PlainMapping, Reply,
 };
-use luks::SECTOR;
 
 use super::format;
 use super::key::read_key_file;
 use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
 };
-use crate::outcome::call_quiet;
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, unexpected, usage};
 use crate::show::json;
 

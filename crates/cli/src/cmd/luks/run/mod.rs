@@ -7,33 +7,34 @@ mod format;
 mod key;
 mod look;
 mod mapping;
+mod remote_device;
 
 use crate::cmd::luks::args::Luks;
 use crate::outcome::Result;
 use crate::session::Session;
 
 pub(crate) fn run(args: Luks, session: &mut Session) -> Result {
-    match args {
-        Luks::Format(args) => format::run(&args, session),
-        Luks::Open(args) => mapping::open(args, session),
-        Luks::Close(args) => mapping::close(args, session),
-        Luks::Status(args) => mapping::status(args, session),
-        Luks::Refresh(args) => mapping::refresh(args, session),
-        Luks::Resize(args) => mapping::resize(args, session),
-        Luks::Dump(args) => look::dump(&args, session),
-        Luks::AddKey(args) => change::add_key(&args, session),
-        Luks::ChangeKey(args) => change::change_key(&args, session),
-        Luks::RemoveKey(args) => change::remove_key(&args, session),
-        Luks::KillSlot(args) => change::kill_slot(&args, session),
-        Luks::SetPriority(args) => change::set_priority(&args, session),
-        Luks::Token(args) => change::token(&args, session),
-        Luks::HeaderBackup(args) => change::header_backup(&args, session),
-        Luks::HeaderRestore(args) => change::header_restore(&args, session),
-        Luks::Erase(args) => change::erase(&args, session),
-        Luks::Uuid(args) => look::uuid(&args, session),
-        Luks::Is(args) => look::is_luks(&args, session),
-        Luks::Convert(args) => change::convert(&args, session),
-        Luks::Repair(args) => change::repair(&args, session),
-        Luks::Benchmark(args) => benchmark::run(&args, session.json),
-    }
+    Ok(match args {
+        Luks::Format(args) => format::run(&args, session)?,
+        Luks::Open(args) => mapping::open(args, session)?,
+        Luks::Close(args) => mapping::close(args, session)?,
+        Luks::Status(args) => mapping::status(args, session)?,
+        Luks::Refresh(args) => mapping::refresh(args, session)?,
+        Luks::Resize(args) => mapping::resize(args, session)?,
+        Luks::Dump(args) => look::dump(&args, session)?,
+        Luks::AddKey(args) => change::add_key(&args, session)?,
+        Luks::ChangeKey(args) => change::change_key(&args, session)?,
+        Luks::RemoveKey(args) => change::remove_key(&args, session)?,
+        Luks::KillSlot(args) => change::kill_slot(&args, session)?,
+        Luks::SetPriority(args) => change::set_priority(&args, session)?,
+        Luks::Token(args) => change::token(&args, session)?,
+        Luks::HeaderBackup(args) => change::header_backup(&args, session)?,
+        Luks::HeaderRestore(args) => change::header_restore(&args, session)?,
+        Luks::Erase(args) => change::erase(&args, session)?,
+        Luks::Uuid(args) => look::uuid(&args, session)?,
+        Luks::Is(args) => look::is_luks(&args, session)?,
+        Luks::Convert(args) => change::convert(&args, session)?,
+        Luks::Repair(args) => change::repair(&args, session)?,
+        Luks::Benchmark(args) => benchmark::run(&args, session.json)?,
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use daemon::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
+use protocol::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
 
 use crate::cmd::pool::args::Pool;
 use crate::outcome::{Result, call_quiet};

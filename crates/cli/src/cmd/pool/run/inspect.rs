@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use daemon::api::{
+use protocol::api::{
     CheckRow, Command, Failure, FailureKind, InspectTarget, InspectedDataset, Inspection, LogRow,
     PointerRow,
 };
@@ -226,7 +226,7 @@ fn checked(check: &CheckRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use daemon::api::{ChunkRow, KeychainRow, LogEntryRow};
+    use protocol::api::{ChunkRow, KeychainRow, LogEntryRow};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! `pool iostat`: what pools ask of their devices.
 
-use daemon::api::{CacheIo, Command, DeviceIo, Io, PoolIo};
+use protocol::api::{CacheIo, Command, DeviceIo, Io, PoolIo};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolIostat;

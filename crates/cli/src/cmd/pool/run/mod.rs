@@ -11,7 +11,7 @@ mod upgrade;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use daemon::api::{Command, HistoryRow, ImportablePool, PoolReport};
+use protocol::api::{Command, HistoryRow, ImportablePool, PoolReport};
 
 use crate::cmd::pool::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,

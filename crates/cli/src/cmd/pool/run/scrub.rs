@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use daemon::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
+use protocol::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
 
 use crate::cmd::pool::args::PoolScrub;
 use crate::outcome::{Outcome, Result, call_quiet};

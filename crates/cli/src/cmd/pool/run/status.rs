@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use daemon::api::{Command, DeviceRow, PoolReport, RemovalRow, ScrubRow};
+use protocol::api::{Command, DeviceRow, PoolReport, RemovalRow, ScrubRow};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolStatus;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use daemon::api::{Command, FORMAT_VERSION, FeatureRow, PoolFeatures, known_features};
+use daemon::{FORMAT_VERSION, known_features};
+use protocol::api::{Command, FeatureRow, PoolFeatures};
 use serde_json::json;
 
 use crate::cmd::pool::args::PoolUpgrade;

@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use daemon::api::{Anchor, AnchorOutcome, AnchorRow, Command, Failure, FailureKind};
+use daemon::anchor_line;
+use protocol::api::{Anchor, AnchorOutcome, AnchorRow, Command, Failure, FailureKind};
 
 use crate::cmd::service::args;
 use crate::outcome::{Outcome, Result};
@@ -23,7 +24,9 @@ fn print(names: Vec<String>, session: &mut Session) -> Result {
     if session.json {
         return Ok(Outcome::text(json::show(&anchors)));
     }
-    let lines = anchors.iter().map(|anchor| anchor.to_line() + "\n");
+    let lines = anchors
+        .iter()
+        .map(|anchor| anchor_line::write(anchor) + "\n");
     Ok(Outcome::text(lines.collect::<String>()))
 }
 
@@ -74,7 +77,7 @@ fn anchors(text: &str) -> Result<Vec<Anchor>> {
         .filter(|(_, line)| !line.trim().is_empty());
     let anchors: Vec<Anchor> = lines
         .map(|(number, line)| {
-            Anchor::from_line(line)
+            anchor_line::read(line)
                 .ok_or_else(|| usage(format!("line {number} is not an anchor, or was changed")))
         })
         .collect::<Result<_>>()?;

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Random, SectorCipher, SectorSpec, SystemRandom};
-use daemon::api::Failure;
+use daemon::Failure;
 use luks::{Flags, Mapping, Plain};
 use secret::Secret;
 use serde::Serialize;
 
 use crate::cmd::service::args::{Bench, BenchBlock};
-use crate::outcome::{Outcome, Result};
-use crate::session::{other, usage};
+use crate::outcome::{LocalResult as Result, Outcome};
+
 use crate::show::json;
 use crate::show::table::{self, Column};
 
@@ -150,7 +150,7 @@ fn of_bound(form: &Measured, bounds: &[f64]) -> f64 {
 
 fn block(args: &BenchBlock, as_json: bool) -> Result {
     if !(0.01..=3600.0).contains(&args.seconds) || args.size < SIZE_MIN {
-        return Err(usage(
+        return Err(Failure::usage(
             "it takes 0.01 to 3600 seconds, and a device of at least 64 MiB",
         ));
     }
@@ -158,9 +158,9 @@ fn block(args: &BenchBlock, as_json: bool) -> Result {
     let mut key = Secret::zeroed(args.key_size / 8).map_err(Failure::from)?;
     SystemRandom
         .fill(key.expose_mut())
-        .map_err(|error| other(error.to_string()))?;
+        .map_err(|error| Failure::other(error.to_string()))?;
     let size = usize::try_from(args.size - args.size % (1 << 20));
-    let size = size.map_err(|_| usage("the device does not fit into memory"))?;
+    let size = size.map_err(|_| Failure::usage("the device does not fit into memory"))?;
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(vec![0x5a; size]));
     let settings = Plain {
         cipher: args.cipher.clone(),
@@ -170,8 +170,10 @@ fn block(args: &BenchBlock, as_json: bool) -> Result {
         sector_size: args.sector_size,
     };
     let mapping = Mapping::plain(&settings, Arc::clone(&device), &key, Flags::default())?;
-    let spec = SectorSpec::parse(&args.cipher).map_err(|error| usage(error.to_string()))?;
-    let cipher = SectorCipher::new(spec, key.expose()).map_err(|error| usage(error.to_string()))?;
+    let spec =
+        SectorSpec::parse(&args.cipher).map_err(|error| Failure::usage(error.to_string()))?;
+    let cipher =
+        SectorCipher::new(spec, key.expose()).map_err(|error| Failure::usage(error.to_string()))?;
     let subject = Subject {
         device,
         mapping,
@@ -253,7 +255,9 @@ impl Subject {
             });
             let measured = measure(&self.mapping, workload, time);
             is_over.store(true, Ordering::Relaxed);
-            let switches = switching.join().map_err(|_| other("a thread ended"))?;
+            let switches = switching
+                .join()
+                .map_err(|_| Failure::other("a thread ended"))?;
             Ok((measured?, switches))
         })
     }
@@ -272,7 +276,7 @@ fn measure(
             .collect();
         let joined = threads.into_iter().map(|thread| thread.join());
         joined
-            .map(|took| took.unwrap_or_else(|_| Err(other("a thread ended"))))
+            .map(|took| took.unwrap_or_else(|_| Err(Failure::other("a thread ended"))))
             .collect()
     });
     let elapsed = begin.elapsed().as_secs_f64();
@@ -331,7 +335,7 @@ fn crypto(
                 true => cipher.encrypt(first, step, sector, &mut data),
                 false => cipher.decrypt(first, step, sector, &mut data),
             };
-            done.map_err(|error| other(error.to_string()))?;
+            done.map_err(|error| Failure::other(error.to_string()))?;
             calls += 1;
         }
         Ok(calls)
@@ -342,7 +346,7 @@ fn crypto(
             .collect();
         let joined = threads.into_iter().map(|thread| thread.join());
         joined
-            .map(|calls| calls.unwrap_or_else(|_| Err(other("a thread ended"))))
+            .map(|calls| calls.unwrap_or_else(|_| Err(Failure::other("a thread ended"))))
             .collect()
     });
     let calls: u64 = all.into_iter().collect::<Result<Vec<_>>>()?.iter().sum();

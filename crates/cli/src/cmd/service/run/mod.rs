@@ -8,8 +8,8 @@ pub(crate) mod manual;
 use std::path::PathBuf;
 
 use daemon::ServeOptions;
-use daemon::api::{Command, DaemonReport, Failure, FailureKind};
-use daemon::client::{Client, start_daemon};
+use protocol::api::{Command, DaemonReport, Failure, FailureKind};
+use protocol::client::{Client, start_daemon};
 
 use crate::cmd::service::args::{Daemon, DaemonCommand};
 use crate::outcome::{Outcome, Result};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use daemon::api::{Command, DiffReport, DiffRow};
+use protocol::api::{Command, DiffReport, DiffRow};
 
 use crate::cmd::snapshot::args::Diff;
 use crate::outcome::{Outcome, Result};

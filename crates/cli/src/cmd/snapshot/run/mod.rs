@@ -2,7 +2,7 @@
 
 pub(crate) mod diff;
 
-use daemon::api::{self, HoldRow};
+use protocol::api::{self, HoldRow};
 
 use crate::cmd::snapshot::args::{Clone, Hold, Holds, Promote, Release, Rollback, Snapshot};
 use crate::outcome::{Outcome, Result, call_quiet};

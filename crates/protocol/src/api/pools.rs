@@ -228,19 +228,6 @@ pub struct FeatureRow {
     pub begins: String,
 }
 
-impl FeatureRow {
-    /// A feature of a pool that has it or has not.
-    pub fn new(feature: &pool::Feature, active: bool) -> FeatureRow {
-        FeatureRow {
-            name: feature.name.into(),
-            active,
-            since: feature.since.into(),
-            what: feature.what.into(),
-            begins: feature.begins.into(),
-        }
-    }
-}
-
 /// A line of the history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HistoryRow {

@@ -5,6 +5,7 @@
 
 mod anchor;
 mod command;
+mod failure;
 mod inspection;
 mod pools;
 mod reply;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use command::Command;
+pub use failure::{Failure, FailureKind, Result};
 pub use inspection::{
     CheckRow, ChunkRow, InspectedDataset, Inspection, KeychainRow, LogEntryRow, LogRow, PointerRow,
     SuperblockRow,
@@ -38,17 +40,6 @@ pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, NewZone,
     PermissionChange, PoolDevices, Props, Rotation, SendWhat, WhoKind,
 };
-
-/// Every feature of pools that this program knows.
-pub fn known_features() -> Vec<FeatureRow> {
-    let features = pool::FEATURES.iter();
-    features
-        .map(|feature| FeatureRow::new(feature, false))
-        .collect()
-}
-
-/// The newest format of pools; the first is 1.
-pub const FORMAT_VERSION: u32 = store::layout::FORMAT_VERSION;
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
@@ -112,66 +103,4 @@ pub enum AskFormat {
     Pin,
     /// What is in a key file, all of it.
     KeyFile,
-}
-
-/// Why a command failed, and with which exit code it ends.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Failure {
-    /// What kind of failure.
-    pub kind: FailureKind,
-    /// What happened, to what, and what to do.
-    pub message: String,
-}
-
-/// Kinds of failure. Their exit codes are an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailureKind {
-    /// Anything else.
-    Other,
-    /// There is no such pool, dataset, snapshot or property.
-    NotFound,
-    /// The name is taken.
-    Exists,
-    /// Something is in use.
-    Busy,
-    /// The caller may not do this.
-    Permission,
-    /// The key is the wrong one.
-    WrongKey,
-    /// The key is not loaded, or cannot be read where it should be.
-    NoKey,
-    /// Data, keys or structures are damaged.
-    Damaged,
-    /// The pool was written by a newer program.
-    TooNew,
-    /// There is no room.
-    NoSpace,
-    /// A device failed.
-    Device,
-    /// What was asked for makes no sense.
-    Usage,
-    /// The daemon cannot be reached.
-    NoDaemon,
-}
-
-impl FailureKind {
-    /// The exit code of a command that fails like this.
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            FailureKind::Other => 1,
-            FailureKind::Usage => 2,
-            FailureKind::NotFound => 3,
-            FailureKind::Exists => 4,
-            FailureKind::Busy => 5,
-            FailureKind::Permission => 6,
-            FailureKind::WrongKey => 7,
-            FailureKind::NoKey => 8,
-            FailureKind::Damaged => 9,
-            FailureKind::TooNew => 10,
-            FailureKind::NoSpace => 11,
-            FailureKind::Device => 12,
-            FailureKind::NoDaemon => 13,
-        }
-    }
 }

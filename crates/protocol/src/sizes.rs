@@ -50,7 +50,7 @@ fn unit_shift(unit: &str) -> Option<u32> {
 }
 
 /// A size that is not 0.
-pub(crate) fn positive(text: &str) -> Option<u64> {
+pub fn positive(text: &str) -> Option<u64> {
     parse(text).ok().filter(|bytes| *bytes > 0)
 }
 

@@ -1,5 +1,7 @@
 //! The commands' side of the daemon's socket.
 
+mod remote_device;
+
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -11,20 +13,20 @@ use std::time::{Duration, Instant};
 use rustix::process::Uid;
 use secret::Secret;
 
-pub use crate::borrowed::Borrowed;
-
+use crate::accounts::{group_name, user_name};
 use crate::api::{
     API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request,
 };
-use crate::host::users::{group_name, user_name};
 use crate::wire;
+
+pub use remote_device::RemoteDevice;
 
 /// How long to wait for a daemon that another command is starting.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often to look for it.
 const PAUSE: Duration = Duration::from_millis(20);
 /// What a daemon says that is not needed, since one listens already.
-pub(crate) const TAKEN: &str = "taken";
+pub const TAKEN: &str = "taken";
 
 /// What a client does for the daemon while a command runs.
 pub trait Terminal {
@@ -52,7 +54,7 @@ pub fn default_socket() -> PathBuf {
 
 /// Where the socket is if there is no runtime directory. Anybody can make a directory of this name:
 /// the daemon refuses one that is not its user's, and commands a daemon that is not.
-pub(crate) fn fallback_dir() -> PathBuf {
+pub fn fallback_dir() -> PathBuf {
     format!("/tmp/strongroom-{}", rustix::process::geteuid().as_raw()).into()
 }
 
@@ -99,9 +101,8 @@ impl Client {
         }
     }
 
-    /// Speaks over a stream that is connected.
-    #[cfg(test)]
-    pub(crate) fn over(stream: UnixStream) -> Client {
+    /// Speaks over a stream that is connected to a daemon which the caller trusts.
+    pub fn over(stream: UnixStream) -> Client {
         Client {
             stream,
             hash_memory: None,
@@ -139,11 +140,11 @@ impl Client {
     ///
     /// # Errors
     /// [`FailureKind::NotFound`] if the daemon has no such device; [`FailureKind::Busy`].
-    pub fn borrow(mut self, device: &Path, how: Borrowing) -> Result<Borrowed, Failure> {
+    pub fn borrow(mut self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
         let device = device.to_owned();
         self.request(Command::LuksBorrow { device, how })?;
         match wire::receive(&mut self.stream).map_err(lost)? {
-            Answer::Lent(is) => Ok(Borrowed::new(self.stream, is)),
+            Answer::Lent(is) => Ok(RemoteDevice::new(self.stream, is)),
             Answer::Failed(failure) => Err(failure),
             _ => Err(not_understood()),
         }

@@ -1,0 +1,94 @@
+//! Failures of commands.
+
+use serde::{Deserialize, Serialize};
+
+/// The result of a command.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command failed, and with which exit code it ends.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// What happened, to what, and what to do.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with its message.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+        Failure {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    /// What was asked for makes no sense.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Usage, message)
+    }
+
+    /// A failure of none of the other kinds.
+    pub fn other(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Other, message)
+    }
+}
+
+impl From<secret::Error> for Failure {
+    fn from(error: secret::Error) -> Failure {
+        Failure::other(error.to_string())
+    }
+}
+
+/// Kinds of failure. Their exit codes are an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// Anything else.
+    Other,
+    /// There is no such pool, dataset, snapshot or property.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// Something is in use.
+    Busy,
+    /// The caller may not do this.
+    Permission,
+    /// The key is the wrong one.
+    WrongKey,
+    /// The key is not loaded, or cannot be read where it should be.
+    NoKey,
+    /// Data, keys or structures are damaged.
+    Damaged,
+    /// The pool was written by a newer program.
+    TooNew,
+    /// There is no room.
+    NoSpace,
+    /// A device failed.
+    Device,
+    /// What was asked for makes no sense.
+    Usage,
+    /// The daemon cannot be reached.
+    NoDaemon,
+}
+
+impl FailureKind {
+    /// The exit code of a command that fails like this.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            FailureKind::Other => 1,
+            FailureKind::Usage => 2,
+            FailureKind::NotFound => 3,
+            FailureKind::Exists => 4,
+            FailureKind::Busy => 5,
+            FailureKind::Permission => 6,
+            FailureKind::WrongKey => 7,
+            FailureKind::NoKey => 8,
+            FailureKind::Damaged => 9,
+            FailureKind::TooNew => 10,
+            FailureKind::NoSpace => 11,
+            FailureKind::Device => 12,
+            FailureKind::NoDaemon => 13,
+        }
+    }
+}

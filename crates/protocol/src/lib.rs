@@ -1,0 +1,30 @@
+//! What commands and the daemon say to each other, and the side of it that commands take.
+//!
+//! A command connects to the daemon's unix socket, sends one [`api::Request`] and gets [`api::Answer`]s until one
+//! of them is the last. Secrets and data have frames of their own.
+//!
+//! # What it guarantees
+//!
+//! - **It needs no engine.** It depends on the crate `secret` and on nothing else of this project: a program that
+//!   speaks to the daemon has neither ciphers nor pools behind it (`scripts/boundaries`).
+//! - **A secret stays in locked memory.** [`wire::receive_secret`] reads it straight into a [`secret::Secret`].
+//! - **Nothing that comes is trusted.** Frames have a limit each. What cannot be read is an error, and memory is taken
+//!   for what came, not for what was announced.
+//! - **A client speaks to root's daemon or to its own user's.** [`client::Client::connect`] refuses others.
+//! - **Versions are told apart.** A request of another [`api::API_VERSION`] is refused with a message that says so.
+//!
+//! # Layers, the lowest first
+//!
+//! | layer | holds |
+//! |---|---|
+//! | `accounts`, `digits`, `sizes` | names of users and groups, and how bytes and sizes are written as text |
+//! | `api` | commands, replies and failures |
+//! | `wire` | frames |
+//! | `client` | a connection, the start of a daemon, a device that the daemon lends |
+
+pub mod accounts;
+pub mod api;
+pub mod client;
+pub mod digits;
+pub mod sizes;
+pub mod wire;
