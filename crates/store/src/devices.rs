@@ -51,6 +51,9 @@ pub struct Found {
 }
 
 /// Reads the label of a device.
+///
+/// # Errors
+/// [`Error::NotAPool`] without a label, [`Error::DamagedLabel`], [`Error::TooNew`], or [`Error::Device`].
 pub fn probe(device: &dyn BlockDevice) -> Result<Found> {
     let label = read_label(device)?;
     Ok(Found {
@@ -71,6 +74,9 @@ pub struct DeviceStore {
 
 impl DeviceStore {
     /// Prepares devices for a new pool, each a group of its own. See [`DeviceStore::create_groups`].
+    ///
+    /// # Errors
+    /// As [`DeviceStore::create_groups`].
     pub fn create(
         devices: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
@@ -83,6 +89,10 @@ impl DeviceStore {
     /// Prepares devices for a new pool: groups, and spares. They belong to it only
     /// after [`DeviceStore::commit_labels`], so that a creation that is cut short leaves no half of
     /// a pool.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if a device holds something, unless `force`; [`Error::TooSmall`]; [`Error::Mismatch`]
+    /// without a device; [`Error::Device`].
     pub fn create_groups(
         groups: Vec<NewGroup>,
         spares: Vec<Arc<dyn BlockDevice>>,
@@ -142,6 +152,9 @@ impl DeviceStore {
     }
 
     /// Writes the labels of a new pool, after its first superblock is durable.
+    ///
+    /// # Errors
+    /// [`Error::Device`]: some devices may have a label then.
     pub fn commit_labels(&self) -> Result<()> {
         let layout = self.groups.now();
         layout.all().try_for_each(|member| member.write_labels())
@@ -149,6 +162,10 @@ impl DeviceStore {
 
     /// Puts the devices of one pool together, in any order. Those that cannot be used are passed
     /// over as long as one can. Which devices and groups there should be, only the pool knows.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] and [`Error::Mismatch`] if they are not the devices of one pool; the first failure
+    /// of a device if none can be used.
     pub fn open(devices: Vec<Arc<dyn BlockDevice>>) -> Result<DeviceStore> {
         let mut members: Vec<Arc<Member>> = Vec::new();
         let mut failures = Vec::new();

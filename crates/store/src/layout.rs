@@ -137,6 +137,9 @@ impl Label {
     }
 
     /// Reads a label and checks that its numbers agree with each other.
+    ///
+    /// # Errors
+    /// Why the block is no label: [`Bad`].
     pub fn decode(block: &[u8; BLOCK]) -> Result<Label, Bad> {
         let (label, _) = Label::read_from_prefix(block).map_err(|_| Bad::Foreign)?;
         if label.magic != LABEL_MAGIC {
@@ -231,6 +234,9 @@ pub fn encode_frame(magic: [u8; 8], pool_guid: u64, txg: u64, payload: &[u8]) ->
 }
 
 /// The transaction group and the payload of a frame.
+///
+/// # Errors
+/// Why the block is no such frame: [`Bad`].
 pub fn decode_frame(
     magic: [u8; 8],
     pool_guid: u64,

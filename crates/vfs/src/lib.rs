@@ -28,6 +28,10 @@ pub type ReadPieces = Vec<bytes::Bytes>;
 /// inode without links lives for as long as it has lookups.
 pub trait FileSystem: Send + Sync {
     /// Finds `name` in the directory `parent`. One lookup.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such name, `NotDirectory` if `parent` is no directory, `NameTooLong`, `Stale`,
+    /// `Io`.
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Gives back `count` lookups of `ino`.
@@ -44,41 +48,83 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// The attributes of `ino`.
+    ///
+    /// # Errors
+    /// `Stale` if there is no such inode, `Io`.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
     /// Changes attributes, and returns the new ones.
+    ///
+    /// # Errors
+    /// `NotPermitted`, `Invalid` if the inode cannot have what is set, `FileTooBig`, `NoSpace`, `Quota`,
+    /// `ReadOnly`, `Stale`, `Io`.
     fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr>;
 
     /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no symbolic link, `Stale`, `Io`.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
     /// Makes a file, FIFO, socket or device node. One lookup.
+    ///
+    /// # Errors
+    /// `Exists` if the name is taken, `NotDirectory` if `parent` is no directory, `NameTooLong`, `NoSpace`,
+    /// `Quota`, `ReadOnly`, `Stale` if `parent` is gone, `Io`.
     fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr>;
 
     /// Makes a regular file to be opened at once. One lookup. The file must not exist.
+    ///
+    /// # Errors
+    /// As [`FileSystem::mknod`].
     fn create(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
         self.mknod(caller, parent, name, node)
     }
 
     /// Makes a regular file without a name in the file system of `parent` (`O_TMPFILE`). One lookup.
+    ///
+    /// # Errors
+    /// `NotDirectory`, `NoSpace`, `Quota`, `ReadOnly`, `Stale`, `Io`; `NotSupported` if there are no such
+    /// files.
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr>;
 
     /// Makes a directory. One lookup.
+    ///
+    /// # Errors
+    /// As [`FileSystem::mknod`], and `TooManyLinks`.
     fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr>;
 
     /// Makes a symbolic link. One lookup.
+    ///
+    /// # Errors
+    /// As [`FileSystem::mknod`]; `NameTooLong` also for the target.
     fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr>;
 
     /// Makes a hard link to `ino`. One lookup.
+    ///
+    /// # Errors
+    /// As [`FileSystem::mknod`]; `NotPermitted` for a directory, and `TooManyLinks`.
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Removes a name that is not a directory's.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory` if `parent` is no directory, `IsDirectory`, `NoSpace`, `ReadOnly`, `Stale`,
+    /// `Io`.
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()>;
 
     /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `NotEmpty`, `NoSpace`, `ReadOnly`, `Stale`, `Io`.
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()>;
 
     /// Renames, or exchanges, two names.
+    ///
+    /// # Errors
+    /// `NotFound`, `Exists` if the mode allows no replacement, `NotEmpty`, `NotDirectory` or `IsDirectory` if
+    /// the kinds differ, `Invalid` for a directory that would lie in itself, `TooManyLinks`, `NameTooLong`,
+    /// `NoSpace`, `Quota`, `ReadOnly`, `Stale`, `Io`.
     fn rename(
         &self,
         parent: Ino,
@@ -89,25 +135,48 @@ pub trait FileSystem: Send + Sync {
     ) -> Result<()>;
 
     /// Reads up to `len` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// `IsDirectory`, `Stale`, `Io` if the contents are damaged or a device failed.
     fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces>;
 
     /// Writes all of `data` at `offset`. With `kill_suidgid` the set-user-ID and set-group-ID bits
     /// go (the writer was not privileged).
+    ///
+    /// # Errors
+    /// `IsDirectory`, `FileTooBig`, `NoSpace`, `Quota`, `ReadOnly`, `Stale`, `Io`.
     fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()>;
 
     /// Makes the contents and attributes of `ino` durable.
+    ///
+    /// # Errors
+    /// `Stale`, `Io` if something is not durable.
     fn fsync(&self, ino: Ino, datasync: bool) -> Result<()>;
 
     /// Makes everything durable.
+    ///
+    /// # Errors
+    /// `Io` if something is not durable.
     fn sync(&self) -> Result<()>;
 
     /// Allocates, punches or zeroes a range.
+    ///
+    /// # Errors
+    /// `NotSupported` for a mode that is not known, `Invalid`, `FileTooBig`, `NoSpace`, `Quota`, `ReadOnly`,
+    /// `Stale`, `Io`.
     fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()>;
 
     /// The next data or hole at or after `offset`; `Error::NoSuchAddress` past the end.
+    ///
+    /// # Errors
+    /// `NoSuchAddress` past the end, `Stale`, `Io`.
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
 
     /// Copies between files, sharing storage where it can. Returns how many bytes were copied.
+    ///
+    /// # Errors
+    /// `Invalid` if the ranges overlap, `IsDirectory`, `FileTooBig`, `NoSpace`, `Quota`, `ReadOnly`, `Stale`,
+    /// `Io`; `NotSupported` if the caller has to copy.
     fn copy_range(
         &self,
         from: Ino,
@@ -120,6 +189,9 @@ pub trait FileSystem: Send + Sync {
     /// Lists `ino` from after `cookie` (0: from the start), calling `emit` until it returns false
     /// or the directory ends. With `attrs` each entry but `.` and `..` carries attributes, and each
     /// accepted one is a lookup.
+    ///
+    /// # Errors
+    /// `NotDirectory`, `Stale`, `Io`.
     fn readdir(
         &self,
         ino: Ino,
@@ -129,17 +201,33 @@ pub trait FileSystem: Send + Sync {
     ) -> Result<()>;
 
     /// Space and inode counts.
+    ///
+    /// # Errors
+    /// `Io`.
     fn statfs(&self) -> Result<StatFs>;
 
     /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// `Exists` or `NoAttribute` if `how` does not allow it, `Range`, `TooBig`, `NotSupported`, `NotPermitted`,
+    /// `NoSpace`, `Quota`, `ReadOnly`, `Stale`, `Io`.
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()>;
 
     /// The value of an extended attribute; `Error::NoAttribute` if there is none.
+    ///
+    /// # Errors
+    /// `NoAttribute` if there is none, `Stale`, `Io`.
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
     /// The names of the extended attributes.
+    ///
+    /// # Errors
+    /// `Stale`, `Io`.
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
 
     /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `NoAttribute` if there is none, `NotPermitted`, `NoSpace`, `ReadOnly`, `Stale`, `Io`.
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
 }
