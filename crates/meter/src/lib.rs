@@ -1,8 +1,7 @@
 //! Counting what happens, for metrics.
 //!
-//! Threads add with relaxed atomic additions and never wait; whoever reads gets numbers that may be
-//! a few events apart from each other. Nothing here knows time: durations are measured by whoever
-//! counts.
+//! Threads add with relaxed atomic additions and never wait. A reader gets numbers that may be a few
+//! events apart from each other. This crate has no clock: callers measure durations.
 
 #![forbid(unsafe_code)]
 

@@ -95,7 +95,7 @@ impl CacheRange {
     /// Fills `buf` from a unit on.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device fails.
+    /// [`Error::Device`] if the device fails.
     pub fn read(&self, unit: u32, buf: &mut [u8]) -> Result<()> {
         Ok(self.device.read_at(START + at(unit), buf)?)
     }
@@ -103,7 +103,7 @@ impl CacheRange {
     /// Writes pieces one after the other from a unit on. They need not be durable, ever.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device fails.
+    /// [`Error::Device`] if the device fails.
     pub fn write(&self, unit: u32, pieces: &[IoSlice<'_>]) -> Result<()> {
         Ok(self.device.write_at(START + at(unit), pieces)?)
     }
@@ -111,7 +111,7 @@ impl CacheRange {
     /// Makes it a device that belongs to nobody. What it held is let go of, as far as the device can.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device fails.
+    /// [`Error::Device`] if the device fails.
     pub fn erase(&self) -> Result<()> {
         self.device.overwrite(0, START)?;
         self.device.discard(START, at(self.units))?;

@@ -1,4 +1,4 @@
-//! The file system noun.
+//! The interface of a file system.
 //!
 //! [`FileSystem`] is what a front end (FUSE today) serves and what an engine (a dataset of a pool,
 //! a stacked directory) produces. It is POSIX on inode numbers, in types of this project, so that
@@ -42,7 +42,7 @@ pub trait FileSystem: Send + Sync {
     fn forget_all(&self) {}
 
     /// Whether the names in `ino`, and its attributes, can change by other ways than this front end,
-    /// so that nobody may keep them.
+    /// so that a front end must not keep them.
     fn is_volatile(&self, _ino: Ino) -> bool {
         false
     }
@@ -106,7 +106,7 @@ pub trait FileSystem: Send + Sync {
     /// As [`FileSystem::mknod`]; `NotPermitted` for a directory, and `TooManyLinks`.
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
 
-    /// Removes a name that is not a directory's.
+    /// Removes a name that is not the name of a directory.
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory` if `parent` is no directory, `IsDirectory`, `NoSpace`, `ReadOnly`, `Stale`,
