@@ -31,16 +31,12 @@ fn what_was_put_back_is_told_from_what_went_on() {
     }
     let place = Place::new();
     let (pool, old) = (place.path("tank.pool"), place.path("old.pool"));
-    place.ok(&format!("keygen {}", place.arg("key")));
+    place.ok("keygen {DIR}/key");
     place.ok(&format!(
         "pool create -s 32M -m none tank {}",
         pool.display()
     ));
-    place.ok(&format!(
-        "create -o encryption=on -o keysource=raw,file://{} -o mountpoint={} tank/home",
-        place.arg("key"),
-        place.arg("home")
-    ));
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key -o mountpoint={DIR}/home tank/home");
     write(&place, "one");
     let text = keep(&place);
     assert_eq!(text.lines().count(), 2, "{text}");
@@ -82,7 +78,7 @@ fn what_was_put_back_is_told_from_what_went_on() {
     place.ok(&import);
     let done = verify(&place);
     assert_eq!(done.code, DAMAGED, "{done:?}");
-    assert!(done.out.contains("rolled-back"), "{done:?}");
+    has(&done.out, "rolled-back");
 
     // It goes on from there, and comes to the same count with something else.
     for _ in 0..20 {
@@ -91,7 +87,7 @@ fn what_was_put_back_is_told_from_what_went_on() {
     place.ok("destroy -f tank/home");
     let done = verify(&place);
     assert_eq!(done.code, DAMAGED, "{done:?}");
-    assert!(done.out.contains("missing"), "{done:?}");
+    has(&done.out, "missing");
     place.ok("pool export tank");
     assert_eq!(verify(&place).code, NOT_FOUND);
 }

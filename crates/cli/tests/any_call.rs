@@ -239,9 +239,9 @@ impl Session {
 
     fn assert_sound(&self) {
         self.place.ok("pool scrub -w tank");
-        assert!(self.place.ok("pool status tank").contains("with 0 errors"));
+        has(&self.place.ok("pool status tank"), "with 0 errors");
         let report = self.place.ok("inspect --check tank");
-        assert!(report.contains("belongs to exactly one thing"), "{report}");
+        has(&report, "belongs to exactly one thing");
     }
 
     fn end(mut self) {

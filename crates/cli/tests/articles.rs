@@ -372,8 +372,8 @@ fn assured_delete_of_a_clone() {
     }
     // The newest data keys are not the other's, so that each can be made unreadable alone.
     let stays = reader.place.ok(&format!("destroy --shred -n {mungo}"));
-    assert!(stays.contains("with generation 1"), "{stays}");
-    assert!(!stays.contains("with generation 2"), "{stays}");
+    has(&stays, "with generation 1");
+    lacks(&stays, "with generation 2");
     let device = reader.place.path("projects");
     let keys = wrapped(&reader, mungo);
     reader.types(delete);
@@ -417,7 +417,7 @@ fn encryption_and_deduplication() {
     let shared = dedup_ratio(&reader);
     assert!(before < 110 && shared > 190, "{before} {shared}");
     let printed = reader.types(apart);
-    assert!(printed.contains("tank"), "{printed}");
+    has(&printed, "tank");
     apply("project-three");
     let apart = dedup_ratio(&reader);
     assert!(apart < shared, "{shared} {apart}");
@@ -451,7 +451,7 @@ fn what_is_on_disk() {
     assert_eq!(made.len(), 3, "{printed}");
     assert!(made[1].contains(" from dataset = "), "{made:?}");
     for (line, txg) in made.iter().zip([fs[1], clone[2], fs[2]]) {
-        assert!(line.contains(&format!("txg:{txg}]")), "{line}");
+        has(line, &format!("txg:{txg}]"));
     }
     assert_eq!(reader.get("primarycache", "tank/fs"), "metadata local");
     assert_eq!(reader.get("secondarycache", "tank/fs"), "none local");
@@ -508,9 +508,9 @@ fn a_pool_in_a_volume() {
     let note = reader.place.path("mnt/darrenm/Documents/Private/note");
     fs::write(&note, "private").unwrap();
     let allowed = reader.place.ok("allow darrenm");
-    assert!(allowed.contains("create,destroy,mount"), "{allowed}");
+    has(&allowed, "create,destroy,mount");
     let mounted = reader.place.ok("mount");
-    assert!(!mounted.contains("darrenm/Documents "), "{mounted}");
+    lacks(&mounted, "darrenm/Documents ");
     reader.types(again);
     assert_eq!(fs::read_to_string(&note).unwrap(), "private");
 }
@@ -528,9 +528,9 @@ fn without_the_instructions_of_the_processor() {
     let [all, slow, disabled] = &lists[..] else {
         panic!("{printed}");
     };
-    assert!(!all.contains("AES in software"), "{all}");
+    lacks(all, "AES in software");
     if cfg!(target_arch = "x86_64") {
-        assert!(slow.contains("AES in software"), "{slow}");
+        has(slow, "AES in software");
     }
     let xts = |list: &str| {
         let row = list.lines().find(|line| line.starts_with("aes-xts "));
@@ -541,7 +541,7 @@ fn without_the_instructions_of_the_processor() {
         ("aws-lc".into(), "portable".into())
     );
     let printed = reader.types(fips);
-    assert!(printed.contains("FIPS mode: on"), "{printed}");
+    has(&printed, "FIPS mode: on");
 }
 
 #[test]
@@ -564,7 +564,7 @@ fn dm_crypt() {
         .collect();
     // With queues, and without them.
     assert_eq!(flags, [false, true], "{printed}");
-    assert!(printed.contains("aes-xts"), "{printed}");
+    has(&printed, "aes-xts");
     let data = fs::read(reader.place.path("ram0")).unwrap();
     assert!(find(&data, b"LUKS").is_none());
 }

@@ -72,11 +72,7 @@ fn a_copy_shares_its_records() {
     assert!(fs::read(&file).unwrap() == contents());
     // Nothing shorter than a record is shared, and it is copied all the same.
     fs::write(dir.join("small"), b"small").unwrap();
-    place.ok(&format!(
-        "cp {} {}",
-        place.arg("tank/small"),
-        place.arg("tank/small2")
-    ));
+    place.ok("cp {DIR}/tank/small {DIR}/tank/small2");
     assert_eq!(fs::read(dir.join("small2")).unwrap(), b"small");
     // From a snapshot, byte by byte.
     place.ok("snapshot tank@now");
@@ -95,24 +91,16 @@ fn what_cannot_be_copied_by_reference_is_refused_and_leaves_nothing() {
         &format!("cp {file} {}", place.arg("tank/other/copy")),
         USAGE,
     );
-    assert!(
-        said.contains("same dataset") && said.contains("copy it with cp"),
-        "{said}"
-    );
+    has(&said, "same dataset");
+    has(&said, "copy it with cp");
     assert!(!place.path("tank/other/copy").exists());
     let said = place.fails(&format!("cp {outside} {}", place.arg("tank/copy")), USAGE);
-    assert!(said.contains("not in a mounted dataset"), "{said}");
+    has(&said, "not in a mounted dataset");
     assert!(!place.path("tank/copy").exists());
     place.fails(&format!("cp {file} {outside}"), USAGE);
     assert_eq!(fs::read(place.path("outside")).unwrap(), b"outside");
-    place.fails(
-        &format!("cp {} {}", place.arg("tank/none"), place.arg("tank/copy")),
-        NOT_FOUND,
-    );
-    place.fails(
-        &format!("cp {} {}", place.arg("tank/other"), place.arg("tank/copy")),
-        USAGE,
-    );
+    place.fails("cp {DIR}/tank/none {DIR}/tank/copy", NOT_FOUND);
+    place.fails("cp {DIR}/tank/other {DIR}/tank/copy", USAGE);
     fs::write(place.path("tank/there"), b"there").unwrap();
     let there = place.arg("tank/there");
     place.fails(&format!("cp {file} {there}"), EXISTS);

@@ -2,69 +2,47 @@
 
 mod common;
 
-use std::fs::{self, Permissions};
+use std::fs::{self};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::Stdio;
 
 use common::*;
 use rustix::process::{Pid, Resource, Rlimit, Uid};
 
-const ANN: u32 = 12345;
-const BOB: u32 = 12346;
-const STAFF: u32 = 54321;
-
-/// A pool `tank` with `tank/a` and `tank/b`, in a place that others can reach; `None` for who is not root.
-fn shared_place() -> Option<Place> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users");
-        return None;
-    }
-    let place = Place::new();
-    fs::set_permissions(place.root(), Permissions::from_mode(0o711)).unwrap();
+/// A pool `tank` with `tank/a` and `tank/b`, in a place that others can reach; `None` if this is not root.
+fn place_with_pool() -> Option<Place> {
+    let place = shared_place()?;
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("create tank/b");
     Some(place)
 }
 
-/// Runs a command as somebody, and returns how it ended and what it said.
-fn run_as(place: &Place, (uid, gid): (u32, u32), line: &str, input: &str) -> (i32, String) {
-    let mut child = place
-        .command()
-        .args(words(line))
-        .current_dir("/")
-        .uid(uid)
-        .gid(gid)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).unwrap();
-    (output.status.code().unwrap(), said)
+/// Runs a command as a user, and returns how it ended and what it said.
+fn run_as(place: &Place, user: (u32, u32), line: &str) -> (i32, String) {
+    let done = place.run_as(user, &place.socket(), line);
+    (done.code, done.out + &done.err)
 }
 
 fn may(place: &Place, uid: u32, line: &str) -> String {
-    let (code, said) = run_as(place, (uid, uid), line, "correct horse\n");
+    let (code, said) = run_as(place, (uid, uid), line);
     assert_eq!(code, 0, "{line}: {said}");
     said
 }
 
 fn may_not(place: &Place, uid: u32, line: &str) -> String {
-    let (code, said) = run_as(place, (uid, uid), line, "correct horse\n");
+    let (code, said) = run_as(place, (uid, uid), line);
     assert_eq!(code, PERMISSION, "{line}: {said}");
     said
 }
 
 #[test]
 fn datasets_of_ones_own() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     let socket = || fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777;
     assert_eq!(socket(), 0o600);
     place.ok("allow 12345 create,mount,snapshot,destroy tank/a");
@@ -73,17 +51,14 @@ fn datasets_of_ones_own() {
     may(&place, ANN, "create tank/a/x");
     may(&place, ANN, "snapshot -r tank/a@1");
     let history = place.ok("pool history -l tank");
-    assert!(history.contains("[user 12345 on "), "{history}");
+    has(&history, "[user 12345 on ");
     may_not(&place, BOB, "create tank/a/y");
     let said = may_not(&place, ANN, "create tank/b/x");
-    assert!(
-        said.contains("'tank/b': nothing is allowed to you"),
-        "{said}"
-    );
+    has(&said, "'tank/b': nothing is allowed to you");
     let said = may_not(&place, ANN, "set compression=lz4 tank/a");
-    assert!(
-        said.contains("'tank/a': the permission 'compression' is not allowed to you"),
-        "{said}"
+    has(
+        &said,
+        "'tank/a': the permission 'compression' is not allowed to you",
     );
     may_not(&place, ANN, "create tank/x");
     may_not(&place, ANN, "create -p tank/a/y/z");
@@ -127,7 +102,10 @@ fn datasets_of_ones_own() {
     ] {
         may_not(&place, ANN, line);
     }
-    assert!(may(&place, ANN, "list -r -H -o name tank/a").contains("tank/a/copy"));
+    has(
+        &may(&place, ANN, "list -r -H -o name tank/a"),
+        "tank/a/copy",
+    );
     may_not(&place, BOB, "list tank/a");
     assert_eq!(
         may_not(&place, ANN, "list tank/nope").replace("nope", "b"),
@@ -136,19 +114,21 @@ fn datasets_of_ones_own() {
 
     place.ok("unallow 12345 tank/a");
     assert_eq!(socket(), 0o600);
-    let (code, _) = run_as(&place, (ANN, ANN), "list tank/a", "");
+    let (code, _) = run_as(&place, (ANN, ANN), "list tank/a");
     assert_ne!(code, 0);
 }
 
 #[test]
 fn loading_keys_and_changing_them_are_different() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     place.ok_with("create -o encryption=on tank/a/secret", "correct horse\n");
     place.ok("allow -g 54321 key tank/a");
     place.ok("allow 12346 keychange tank/a");
     place.ok("key unload tank/a/secret");
     may_not(&place, BOB, "key load tank/a/secret");
-    let staff = |line: &str| run_as(&place, (ANN, STAFF), line, "correct horse\n");
+    let staff = |line: &str| run_as(&place, (ANN, STAFF), line);
     assert_eq!(staff("key load tank/a/secret").0, 0);
     assert_eq!(staff("key rotate tank/a/secret").0, PERMISSION);
     assert_eq!(staff("key change tank/a/secret").0, PERMISSION);
@@ -168,7 +148,7 @@ fn loading_keys_and_changing_them_are_different() {
     assert_eq!(location.0, PERMISSION, "{}", location.1);
     assert_eq!(staff("key load -L prompt tank/a/secret").0, 0);
     place.ok("allow 12346 keysource tank/a/secret");
-    place.ok(&format!("keygen {}", place.arg("k")));
+    place.ok("keygen {DIR}/k");
     let from_file = format!(
         "key change -o keysource=raw,file://{} tank/a/secret",
         place.arg("k")
@@ -179,7 +159,9 @@ fn loading_keys_and_changing_them_are_different() {
 /// Who has a wrapping key can read what the data keys below it seal.
 #[test]
 fn data_keys_come_under_no_other_key() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     let secret = "correct battery\n";
     place.ok_with("create -o encryption=on tank/a/top", secret);
     place.ok("create tank/a/top/x");
@@ -202,10 +184,7 @@ fn data_keys_come_under_no_other_key() {
         }
         for line in &steal {
             let said = may_not(&place, ANN, line);
-            assert!(
-                said.contains("puts its data keys under another key"),
-                "{said}"
-            );
+            has(&said, "puts its data keys under another key");
         }
     }
     place.ok("unallow 12345 tank/a/top/x");
@@ -267,7 +246,9 @@ fn data_keys_come_under_no_other_key() {
 
 #[test]
 fn properties_are_allowed_one_by_one() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     place.ok("allow -e compression,create,mount,userprop tank/a");
     may(&place, ANN, "set compression=zstd tank/a");
     may(&place, BOB, "inherit compression tank/a");
@@ -279,18 +260,16 @@ fn properties_are_allowed_one_by_one() {
     ] {
         may_not(&place, ANN, &format!("set {props} tank/a"));
     }
-    assert!(
-        !place
-            .ok("get -H -o source compression tank/a")
-            .contains("local")
-    );
+    lacks(&place.ok("get -H -o source compression tank/a"), "local");
     may_not(&place, ANN, "create -o mountpoint=/etc tank/a/x");
     may(&place, ANN, "create -o compression=off tank/a/x");
 }
 
 #[test]
 fn on_a_dataset_or_below_it() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     place.ok("create tank/a/x");
     place.ok("allow -l 12345 snapshot tank/a");
     place.ok("allow -d 12346 snapshot tank/a");
@@ -310,10 +289,7 @@ fn on_a_dataset_or_below_it() {
     may(&place, BOB, "hold tag tank/a/x@3");
 
     place.ok("pool export tank");
-    place.ok(&format!(
-        "pool import -N -d {} tank",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool import -N -d {DIR}/tank.pool tank");
     let heading = |name: &str| format!("{:-<70}\n", format!("---- Permissions on {name} "));
     let expected = [
         heading("tank/a/x"),
@@ -333,7 +309,9 @@ fn on_a_dataset_or_below_it() {
 
 #[test]
 fn sets_stand_for_permissions() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     place.ok("allow -s @basic create,mount tank");
     place.ok("allow -s @more @basic,snapshot tank");
     place.ok("allow 12345 @more tank/a");
@@ -367,7 +345,9 @@ fn sets_stand_for_permissions() {
 
 #[test]
 fn who_makes_a_dataset_may_do_more_to_it() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     place.ok("allow 12345 create,mount tank/a");
     place.ok("allow 12346 create,mount,clone tank/a");
     place.ok("allow -c destroy,snapshot tank");
@@ -385,17 +365,16 @@ fn who_makes_a_dataset_may_do_more_to_it() {
     place.ok("create tank/a/roots");
     may_not(&place, ANN, "destroy -f tank/a/roots");
     let shown = place.ok("allow tank/a");
-    assert!(
-        shown.contains("Create time permissions:\n\tcompression\n"),
-        "{shown}"
-    );
+    has(&shown, "Create time permissions:\n\tcompression\n");
     place.ok("unallow -c tank/a");
-    assert!(!place.ok("allow tank/a").contains("compression"));
+    lacks(&place.ok("allow tank/a"), "compression");
 }
 
 #[test]
 fn received_by_those_to_whom_it_is_allowed() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     let key = place.arg("k");
     place.ok(&format!("keygen {key}"));
     place.ok(&format!(
@@ -451,7 +430,7 @@ fn received_by_those_to_whom_it_is_allowed() {
     // Only root makes clones of whatever snapshot a stream names.
     let (code, said) = receive("receive tank/a/fresh", &next);
     assert_eq!(code, USAGE, "{said}");
-    assert!(said.contains("there is no such dataset"), "{said}");
+    has(&said, "there is no such dataset");
     // Nor does a detour.
     place.ok("allow 12345 clone,send tank/a");
     place.ok(&format!(
@@ -461,7 +440,7 @@ fn received_by_those_to_whom_it_is_allowed() {
     place.ok("create tank/a/own");
     let (code, said) = receive("receive tank/a/own", &next);
     assert_eq!(code, PERMISSION, "{said}");
-    assert!(said.contains("devices=off"), "{said}");
+    has(&said, "devices=off");
     let clone = "clone -o keysource=passphrase,prompt tank/a/copy@1 tank/a/clone";
     for source in ["tank/a/copy", "tank/secret"] {
         may_not(&place, ANN, clone);
@@ -492,7 +471,9 @@ fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
 
 #[test]
 fn idle_connections_lock_nobody_else_out() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     place.ok("allow -e mount tank/a");
     // So few that all of them could be taken.
     let pid = Pid::from_raw(place.pid() as i32);
@@ -508,7 +489,7 @@ fn idle_connections_lock_nobody_else_out() {
     assert!(silent.len() > 64);
     place.ok("list tank/a");
     may(&place, BOB, "list tank/a");
-    let (code, said) = run_as(&place, (ANN, ANN), "list tank/a", "");
+    let (code, said) = run_as(&place, (ANN, ANN), "list tank/a");
     assert_eq!(code, BUSY, "{said}");
     drop(silent);
 }
@@ -516,7 +497,9 @@ fn idle_connections_lock_nobody_else_out() {
 /// What a caller says beside a command is nothing to the daemon.
 #[test]
 fn history_says_what_was_done() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     let forged = r#"{"snapshot":{"names":["tank/a@1"],"recursive":false}}"#;
     let request = |version: u64| {
         let typed = "strongroom destroy -r tank/b";
@@ -536,19 +519,18 @@ fn history_says_what_was_done() {
     let version = words.split("speaks version ").nth(1).unwrap();
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
     let done = request(digits.parse().unwrap());
-    assert!(done.contains("done"), "{done}");
+    has(&done, "done");
     let history = place.ok("pool history tank");
-    assert!(
-        history.contains("strongroom snapshot tank/a@1\n"),
-        "{history}"
-    );
-    assert!(!history.contains("destroy"), "{history}");
+    has(&history, "strongroom snapshot tank/a@1\n");
+    lacks(&history, "destroy");
 }
 
 /// Who mounts a dataset for the first time does not own it for that.
 #[test]
 fn to_mount_is_not_to_own() {
-    let Some(place) = shared_place() else { return };
+    let Some(place) = place_with_pool() else {
+        return;
+    };
     if !can_mount() {
         return;
     }

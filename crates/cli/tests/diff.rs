@@ -57,10 +57,8 @@ fn names_with_the_key_and_numbers_without() {
     assert_eq!(root, expected.replace(&dir, ""));
     bench.ok("key unload tank/a");
     let counts = bench.ok("diff tank/a@2 @3");
-    assert!(
-        counts.contains("metadata") && counts.contains("key is not loaded"),
-        "{counts}"
-    );
+    has(&counts, "metadata");
+    has(&counts, "key is not loaded");
     assert_eq!(find(counts.as_bytes(), b"moved"), None);
     assert!(
         bench

@@ -180,9 +180,9 @@ fn contents(name: &str, size: usize) -> Vec<u8> {
 fn assert_sound(place: &Place) {
     place.ok("pool scrub -w golden");
     let status = place.ok("pool status golden");
-    assert!(status.contains("with 0 errors"), "{status}");
+    has(&status, "with 0 errors");
     let report = place.ok("inspect --check golden");
-    assert!(report.contains("belongs to exactly one thing"), "{report}");
+    has(&report, "belongs to exactly one thing");
 }
 
 #[test]
@@ -202,11 +202,11 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         golden.assert_all_there(&place);
         if golden.name == "keys" {
             place.fails("destroy -f golden/fs@one", BUSY);
-            assert!(place.ok("holds golden/fs@two").contains("kept too"));
+            has(&place.ok("holds golden/fs@two"), "kept too");
         }
         if golden.name == "owners" {
             let counted = place.ok("userspace -n -p -H -o name,used,quota golden/fs");
-            assert!(counted.contains("1001\t40960\t1048576\n"), "{counted}");
+            has(&counted, "1001\t40960\t1048576\n");
         }
         if golden.name == "cache" {
             let status = place.ok("pool status golden");

@@ -134,9 +134,9 @@ fn assert_all_there(place: &Place, expected: &str) {
 
 fn assert_sound(place: &Place) {
     place.ok("pool scrub -w golden");
-    assert!(place.ok("pool status golden").contains("with 0 errors"));
+    has(&place.ok("pool status golden"), "with 0 errors");
     let report = place.ok("inspect --check golden");
-    assert!(report.contains("belongs to exactly one thing"), "{report}");
+    has(&report, "belongs to exactly one thing");
 }
 
 #[test]

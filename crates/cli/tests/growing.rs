@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{NOT_FOUND, Place, USAGE, words};
+use common::{NOT_FOUND, Place, USAGE, has, lacks, words};
 
 /// A column of `pool list` in bytes.
 fn column(place: &Place, pool: &str, column: &str) -> u64 {
@@ -26,15 +26,12 @@ fn a_file_that_became_larger_is_used_whole() {
     let gain = column(&place, "tank", "expandsz");
     assert!(gain >= 130 << 20, "{gain}");
     let status = place.ok("pool status tank");
-    assert!(status.contains("became larger"), "{status}");
-    assert!(
-        status.contains(&format!("pool online -e tank {file}")),
-        "{status}"
-    );
+    has(&status, "became larger");
+    has(&status, &format!("pool online -e tank {file}"));
     place.ok(&format!("pool online -e tank {file}"));
     assert_eq!(column(&place, "tank", "size"), before + gain);
     assert_eq!(column(&place, "tank", "expandsz"), 0);
-    assert!(!place.ok("pool status tank").contains("became larger"));
+    lacks(&place.ok("pool status tank"), "became larger");
     let upgraded = place.ok("pool upgrade tank");
     assert!(!upgraded.is_empty());
     place.ok(&format!("pool online -e tank {file}"));
@@ -53,11 +50,8 @@ fn a_file_that_became_smaller_is_refused() {
     let file = file.display();
     resize(&place, "tank.pool", 48 << 20);
     let refusal = place.fails(&format!("pool online -e tank {file}"), USAGE);
-    assert!(refusal.contains("a pool does not shrink"), "{refusal}");
-    assert!(
-        refusal.contains(&format!("make it {} bytes", 64 << 20)),
-        "{refusal}"
-    );
+    has(&refusal, "a pool does not shrink");
+    has(&refusal, &format!("make it {} bytes", 64 << 20));
 }
 
 #[test]
@@ -73,9 +67,9 @@ fn the_property_has_a_pool_grow_by_itself() {
         place.ok(&format!("pool online tank {file}"));
     }
     let history = place.ok("pool history tank");
-    assert!(history.contains("by autoexpand=on"), "{history}");
+    has(&history, "by autoexpand=on");
     let refusal = place.fails("create -o autoexpand=on tank/home", USAGE);
-    assert!(refusal.contains("set it on 'tank'"), "{refusal}");
+    has(&refusal, "set it on 'tank'");
     place.ok("create tank/home");
     place.fails("set autoexpand=on tank/home", USAGE);
     let shown = place.ok("get -H -o value autoexpand tank tank/home");

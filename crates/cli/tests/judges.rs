@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Place, can_mount};
+use common::{Place, can_mount, has};
 
 /// A mounted, encrypted dataset; `None`, with the reason printed, if there cannot be one.
 fn mounted(size: &str, options: &str) -> Option<(Place, String)> {
@@ -27,7 +27,7 @@ fn mounted_with_cache(cache: &'static str, size: &str, options: &str) -> Option<
         "pool create -s {size} -O mountpoint=none tank {}",
         place.arg("tank.pool")
     ));
-    place.ok(&format!("keygen {}", place.arg("key")));
+    place.ok("keygen {DIR}/key");
     place.ok(&format!(
         "create -o encryption=on -o keysource=raw,file://{} -o mountpoint={dir} {options} tank/j",
         place.arg("key")
@@ -61,9 +61,9 @@ fn text(output: &Output) -> String {
 fn assert_sound(place: &Place) {
     place.ok("unmount tank/j");
     place.ok("pool scrub -w tank");
-    assert!(place.ok("pool status").contains("with 0 errors"));
+    has(&place.ok("pool status"), "with 0 errors");
     let report = place.ok("inspect --check tank");
-    assert!(report.contains("belongs to exactly one thing"), "{report}");
+    has(&report, "belongs to exactly one thing");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn pjdfstest() {
         .unwrap();
     let report = text(&output);
     assert!(output.status.success(), "{report}");
-    assert!(report.contains("0 failed"), "{report}");
+    has(&report, "0 failed");
     assert_sound(&place);
 }
 
@@ -223,12 +223,12 @@ fn fio_with_verify_and_power_cuts() {
         // Unless fio has, since it was done all the same.
         place.kill();
         place.start();
-        assert!(place.ok("mount").contains("tank/j"));
+        has(&place.ok("mount"), "tank/j");
         let verify = ["--verify_only=1", "--verify_state_load=1"];
         let output = fio(&verify.map(str::to_owned));
         assert!(output.status.success(), "round {round}: {}", text(&output));
         let report = place.ok("inspect --check tank");
-        assert!(report.contains("belongs to exactly one thing"), "{report}");
+        has(&report, "belongs to exactly one thing");
     }
     assert_sound(&place);
 }

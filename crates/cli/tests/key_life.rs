@@ -12,11 +12,7 @@ use common::*;
 /// A pool `tank` whose datasets are mounted below `mnt`.
 fn pool_with_mounts() -> Place {
     let place = Place::new();
-    place.ok(&format!(
-        "pool create -s 64M -m {} tank {}",
-        place.arg("mnt"),
-        place.arg("tank.pool")
-    ));
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
     place
 }
 
@@ -36,10 +32,7 @@ fn everything_opens(place: &Place, datasets: &[&str]) {
     place.ok("unmount -a");
     place.ok("key unload -a");
     place.ok("pool export tank");
-    place.ok(&format!(
-        "pool import -N -d {} tank",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool import -N -d {DIR}/tank.pool tank");
     place.ok("mount -a -l");
     for dataset in datasets {
         let found = fs::read_to_string(note(place, dataset));
@@ -68,8 +61,8 @@ fn two_passphrases_open_one_dataset() {
     let lines: Vec<&str> = slots.lines().collect();
     assert_eq!(lines.len(), 2);
     for line in &lines {
-        assert!(line.contains("\tpassphrase\t128\t"), "{line}");
-        assert!(line.contains("argon2id "), "{line}");
+        has(line, "\tpassphrase\t128\t");
+        has(line, "argon2id ");
     }
     place.ok("key unload tank/a");
     place.ok_with("key load -n tank/a", "the first one");
@@ -112,7 +105,7 @@ fn the_keysource_stays_one_that_opens() {
     place.ok(&format!("key change --slot 1 -o {main} tank/a"));
     assert_eq!(value().trim_end(), third);
     let said = place.fails("key remove tank/a 0", USAGE);
-    assert!(said.contains("opens nothing"), "{said}");
+    has(&said, "opens nothing");
     place.fails(&format!("key remove -o {other} tank/a 0"), USAGE);
     place.ok(&format!("key remove -o {main} tank/a 0"));
     place.ok("key unload tank/a");
@@ -131,48 +124,30 @@ fn lost_keyrings_come_back_from_a_copy() {
     place.ok("create tank/a/b");
     place.ok(&format!("create -o encryption=on -o {key} tank/a/own"));
     write_notes(&place, &all);
-    place.ok(&format!("key backup tank/a {}", place.arg("a.keys")));
-    place.ok(&format!("key backup tank/a/own {}", place.arg("own.keys")));
+    place.ok("key backup tank/a {DIR}/a.keys");
+    place.ok("key backup tank/a/own {DIR}/own.keys");
     let mode = fs::metadata(place.path("a.keys")).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
     let restore = format!("key restore -f tank/a {}", place.arg("a.keys"));
     let said = place.fails(&restore, BUSY);
-    assert!(said.contains("is in use"), "{said}");
+    has(&said, "is in use");
 
     place.ok("unmount -a");
     place.ok("pool export tank");
     assert!(damage_keyrings(&place.path("tank.pool")) >= 6);
-    place.ok(&format!(
-        "pool import -N -d {} tank",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool import -N -d {DIR}/tank.pool tank");
     place.fails("key load tank/a", DAMAGED);
-    place.fails(
-        &format!("key backup tank/a {}", place.arg("no.keys")),
-        DAMAGED,
-    );
+    place.fails("key backup tank/a {DIR}/no.keys", DAMAGED);
     assert!(!place.path("no.keys").exists());
     // Of another dataset, and cut short.
-    place.fails(
-        &format!("key restore -f tank/a {}", place.arg("own.keys")),
-        USAGE,
-    );
+    place.fails("key restore -f tank/a {DIR}/own.keys", USAGE);
     let copy = fs::read(place.path("a.keys")).unwrap();
     fs::write(place.path("cut.keys"), &copy[..copy.len() - 1]).unwrap();
-    place.fails(
-        &format!("key restore -f tank/a {}", place.arg("cut.keys")),
-        DAMAGED,
-    );
-    place.fails(
-        &format!("key restore -f tank/a {}", place.arg("nowhere")),
-        NOT_FOUND,
-    );
+    place.fails("key restore -f tank/a {DIR}/cut.keys", DAMAGED);
+    place.fails("key restore -f tank/a {DIR}/nowhere", NOT_FOUND);
 
     place.ok(&restore);
-    place.ok(&format!(
-        "key restore -f tank/a/own {}",
-        place.arg("own.keys")
-    ));
+    place.ok("key restore -f tank/a/own {DIR}/own.keys");
     place.ok("mount -a -l");
     everything_opens(&place, &all);
 }
@@ -202,7 +177,7 @@ fn copies_are_opened_before_they_replace_anything() {
     let (key, other) = (key_file(&place, "key"), key_file(&place, "other"));
     place.ok(&format!("create -o encryption=on -o {key} tank/a"));
     write_notes(&place, &["a"]);
-    place.ok(&format!("key backup tank/a {}", place.arg("a.keys")));
+    place.ok("key backup tank/a {DIR}/a.keys");
     let backup = fs::read(place.path("a.keys")).unwrap();
     fs::write(place.path("forged.keys"), forged(&backup)).unwrap();
     place.ok(&format!("key change -o {other} tank/a"));
@@ -241,7 +216,7 @@ fn no_move_or_change_leaves_keys_that_nothing_opens() {
     // Away from the key that it has from above: nowhere, and not to another key either.
     for to in ["tank/x", "tank/b/x", "tank/clear/x"] {
         let said = place.fails(&format!("rename tank/a/x {to}"), USAGE);
-        assert!(said.contains("key change"), "{said}");
+        has(&said, "key change");
     }
     // Within it, and with a key of its own anywhere.
     place.ok("rename tank/a/x/y tank/a/y");
@@ -310,7 +285,7 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     fs::write(file("old"), "x".repeat(100_000)).unwrap();
     fs::write(file("both"), "y".repeat(300_000)).unwrap();
     place.ok("snapshot tank/a@before");
-    place.ok(&format!("key backup tank/a {}", place.arg("before.keys")));
+    place.ok("key backup tank/a {DIR}/before.keys");
 
     place.fails("key rotate tank/clear", OTHER);
     place.fails("key rotate tank/a@before", OTHER);
@@ -349,7 +324,7 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     // The copy lacks keys that are needed, however it is asked for.
     let restore = format!("key restore -f tank/a {}", place.arg("before.keys"));
     let said = place.fails(&restore, OTHER);
-    assert!(said.contains("lacks generation 2"), "{said}");
+    has(&said, "lacks generation 2");
     place.ok("key load tank/a");
     // Not mounted, and under another key too.
     place.ok("key rotate tank/a");
@@ -358,13 +333,10 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     assert_eq!(generations(&place, "tank/a").len(), 4);
     assert_eq!(generations(&place, "tank/a")[..3], txgs);
     place.ok("pool export tank");
-    place.ok(&format!(
-        "pool import -N -d {} tank",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool import -N -d {DIR}/tank.pool tank");
     place.ok("mount -a -l");
     look();
-    place.ok(&format!("key backup tank/a {}", place.arg("after.keys")));
+    place.ok("key backup tank/a {DIR}/after.keys");
     place.ok("rollback -r tank/a@before");
     assert_eq!(fs::read(file("both")).unwrap(), [b'y'; 300_000]);
     let history = place.ok("pool history -i tank");
@@ -378,12 +350,9 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     place.ok("unmount -a");
     place.ok("pool export tank");
     damage_keyrings(&place.path("tank.pool"));
-    place.ok(&format!(
-        "pool import -N -d {} tank",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool import -N -d {DIR}/tank.pool tank");
     let said = place.fails(&restore, OTHER);
-    assert!(said.contains("lacks generation 4"), "{said}");
+    has(&said, "lacks generation 4");
     place.ok(&restore.replace("before", "after"));
     place.ok("mount -a -l");
     assert_eq!(fs::read(file("both")).unwrap(), [b'y'; 300_000]);

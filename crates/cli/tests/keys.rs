@@ -60,13 +60,13 @@ fn bad_new_passphrases_make_nothing() {
     place.pool("tank");
     let create = "create -u -o encryption=on tank/home";
     let said = place.fails(create, NO_KEY);
-    assert!(said.contains("was not given"), "{said}");
+    has(&said, "was not given");
     let said = place.fails_with(create, "short\n", NO_KEY);
-    assert!(said.contains("too short"), "{said}");
+    has(&said, "too short");
     let said = place.fails_with(create, &"x".repeat(5000), NO_KEY);
-    assert!(said.contains("longer than 512 bytes"), "{said}");
+    has(&said, "longer than 512 bytes");
     let said = place.fails_with(create, "one passphrase\nother passphrase\n", USAGE);
-    assert!(said.contains("not the same both times"), "{said}");
+    has(&said, "not the same both times");
     place.fails("list tank/home", NOT_FOUND);
 }
 
@@ -93,7 +93,7 @@ fn keys_come_from_files() {
         fs::rename(&file, &copy).unwrap();
         place.ok(&format!("key unload {name}"));
         let said = place.fails(&format!("key load {name}"), NO_KEY);
-        assert!(said.contains("does not exist"), "{said}");
+        has(&said, "does not exist");
         place.ok(&format!("key load -L file://{copy} {name}"));
         place.fails(&format!("keygen {copy}"), EXISTS);
     }
@@ -135,7 +135,7 @@ fn wrong_missing_and_damaged_are_told_apart() {
 
     // What was typed is in no message.
     for line in &said {
-        assert!(!line.contains("wrong horse"), "{line}");
+        lacks(line, "wrong horse");
     }
     for (line, part) in said.iter().zip([
         "the key or passphrase is wrong",
@@ -162,8 +162,8 @@ fn wrong_missing_and_damaged_are_told_apart() {
             done.err
         }
     };
-    assert!(damaged.contains("damaged"), "{damaged}");
-    assert!(!damaged.contains("wrong"), "{damaged}");
+    has(&damaged, "damaged");
+    lacks(&damaged, "wrong");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn the_key_of_what_is_mounted_stays() {
     place.ok(&format!("set mountpoint={} tank/home", dir.display()));
     fs::write(dir.join("file"), "text").unwrap();
     let said = place.fails("key unload tank/home", BUSY);
-    assert!(said.contains("'tank/home' is mounted"), "{said}");
+    has(&said, "'tank/home' is mounted");
     assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "text");
     place.ok("key unload -f tank/home");
     assert!(!dir.join("file").exists());
@@ -315,7 +315,7 @@ fn a_person_types_a_new_passphrase_twice() {
     }
     let (status, last) = terminal.ends();
     assert_eq!(status.code(), Some(USAGE), "{last}");
-    assert!(last.contains("not the same both times"), "{last}");
+    has(&last, "not the same both times");
     place.fails("list tank/home", NOT_FOUND);
 
     let mut terminal = Terminal::run(&place, &create);
@@ -325,7 +325,7 @@ fn a_person_types_a_new_passphrase_twice() {
     terminal.types("first passphrase\n");
     let (status, last) = terminal.ends();
     assert!(status.success(), "{last}");
-    assert!(!last.contains("first passphrase"), "{last}");
+    lacks(&last, "first passphrase");
     place.ok("key unload tank/home");
     place.ok_with("key load tank/home", "first passphrase");
 }
@@ -356,7 +356,7 @@ fn an_interrupt_at_the_prompt_leaves_a_terminal_that_echoes() {
     let echoes = terminal.echo_after_end();
     let (status, last) = terminal.ends();
     assert_eq!(status.code(), Some(NO_KEY), "{last}");
-    assert!(last.contains("was not given"), "{last}");
+    has(&last, "was not given");
     assert!(echoes);
 }
 
@@ -375,7 +375,7 @@ fn a_forgotten_prompt_does_not_keep_the_daemon() {
     terminal.types("correct horse\n");
     let (status, last) = terminal.ends();
     assert_eq!(status.code(), Some(NO_DAEMON), "{last}");
-    assert!(last.contains("the daemon went away"), "{last}");
+    has(&last, "the daemon went away");
 }
 
 #[test]

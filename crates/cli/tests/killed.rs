@@ -44,10 +44,7 @@ fn mounts_and_exports_come_back_or_are_listed() {
     );
     place.ok_with(&line, PASSPHRASE);
     place.ok_with("create -o encryption=on -V 8M tank/disk", PASSPHRASE);
-    place.ok(&format!(
-        "nbd export --listen unix:{} tank/disk",
-        place.arg("nbd")
-    ));
+    place.ok("nbd export --listen unix:{DIR}/nbd tank/disk");
     place.ok_with(
         "create -o encryption=on -o mountpoint=none tank/named",
         PASSPHRASE,
@@ -81,12 +78,9 @@ fn mounts_and_exports_come_back_or_are_listed() {
     // What waits for a key is no dead mount, and is named.
     assert_eq!(options_at(&typed), "");
     assert_eq!(fs::read_dir(&typed).unwrap().count(), 0);
-    assert!(status.contains("  wait: for keys"), "{status}");
-    assert!(
-        status.contains("\ttank/disk\n\ttank/named\n\ttank/typed\n"),
-        "{status}"
-    );
-    assert!(!status.contains("tank/own"), "{status}");
+    has(&status, "  wait: for keys");
+    has(&status, "\ttank/disk\n\ttank/named\n\ttank/typed\n");
+    lacks(&status, "tank/own");
 
     place.ok_with("key load tank/disk", PASSPHRASE);
     place.ok_with(
@@ -96,10 +90,8 @@ fn mounts_and_exports_come_back_or_are_listed() {
     place.ok_with("mount -l tank/typed", PASSPHRASE);
     assert_eq!(fs::read(typed.join("file")).unwrap(), b"typed");
     let status = place.ok("pool status tank");
-    assert!(!status.contains("wait:"), "{status}");
+    lacks(&status, "wait:");
     let exports = place.ok("nbd list");
-    assert!(
-        exports.contains("tank/disk") && !exports.contains("not loaded"),
-        "{exports}"
-    );
+    has(&exports, "tank/disk");
+    lacks(&exports, "not loaded");
 }

@@ -86,7 +86,7 @@ fn passphrases_that_are_too_long_are_refused() {
     let long = "x".repeat(513) + "\n";
     let refused = place.run_with(&args, long.as_bytes());
     assert_eq!(refused.code, NO_KEY, "{refused:?}");
-    assert!(refused.err.contains("longer than 512 bytes"), "{refused:?}");
+    has(&refused.err, "longer than 512 bytes");
     let longest = "x".repeat(512) + "\n";
     assert_eq!(place.run_with(&args, longest.as_bytes()).code, 0);
     let dump = ["add-key", "--new-keyfile", &image, &image];
@@ -157,7 +157,7 @@ fn tokens_and_names() {
     let add = ["token", "add", "--key-description", "my:disk", &image];
     assert_eq!(luks(&place, &add, b"").out, "0\n");
     let export = luks(&place, &["token", "export", "--token-id", "0", &image], b"").out;
-    assert!(export.contains("luks2-keyring"), "{export}");
+    has(&export, "luks2-keyring");
     let import = ["token", "import", "--token-id", "7", &image];
     assert_eq!(luks(&place, &import, export.as_bytes()).out, "7\n");
     assert_eq!(luks(&place, &import, b"nonsense").code, USAGE);
@@ -314,8 +314,8 @@ fn a_container_is_opened_once_and_served_as_it_is_told() {
     let refresh = ["refresh", "--read-workqueue", "--allow-discards", "secret"];
     assert_eq!(luks(&place, &refresh, b"").code, 0);
     let status = luks(&place, &["status", "--json"], b"").out;
-    assert!(status.contains("\"read_workqueue\": true"), "{status}");
-    assert!(status.contains("\"write_workqueue\": false"), "{status}");
+    has(&status, "\"read_workqueue\": true");
+    has(&status, "\"write_workqueue\": false");
     assert_eq!(
         luks(&place, &["resize", "--device-size", "1M", "secret"], b"").code,
         0
@@ -376,7 +376,7 @@ fn keys_are_changed_while_it_is_open() {
         &format,
     ] {
         let refused = status(BUSY, &[command, &[&alias]].concat(), PASSPHRASE);
-        assert!(refused.err.contains("luks close secret"), "{refused:?}");
+        has(&refused.err, "luks close secret");
     }
     status(0, &["close", "secret"], b"");
     status(WRONG_KEY, &["open", &image, "secret"], PASSPHRASE);
@@ -389,7 +389,7 @@ fn a_container_with_integrity() {
     let place = Place::new();
     let image = format(&place, &["--integrity", "hmac-sha256"]);
     let shown = luks(&place, &["dump", &image], b"").out;
-    assert!(shown.contains("integrity: hmac(sha256)"), "{shown}");
+    has(&shown, "integrity: hmac(sha256)");
     let ok = |args: &[&str]| {
         let done = luks(&place, args, PASSPHRASE);
         assert_eq!(done.code, 0, "{args:?}: {done:?}");
@@ -397,7 +397,7 @@ fn a_container_with_integrity() {
     };
     ok(&["open", &image, "secret"]);
     let status = ok(&["status", "secret"]).out;
-    assert!(status.contains("with hmac(sha256)"), "{status}");
+    has(&status, "with hmac(sha256)");
     ok(&["refresh", "--write-workqueue", "secret"]);
     let resize = ["resize", "--device-size", "4K", "secret"];
     assert_eq!(luks(&place, &resize, b"").code, USAGE);
@@ -411,7 +411,7 @@ fn a_container_with_integrity() {
     std::os::unix::fs::FileExt::write_all_at(&file, b"x", 16 << 20).unwrap();
     let refused = luks(&place, &["open", &image, "secret"], PASSPHRASE);
     assert_eq!(refused.code, DAMAGED, "{refused:?}");
-    assert!(refused.err.contains("superblock"), "{refused:?}");
+    has(&refused.err, "superblock");
     let unknown = [&["format"], &CHEAP[..], &["--integrity", "crc32", &image]].concat();
     assert_eq!(luks(&place, &unknown, PASSPHRASE).code, USAGE);
 }
@@ -440,13 +440,13 @@ fn a_container_on_a_volume() {
     status(0, &["kill-slot", on, "0"], b"");
     assert!(status(0, &["dump", on], b"").out.contains("on it"));
     let refused = status(BUSY, &["erase", "-q", on], b"");
-    assert!(refused.err.contains("luks close secret"), "{refused:?}");
+    has(&refused.err, "luks close secret");
     let backup = place.arg("backup");
     let save = ["header-backup", "--header-backup-file", &backup, on];
     status(0, &save, b"");
     let stop = place.run(&["daemon", "stop"]);
     assert_eq!(stop.code, BUSY, "{stop:?}");
-    assert!(stop.err.contains("the mapping 'secret'"), "{stop:?}");
+    has(&stop.err, "the mapping 'secret'");
     status(0, &["close", "secret"], b"");
 
     // Used by something else, it is looked at and not changed.
@@ -474,7 +474,7 @@ fn a_mapping_is_exported() {
     );
     assert_eq!(place.run(&["nbd", "export", "luks:secret"]).code, 0);
     let listed = place.run(&["nbd", "list"]).out;
-    assert!(listed.contains("luks:secret"), "{listed}");
+    has(&listed, "luks:secret");
     let refused = luks(&place, &["close", "secret"], b"");
     assert_eq!(refused.code, BUSY, "{refused:?}");
     assert!(
@@ -530,10 +530,8 @@ fn a_header_may_be_elsewhere_and_mappings_without_one() {
     ];
     assert_eq!(luks(&place, &plain, PASSPHRASE).code, 0);
     let status = luks(&place, &["status", "p"], b"").out;
-    assert!(
-        status.contains("type:    PLAIN") && status.contains("size:    16 sectors"),
-        "{status}"
-    );
+    has(&status, "type:    PLAIN");
+    has(&status, "size:    16 sectors");
 }
 
 /// A header file that is there and too short grows, as with cryptsetup.
@@ -558,11 +556,8 @@ fn a_costly_slot_needs_a_flag() {
     let open = ["open", &image, "x"];
     let refused = luks(&place, &open, PASSPHRASE);
     assert!(refused.code != 0, "{refused:?}");
-    assert!(
-        refused.err.contains("2 MiB of memory in 4 passes")
-            && refused.err.contains("--hash-memory 2"),
-        "{refused:?}"
-    );
+    has(&refused.err, "2 MiB of memory in 4 passes");
+    has(&refused.err, "--hash-memory 2");
     let too_little = ["open", "--hash-memory", "1", &image, "x"];
     assert!(luks(&place, &too_little, PASSPHRASE).code != 0);
     let open = ["open", "--hash-memory", "2", &image, "x"];

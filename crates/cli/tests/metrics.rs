@@ -175,12 +175,10 @@ fn what_is_done_is_counted() {
     assert!(empty.sum("process_resident_memory_bytes", &[]) > 1e6);
 
     place.pool("tank");
-    place.ok(&format!("keygen {}", place.arg("key")));
-    place.ok(&format!(
-        "create -o encryption=on -o keysource=raw,file://{} -o mountpoint={} tank/a",
-        place.arg("key"),
-        place.arg("mnt")
-    ));
+    place.ok("keygen {DIR}/key");
+    place.ok(
+        "create -o encryption=on -o keysource=raw,file://{DIR}/key -o mountpoint={DIR}/mnt tank/a",
+    );
     let before = metrics(&place);
     let file = place.path("mnt/a-secret-name");
     fs::write(&file, vec![5; 3 << 20]).unwrap();
@@ -228,7 +226,7 @@ fn what_is_done_is_counted() {
     );
 
     let (_, text) = get(&place, "GET /metrics HTTP/1.0\r\n\r\n");
-    assert!(!text.contains("secret"), "{text}");
+    lacks(&text, "secret");
     let io = place.ok("pool iostat -v -l tank 0.01 3");
     assert_eq!(io.matches("tank.pool").count(), 3, "{io}");
     place.ok("pool export -f tank");

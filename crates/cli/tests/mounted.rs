@@ -91,7 +91,7 @@ fn what_was_synced_outlives_a_crash() {
         place.start();
         place.ok(&format!("pool import -d {} tank", pool.display()));
         let said = place.fails("mount tank/home", NO_KEY);
-        assert!(said.contains("not loaded"), "{said}");
+        has(&said, "not loaded");
         place.ok_with("key load tank/home", PASSPHRASE);
         // The dead mount is cleared away by this.
         place.ok("mount tank/home");
@@ -105,14 +105,11 @@ fn what_was_synced_outlives_a_crash() {
         }
         assert_eq!(fs::read(dir.join("link")).unwrap(), contents(7));
         let checked = place.ok("inspect --check tank");
-        assert!(
-            checked.contains("every unit belongs to exactly one thing"),
-            "{checked}"
-        );
+        has(&checked, "every unit belongs to exactly one thing");
     }
     place.ok("pool scrub -w tank");
     let status = place.ok("pool status tank");
-    assert!(status.contains("with 0 errors"), "{status}");
+    has(&status, "with 0 errors");
 }
 
 #[test]
@@ -310,7 +307,7 @@ fn a_full_pool_can_be_emptied() {
     fs::write(dir.join("again"), &block).unwrap();
     sync().unwrap();
     let checked = place.ok("inspect --check tank");
-    assert!(checked.contains("exactly one thing"), "{checked}");
+    has(&checked, "exactly one thing");
 }
 
 #[test]
@@ -333,10 +330,8 @@ fn what_is_busy_stays() {
     place.ok("snapshot tank/a@now");
     fs::write(root.join("a/file"), "other").unwrap();
     let said = place.fails("unmount tank", BUSY);
-    assert!(
-        said.contains(" is mounted in it") && said.contains(" -f"),
-        "{said}"
-    );
+    has(&said, " is mounted in it");
+    has(&said, " -f");
     let held = File::open(root.join("a/file")).unwrap();
     for line in [
         "pool export tank",
@@ -383,7 +378,7 @@ fn what_is_busy_stays() {
     assert_eq!(place.ok("mount"), "");
     assert!(rustix::fs::fstat(&held).is_err());
     drop(held);
-    place.ok(&format!("pool import -d {} tank", place.arg("tank.pool")));
+    place.ok("pool import -d {DIR}/tank.pool tank");
     assert_eq!(fs::read_to_string(root.join("c/file")).unwrap(), "text");
     assert_eq!(fs::read_to_string(root.join("b/new")).unwrap(), "text");
     let _held = File::open(root.join("b/new")).unwrap();
@@ -492,8 +487,8 @@ fn what_a_mount_refuses_follows_properties_and_options() {
         "create -o mountpoint={} -o setuid=off tank/a",
         dir.display()
     ));
-    let has = |option: &str| options_at(&dir).split(',').any(|found| found == option);
-    assert!(has("nosuid") && !has("noexec") && !has("nodev") && has("rw"));
+    let is_set = |option: &str| options_at(&dir).split(',').any(|found| found == option);
+    assert!(is_set("nosuid") && !is_set("noexec") && !is_set("nodev") && is_set("rw"));
 
     // Programs run, until they may not; at once, and again.
     let program = dir.join("program");
@@ -501,24 +496,24 @@ fn what_a_mount_refuses_follows_properties_and_options() {
     let run = || std::process::Command::new(&program).status();
     assert!(run().unwrap().success());
     place.ok("set exec=off devices=off tank");
-    assert!(has("noexec") && has("nodev") && has("nosuid"));
+    assert!(is_set("noexec") && is_set("nodev") && is_set("nosuid"));
     assert_eq!(
         run().unwrap_err().kind(),
         std::io::ErrorKind::PermissionDenied
     );
     place.ok("inherit exec tank");
-    assert!(!has("noexec") && run().unwrap().success());
+    assert!(!is_set("noexec") && run().unwrap().success());
 
     // What a command says counts for its mount, also when that moves.
     place.ok("unmount tank/a");
     place.ok("mount -o noexec,suid,ro tank/a");
-    assert!(has("noexec") && !has("nosuid") && has("nodev") && has("ro"));
+    assert!(is_set("noexec") && !is_set("nosuid") && is_set("nodev") && is_set("ro"));
     place.ok("set setuid=on tank/a");
     place.ok("rename tank/a tank/b");
-    assert!(has("noexec") && has("ro"));
+    assert!(is_set("noexec") && is_set("ro"));
     let refused = place.run(&words("mount -o exec=perhaps tank/b"));
     assert_eq!(refused.code, USAGE, "{refused:?}");
     place.ok("unmount tank/b");
     place.ok("mount tank/b");
-    assert!(!has("noexec") && !has("nosuid") && has("rw"));
+    assert!(!is_set("noexec") && !is_set("nosuid") && is_set("rw"));
 }

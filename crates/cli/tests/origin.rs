@@ -174,7 +174,7 @@ fn devices_that_have_swapped_their_paths_are_found() {
 fn lists_of_older_daemons_are_taken_over_and_unreadable_ones_are_kept() {
     let mut place = Place::new();
     let file = place.pool("tank");
-    place.ok(&format!("keygen {}", place.arg("k")));
+    place.ok("keygen {DIR}/k");
     let key = format!("keysource=raw,file://{}", place.arg("k"));
     place.ok(&format!("create -o encryption=on -o {key} tank/a"));
     assert!(place.terminate());
@@ -220,7 +220,7 @@ fn a_place_of_a_key_that_came_with_a_stream_is_only_proposed() {
     // Nothing reads the file, also at a start.
     for line in ["key load safe/b", "mount -l safe/b", "key load -n safe/b"] {
         let said = place.fails(line, NO_KEY);
-        assert!(said.contains("strongroom key accept safe/b"), "{said}");
+        has(&said, "strongroom key accept safe/b");
     }
     let file = place.arg("safe.pool");
     let again = || {

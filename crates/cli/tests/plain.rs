@@ -179,7 +179,7 @@ fn increments_fit_the_state_that_they_go_on_from() {
     bench.place.fails("send safe/s@1", NO_KEY);
     let done = bench.receive_bytes("safe/s", &bench.stream("next"));
     assert_eq!(done.code, USAGE, "{done:?}");
-    assert!(done.err.contains("not loaded"), "{done:?}");
+    has(&done.err, "not loaded");
     bench.ok("key load safe/s");
     bench.receive("safe/s", "next");
     bench.receive("safe/s", "last");
@@ -277,6 +277,6 @@ fn a_passphrase_is_asked_for_beside_the_stream() {
         .unwrap();
     assert_eq!(done.status.code(), Some(NO_KEY), "{done:?}");
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(said.contains("keysource=raw,file:///"), "{said}");
+    has(&said, "keysource=raw,file:///");
     bench.place.fails("list safe/x", NOT_FOUND);
 }

@@ -14,11 +14,7 @@ const MIB: usize = 1 << 20;
 /// A pool `tank` whose datasets `a`, `a/b` and `c` are mounted below `mnt`; 8 MiB for `a`.
 fn pool_with_quota() -> Place {
     let place = Place::new();
-    place.ok(&format!(
-        "pool create -s 128M -O compression=off -m {} tank {}",
-        place.arg("mnt"),
-        place.arg("tank.pool")
-    ));
+    place.ok("pool create -s 128M -O compression=off -m {DIR}/mnt tank {DIR}/tank.pool");
     place.ok("create -o quota=8M tank/a");
     place.ok("create tank/a/b");
     place.ok("create tank/c");
@@ -109,7 +105,7 @@ fn what_is_below_and_snapshots_count() {
     assert_eq!(fill(&file(&place, "a/two"), 5 * MIB), (5 * MIB, None));
 
     let said = place.fails("set quota=1M tank/a", NO_SPACE);
-    assert!(said.contains("more than the quota"), "{said}");
+    has(&said, "more than the quota");
     place.fails("set quota=0 tank/a", USAGE);
     place.ok("set quota=none tank/a");
     assert_eq!(fill(&file(&place, "a/three"), 16 * MIB), (16 * MIB, None));
@@ -147,7 +143,7 @@ fn what_is_reserved_is_kept_from_others_and_there_when_it_is_wanted() {
     assert_eq!(error, Some(ErrorKind::StorageFull));
     // Nobody reserves what there is not.
     let said = place.fails("set reservation=8M tank/a/b", NO_SPACE);
-    assert!(said.contains("this would reserve"), "{said}");
+    has(&said, "this would reserve");
     place.fails("create -o reservation=64M tank/f", NO_SPACE);
     place.fails("list tank/f", 3);
     place.ok("set reservation=none tank/d");
@@ -174,7 +170,7 @@ fn a_refreservation_is_for_overwriting_below_a_snapshot() {
     assert_eq!(fill(&file(&place, "a/one"), 36 * MIB), (36 * MIB, None));
     place.ok("pool sync");
     let said = place.fails("snapshot tank/a@2", NO_SPACE);
-    assert!(said.contains("this would reserve"), "{said}");
+    has(&said, "this would reserve");
     place.ok("set refreservation=none tank/a");
     place.ok("snapshot tank/a@2");
 }
@@ -201,7 +197,7 @@ fn a_refquota_counts_what_a_dataset_refers_to_without_snapshots_and_what_is_belo
         }
     }
     let said = place.fails("set refreservation=16M tank/a", NO_SPACE);
-    assert!(said.contains("more than the refquota"), "{said}");
+    has(&said, "more than the refquota");
     place.ok("set quota=64M tank/a");
     let said = place.fails("set reservation=65M tank/a/b", NO_SPACE);
     assert!(

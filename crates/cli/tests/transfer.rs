@@ -200,13 +200,13 @@ fn what_is_interrupted_goes_on_or_is_gone() {
     let cut = &full[..full.len() - 5000];
     let done = bench.receive_bytes("safe/b", cut);
     assert_eq!(done.code, DAMAGED, "{done:?}");
-    assert!(done.err.contains("ends too early"), "{done:?}");
+    has(&done.err, "ends too early");
     bench.place.fails("receive -A safe/b", USAGE);
     assert_eq!(bench.ok("list -H -o name -r safe"), "safe\n");
 
     let done = bench.receive_bytes("-s safe/b", cut);
     assert_eq!(done.code, DAMAGED, "{done:?}");
-    assert!(done.err.contains("what came is kept"), "{done:?}");
+    has(&done.err, "what came is kept");
     assert_eq!(bench.ok("list -H -o name -r safe"), "safe\n");
     let token = || bench.ok("get -H -o value receive_resume_token safe/b");
     let before = token();
@@ -267,7 +267,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(done.code, DAMAGED, "{done:?}");
     let done = bench.receive_bytes("safe/c", b"");
     assert_eq!(done.code, DAMAGED, "{done:?}");
-    assert!(done.err.contains("is empty"), "{done:?}");
+    has(&done.err, "is empty");
     bench.refused("-o encryption=off safe/c", "full", "sent as it is stored");
     // Clear datasets need no keys, and no -w.
     bench.ok("create tank/clear");
@@ -303,7 +303,7 @@ fn a_mounted_dataset_shows_what_is_added_to_it() {
     let held = fs::File::open(bench.file("safe/b", "first")).unwrap();
     let done = bench.receive_bytes("safe/b", &bench.stream("all"));
     assert_eq!(done.code, BUSY, "{done:?}");
-    assert!(done.err.contains("-F"), "{done:?}");
+    has(&done.err, "-F");
     assert_eq!(bench.read("safe/b", "first"), Some("1".repeat(300_000)));
     assert_eq!(bench.read("safe/b/below", "own"), Some("o".into()));
     drop(held);

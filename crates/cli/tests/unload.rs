@@ -14,10 +14,7 @@ fn place() -> Place {
     let place = Place::new();
     let (key, mnt) = (place.arg("k"), place.arg("mnt"));
     place.ok(&format!("keygen {key}"));
-    place.ok(&format!(
-        "pool create -s 128M -m none tank {}",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool create -s 128M -m none tank {DIR}/tank.pool");
     place.ok(&format!(
         "create -o encryption=on -o keysource=raw,file://{key} -o mountpoint={mnt} tank/a"
     ));
@@ -60,7 +57,7 @@ fn a_stream_and_readers_end_with_the_key() {
     stream.read_exact(&mut [0; 1000]).unwrap();
     place.ok("unmount -f tank/a");
     let said = place.fails("key unload tank/a", BUSY);
-    assert!(said.contains("a stream that is sent"), "{said}");
+    has(&said, "a stream that is sent");
     place.ok("key unload -f tank/a");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
@@ -76,10 +73,7 @@ fn exports_of_a_volume_end_with_its_key_and_with_it() {
     let mut place = Place::new();
     let key = place.arg("k");
     place.ok(&format!("keygen {key}"));
-    place.ok(&format!(
-        "pool create -s 128M -m none tank {}",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool create -s 128M -m none tank {DIR}/tank.pool");
     let keysource = format!("-o keysource=raw,file://{key}");
     place.ok(&format!(
         "create -s -V 16M -o encryption=on {keysource} tank/vol"

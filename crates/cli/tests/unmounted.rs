@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{BUSY, PERMISSION, Place, can_mount, set_immutable};
+use common::{BUSY, PERMISSION, Place, can_mount, has, set_immutable};
 
 const NOBODY: u32 = 65534;
 const SECRET: &str = "correct horse battery staple";
@@ -173,7 +173,7 @@ fn directories_that_others_made_stay_as_they_are() {
     place.ok("unmount tank/b");
     fs::write(made.join("file"), b"").unwrap();
     let refused = place.fails("mount tank/b", BUSY);
-    assert!(refused.contains("is not empty; use -O"), "{refused}");
+    has(&refused, "is not empty; use -O");
     // Nor is one the dataset's that a command names.
     place.ok(&format!("mount tank/b {}", named.display()));
     place.ok("unmount tank/b");

@@ -11,11 +11,7 @@ use common::*;
 /// A pool `tank` whose encrypted dataset `a` is mounted below `mnt`.
 fn pool() -> Place {
     let place = Place::new();
-    place.ok(&format!(
-        "pool create -s 128M -m {} tank {}",
-        place.arg("mnt"),
-        place.arg("tank.pool")
-    ));
+    place.ok("pool create -s 128M -m {DIR}/mnt tank {DIR}/tank.pool");
     fs::write(place.path("key"), [7; 32]).unwrap();
     place.ok(&format!(
         "create -o encryption=on -o keysource=raw,file://{} tank/a",
@@ -68,14 +64,14 @@ fn users_have_what_their_files_take_and_no_more_than_they_may() {
     place.ok("unmount tank/a");
     assert_eq!(place.ok("get -H -o value userquota@54321 tank/a"), "-\n");
     let said = place.fails("userspace tank/a", 3);
-    assert!(said.contains("strongroom mount tank/a"), "{said}");
+    has(&said, "strongroom mount tank/a");
     place.ok("mount tank/a");
     let rows = place.ok("userspace -H -o name,quota,objquota -S quota -s name tank/a");
-    assert!(rows.contains("54321\t512K\t3\n"), "{rows}");
+    has(&rows, "54321\t512K\t3\n");
     place.ok("set userquota@54321=none userobjquota@54321=none tank/a");
     fs::write(file("one"), vec![1; 600_000]).unwrap();
     let history = place.ok("pool history -il tank");
-    assert!(!history.contains("54321"), "{history}");
+    lacks(&history, "54321");
     place.ok("pool export tank");
     let held = fs::read(place.path("tank.pool")).unwrap();
     assert_eq!(find(&held, b"userquota"), None);
@@ -94,7 +90,7 @@ fn what_makes_no_sense_is_refused() {
     place.fails("create -o userquota@0=1G tank/b", USAGE);
     place.fails("inherit userquota@0 tank/a", USAGE);
     let said = place.fails("set userquota@no-such-user=1G tank/a", 3);
-    assert!(said.contains("there is no user 'no-such-user'"), "{said}");
+    has(&said, "there is no user 'no-such-user'");
     place.ok("snapshot tank/a@1");
     place.fails("userspace tank/a@1", USAGE);
     place.fails("get userbytes@0 tank/a", 3);

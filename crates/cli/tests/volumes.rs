@@ -21,10 +21,7 @@ fn nested(place: &Place, pool: &str, volume: &str) {
         "create {volume} -o encryption=on -o keysource=raw,file://{key} outer/vol"
     ));
     place.ok("pool create -m none inner volume:outer/vol");
-    place.ok(&format!(
-        "create -o mountpoint={} inner/fs",
-        place.arg("mnt")
-    ));
+    place.ok("create -o mountpoint={DIR}/mnt inner/fs");
 }
 
 fn contents(seed: usize, len: usize) -> Vec<u8> {
@@ -124,17 +121,14 @@ fn a_full_outer_pool_is_a_device_that_fails() {
     let kept = contents(1, 1_000_000);
     write_synced(&mnt.join("kept"), &kept).unwrap();
     place.ok("pool sync inner");
-    place.ok(&format!(
-        "create -o mountpoint={} outer/fs",
-        place.arg("own")
-    ));
+    place.ok("create -o mountpoint={DIR}/own outer/fs");
     write_synced(&place.path("own/filler"), &contents(2, 30_000_000)).unwrap();
     let is_full = (0..100).any(|n| {
         let path = mnt.join(format!("more-{n}"));
         write_synced(&path, &contents(n, 1_000_000)).is_err()
     });
     assert!(is_full);
-    assert!(place.ok("pool status inner").contains("SUSPENDED"));
+    has(&place.ok("pool status inner"), "SUSPENDED");
     // The outer one goes on.
     fs::remove_file(place.path("own/filler")).unwrap();
     place.ok("pool sync outer");
@@ -144,7 +138,7 @@ fn a_full_outer_pool_is_a_device_that_fails() {
     assert!(fs::read(mnt.join("kept")).unwrap() == kept);
     write_synced(&mnt.join("again"), &kept).unwrap();
     place.ok("pool scrub -w inner");
-    assert!(place.ok("pool status inner").contains("with 0 errors"));
+    has(&place.ok("pool status inner"), "with 0 errors");
 }
 
 /// Keys rotate and records are sealed anew while the volume is in use; its key is not unloaded, but by force.
@@ -166,7 +160,7 @@ fn keys_change_while_it_is_in_use() {
     assert!(generations.contains('2'), "{generations}");
     assert!(fs::read(&file).unwrap() == bytes);
     let refused = place.fails("key unload outer/vol", BUSY);
-    assert!(refused.contains("volume in use"), "{refused}");
+    has(&refused, "volume in use");
     place.fails("destroy -f -r outer/none", 3);
     place.ok("unmount inner/fs");
     place.ok("key unload -f outer/vol");
@@ -247,7 +241,7 @@ fn copies_are_the_same_pool() {
     place.ok("create -o mountpoint=none outer/fs");
     place.ok("snapshot outer/fs@1");
     place.ok("pool scrub -w outer");
-    assert!(place.ok("pool status outer").contains("with 0 errors"));
+    has(&place.ok("pool status outer"), "with 0 errors");
 }
 
 /// An export holds the volume, is there again after the daemon, and serves what is written to it.
@@ -262,13 +256,13 @@ fn a_volume_is_exported() {
     ));
     place.ok("nbd export tank/vol");
     let taken = place.fails("nbd export --name other tank/vol", BUSY);
-    assert!(taken.contains("in use, by an export"), "{taken}");
+    has(&taken, "in use, by an export");
     place.fails("pool create -m none inner volume:tank/vol", BUSY);
     place.fails("rename tank/vol tank/other", BUSY);
     place.fails("key unload tank/vol", BUSY);
     place.fails("nbd export tank", 2);
     let missing = place.fails("nbd export some/file", 3);
-    assert!(missing.contains("./some/file"), "{missing}");
+    has(&missing, "./some/file");
     place.ok("snapshot tank/vol@1");
     place.ok("nbd export tank/vol@1");
     place.ok("set volsize=20M tank/vol");

@@ -2,59 +2,19 @@
 
 mod common;
 
-use std::fs::{self, Permissions};
-use std::io::Write;
+use std::fs::{self};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use rustix::fs::{CWD, RenameFlags};
 
-const ANN: u32 = 12345;
-const BOB: u32 = 12346;
-const STAFF: u32 = 54321;
-
-/// A daemon in a place that others can reach; `None` for who is not root.
-fn shared_place() -> Option<Place> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users");
-        return None;
-    }
-    let place = Place::new();
-    fs::set_permissions(place.root(), Permissions::from_mode(0o711)).unwrap();
-    Some(place)
-}
-
-/// Runs a command at the socket of a zone, as somebody; returns how it ended, what it printed and what it
+/// Runs a command at the socket of a zone, as a user; returns how it ended, what it printed and what it
 /// said.
 fn run_as(place: &Place, user: (u32, u32), zone: &str, line: &str) -> Done {
-    run_at(place, user, &place.path("zones").join(zone), line)
-}
-
-/// The same at any socket.
-fn run_at(place: &Place, (uid, gid): (u32, u32), socket: &Path, line: &str) -> Done {
-    let mut command = place.command();
-    command
-        .env("STRONGROOM_SOCKET", socket)
-        .args(words(line))
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if uid != 0 {
-        command.uid(uid).gid(gid);
-    }
-    let mut child = command.spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(b"correct horse\n");
-    let output = child.wait_with_output().unwrap();
-    Done {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8_lossy(&output.stdout).into(),
-        err: String::from_utf8_lossy(&output.stderr).into(),
-    }
+    place.run_as(user, &place.path("zones").join(zone), line)
 }
 
 fn may(place: &Place, uid: u32, line: &str) -> String {
@@ -94,11 +54,7 @@ fn a_tenant_has_a_part_of_the_pool() {
         socket.to_str().unwrap(),
     ];
     assert_eq!(rows, row.join("\t") + "\n");
-    assert!(
-        place
-            .ok("--json zone list")
-            .contains("\"alias\": \"rpool\"")
-    );
+    has(&place.ok("--json zone list"), "\"alias\": \"rpool\"");
 
     may(&place, ANN, "create rpool/export");
     may(
@@ -134,11 +90,11 @@ fn a_tenant_has_a_part_of_the_pool() {
     let listed = may(&place, ANN, "list -H -o name");
     assert_eq!(listed, "rpool\nrpool/export\nrpool/export/bob\n");
     let history = place.ok("pool history -l eizoss");
-    assert!(
-        history.contains("strongroom create eizoss/zones/z/export [user 12345 on "),
-        "{history}"
+    has(
+        &history,
+        "strongroom create eizoss/zones/z/export [user 12345 on ",
     );
-    assert!(history.contains(":z]"), "{history}");
+    has(&history, ":z]");
 
     // Nobody else, and through it not even root reaches more.
     may_not(&place, BOB, "list");
@@ -184,11 +140,8 @@ fn a_tenant_has_a_part_of_the_pool() {
 fn what_has_a_key_of_its_own_can_be_sent() {
     let Some(place) = shared_place() else { return };
     place.pool("tank");
-    place.ok(&format!("keygen {}", place.arg("k")));
-    place.ok(&format!(
-        "create -o encryption=on -o keysource=raw,file://{} tank/z",
-        place.arg("k")
-    ));
+    place.ok("keygen {DIR}/k");
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/k tank/z");
     place.ok("zone create z --dataset tank/z --owner 12345");
     may(&place, ANN, "create z/inherits");
     may(&place, ANN, "create -o keysource=passphrase,prompt z/mine");
@@ -295,7 +248,7 @@ fn what_a_tenant_receives_is_below_his_root_and_says_nothing_for_others() {
     ] {
         let done = receive_in_zone(&place, target, "clear");
         assert_eq!(done.code, code, "{target}: {done:?}");
-        assert!(!done.err.contains("tank/z"), "{done:?}");
+        lacks(&done.err, "tank/z");
     }
     // What was there before may hold programs of root's: nothing is added to it.
     may(&place, ANN, "create z/own");
@@ -391,18 +344,14 @@ fn an_exchanged_directory_leads_no_mount_elsewhere() {
                     "destroy R/a/d",
                 ] {
                     let line = line.replace('R', root);
-                    let code = run_at(&place, (ANN, ANN), socket, &line).code;
+                    let code = place.run_as((ANN, ANN), socket, &line).code;
                     done += i32::from(code == 0);
                     assert_eq!(look(), before, "{line}");
                 }
                 // What the link kept from being done.
                 for name in ["c", "d"] {
-                    run_at(
-                        &place,
-                        (ANN, ANN),
-                        socket,
-                        &format!("destroy -f {root}/a/{name}"),
-                    );
+                    let line = format!("destroy -f {root}/a/{name}");
+                    place.run_as((ANN, ANN), socket, &line);
                 }
             }
         }

@@ -49,6 +49,35 @@ fn with_keyring(pool: &Pool) -> (Arc<Entry>, WrappingKey) {
     (entry, own)
 }
 
+type Opened = (Pool, Arc<Entry>, WrappingKey, Arc<Files>);
+
+/// A pool on a device, with an open dataset that has files of these names, which are durable.
+fn pool_on(device: &Arc<FaultDevice>, names: &[impl AsRef<str>]) -> Opened {
+    let pool = create_pool(device, None);
+    let (entry, key) = with_keyring(&pool);
+    let files = open(&pool, &entry);
+    if !names.is_empty() {
+        names.iter().for_each(|name| write(&files, name.as_ref()));
+        files.sync_all().unwrap();
+    }
+    (pool, entry, key, files)
+}
+
+fn pool_of(size: usize, names: &[impl AsRef<str>]) -> Opened {
+    pool_on(&fault_device(size, &FaultClock::new()), names)
+}
+
+/// Takes the snapshot `s` of the dataset.
+fn snapshot(pool: &Pool) {
+    let names = ["tank/a@s".into()];
+    pool.snapshot(&names, false, &origin()).unwrap();
+}
+
+/// What a file of this name contains.
+fn contents(name: &str) -> Option<Vec<u8>> {
+    Some(name.as_bytes().repeat(5000))
+}
+
 fn keyring(pool: &Pool, entry: &Entry) -> Keyring {
     Keyring::decode(&pool.keyring(entry.id).unwrap()).unwrap()
 }
@@ -140,11 +169,7 @@ fn read(files: &Files, name: &str) -> Option<Vec<u8>> {
 fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
     let clock = FaultClock::new();
     let device = fault_device(16 << 20, &clock);
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
-    write(&files, "one");
-    files.sync_all().unwrap();
+    let (pool, entry, key, files) = pool_on(&device, &["one"]);
     let old = pool.keyring(entry.id).unwrap();
     device.take_journal();
     let first = clock.now();
@@ -153,8 +178,7 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
     rotate(&pool, &entry, &key, &files);
     let rotated = clock.now();
     write(&files, "three");
-    pool.snapshot(&["tank/a@s".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool);
     rotate(&pool, &entry, &key, &files);
     write(&files, "four");
     files.sync_all().unwrap();
@@ -173,11 +197,10 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
             seen.insert(count);
             assert!(cut < rotated || count > 1, "cut {cut}");
             let files = open(&pool, &entry);
-            let expected = |name: &str| Some(name.as_bytes().repeat(5000));
-            assert_eq!(read(&files, "one"), expected("one"), "cut {cut}");
+            assert_eq!(read(&files, "one"), contents("one"), "cut {cut}");
             for name in ["two", "three", "four"] {
                 let found = read(&files, name);
-                assert!(found.is_none() || found == expected(name), "cut {cut}");
+                assert!(found.is_none() || found == contents(name), "cut {cut}");
             }
             // The keys and the seal come with one commit.
             let sealed_by = files.sealed_by(&pool, entry.id).unwrap();
@@ -192,12 +215,12 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
                 assert!(!blocks.any(is_there), "cut {cut}: the old keyring is there");
             }
             if let Ok(snapshot) = pool.find("tank/a@s") {
-                assert_eq!(read(&open(&pool, &snapshot), "three"), expected("three"));
+                assert_eq!(read(&open(&pool, &snapshot), "three"), contents("three"));
             }
             // And it goes on from there.
             write(&files, "five");
             files.sync_all().unwrap();
-            assert_eq!(read(&files, "five"), expected("five"));
+            assert_eq!(read(&files, "five"), contents("five"));
         }
     }
     assert_eq!(Vec::from_iter(seen), [1, 2, 3]);
@@ -205,12 +228,7 @@ fn a_power_cut_leaves_the_old_keys_or_the_new_ones() {
 
 #[test]
 fn records_are_sealed_with_the_newest_keys() {
-    let device = fault_device(16 << 20, &FaultClock::new());
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
-    write(&files, "one");
-    files.sync_all().unwrap();
+    let (pool, entry, key, files) = pool_of(16 << 20, &["one"]);
     let generations = || {
         let root = pool.entry(entry.id).unwrap().roots[1];
         let mut found = Vec::new();
@@ -259,15 +277,9 @@ fn generations(pool: &Pool, id: u64) -> BTreeSet<u32> {
 
 #[test]
 fn what_is_stored_is_brought_to_the_newest_keys() {
-    let device = fault_device(32 << 20, &FaultClock::new());
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
     let names: Vec<String> = (0..40).map(|n| format!("file {n}")).collect();
-    names.iter().for_each(|name| write(&files, name));
-    files.sync_all().unwrap();
-    pool.snapshot(&["tank/a@s".into()], false, &origin())
-        .unwrap();
+    let (pool, entry, key, files) = pool_of(32 << 20, &names);
+    snapshot(&pool);
     rotate(&pool, &entry, &key, &files);
     rotate(&pool, &entry, &key, &files);
     write(&files, "new");
@@ -299,17 +311,14 @@ fn what_is_stored_is_brought_to_the_newest_keys() {
     pool.replace_keyrings(&[change], &origin()).unwrap();
     let files = open(&pool, &entry);
     for name in names.iter().map(String::as_str).chain(["new"]) {
-        assert_eq!(read(&files, name), Some(name.as_bytes().repeat(5000)));
+        assert_eq!(read(&files, name), contents(name));
     }
 }
 
 /// A snapshot keeps the old records. So all of it would be there twice, and there is no space for that.
 #[test]
 fn it_leaves_free_space_to_those_who_write_and_waits() {
-    let device = fault_device(32 << 20, &FaultClock::new());
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
+    let (pool, entry, key, files) = pool_of(32 << 20, &[""; 0]);
     let write_large = |name: &str, len: usize| {
         let node = NewNode {
             kind: Kind::File,
@@ -325,8 +334,7 @@ fn it_leaves_free_space_to_those_who_write_and_waits() {
     };
     write_large("large", 17 << 20).unwrap();
     files.sync_all().unwrap();
-    pool.snapshot(&["tank/a@s".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool);
     rotate(&pool, &entry, &key, &files);
     let step = || {
         let progress = files.reencrypt_step(1 << 20).unwrap();
@@ -353,14 +361,10 @@ fn it_leaves_free_space_to_those_who_write_and_waits() {
 
 #[test]
 fn a_power_cut_while_it_goes_on_costs_nothing() {
+    let names: Vec<String> = (0..6).map(|n| format!("file {n}")).collect();
     let clock = FaultClock::new();
     let device = fault_device(16 << 20, &clock);
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
-    let names: Vec<String> = (0..6).map(|n| format!("file {n}")).collect();
-    names.iter().for_each(|name| write(&files, name));
-    files.sync_all().unwrap();
+    let (pool, entry, key, files) = pool_on(&device, &names);
     rotate(&pool, &entry, &key, &files);
     device.take_journal();
     let first = clock.now();
@@ -374,7 +378,7 @@ fn a_power_cut_while_it_goes_on_costs_nothing() {
             let files = open(&pool, &entry);
             let look = || {
                 for name in &names {
-                    let expected = Some(name.as_bytes().repeat(5000));
+                    let expected = contents(name);
                     assert_eq!(read(&files, name), expected, "cut {cut}");
                 }
             };
@@ -393,10 +397,7 @@ fn a_power_cut_while_it_goes_on_costs_nothing() {
 #[test]
 fn nothing_that_is_written_meanwhile_is_lost() {
     for seed in seeds(0, 6) {
-        let device = fault_device(96 << 20, &FaultClock::new());
-        let pool = create_pool(&device, None);
-        let (entry, key) = with_keyring(&pool);
-        let files = open(&pool, &entry);
+        let (pool, entry, key, files) = pool_of(96 << 20, &[""; 0]);
         let mut driver = Driver::new(seed);
         driver.size_max = 300_000;
         for round in 0..3 {
@@ -438,10 +439,7 @@ fn nothing_that_is_written_meanwhile_is_lost() {
 
 #[test]
 fn a_full_pool_is_no_reason_to_stop_for_ever() {
-    let device = fault_device(16 << 20, &FaultClock::new());
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
+    let (pool, entry, key, files) = pool_of(16 << 20, &[""; 0]);
     files.set_settings(Settings {
         compression: dataset::Compression::Off,
         ..Settings::default()
@@ -457,7 +455,7 @@ fn a_full_pool_is_no_reason_to_stop_for_ever() {
     reencrypt(&pool, &files, 1 << 30);
     assert_eq!(generations(&pool, entry.id), BTreeSet::from([2]));
     for name in &names {
-        assert_eq!(read(&files, name), Some(name.as_bytes().repeat(5000)));
+        assert_eq!(read(&files, name), contents(name));
     }
     assert_clean(&pool);
 }
@@ -478,14 +476,8 @@ fn accept(pool: &Pool, entry: &Entry, ring: &Keyring, snapshot: &str) {
 
 #[test]
 fn an_older_seal_is_refused_until_it_is_accepted() {
-    let device = fault_device(16 << 20, &FaultClock::new());
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
-    write(&files, "one");
-    files.sync_all().unwrap();
-    pool.snapshot(&["tank/a@s".into()], false, &origin())
-        .unwrap();
+    let (pool, entry, key, files) = pool_of(16 << 20, &["one"]);
+    snapshot(&pool);
     let old = keyring(&pool, &entry);
     rotate(&pool, &entry, &key, &files);
     drop(files);
@@ -529,14 +521,8 @@ fn an_older_seal_is_refused_until_it_is_accepted() {
 /// Whoever can write to the device and has the keys of the old generation takes the newer one away.
 #[test]
 fn a_keyring_that_was_cut_seals_nothing() {
-    let device = fault_device(16 << 20, &FaultClock::new());
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
-    write(&files, "one");
-    files.sync_all().unwrap();
-    pool.snapshot(&["tank/a@s".into()], false, &origin())
-        .unwrap();
+    let (pool, entry, key, files) = pool_of(16 << 20, &["one"]);
+    snapshot(&pool);
     rotate(&pool, &entry, &key, &files);
     drop(files);
     pool.rollback("tank/a@s", false, &origin()).unwrap();
@@ -565,9 +551,7 @@ fn a_keyring_that_was_cut_seals_nothing() {
 fn what_was_synced_is_not_lost_by_a_rotation() {
     let clock = FaultClock::new();
     let device = fault_device(64 << 20, &clock);
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
+    let (pool, entry, key, files) = pool_on(&device, &[""; 0]);
     let sync = |files: &Files, name: &str| {
         write(files, name);
         let ino = files.lookup(ROOT, name.as_bytes()).unwrap().ino;
@@ -604,9 +588,7 @@ fn as_after_a_power_cut(device: &FaultDevice, clock: &FaultClock) -> Pool {
 fn what_is_logged_with_old_keys_is_not_replayed() {
     let clock = FaultClock::new();
     let device = fault_device(64 << 20, &clock);
-    let pool = create_pool(&device, None);
-    let (entry, key) = with_keyring(&pool);
-    let files = open(&pool, &entry);
+    let (pool, entry, key, files) = pool_on(&device, &[""; 0]);
     let sync = |name: &str| {
         write(&files, name);
         let ino = files.lookup(ROOT, name.as_bytes()).unwrap().ino;

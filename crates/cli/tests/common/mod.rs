@@ -9,7 +9,8 @@ pub mod tracer;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -200,25 +201,16 @@ impl Place {
 
     /// Runs a command with this on its standard input.
     pub fn run_with<S: AsRef<OsStr>>(&self, args: &[S], input: &[u8]) -> Done {
-        let mut child = self
-            .command()
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        // A command that wants nothing may end before it has all.
-        let _ = child.stdin.take().expect("a pipe").write_all(input);
-        let output = child.wait_with_output().expect("output");
-        let done = Done {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).expect("UTF-8"),
-            err: String::from_utf8(output.stderr).expect("UTF-8"),
-        };
-        assert!(!done.err.contains("panicked"), "{}", done.err);
-        assert_ne!(done.code, 101, "{done:?}");
-        done
+        let mut command = self.command();
+        command.args(args);
+        run(command, input)
+    }
+
+    /// A command line, split at spaces; `{DIR}` in it is this directory.
+    pub fn words(&self, line: &str) -> Vec<String> {
+        let dir = self.root().to_str().expect("UTF-8");
+        let words = words(line).into_iter();
+        words.map(|word| word.replace("{DIR}", dir)).collect()
     }
 
     /// Runs a command line, split at spaces, that has to succeed; returns what it printed.
@@ -227,7 +219,7 @@ impl Place {
     }
 
     pub fn ok_with(&self, line: &str, input: &str) -> String {
-        let done = self.run_with(&words(line), input.as_bytes());
+        let done = self.run_with(&self.words(line), input.as_bytes());
         assert_eq!(done.code, 0, "{line}: {done:?}\n{}", self.log());
         done.out
     }
@@ -238,7 +230,7 @@ impl Place {
     }
 
     pub fn fails_with(&self, line: &str, input: &str, code: i32) -> String {
-        let done = self.run_with(&words(line), input.as_bytes());
+        let done = self.run_with(&self.words(line), input.as_bytes());
         assert_eq!(done.code, code, "{line}: {done:?}\n{}", self.log());
         assert_eq!(done.out, "", "{line}");
         let lines = done.err.lines().filter(|l| l.starts_with("strongroom: "));
@@ -247,15 +239,62 @@ impl Place {
         done.err
     }
 
+    /// Runs a command line at a socket as a user and group, with a passphrase on its standard input.
+    pub fn run_as(&self, (uid, gid): (u32, u32), socket: &Path, line: &str) -> Done {
+        let mut command = self.command();
+        command
+            .env("STRONGROOM_SOCKET", socket)
+            .args(self.words(line))
+            .current_dir("/");
+        if uid != 0 {
+            command.uid(uid).gid(gid);
+        }
+        run(command, b"correct horse\n")
+    }
+
     /// Makes a pool in a file of that name, with nothing mounted.
     pub fn pool(&self, pool: &str) -> PathBuf {
         let file = self.path(&format!("{pool}.pool"));
         self.ok(&format!(
-            "pool create -s 64M -m none {pool} {}",
-            file.display()
+            "pool create -s 64M -m none {pool} {{DIR}}/{pool}.pool"
         ));
         file
     }
+}
+
+fn run(mut command: Command, input: &[u8]) -> Done {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program");
+    // A command that wants nothing may end before it has all.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    let output = child.wait_with_output().expect("output");
+    let done = Done {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).expect("UTF-8"),
+        err: String::from_utf8(output.stderr).expect("UTF-8"),
+    };
+    assert!(!done.err.contains("panicked"), "{}", done.err);
+    assert_ne!(done.code, 101, "{done:?}");
+    done
+}
+
+/// Users other than root, and a group.
+pub const ANN: u32 = 12345;
+pub const BOB: u32 = 12346;
+pub const STAFF: u32 = 54321;
+
+/// A daemon in a place that other users can reach; `None` if this is not root.
+pub fn shared_place() -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be several users");
+        return None;
+    }
+    let place = Place::new();
+    fs::set_permissions(place.root(), fs::Permissions::from_mode(0o711)).unwrap();
+    Some(place)
 }
 
 impl Drop for Place {
@@ -310,6 +349,18 @@ fn end(child: &Child) -> bool {
 
 pub fn words(line: &str) -> Vec<&str> {
     line.split(' ').filter(|word| !word.is_empty()).collect()
+}
+
+/// The text has this in it.
+#[track_caller]
+pub fn has(text: &str, wanted: &str) {
+    assert!(text.contains(wanted), "no {wanted:?} in {text}");
+}
+
+/// The text does not have this in it.
+#[track_caller]
+pub fn lacks(text: &str, unwanted: &str) {
+    assert!(!text.contains(unwanted), "{unwanted:?} in {text}");
 }
 
 /// Whether file systems can be mounted here; says why not.

@@ -26,6 +26,8 @@ pub struct MemFs {
     /// Called, without locks, before reads, writes and fsyncs.
     hook: Mutex<Option<std::sync::Arc<Hook>>>,
     volatile: Mutex<BTreeSet<Ino>>,
+    /// What reads give instead of what was written, of which then only the size is kept.
+    ready: Option<Bytes>,
 }
 
 struct Nodes {
@@ -92,6 +94,15 @@ impl MemFs {
             forgotten: Condvar::new(),
             hook: Mutex::new(None),
             volatile: Mutex::default(),
+            ready: None,
+        }
+    }
+
+    /// Keeps names and attributes, and stores no contents.
+    pub fn null() -> MemFs {
+        MemFs {
+            ready: Some(Bytes::from(vec![0x55; 1 << 20])),
+            ..MemFs::new()
         }
     }
 
@@ -528,14 +539,22 @@ impl FileSystem for MemFs {
         let (attr, contents) = nodes.file(ino)?;
         attr.atime = now();
         let end = attr.size.min(offset.saturating_add(len.into()));
-        Ok(contents.pieces(offset, end))
+        Ok(match &self.ready {
+            Some(ready) => {
+                let len = end.saturating_sub(offset) as usize;
+                vec![ready.slice(..len.min(ready.len()))]
+            }
+            None => contents.pieces(offset, end),
+        })
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         self.call_hook("write", ino);
         let mut nodes = self.nodes.lock();
         let (attr, contents) = nodes.file(ino)?;
-        contents.write(offset, data);
+        if self.ready.is_none() {
+            contents.write(offset, data);
+        }
         attr.size = attr.size.max(offset + data.len() as u64);
         attr.blocks = contents.blocks();
         (attr.mtime, attr.ctime) = (now(), now());
@@ -560,6 +579,7 @@ impl FileSystem for MemFs {
         let mut nodes = self.nodes.lock();
         let (attr, contents) = nodes.file(ino)?;
         match mode {
+            _ if self.ready.is_some() => {}
             Fallocate::Allocate { .. } => contents.allocate(offset, offset + len),
             Fallocate::Punch | Fallocate::Zero { .. } => contents.punch(offset, offset + len),
         }
@@ -609,10 +629,9 @@ impl FileSystem for MemFs {
             (1, b".".to_vec(), ino),
             (2, b"..".to_vec(), directory.parent),
         ];
-        let entries = directory
-            .entries
-            .iter()
-            .map(|(c, (name, i))| (*c, name.clone(), *i));
+        // A reply holds fewer; the kernel asks for the rest.
+        let entries = directory.entries.range(cookie + 1..).take(1000);
+        let entries = entries.map(|(c, (name, i))| (*c, name.clone(), *i));
         let all: Vec<_> = dots
             .into_iter()
             .chain(entries)
