@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use meter::Operation;
 
-use crate::{BlockDevice, Result, SectorSizes, Status, total};
+use crate::{BlockDevice, Result, total};
 
 /// What was done to a device.
 #[derive(Debug, Default)]
@@ -45,21 +45,7 @@ fn counted<T>(operation: &Operation, bytes: u64, act: impl FnOnce() -> Result<T>
 }
 
 impl<D: BlockDevice> BlockDevice for Metered<D> {
-    fn size(&self) -> u64 {
-        self.device.size()
-    }
-
-    fn refresh_size(&self) -> Result<u64> {
-        self.device.refresh_size()
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        self.device.sector_sizes()
-    }
-
-    fn name(&self) -> String {
-        self.device.name()
-    }
+    crate::delegate!(self => self.device; size refresh_size sector_sizes name status_at);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;
@@ -99,10 +85,6 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
         counted(&self.meter.write, len, || {
             self.device.zero_fast(offset, len)
         })
-    }
-
-    fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
-        self.device.status_at(offset, len)
     }
 
     fn overwrite(&self, offset: u64, len: u64) -> Result<()> {

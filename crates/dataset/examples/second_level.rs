@@ -12,12 +12,11 @@
 #[path = "common/bench_pool.rs"]
 mod bench_pool;
 
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
-use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered, Result, SectorSizes};
+use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered, Result};
 use dataset::{EngineOptions, Files, PrimaryCache, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
@@ -46,13 +45,7 @@ fn main() {
 struct Slow(MemoryDevice, Duration);
 
 impl BlockDevice for Slow {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        self.0.sector_sizes()
-    }
+    block::delegate!(self => self.0; size sector_sizes write_at flush discard);
 
     fn name(&self) -> String {
         "a slow device".into()
@@ -61,18 +54,6 @@ impl BlockDevice for Slow {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         std::thread::sleep(self.1);
         self.0.read_at(offset, buf)
-    }
-
-    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.0.write_at(offset, pieces)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.0.flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.discard(offset, len)
     }
 }
 

@@ -152,30 +152,14 @@ struct SlowFlush {
 }
 
 impl BlockDevice for SlowFlush {
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-    fn sector_sizes(&self) -> block::SectorSizes {
-        self.inner.sector_sizes()
-    }
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
-        self.inner.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, pieces: &[std::io::IoSlice<'_>]) -> block::Result<()> {
-        self.inner.write_at(offset, pieces)
-    }
+    block::delegate!(self => self.inner; size sector_sizes name read_at write_at discard);
+
     fn flush(&self) -> block::Result<()> {
         while self.is_held.load(Ordering::SeqCst) {
             self.waits.store(true, Ordering::SeqCst);
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         self.inner.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
-        self.inner.discard(offset, len)
     }
 }
 

@@ -6,8 +6,8 @@ mod common;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
+use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice, Survival};
-use block::{BlockDevice, SectorSizes};
 use common::*;
 use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
 
@@ -245,21 +245,7 @@ impl Watched {
 }
 
 impl BlockDevice for Watched {
-    fn size(&self) -> u64 {
-        self.device.size()
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        self.device.sector_sizes()
-    }
-
-    fn name(&self) -> String {
-        self.device.name()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
-        self.device.read_at(offset, buf)
-    }
+    block::delegate!(self => self.device; size sector_sizes name read_at flush discard);
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         let hook = self.hook.lock().unwrap().take();
@@ -268,14 +254,6 @@ impl BlockDevice for Watched {
             *self.hook.lock().unwrap() = Some(hook);
         }
         self.device.write_at(offset, pieces)
-    }
-
-    fn flush(&self) -> block::Result<()> {
-        self.device.flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
-        self.device.discard(offset, len)
     }
 }
 

@@ -315,26 +315,10 @@ fn erased_devices_belong_to_no_pool() {
 struct NoHoles(block::MemoryDevice);
 
 impl block::BlockDevice for NoHoles {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    fn sector_sizes(&self) -> block::SectorSizes {
-        self.0.sector_sizes()
-    }
+    block::delegate!(self => self.0; size sector_sizes read_at write_at flush discard);
+
     fn name(&self) -> String {
         "no holes".into()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
-        self.0.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, pieces: &[std::io::IoSlice<'_>]) -> block::Result<()> {
-        self.0.write_at(offset, pieces)
-    }
-    fn flush(&self) -> block::Result<()> {
-        self.0.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
-        self.0.discard(offset, len)
     }
     /// Claims success and does nothing, as a medium may that only notes what is unused.
     fn zero(&self, _: u64, _: u64) -> block::Result<()> {

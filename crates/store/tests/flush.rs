@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use block::fault::{Fault, FaultClock, FaultDevice};
-use block::{BlockDevice, MemoryDevice, SectorSizes};
+use block::{BlockDevice, MemoryDevice};
 use store::{CreateOptions, DeviceStore, SegmentId, Store};
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -27,21 +27,7 @@ fn run(hook: &Mutex<Option<Hook>>) {
 }
 
 impl BlockDevice for Hooked {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        self.inner.sector_sizes()
-    }
-
-    fn read_at(&self, at: u64, buf: &mut [u8]) -> block::Result<()> {
-        self.inner.read_at(at, buf)
-    }
+    block::delegate!(self => self.inner; name size sector_sizes read_at discard zero);
 
     fn write_at(&self, at: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         run(&self.during_write);
@@ -52,14 +38,6 @@ impl BlockDevice for Hooked {
         run(&self.during_flush);
         self.flushes.fetch_add(1, Ordering::SeqCst);
         self.inner.flush()
-    }
-
-    fn discard(&self, at: u64, len: u64) -> block::Result<()> {
-        self.inner.discard(at, len)
-    }
-
-    fn zero(&self, at: u64, len: u64) -> block::Result<()> {
-        self.inner.zero(at, len)
     }
 }
 

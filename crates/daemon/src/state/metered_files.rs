@@ -10,67 +10,6 @@ use vfs::{
     Result, Seek, SetAttr, SetXattr, StatFs,
 };
 
-/// Names of operations, as metrics have them.
-const NAMES: [&str; 26] = [
-    "lookup",
-    "getattr",
-    "setattr",
-    "readlink",
-    "mknod",
-    "create",
-    "tmpfile",
-    "mkdir",
-    "symlink",
-    "link",
-    "unlink",
-    "rmdir",
-    "rename",
-    "read",
-    "write",
-    "fsync",
-    "sync",
-    "fallocate",
-    "seek",
-    "copy",
-    "readdir",
-    "statfs",
-    "setxattr",
-    "getxattr",
-    "listxattr",
-    "removexattr",
-];
-
-/// Operations, in the order of [`NAMES`].
-#[derive(Clone, Copy)]
-enum Op {
-    Lookup,
-    Getattr,
-    Setattr,
-    Readlink,
-    Mknod,
-    Create,
-    Tmpfile,
-    Mkdir,
-    Symlink,
-    Link,
-    Unlink,
-    Rmdir,
-    Rename,
-    Read,
-    Write,
-    Fsync,
-    Sync,
-    Fallocate,
-    Seek,
-    Copy,
-    Readdir,
-    Statfs,
-    Setxattr,
-    Getxattr,
-    Listxattr,
-    Removexattr,
-}
-
 /// What was asked of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct FilesMeter {
@@ -125,154 +64,81 @@ impl MeteredFiles {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, meter: Arc<FilesMeter>) -> MeteredFiles {
         MeteredFiles { fs, meter }
     }
-
-    fn count<T>(&self, op: Op, act: impl FnOnce(&dyn FileSystem) -> Result<T>) -> Result<T> {
-        self.meter.count(op, |_| 0, || act(self.fs.as_ref()))
-    }
 }
 
-impl FileSystem for MeteredFiles {
-    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        self.count(Op::Lookup, |fs| fs.lookup(parent, name))
-    }
+/// Rows of an operation, its name in metrics and its method.
+/// The closure says how many bytes an answer stands for.
+macro_rules! counted {
+    ($($op:ident $name:literal $method:ident($($arg:ident: $type:ty),*) -> $answer:ty $(, $bytes:expr)?;)*) => {
+        /// Names of operations, as metrics have them.
+        const NAMES: &[&str] = &[$($name),*];
 
-    fn forget(&self, ino: Ino, count: u64) {
-        self.fs.forget(ino, count);
-    }
+        /// Operations, in the order of [`NAMES`].
+        #[derive(Clone, Copy)]
+        enum Op {
+            $($op,)*
+        }
 
-    fn forget_all(&self) {
-        self.fs.forget_all();
-    }
+        impl FileSystem for MeteredFiles {
+            $(fn $method(&self $(, $arg: $type)*) -> Result<$answer> {
+                let act = || self.fs.$method($($arg),*);
+                self.meter.count(Op::$op, counted!(@bytes $($bytes)?), act)
+            })*
 
-    fn is_volatile(&self, ino: Ino) -> bool {
-        self.fs.is_volatile(ino)
-    }
+            fn forget(&self, ino: Ino, count: u64) {
+                self.fs.forget(ino, count);
+            }
 
-    fn getattr(&self, ino: Ino) -> Result<Attr> {
-        self.count(Op::Getattr, |fs| fs.getattr(ino))
-    }
+            fn forget_all(&self) {
+                self.fs.forget_all();
+            }
 
-    fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.count(Op::Setattr, |fs| fs.setattr(caller, ino, set))
-    }
+            fn is_volatile(&self, ino: Ino) -> bool {
+                self.fs.is_volatile(ino)
+            }
+        }
+    };
+    (@bytes) => { |_| 0 };
+    (@bytes $bytes:expr) => { $bytes };
+}
 
-    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.count(Op::Readlink, |fs| fs.readlink(ino))
-    }
-
-    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
-        self.count(Op::Mknod, |fs| fs.mknod(caller, parent, name, node))
-    }
-
-    fn create(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
-        self.count(Op::Create, |fs| fs.create(caller, parent, name, node))
-    }
-
-    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
-        self.count(Op::Tmpfile, |fs| fs.tmpfile(caller, parent, node))
-    }
-
-    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
-        self.count(Op::Mkdir, |fs| fs.mkdir(caller, parent, name, node))
-    }
-
-    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
-        self.count(Op::Symlink, |fs| fs.symlink(caller, parent, name, target))
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
-        self.count(Op::Link, |fs| fs.link(ino, parent, name))
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.count(Op::Unlink, |fs| fs.unlink(parent, name))
-    }
-
-    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.count(Op::Rmdir, |fs| fs.rmdir(parent, name))
-    }
-
-    fn rename(
-        &self,
-        parent: Ino,
-        name: &[u8],
-        new_parent: Ino,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Result<()> {
-        self.count(Op::Rename, |fs| {
-            fs.rename(parent, name, new_parent, new_name, mode)
-        })
-    }
-
-    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
-        let bytes = |pieces: &ReadPieces| pieces.iter().map(|piece| piece.len() as u64).sum();
-        let read = || self.fs.read(ino, offset, len);
-        self.meter.count(Op::Read, bytes, read)
-    }
-
-    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
-        let write = || self.fs.write(ino, offset, data, kill_suidgid);
-        self.meter.count(Op::Write, |()| data.len() as u64, write)
-    }
-
-    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
-        self.count(Op::Fsync, |fs| fs.fsync(ino, datasync))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.count(Op::Sync, |fs| fs.sync())
-    }
-
-    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
-        self.count(Op::Fallocate, |fs| fs.fallocate(ino, offset, len, mode))
-    }
-
-    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
-        self.count(Op::Seek, |fs| fs.seek(ino, offset, what))
-    }
-
-    fn copy_range(
-        &self,
-        from: Ino,
-        from_offset: u64,
-        to: Ino,
-        to_offset: u64,
-        len: u64,
-    ) -> Result<u64> {
-        let copy = || self.fs.copy_range(from, from_offset, to, to_offset, len);
-        self.meter.count(Op::Copy, |copied| *copied, copy)
-    }
-
-    fn readdir(
-        &self,
-        ino: Ino,
-        cookie: u64,
-        attrs: bool,
-        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        self.count(Op::Readdir, |fs| fs.readdir(ino, cookie, attrs, emit))
-    }
-
-    fn statfs(&self) -> Result<StatFs> {
-        self.count(Op::Statfs, |fs| fs.statfs())
-    }
-
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        self.count(Op::Setxattr, |fs| fs.setxattr(ino, name, value, how))
-    }
-
-    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.count(Op::Getxattr, |fs| fs.getxattr(ino, name))
-    }
-
-    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.count(Op::Listxattr, |fs| fs.listxattr(ino))
-    }
-
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.count(Op::Removexattr, |fs| fs.removexattr(ino, name))
-    }
+counted! {
+    Lookup "lookup" lookup(parent: Ino, name: &[u8]) -> Attr;
+    Getattr "getattr" getattr(ino: Ino) -> Attr;
+    Setattr "setattr" setattr(caller: &Caller, ino: Ino, set: &SetAttr) -> Attr;
+    Readlink "readlink" readlink(ino: Ino) -> Vec<u8>;
+    Mknod "mknod" mknod(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;
+    Create "create" create(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;
+    Tmpfile "tmpfile" tmpfile(caller: &Caller, parent: Ino, node: &NewNode) -> Attr;
+    Mkdir "mkdir" mkdir(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;
+    Symlink "symlink" symlink(caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Attr;
+    Link "link" link(ino: Ino, parent: Ino, name: &[u8]) -> Attr;
+    Unlink "unlink" unlink(parent: Ino, name: &[u8]) -> ();
+    Rmdir "rmdir" rmdir(parent: Ino, name: &[u8]) -> ();
+    Rename "rename" rename(
+        parent: Ino, name: &[u8], new_parent: Ino, new_name: &[u8], mode: RenameMode
+    ) -> ();
+    Read "read" read(
+        ino: Ino, offset: u64, len: u32
+    ) -> ReadPieces, |pieces: &ReadPieces| pieces.iter().map(|piece| piece.len() as u64).sum();
+    Write "write" write(
+        ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool
+    ) -> (), |()| data.len() as u64;
+    Fsync "fsync" fsync(ino: Ino, datasync: bool) -> ();
+    Sync "sync" sync() -> ();
+    Fallocate "fallocate" fallocate(ino: Ino, offset: u64, len: u64, mode: Fallocate) -> ();
+    Seek "seek" seek(ino: Ino, offset: u64, what: Seek) -> u64;
+    Copy "copy" copy_range(
+        from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64
+    ) -> u64, |copied: &u64| *copied;
+    Readdir "readdir" readdir(
+        ino: Ino, cookie: u64, attrs: bool, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool
+    ) -> ();
+    Statfs "statfs" statfs() -> StatFs;
+    Setxattr "setxattr" setxattr(ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> ();
+    Getxattr "getxattr" getxattr(ino: Ino, name: &[u8]) -> Vec<u8>;
+    Listxattr "listxattr" listxattr(ino: Ino) -> Vec<Vec<u8>>;
+    Removexattr "removexattr" removexattr(ino: Ino, name: &[u8]) -> ();
 }
 
 #[cfg(test)]
