@@ -35,6 +35,9 @@ pub trait BlockDevice: Send + Sync {
 
     /// Looks how many bytes there are now, where that may change behind the device's back, as a file
     /// grows. From then on it is [`BlockDevice::size`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the device cannot be asked.
     fn refresh_size(&self) -> Result<u64> {
         Ok(self.size())
     }
@@ -46,35 +49,61 @@ pub trait BlockDevice: Send + Sync {
     fn name(&self) -> String;
 
     /// Fills `buf` from `offset`. A device that ends before is an error, not a short read.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Misaligned`], [`Error::Unauthentic`] if the device authenticates what it
+    /// stores, or [`Error::Io`]. The contents of `buf` are undefined then.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
     /// Writes the pieces one after the other from `offset`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Misaligned`], [`Error::ReadOnly`], or [`Error::Io`]. A part may be
+    /// written then.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
 
     /// Writes, and returns when that is durable. Earlier writes need not be.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`] and [`BlockDevice::flush`].
     fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.write_at(offset, pieces)?;
         self.flush()
     }
 
     /// Writes `data` at `offset`, and may leave anything in it: what encrypts need not copy it first.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
     fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
         self.write_at(offset, &[IoSlice::new(data)])
     }
 
     /// Makes every write that has returned durable.
+    ///
+    /// # Errors
+    /// [`Error::Io`]. Earlier writes may be lost then, and a later success says nothing of them.
     fn flush(&self) -> Result<()>;
 
     /// Says that a range is no longer needed. It reads as anything afterwards.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Makes a range read as zeros. What it held may stay on the medium.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         self.overwrite(offset, len)
     }
 
     /// As [`BlockDevice::zero`], if that is faster than writing; otherwise nothing is done, and this is
     /// false.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
     fn zero_fast(&self, offset: u64, len: u64) -> Result<bool> {
         let _ = (offset, len);
         Ok(false)
@@ -82,6 +111,9 @@ pub trait BlockDevice: Send + Sync {
 
     /// What is known of a range of at most `len` bytes that begins at `offset`. Both lie on the device,
     /// and `len` is not 0; nor is what is returned.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the device cannot be asked.
     fn status_at(&self, offset: u64, len: u64) -> Result<Status> {
         let _ = offset;
         Ok(Status {
@@ -93,6 +125,9 @@ pub trait BlockDevice: Send + Sync {
 
     /// Writes zeros over a range, so that what it held is gone as far as the device overwrites what
     /// is written. Durable, as any write, after the next flush.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
     fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
         const CHUNK: usize = 1 << 20;
         let zeros = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];

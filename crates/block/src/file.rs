@@ -34,6 +34,10 @@ pub struct FileDevice {
 
 impl FileDevice {
     /// Opens an existing file or disk.
+    ///
+    /// # Errors
+    /// [`Error::Open`] if the system refuses, [`Error::Busy`] if another process has it, [`Error::NotADevice`]
+    /// if it is neither a file nor a disk.
     pub fn open(path: &Path, access: Access) -> Result<FileDevice> {
         let mut options = OpenOptions::new();
         options.read(true).write(access == Access::Exclusive);
@@ -63,6 +67,9 @@ impl FileDevice {
 
     /// Creates a file of `size` bytes, all of them holes, readable by its owner only. It must not
     /// exist.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`]; [`Error::Open`] also if the file exists or the file system is full.
     pub fn create(path: &Path, size: u64) -> Result<FileDevice> {
         let made = match create_whole(path, size) {
             Err(error) if has_no_unnamed_files(&error) => create_in_place(path, size),
