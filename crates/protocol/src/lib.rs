@@ -17,7 +17,7 @@
 //!
 //! | layer | holds |
 //! |---|---|
-//! | `accounts`, `digits`, `sizes` | names of users and groups, and how bytes and sizes are written as text |
+//! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `api` | commands, replies and failures |
 //! | `wire` | frames |
 //! | `client` | a connection, the start of a daemon, a device that the daemon lends |
@@ -26,5 +26,6 @@ pub mod accounts;
 pub mod api;
 pub mod client;
 pub mod digits;
+pub mod property;
 pub mod sizes;
 pub mod wire;

@@ -1,64 +1,43 @@
-//! What is known here about properties: short names, and how their columns look.
-//!
-//! Which properties there are, the daemon decides; one that is not in this table has its name in
-//! capitals above its column.
+//! Properties by short names, and their columns.
+
+use protocol::property::{PROPERTIES, Property, Settable};
 
 use super::table::Column;
 
-/// Name, short name, header of the column, whether that is one of numbers.
-type Row = (&'static str, &'static str, &'static str, bool);
-
-const TABLE: &[Row] = &[
-    ("available", "avail", "AVAIL", true),
-    ("checksum", "", "CHECKSUM", false),
-    ("compression", "compress", "COMPRESS", false),
-    ("compressratio", "ratio", "RATIO", true),
-    ("copies", "", "COPIES", true),
-    ("createtxg", "", "CREATETXG", true),
-    ("dedupratio", "", "DEDUP", true),
-    ("encryption", "enc", "ENCRYPTION", false),
-    ("guid", "", "GUID", true),
-    ("logicalreferenced", "lrefer", "LREFER", true),
-    ("logicalused", "lused", "LUSED", true),
-    ("quota", "", "QUOTA", true),
-    ("readonly", "rdonly", "RDONLY", false),
-    ("recordsize", "recsize", "RECSIZE", true),
-    ("refcompressratio", "", "REFRATIO", true),
-    ("referenced", "refer", "REFER", true),
-    ("refquota", "", "REFQUOTA", true),
-    ("refreservation", "refreserv", "REFRESERV", true),
-    ("reservation", "reserv", "RESERV", true),
-    ("used", "", "USED", true),
-    ("usedbychildren", "usedchild", "USEDCHILD", true),
-    ("usedbydataset", "usedds", "USEDDS", true),
-    (
-        "usedbyrefreservation",
-        "usedrefreserv",
-        "USEDREFRESERV",
-        true,
-    ),
-    ("usedbysnapshots", "usedsnap", "USEDSNAP", true),
-    ("volblocksize", "volblock", "VOLBLOCK", true),
-    ("volsize", "", "VOLSIZE", true),
-    ("written", "", "WRITTEN", true),
-];
-
 /// The whole name of a property that may be given by a short one.
 pub(crate) fn canonical(name: &str) -> &str {
-    let row = TABLE.iter().find(|(_, short, ..)| *short == name);
-    match row {
-        Some((long, ..)) if !name.is_empty() => long,
-        _ => name,
+    Property::find(name).map_or(name, |property| property.name)
+}
+
+/// The column of a property. One that a user made up has its name in capitals above it.
+pub(crate) fn column(name: &str) -> Column {
+    match Property::find(name) {
+        Some(property) if property.is_number => Column::right(property.title()),
+        Some(property) => Column::left(property.title()),
+        None => Column::left(name.to_uppercase()),
     }
 }
 
-/// The column of a property.
-pub(crate) fn column(name: &str) -> Column {
-    match TABLE.iter().find(|(long, ..)| *long == name) {
-        Some((_, _, header, true)) => Column::right(*header),
-        Some((_, _, header, false)) => Column::left(*header),
-        None => Column::left(name.to_uppercase()),
-    }
+/// The lines of a help page that say what each property is.
+pub(crate) fn explained() -> String {
+    rows(
+        PROPERTIES
+            .iter()
+            .map(|property| (property, property.help.into())),
+    )
+}
+
+/// The lines of a help page that say what each property can be set to.
+pub(crate) fn values() -> String {
+    let settable = PROPERTIES
+        .iter()
+        .filter(|property| property.settable == Settable::Always);
+    rows(settable.map(|property| (property, property.values.describe())))
+}
+
+fn rows<'a>(rows: impl Iterator<Item = (&'a Property, String)>) -> String {
+    let lines = rows.map(|(property, text)| format!("  {:<21} {text}", property.name));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -73,10 +52,5 @@ mod tests {
         assert_eq!(canonical(""), "");
         assert_eq!(column("referenced"), Column::right("REFER"));
         assert_eq!(column("mountpoint"), Column::left("MOUNTPOINT"));
-    }
-
-    #[test]
-    fn table_is_sorted() {
-        assert!(TABLE.is_sorted_by_key(|row| row.0));
     }
 }

@@ -6,12 +6,13 @@ use cipher::Suite;
 use keys::{KeySource, WrappingKey};
 use pool::{DatasetKind, Entry, MakeKeyring, NewDataset, VolumeShape};
 use protocol::api::{FailureKind, Props};
+use protocol::property::Settable;
 
 use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::state::active_pool::Imported;
 use crate::state::keyring::{Asker, NewKey, OwnKey, material, new_keyring, new_wrapping};
-use crate::state::properties::{self, Settable};
+use crate::state::properties;
 
 /// What a new dataset is to be.
 pub(crate) struct Plan {

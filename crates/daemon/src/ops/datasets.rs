@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pool::{Entry, Reach};
 use protocol::api::{FailureKind, HoldRow, NewVolume, Props};
+use protocol::property::{OF_POOLS, Property, Settable};
 
 use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::Plan;
@@ -14,7 +15,7 @@ use crate::ops::volumes;
 use crate::state::active_pool::Imported;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
-use crate::state::properties::{self, Mountpoint, Settable};
+use crate::state::properties::{self, Mountpoint};
 
 /// What a command works on: pools, and of each the entries that it names.
 type Selection = Vec<(Arc<Imported>, Vec<Arc<Entry>>)>;
@@ -56,8 +57,8 @@ impl Daemon {
             return Ok(());
         }
         missing_above(&imported, name, parents)?;
-        if props.iter().any(|(key, _)| key == properties::OF_POOLS) {
-            return Err(not_the_root(&imported, properties::OF_POOLS, name));
+        if props.iter().any(|(key, _)| key == OF_POOLS) {
+            return Err(not_the_root(&imported, OF_POOLS, name));
         }
         let mut props = props.clone();
         let shape = volume
@@ -231,9 +232,9 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let prop = properties::whole_name(prop).map_err(properties::unsettable)?;
-        match properties::definition(&prop) {
+        match Property::settable(&prop) {
             _ if properties::is_user_property(&prop) => {}
-            Some(definition) if definition.settable == Settable::Always => {}
+            Some(property) if property.settable == Settable::Always => {}
             Some(_) if prop == "keysource" => {
                 return Err(Failure::usage(
                     "the property 'keysource' follows the key; use 'key change -i'",
@@ -297,7 +298,7 @@ impl Daemon {
             }
             let is_set = |(_, value): &&(String, Option<String>)| value.is_some();
             for (entry, name) in entries.iter().zip(&names) {
-                let of_pool = changes.iter().find(|(key, _)| key == properties::OF_POOLS);
+                let of_pool = changes.iter().find(|(key, _)| key == OF_POOLS);
                 if let Some((key, _)) = of_pool.filter(|_| entry.parent != 0) {
                     return Err(not_the_root(&imported, key, name));
                 }

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use pool::Entry;
 use protocol::accounts;
 use protocol::api::{FailureKind, PermissionChange, PermissionRow, WhoKind};
+use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::state::active_pool::Imported;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::properties;
 
 const PROPERTY: &str = "@allow";
 
@@ -431,8 +431,7 @@ fn is_set_name(name: &str) -> bool {
 /// Refuses what is neither a permission nor the name of a property, nor a set.
 fn check_known(permission: &str) -> Result<()> {
     let is_set = permission.strip_prefix('@').is_some_and(is_set_name);
-    let is_known =
-        PERMISSIONS.contains(&permission) || properties::definition(permission).is_some();
+    let is_known = PERMISSIONS.contains(&permission) || Property::settable(permission).is_some();
     match is_known || is_set {
         true => Ok(()),
         false => Err(Failure::usage(format!(

@@ -9,6 +9,7 @@ use protocol::api::{
     DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, RemovalRow,
     ScrubRow, Source, Value,
 };
+use protocol::property::{PROPERTIES, Property};
 
 use crate::failure::{Failure, Result};
 use crate::ops::caches;
@@ -18,7 +19,7 @@ use crate::ops::volumes;
 use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::Imported;
 use crate::state::daemon::Daemon;
-use crate::state::properties::{self, COMPUTED, DEFINITIONS, Mountpoint};
+use crate::state::properties::{self, Mountpoint};
 
 /// What `get` and `list` ask for.
 pub(crate) struct Get {
@@ -112,13 +113,7 @@ impl Daemon {
                 .props
                 .keys()
                 .filter(|key| properties::is_user_property(key));
-            let (front, back) = COMPUTED.split_at(7);
-            let settable = DEFINITIONS.iter().map(|definition| definition.name);
-            let all = front
-                .iter()
-                .copied()
-                .chain(settable)
-                .chain(back.iter().copied());
+            let all = PROPERTIES.iter().map(|property| property.name);
             let all = all.filter(|name| volumes::applies(&listed.entry, name));
             names = all.map(str::to_owned).chain(user.cloned()).collect();
         }
@@ -229,7 +224,7 @@ fn property_row(imported: &Imported, listed: &Listed, property: String) -> Resul
         name if let Some(property) = AccountProperty::parse(name) => {
             property.value(imported, &listed.entry)?
         }
-        name if COMPUTED.contains(&name) => (computed(imported, listed, name)?, Source::None),
+        name if Property::is_computed(name) => (computed(imported, listed, name)?, Source::None),
         name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {
             (Value::None, Source::None)
         }
@@ -243,8 +238,7 @@ fn property_row(imported: &Imported, listed: &Listed, property: String) -> Resul
 }
 
 fn applies_to_snapshots(name: &str) -> bool {
-    properties::is_user_property(name)
-        || matches!(name, "keysource" | "primarycache" | "secondarycache")
+    Property::find(name).is_none_or(|property| property.of_snapshots)
 }
 
 fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, Source)> {

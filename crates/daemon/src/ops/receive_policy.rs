@@ -10,6 +10,7 @@ use keys::{Format, Generation, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Begin, Entry, ReceiveInto, Reception, Sealing};
 use protocol::api::{FailureKind, Props};
+use protocol::property::{PROPERTIES, Property, Received, Settable};
 
 use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::{Plan, checked};
@@ -18,7 +19,7 @@ use crate::state::active_pool::{Imported, MountState};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyring::keyring_of;
-use crate::state::properties::{self, Settable};
+use crate::state::properties;
 
 /// Properties that say how a dataset is encrypted.
 const OF_KEYS: [&str; 2] = ["encryption", "keysource"];
@@ -40,25 +41,6 @@ pub(crate) struct Chosen {
 
 /// These properties say whether a file can give its user more rights. They are off on what came from elsewhere.
 pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
-
-/// The receiver alone says what these properties are. A stream says nothing about them: they choose where the
-/// daemon mounts, what it allows there, and how much space it keeps from others.
-const OF_RECEIVER: [&str; 7] = [
-    "canmount",
-    "devices",
-    "exec",
-    "mountpoint",
-    "refreservation",
-    "reservation",
-    "setuid",
-];
-
-/// A new dataset that was received has these values, unless the receiver says otherwise.
-const DISTRUST: [(&str, &str); 3] = [
-    ("canmount", "noauto"),
-    ("devices", "off"),
-    ("setuid", "off"),
-];
 
 impl Chosen {
     /// Checks it, and asks for a key if the dataset is to have one of its own.
@@ -386,10 +368,14 @@ impl Reception for Rules<'_> {
             let is_known = properties::check(name, value, Settable::WithKey).is_ok();
             let may_set =
                 name == "keysource" || !self.forbidden.contains(properties::permission_for(name));
-            let travels = !OF_RECEIVER.contains(&name.as_str());
+            let travels = Property::find(name).is_none_or(|p| p.received == Received::Kept);
             is_known && may_set && travels && !self.exclude.iter().any(|left| left == name)
         });
-        for (name, value) in DISTRUST {
+        for property in PROPERTIES {
+            let Received::Distrusted(value) = property.received else {
+                continue;
+            };
+            let name = property.name;
             let is_trusted =
                 self.exclude.iter().any(|left| left == name) && !self.forbidden.contains(name);
             if begin.volume.is_none() && !is_trusted {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use dataset::RecordOpener;
 use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
 use protocol::api::{Answer, Command, FailureKind, Props, Reply, SendWhat};
+use protocol::property::{Property, Settable};
 use protocol::wire::{self, DataReader, DataWriter};
 
 use crate::failure::{Failure, Result};
@@ -18,7 +19,7 @@ use crate::state::active_pool::Imported;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyuses::WhileLoaded;
-use crate::state::properties::{self, Settable};
+use crate::state::properties;
 use crate::state::zones::view::View;
 
 /// Records are read ahead by so many threads.
@@ -266,7 +267,7 @@ impl Imported {
         if props {
             let known = |name: &str| {
                 properties::is_user_property(name)
-                    || properties::definition(name).is_some_and(|d| d.settable == Settable::Always)
+                    || Property::settable(name).is_some_and(|p| p.settable == Settable::Always)
             };
             let travels = head.props.iter().filter(|(name, _)| known(name));
             sent.extend(travels.map(|(name, value)| (name.clone(), value.clone())));

@@ -13,6 +13,7 @@ use block::{BlockDevice, SectorSizes, Status};
 use dataset::Volume;
 use pool::{Entry, VolumeShape};
 use protocol::api::{NewVolume, Props};
+use protocol::property::{Applies, Property};
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
@@ -21,7 +22,6 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::device_name::name_at;
 use crate::state::properties;
-use crate::state::properties::{OF_FILES, OF_VOLUMES};
 use crate::state::volume_state::{VolumeInUse, VolumeState, in_use};
 
 /// Bytes of a block, unless something else is asked for.
@@ -29,12 +29,11 @@ const BLOCK_SIZE: u32 = 16 << 10;
 
 /// Whether a property means anything for a dataset or snapshot.
 pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
-    if property == properties::OF_POOLS {
-        return entry.parent == 0;
-    }
-    match entry.volume() {
-        None => !OF_VOLUMES.contains(&property),
-        Some(_) => !OF_FILES.contains(&property),
+    match Property::find(property).map(|property| property.applies) {
+        Some(Applies::Pools) => entry.parent == 0,
+        Some(Applies::Files) => entry.volume().is_none(),
+        Some(Applies::Volumes) => entry.volume().is_some(),
+        Some(Applies::All) | None => true,
     }
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn shape(new: &NewVolume, props: &mut Props) -> Result<VolumeShape> {
                     "the property 'volblocksize' cannot be '{value}'; allowed: 4K to 1M, a power of two"
                 ))
             })?;
-        } else if OF_FILES.contains(&name.as_str()) {
+        } else if Property::find(name).is_some_and(|property| property.applies == Applies::Files) {
             return Err(Failure::usage(format!(
                 "the property '{name}' is for file systems, and a volume has no files"
             )));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pool::{Entry, Origin, Reach};
+use protocol::property::{PROPERTIES, Property, Settable};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -52,7 +53,8 @@ impl<'a> Context<'a> {
         entry: &Entry,
     ) -> Result<BTreeSet<&'static str>> {
         let mut forbidden = BTreeSet::new();
-        let names = properties::DEFINITIONS.iter().map(|known| known.name);
+        let settable = |property: &&Property| property.settable != Settable::Never;
+        let names = PROPERTIES.iter().filter(settable).map(|known| known.name);
         for name in names.chain([properties::OF_USERS]) {
             let may = match self.view {
                 Some(_) => name == properties::OF_USERS || may_set(name, false),

@@ -1,4 +1,5 @@
-//! Properties of datasets: which there are, what they may be, and what a dataset follows.
+//! Properties of datasets: whether a value is allowed, which value a dataset has, and what it follows. Which there
+//! are is in [`protocol::property`].
 
 use std::path::Path;
 
@@ -7,208 +8,11 @@ use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use fuse::Place;
 use pool::{Entry, Pool, SecondaryCache};
 use protocol::api::{FailureKind, Source};
+use protocol::property::{Applies, Property, Settable, Values};
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
-
-/// Whether a property can be set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settable {
-    /// At any time.
-    Always,
-    /// When the dataset is made.
-    AtCreation,
-    /// When the dataset is made, and with `key change`.
-    WithKey,
-}
-
-/// A property that can be set.
-pub(crate) struct Definition {
-    pub(crate) name: &'static str,
-    /// What it may be, for people.
-    pub(crate) values: &'static str,
-    pub(crate) default: &'static str,
-    pub(crate) inherits: bool,
-    pub(crate) settable: Settable,
-    is_valid: fn(&str) -> bool,
-}
-
-/// Properties that can be set, in the order in which they are shown.
-pub(crate) const DEFINITIONS: &[Definition] = &[
-    property("recordsize", "4K to 1M, a power of two", "128K", |v| {
-        record_size(v).is_some()
-    }),
-    property("mountpoint", "a path | none | legacy", "", is_mountpoint),
-    size("quota"),
-    size("refquota"),
-    size("reservation"),
-    size("refreservation"),
-    property(
-        "compression",
-        "on | off | lz4 | zstd | zstd-1 to zstd-19",
-        "lz4",
-        |v| Compression::from_name(v).is_some(),
-    ),
-    property("atime", "on | off", "on", is_on_off),
-    property("relatime", "on | off", "on", is_on_off),
-    property("readonly", "on | off", "off", is_on_off),
-    property("exec", "on | off", "on", is_on_off),
-    property("setuid", "on | off", "on", is_on_off),
-    property("devices", "on | off", "on", is_on_off),
-    Definition {
-        inherits: false,
-        ..property("canmount", "on | off | noauto", "on", |v| {
-            ["on", "off", "noauto"].contains(&v)
-        })
-    },
-    property("snapdir", "hidden | visible", "hidden", |v| {
-        ["hidden", "visible"].contains(&v)
-    }),
-    property("primarycache", "all | metadata | none", "all", |v| {
-        primary_cache(v).is_some()
-    }),
-    property("secondarycache", "all | metadata | none", "all", |v| {
-        secondary_cache(v).is_some()
-    }),
-    property("sync", "standard | always | disabled", "standard", |v| {
-        sync_mode(v).is_some()
-    }),
-    property("dedup", "on | off", "off", is_on_off),
-    Definition {
-        inherits: false,
-        ..property(OF_POOLS, "on | off", "off", is_on_off)
-    },
-    Definition {
-        settable: Settable::AtCreation,
-        ..property(
-            "encryption",
-            "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | \
-             aes-192-ccm | aes-256-ccm | xchacha20-poly1305",
-            "off",
-            |v| v == "off" || Suite::from_name(v).is_some(),
-        )
-    },
-    Definition {
-        settable: Settable::WithKey,
-        ..property(
-            "keysource",
-            "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
-             exec:///PROGRAM | unix:///SOCKET | pkcs11:URI",
-            "none",
-            |v| v.parse::<keys::KeySource>().is_ok(),
-        )
-    },
-];
-
-/// The property that only the root of a pool has.
-pub(crate) const OF_POOLS: &str = "autoexpand";
-
-const fn property(
-    name: &'static str,
-    values: &'static str,
-    default: &'static str,
-    is_valid: fn(&str) -> bool,
-) -> Definition {
-    Definition {
-        name,
-        values,
-        default,
-        inherits: true,
-        settable: Settable::Always,
-        is_valid,
-    }
-}
-
-/// A limit for the space of a dataset, or space that is kept for it.
-const fn size(name: &'static str) -> Definition {
-    Definition {
-        inherits: false,
-        ..property(
-            name,
-            "none | a size, such as 512M, 1.5G or 2T",
-            "none",
-            |v| v == "none" || sizes::positive(v).is_some(),
-        )
-    }
-}
-
-/// Whether a property is a size that may be none.
-pub(crate) fn is_size(name: &str) -> bool {
-    matches!(
-        name,
-        "quota" | "refquota" | "reservation" | "refreservation"
-    )
-}
-
-/// Properties that only volumes have.
-pub(crate) const OF_VOLUMES: [&str; 2] = ["volsize", "volblocksize"];
-
-/// Properties that only file systems have.
-pub(crate) const OF_FILES: [&str; 14] = [
-    "mounted",
-    "recordsize",
-    "mountpoint",
-    "quota",
-    "refquota",
-    "atime",
-    "relatime",
-    "exec",
-    "setuid",
-    "devices",
-    "canmount",
-    "snapdir",
-    "snapshots_changed",
-    "usedbychildren",
-];
-
-/// Properties that are counted or fixed, in the order in which they are shown.
-pub(crate) const COMPUTED: &[&str] = &[
-    "type",
-    "creation",
-    "used",
-    "available",
-    "referenced",
-    "compressratio",
-    "mounted",
-    "keystatus",
-    "rekeydate",
-    "reencryption",
-    "origin",
-    "clones",
-    "usedbydataset",
-    "usedbysnapshots",
-    "usedbychildren",
-    "usedbyrefreservation",
-    "volsize",
-    "volblocksize",
-    "logicalreferenced",
-    "guid",
-    "createtxg",
-    "receive_resume_token",
-];
-
-/// Short names of properties.
-const SHORT: &[(&str, &str)] = &[
-    ("avail", "available"),
-    ("refer", "referenced"),
-    ("ratio", "compressratio"),
-    ("recsize", "recordsize"),
-    ("rdonly", "readonly"),
-    ("compress", "compression"),
-    ("usedds", "usedbydataset"),
-    ("usedsnap", "usedbysnapshots"),
-    ("usedchild", "usedbychildren"),
-    ("usedrefreserv", "usedbyrefreservation"),
-    ("reserv", "reservation"),
-    ("refreserv", "refreservation"),
-    ("lrefer", "logicalreferenced"),
-    ("volblock", "volblocksize"),
-];
-
-fn is_on_off(value: &str) -> bool {
-    value == "on" || value == "off"
-}
 
 fn is_mountpoint(value: &str) -> bool {
     matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
@@ -280,22 +84,12 @@ pub(crate) fn is_user_property(name: &str) -> bool {
     name.contains(':') && name.len() <= 255 && name.chars().all(allowed)
 }
 
-/// The definition of a property that can be set.
-pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
-    DEFINITIONS
-        .iter()
-        .find(|definition| definition.name == name)
-}
-
 /// The whole name of a property.
 pub(crate) fn whole_name(name: &str) -> Result<String> {
-    let short = SHORT.iter().find(|(short, _)| *short == name);
-    let name = short.map_or(name, |(_, whole)| whole);
-    let known = definition(name).is_some()
-        || COMPUTED.contains(&name)
-        || is_user_property(name)
-        || AccountProperty::parse(name).is_some();
-    if known || name == "name" {
+    if let Some(property) = Property::find(name) {
+        return Ok(property.name.into());
+    }
+    if is_user_property(name) || AccountProperty::parse(name).is_some() || name == "name" {
         return Ok(name.into());
     }
     Err(Failure::new(
@@ -315,14 +109,15 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
     if is_user_property(name) {
         return Ok(());
     }
-    let Some(definition) = definition(name) else {
-        if OF_VOLUMES.contains(&name) {
+    let Some(property) = Property::settable(name) else {
+        let of_volumes = |property: &Property| property.applies == Applies::Volumes;
+        if Property::find(name).is_some_and(of_volumes) {
             return Err(Failure::usage(format!(
                 "the property '{name}' is for volumes: 'create -V SIZE -o volblocksize=16K', and 'set volsize=SIZE' \
                  later"
             )));
         }
-        if COMPUTED.contains(&name) {
+        if Property::is_computed(name) {
             return Err(Failure::usage(format!(
                 "the property '{name}' cannot be set"
             )));
@@ -332,13 +127,14 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
             "the property '{name}' is inside the data; 'strongroom set' it once the dataset is mounted"
         )));
     };
-    let allowed = match definition.settable {
+    let allowed = match property.settable {
+        Settable::Never => false,
         Settable::Always => true,
         Settable::AtCreation => when == Settable::AtCreation,
         Settable::WithKey => when != Settable::Always,
     };
     if !allowed {
-        let how = match definition.settable {
+        let how = match property.settable {
             Settable::WithKey => "use 'key change'",
             _ => "it is chosen when the dataset is created",
         };
@@ -350,31 +146,45 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
         // Its own message says what is wrong with it.
         value.parse::<keys::KeySource>()?;
     }
-    if (definition.is_valid)(value) {
+    if is_valid(&property.values, value) {
         return Ok(());
     }
     Err(Failure::usage(format!(
         "the property '{name}' cannot be '{value}'; allowed: {}",
-        definition.values
+        property.values.describe()
     )))
+}
+
+fn is_valid(values: &Values, value: &str) -> bool {
+    match values {
+        Values::Words(words) => words.contains(&value),
+        Values::Size => value == "none" || sizes::positive(value).is_some(),
+        Values::RecordSize => record_size(value).is_some(),
+        Values::Mountpoint => is_mountpoint(value),
+        Values::Compression => Compression::from_name(value).is_some(),
+        Values::Encryption => value == "off" || Suite::from_name(value).is_some(),
+        Values::KeySource => value.parse::<keys::KeySource>().is_ok(),
+    }
+}
+
+/// Whether a property is a size that may be none.
+pub(crate) fn is_size(name: &str) -> bool {
+    Property::settable(name).is_some_and(|property| property.values == Values::Size)
 }
 
 /// The value of a property that can be set, and where it comes from.
 pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(String, Source)> {
-    let definition = definition(name);
-    if definition.is_some_and(|definition| !definition.inherits) {
+    let property = Property::settable(name);
+    if property.is_some_and(|property| !property.inherits) {
         return Ok(match entry.props.get(name) {
             Some(value) => (value.clone(), Source::Local),
-            None => (definition.map_or("", |d| d.default).into(), Source::Default),
+            None => (property.map_or("", |p| p.default).into(), Source::Default),
         });
     }
     Ok(match pool.property(entry.id, name)? {
         Some((value, at)) if at == entry.id => (value, Source::Local),
         Some((value, at)) => (value, Source::Inherited(pool.name_of(at)?)),
-        None => (
-            definition.map_or("-", |d| d.default).into(),
-            Source::Default,
-        ),
+        None => (property.map_or("-", |p| p.default).into(), Source::Default),
     })
 }
 

@@ -9,6 +9,7 @@ use pool::Origin;
 use protocol::api::{Ask, AskFormat, Command, NewZone, Reply};
 use protocol::api::{Failure, Result};
 use protocol::client::{Client, Data, Terminal};
+use protocol::property::{PROPERTIES, Property, Settable};
 use secret::Secret;
 use serde_json::json;
 
@@ -17,7 +18,6 @@ use crate::host::users::Peer;
 use crate::ops::delegation::PERMISSIONS;
 use crate::ops::list::Get;
 use crate::state::daemon::Daemon;
-use crate::state::properties::DEFINITIONS;
 use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
 
 /// Something that a delegate may do to one dataset.
@@ -109,7 +109,8 @@ impl Site {
     }
 
     fn allow_each_right_to_a_group(&mut self) {
-        let known = DEFINITIONS.iter().map(|known| known.name);
+        let settable = |property: &&Property| property.settable != Settable::Never;
+        let known = PROPERTIES.iter().filter(settable).map(|known| known.name);
         let permissions: BTreeSet<&str> = known.chain(PERMISSIONS.iter().copied()).collect();
         let inside = INSIDE.map(|name| format!("tank/web/fs{name}"));
         for dataset in inside.into_iter().chain(["tank/web/to".to_owned()]) {

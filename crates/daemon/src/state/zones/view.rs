@@ -11,10 +11,10 @@ use protocol::api::{
     Ask, DatasetRow, FailureKind, HoldRow, KeyRow, MountRow, PropertyRow, Reply, ShredReport,
     SlotRow, Source, Survivor, Value,
 };
+use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::Imported;
-use crate::state::properties::COMPUTED;
 
 use crate::state::zones::rules;
 
@@ -248,7 +248,7 @@ impl View {
             }
             // It tells where a stream came from.
             _ if prop.property == "receive_resume_token" => Value::None,
-            Value::Text(text) if COMPUTED.contains(&prop.property.as_str()) => {
+            Value::Text(text) if Property::is_computed(&prop.property) => {
                 self.translate(&text).map_or(Value::None, Value::Text)
             }
             value => value,

@@ -7,6 +7,7 @@ mod userspace;
 use clap::{Args, ValueEnum};
 
 use crate::cmd::values;
+use crate::show::properties;
 
 pub(crate) use copy::Cp;
 pub(crate) use delegation::{Allow, Delegated, Unallow};
@@ -270,7 +271,7 @@ pub(crate) enum SourceKind {
 /// option of the mount), `proposed` (see `strongroom key accept`), or `-` for values that are counted or
 /// fixed.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(after_help = format!("\
 EXAMPLES
   All properties of a dataset:
     strongroom get all tank/home
@@ -284,12 +285,15 @@ EXAMPLES
   One value, for a script:
     strongroom get -H -p -o value used tank/home
 
+PROPERTIES
+{}
+
 JSON
-  [{\"name\", \"type\", \"properties\": {\"used\": {\"value\": 98304, \"source\": \"none\"}, ...}}, ...]
+  [{{\"name\", \"type\", \"properties\": {{\"used\": {{\"value\": 98304, \"source\": \"none\"}}, ...}}}}, ...]
   as for `list`.
 
 EXIT CODES
-  3 if there is no such dataset, snapshot or property.")]
+  3 if there is no such dataset, snapshot or property.", properties::explained()))]
 pub(crate) struct Get {
     /// With all datasets and snapshots below
     #[arg(short)]
@@ -333,7 +337,8 @@ pub(crate) struct Get {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom set [OPTIONS] <PROPERTY=VALUE>... <DATASET>...",
-    after_help = "\
+    after_help = format!(
+        "\
 EXAMPLES
   One property:
     strongroom set compression=zstd-3 tank/home
@@ -356,10 +361,15 @@ EXAMPLES
     strongroom set volsize=20G tank/disk
     strongroom set -f volsize=5G tank/disk
 
+PROPERTIES
+{}
+
 EXIT CODES
   2 for an unknown property, a property that cannot be set, or a wrong value; 3 if there is no
   such dataset; 11 for a quota below the used or reserved space, or a reservation above the free
-  space."
+  space.",
+        properties::values()
+    )
 )]
 pub(crate) struct Set {
     /// Allow a volume to become smaller

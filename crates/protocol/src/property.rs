@@ -1,0 +1,581 @@
+//! The properties of datasets: one table, from which parsing, help, columns, completion and rights follow.
+//!
+//! A new property is a new row in [`PROPERTIES`]. What it does is beside the code that does it: a setting that an
+//! open dataset follows in `daemon::state::properties::settings`, a computed value in `daemon::ops::list`.
+
+/// A property of a dataset.
+#[derive(Clone, Copy, Debug)]
+pub struct Property {
+    /// Its name, as `get` and `set` take it.
+    pub name: &'static str,
+    /// A shorter name, or the same.
+    pub short: &'static str,
+    /// What stands above its column; if empty, its name in capitals.
+    pub header: &'static str,
+    /// Whether its column is one of numbers.
+    pub is_number: bool,
+    /// What has it.
+    pub applies: Applies,
+    /// When it can be set.
+    pub settable: Settable,
+    /// What it can be set to.
+    pub values: Values,
+    /// What it is if it was never set.
+    pub default: &'static str,
+    /// Whether a dataset has it from the one above.
+    pub inherits: bool,
+    /// Whether it means something for a snapshot.
+    pub of_snapshots: bool,
+    /// Whether the tenant of a zone may set it.
+    pub tenant: Tenant,
+    /// What becomes of it when a stream brings it.
+    pub received: Received,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+}
+
+/// What has a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// Every dataset.
+    All,
+    /// File systems.
+    Files,
+    /// Volumes.
+    Volumes,
+    /// The first dataset of a pool.
+    Pools,
+}
+
+/// When a property can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settable {
+    /// Never: it is counted, or fixed.
+    Never,
+    /// At any time.
+    Always,
+    /// When the dataset is made.
+    AtCreation,
+    /// When the dataset is made, and with `key change`.
+    WithKey,
+}
+
+/// Whether the tenant of a zone may set a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenant {
+    /// No.
+    No,
+    /// Below the root of the zone, which is limited by the owner of the pool.
+    BelowRoot,
+    /// Everywhere in the zone.
+    Yes,
+}
+
+/// What becomes of a property that a stream brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It belongs to the contents, and is kept.
+    Kept,
+    /// It belongs to the machine of the receiver. What the stream says is not taken.
+    Dropped,
+    /// The same, and a new dataset has this value unless the receiver says otherwise.
+    Distrusted(&'static str),
+}
+
+/// What a property can be set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A size in bytes, or `none`.
+    Size,
+    /// The size of a record: 4 KiB to 1 MiB, a power of two.
+    RecordSize,
+    /// A path that begins with `/`, or `none` or `legacy`.
+    Mountpoint,
+    /// The name of a compression.
+    Compression,
+    /// The name of a suite, `on` or `off`.
+    Encryption,
+    /// Where a key comes from.
+    KeySource,
+}
+
+const ON_OFF: Values = Values::Words(&["on", "off"]);
+const CACHING: Values = Values::Words(&["all", "metadata", "none"]);
+
+impl Values {
+    /// The same for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Values::Words(words) => words.join(" | "),
+            Values::Size => "none | a size, such as 512M, 1.5G or 2T".into(),
+            Values::RecordSize => "4K to 1M, a power of two".into(),
+            Values::Mountpoint => "a path | none | legacy".into(),
+            Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
+            Values::Encryption => {
+                "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | aes-192-ccm | \
+                 aes-256-ccm | xchacha20-poly1305"
+                    .into()
+            }
+            Values::KeySource => {
+                "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
+                 exec:///PROGRAM | unix:///SOCKET | pkcs11:URI"
+                    .into()
+            }
+        }
+    }
+}
+
+/// A property that can be set at any time, and that datasets below inherit.
+const fn setting(
+    name: &'static str,
+    values: Values,
+    default: &'static str,
+    help: &'static str,
+) -> Property {
+    Property {
+        name,
+        short: name,
+        header: "",
+        is_number: false,
+        applies: Applies::All,
+        settable: Settable::Always,
+        values,
+        default,
+        inherits: true,
+        of_snapshots: false,
+        tenant: Tenant::Yes,
+        received: Received::Kept,
+        help,
+    }
+}
+
+/// A setting of file systems.
+const fn of_files(
+    name: &'static str,
+    values: Values,
+    default: &'static str,
+    help: &'static str,
+) -> Property {
+    Property {
+        applies: Applies::Files,
+        ..setting(name, values, default, help)
+    }
+}
+
+/// A setting of file systems that says what files there may do to the machine.
+const fn of_mount(name: &'static str, received: Received, help: &'static str) -> Property {
+    Property {
+        tenant: Tenant::No,
+        received,
+        ..of_files(name, ON_OFF, "on", help)
+    }
+}
+
+/// A limit for the space of a dataset, or space that is kept for it.
+const fn space(
+    name: &'static str,
+    short: &'static str,
+    header: &'static str,
+    help: &'static str,
+) -> Property {
+    Property {
+        short,
+        header,
+        is_number: true,
+        inherits: false,
+        ..setting(name, Values::Size, "none", help)
+    }
+}
+
+/// A property that is counted or fixed.
+const fn computed(name: &'static str, help: &'static str) -> Property {
+    Property {
+        settable: Settable::Never,
+        inherits: false,
+        of_snapshots: true,
+        tenant: Tenant::No,
+        ..setting(name, Values::Words(&[]), "-", help)
+    }
+}
+
+/// The same, a number.
+const fn counted(
+    name: &'static str,
+    short: &'static str,
+    header: &'static str,
+    help: &'static str,
+) -> Property {
+    Property {
+        short,
+        header,
+        is_number: true,
+        ..computed(name, help)
+    }
+}
+
+/// The property that only the first dataset of a pool has.
+pub const OF_POOLS: &str = "autoexpand";
+
+/// All properties, in the order in which `get all` shows them.
+pub const PROPERTIES: &[Property] = &[
+    computed("type", "Filesystem, volume or snapshot."),
+    computed("creation", "When it was made."),
+    counted(
+        "used",
+        "used",
+        "",
+        "Space that it takes, with its snapshots and everything below it.",
+    ),
+    counted(
+        "available",
+        "avail",
+        "AVAIL",
+        "Space that it and what is below it can still take.",
+    ),
+    counted(
+        "referenced",
+        "refer",
+        "REFER",
+        "Space of the data in it, shared or not.",
+    ),
+    counted(
+        "compressratio",
+        "ratio",
+        "RATIO",
+        "Bytes before compression to bytes on the devices.",
+    ),
+    Property {
+        applies: Applies::Files,
+        ..computed("mounted", "Whether it is mounted.")
+    },
+    Property {
+        short: "recsize",
+        header: "RECSIZE",
+        is_number: true,
+        ..of_files(
+            "recordsize",
+            Values::RecordSize,
+            "128K",
+            "Bytes of a full record of files made from now on.",
+        )
+    },
+    Property {
+        tenant: Tenant::No,
+        received: Received::Dropped,
+        ..of_files(
+            "mountpoint",
+            Values::Mountpoint,
+            "",
+            "Where it is mounted, with the datasets below it in directories there.",
+        )
+    },
+    Property {
+        applies: Applies::Files,
+        tenant: Tenant::BelowRoot,
+        ..space(
+            "quota",
+            "quota",
+            "",
+            "The most that it, its snapshots and everything below may take.",
+        )
+    },
+    Property {
+        applies: Applies::Files,
+        tenant: Tenant::BelowRoot,
+        ..space(
+            "refquota",
+            "refquota",
+            "",
+            "The most that the data in it may take, without snapshots.",
+        )
+    },
+    Property {
+        tenant: Tenant::No,
+        received: Received::Dropped,
+        ..space(
+            "reservation",
+            "reserv",
+            "RESERV",
+            "Space that is kept for it, its snapshots and everything below.",
+        )
+    },
+    Property {
+        tenant: Tenant::No,
+        received: Received::Dropped,
+        ..space(
+            "refreservation",
+            "refreserv",
+            "REFRESERV",
+            "Space that is kept for the data in it.",
+        )
+    },
+    Property {
+        short: "compress",
+        header: "COMPRESS",
+        ..setting(
+            "compression",
+            Values::Compression,
+            "lz4",
+            "How records written from now on are compressed.",
+        )
+    },
+    of_files(
+        "atime",
+        ON_OFF,
+        "on",
+        "Whether reading a file changes its access time.",
+    ),
+    of_files(
+        "relatime",
+        ON_OFF,
+        "on",
+        "The same, only if the access time is older than the last change or a day.",
+    ),
+    Property {
+        short: "rdonly",
+        header: "RDONLY",
+        ..setting("readonly", ON_OFF, "off", "Whether changes are refused.")
+    },
+    of_mount(
+        "exec",
+        Received::Dropped,
+        "Whether programs in it can be run.",
+    ),
+    of_mount(
+        "setuid",
+        Received::Distrusted("off"),
+        "Whether programs in it can run as their owner.",
+    ),
+    of_mount(
+        "devices",
+        Received::Distrusted("off"),
+        "Whether device nodes in it can be opened.",
+    ),
+    Property {
+        inherits: false,
+        received: Received::Distrusted("noauto"),
+        ..of_files(
+            "canmount",
+            Values::Words(&["on", "off", "noauto"]),
+            "on",
+            "Whether it is mounted by itself (on), never (off) or by a command (noauto).",
+        )
+    },
+    of_files(
+        "snapdir",
+        Values::Words(&["hidden", "visible"]),
+        "hidden",
+        "Whether listings of its root show the directory .snapshot.",
+    ),
+    Property {
+        of_snapshots: true,
+        ..setting(
+            "primarycache",
+            CACHING,
+            "all",
+            "What of it stays in memory in the clear once it is written.",
+        )
+    },
+    Property {
+        of_snapshots: true,
+        ..setting(
+            "secondarycache",
+            CACHING,
+            "all",
+            "What of it cache devices may hold, sealed.",
+        )
+    },
+    setting(
+        "sync",
+        Values::Words(&["standard", "always", "disabled"]),
+        "standard",
+        "When changes are durable: when a program asks, always at once, or later.",
+    ),
+    setting(
+        "dedup",
+        ON_OFF,
+        "off",
+        "Whether equal records in it and its clones are stored once.",
+    ),
+    Property {
+        applies: Applies::Pools,
+        inherits: false,
+        tenant: Tenant::No,
+        ..setting(
+            OF_POOLS,
+            ON_OFF,
+            "off",
+            "Whether the pool grows when its devices do.",
+        )
+    },
+    Property {
+        settable: Settable::AtCreation,
+        short: "enc",
+        tenant: Tenant::No,
+        ..setting(
+            "encryption",
+            Values::Encryption,
+            "off",
+            "How records are sealed.",
+        )
+    },
+    Property {
+        settable: Settable::WithKey,
+        of_snapshots: true,
+        tenant: Tenant::No,
+        ..setting(
+            "keysource",
+            Values::KeySource,
+            "none",
+            "Where its key comes from, and in which form.",
+        )
+    },
+    computed("keystatus", "Whether its key is loaded."),
+    computed("rekeydate", "When its newest data keys were made."),
+    computed(
+        "reencryption",
+        "How far re-encryption with the newest data keys is.",
+    ),
+    computed("origin", "The snapshot that it is a clone of."),
+    computed("clones", "The clones of the snapshot."),
+    counted(
+        "usedbydataset",
+        "usedds",
+        "USEDDS",
+        "Space that destroying the data in it would free.",
+    ),
+    counted(
+        "usedbysnapshots",
+        "usedsnap",
+        "USEDSNAP",
+        "Space that destroying its snapshots would free.",
+    ),
+    Property {
+        applies: Applies::Files,
+        ..counted(
+            "usedbychildren",
+            "usedchild",
+            "USEDCHILD",
+            "Space that everything below it takes.",
+        )
+    },
+    counted(
+        "usedbyrefreservation",
+        "usedrefreserv",
+        "USEDREFRESERV",
+        "Space that is kept for it and not used yet.",
+    ),
+    Property {
+        applies: Applies::Volumes,
+        ..counted(
+            "volsize",
+            "volsize",
+            "",
+            "Bytes of the volume; set volsize=SIZE changes it.",
+        )
+    },
+    Property {
+        applies: Applies::Volumes,
+        ..counted(
+            "volblocksize",
+            "volblock",
+            "VOLBLOCK",
+            "Bytes of a block of the volume; chosen when it is made.",
+        )
+    },
+    counted(
+        "logicalreferenced",
+        "lrefer",
+        "LREFER",
+        "Bytes of the data in it before compression.",
+    ),
+    counted("guid", "guid", "", "A number that streams know it by."),
+    counted(
+        "createtxg",
+        "createtxg",
+        "",
+        "The transaction group that made it.",
+    ),
+    computed(
+        "receive_resume_token",
+        "How to go on with a receive that was interrupted.",
+    ),
+];
+
+impl Property {
+    /// The property with a name, whole or short.
+    pub fn find(name: &str) -> Option<&'static Property> {
+        let mut all = PROPERTIES.iter();
+        all.find(|property| property.name == name || property.short == name)
+    }
+
+    /// The property with this name, if it can be set.
+    pub fn settable(name: &str) -> Option<&'static Property> {
+        let named = PROPERTIES.iter().find(|property| property.name == name)?;
+        (named.settable != Settable::Never).then_some(named)
+    }
+
+    /// Whether it is counted or fixed.
+    pub fn is_computed(name: &str) -> bool {
+        let mut computed = PROPERTIES
+            .iter()
+            .filter(|property| property.settable == Settable::Never);
+        computed.any(|property| property.name == name)
+    }
+
+    /// What stands above its column.
+    pub fn title(&self) -> String {
+        match self.header {
+            "" => self.name.to_uppercase(),
+            header => header.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_means_one_property() {
+        for (at, property) in PROPERTIES.iter().enumerate() {
+            for name in [property.name, property.short] {
+                let other = PROPERTIES
+                    .iter()
+                    .position(|other| other.name == name || other.short == name);
+                assert_eq!(other, Some(at), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_consistent() {
+        for property in PROPERTIES {
+            let name = property.name;
+            assert!(
+                property.help.len() <= 75,
+                "{name}: too long for a line of help"
+            );
+            assert!(property.help.ends_with('.'), "{name}");
+            if property.settable == Settable::Never {
+                assert_eq!(property.tenant, Tenant::No, "{name}");
+            }
+            if let Values::Words(words) = property.values
+                && property.settable != Settable::Never
+            {
+                assert!(words.contains(&property.default), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_names_and_titles() {
+        assert_eq!(Property::find("refer").unwrap().name, "referenced");
+        assert_eq!(Property::find("referenced").unwrap().title(), "REFER");
+        assert_eq!(Property::find("mountpoint").unwrap().title(), "MOUNTPOINT");
+        assert!(Property::find("").is_none());
+        assert!(Property::settable("used").is_none() && Property::is_computed("used"));
+    }
+}
