@@ -268,6 +268,7 @@ fn frames() {
     let request = |command| Request {
         version: 1,
         command,
+        hash_memory: None,
     };
     let create = Command::PoolCreate {
         pool: "tank".into(),

@@ -18,7 +18,7 @@ use crate::host::stops::{Next, SIGNALLED, STOPPED, Stops};
 use crate::host::tokens::choose_list;
 use crate::host::{notify, statedir};
 use crate::ops::pools::ImportPool;
-use crate::serve::dispatch::Served;
+use crate::serve::connection::Served;
 use crate::serve::metrics::server as metrics;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -182,7 +182,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         without_logs: false,
         accept: false,
     };
-    let mut nobody = crate::ops::pools::Unattended::default();
+    let mut nobody = crate::ops::pools::NonInteractive::default();
     let mut context = Context::internal("import at start", &mut nobody);
     let result = daemon.import_pools(&import, &mut context);
     nobody.log();

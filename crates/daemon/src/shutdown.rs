@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::failure::{Failure, Result};
 use crate::ops::mounts::{InPool, Unmounted};
 use crate::ops::volumes;
-use crate::state::active_pool::{Admin, Imported};
+use crate::state::active_pool::{ActivePool, Admin};
 use crate::state::daemon::Daemon;
 
 impl Daemon {
@@ -46,7 +46,10 @@ impl Daemon {
         let mut result = Ok(());
         let mut layers = volumes::layers(self.pools());
         while let Some(layer) = layers.pop() {
-            let departures: Vec<_> = layer.iter().map(|imported| imported.departure()).collect();
+            let notifiers: Vec<_> = layer
+                .iter()
+                .map(|imported| imported.close_notifier())
+                .collect();
             let left = self.leave(layer, force);
             let is_left = left.is_ok();
             result = result.and(left);
@@ -54,16 +57,16 @@ impl Daemon {
                 break;
             }
             // What they lie on is in use until they are closed.
-            for departure in departures.iter().filter(|_| is_left && !layers.is_empty()) {
-                departure.wait();
+            for notifier in notifiers.iter().filter(|_| is_left && !layers.is_empty()) {
+                notifier.wait();
             }
         }
         result
     }
 
-    fn leave(self: &Arc<Self>, pools: Vec<Arc<Imported>>, force: bool) -> Result<()> {
+    fn leave(self: &Arc<Self>, pools: Vec<Arc<ActivePool>>, force: bool) -> Result<()> {
         // One that was exported meanwhile has left already.
-        let mut held: Vec<(&Arc<Imported>, Admin<'_>)> = pools
+        let mut held: Vec<(&Arc<ActivePool>, Admin<'_>)> = pools
             .iter()
             .filter_map(|imported| Some((imported, imported.lock().ok()?)))
             .collect();

@@ -13,11 +13,11 @@ use secret::Secret;
 use crate::failure::Result;
 use crate::ops::datasets::NewDatasets;
 use crate::ops::keys::change::KeyChange;
-use crate::ops::pools::{ImportPool, NewPool, Unattended};
-use crate::state::active_pool::Imported;
+use crate::ops::pools::{ImportPool, NewPool, NonInteractive};
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::keyring::Asker;
+use crate::state::keyring::Prompt;
 
 const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -28,11 +28,11 @@ pub(crate) fn daemon(dir: &Path) -> Arc<Daemon> {
 
 /// Does something as a command that asks nobody.
 pub(crate) fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    let mut nobody = Unattended::default();
+    let mut nobody = NonInteractive::default();
     work(&mut Context::internal("test", &mut nobody))
 }
 
-pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<Imported> {
+pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<ActivePool> {
     let new = NewPool {
         name: name.into(),
         devices: PoolDevices {
@@ -95,7 +95,7 @@ struct Slow {
     answer: Receiver<()>,
 }
 
-impl Asker for Slow {
+impl Prompt for Slow {
     fn ask(&mut self, _: Ask) -> Result<Option<Secret>> {
         self.asked.send(()).unwrap();
         self.answer.recv().unwrap();
@@ -195,7 +195,7 @@ fn a_question_without_an_answer_blocks_nobody() {
     let source = key_file(dir.path(), "new");
     let entry = imported.pool.find("tank/asked").unwrap();
     let loaded = while_asked(
-        |context| imported.load_key(&entry, None, false, context.asker),
+        |context| imported.load_key(&entry, None, false, context.prompt),
         || {
             command(|context| {
                 daemon
@@ -328,19 +328,19 @@ fn a_pool_that_cannot_be_exported_stays_whole() {
     let exported = command(|context| first.export_pool("busy", false, context));
     assert_eq!(exported.unwrap_err().kind, FailureKind::Busy);
     assert_eq!(names(&first), ["busy", "idle"]);
-    assert!(busy.has_keeper());
+    assert!(busy.has_worker());
     let destroyed = command(|context| first.destroy_pool("busy", false, context));
     assert_eq!(destroyed.unwrap_err().kind, FailureKind::Busy);
-    assert!(busy.has_keeper());
+    assert!(busy.has_worker());
 
     // The other one has left properly, and is not forgotten.
     assert_eq!(first.shut_down().unwrap_err().kind, FailureKind::Busy);
     assert_eq!(names(&first), ["busy"]);
-    assert!(busy.has_keeper());
+    assert!(busy.has_worker());
     create(&first, "busy/more", &Vec::new());
     drop(open);
     first.shut_down().unwrap();
-    assert!(!busy.has_keeper());
+    assert!(!busy.has_worker());
     drop((busy, first));
     let second = daemon(dir.path());
     second.import_remembered(Instant::now() + Duration::from_secs(60));

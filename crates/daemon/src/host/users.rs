@@ -15,7 +15,7 @@ pub(crate) struct Peer {
     /// All groups that it is in, by number.
     pub(crate) groups: Vec<u32>,
     /// Whether it is root, or the daemon's own user, who may do everything.
-    pub(crate) is_master: bool,
+    pub(crate) is_admin: bool,
     /// `user on host`
     pub(crate) who: String,
 }
@@ -34,15 +34,15 @@ impl Peer {
             uid: uid.as_raw(),
             gid,
             groups,
-            is_master: uid.is_root() || uid == rustix::process::geteuid(),
+            is_admin: uid.is_root() || uid == rustix::process::geteuid(),
             who: format!("{name} on {}", host_name()),
         })
     }
 
     /// The same, if they may do everything.
-    pub(crate) fn master_of(stream: &UnixStream) -> Result<Peer> {
+    pub(crate) fn admin_of(stream: &UnixStream) -> Result<Peer> {
         let peer = Peer::of(stream)?;
-        match peer.is_master {
+        match peer.is_admin {
             true => Ok(peer),
             false => Err(Failure::new(
                 FailureKind::Permission,

@@ -6,24 +6,24 @@ use parking_lot::{Condvar, Mutex};
 
 /// Wakes the threads that look after pools.
 #[derive(Default)]
-pub(crate) struct Alarm {
-    rung: Mutex<u64>,
+pub(crate) struct Wakeup {
+    count: Mutex<u64>,
     changed: Condvar,
 }
 
-impl Alarm {
+impl Wakeup {
     /// Wakes them.
-    pub(crate) fn ring(&self) {
-        *self.rung.lock() += 1;
+    pub(crate) fn wake(&self) {
+        *self.count.lock() += 1;
         self.changed.notify_all();
     }
 
-    /// Waits until it rings after `last`, or for `time`, and says what it has rung by then.
+    /// Waits for a call of [`Wakeup::wake`] after the `last` one, or for `time`. Returns how many calls there were.
     pub(crate) fn wait(&self, last: u64, time: Duration) -> u64 {
-        let mut rung = self.rung.lock();
-        if *rung == last {
-            self.changed.wait_for(&mut rung, time);
+        let mut count = self.count.lock();
+        if *count == last {
+            self.changed.wait_for(&mut count, time);
         }
-        *rung
+        *count
     }
 }

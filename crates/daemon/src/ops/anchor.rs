@@ -7,7 +7,7 @@ use protocol::api::{Anchor, AnchorOutcome, AnchorRow, FailureKind};
 use protocol::digits::hex;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
@@ -69,7 +69,7 @@ impl Daemon {
     }
 }
 
-fn below(imported: &Imported, id: u64) -> Result<Vec<Anchor>> {
+fn below(imported: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
     let (txg, listed) = imported.pool.list_durable(id)?;
     let datasets = listed.into_iter().filter(|l| !l.entry.is_snapshot());
     Ok(datasets
@@ -86,7 +86,7 @@ fn below(imported: &Imported, id: u64) -> Result<Vec<Anchor>> {
 
 fn outcome(
     anchor: &Anchor,
-    imported: &Imported,
+    imported: &ActivePool,
     entry: &Entry,
     is_verified: Option<bool>,
 ) -> AnchorOutcome {
@@ -106,7 +106,7 @@ fn outcome(
 }
 
 /// Whether the seal of a dataset is the key holder's; `None` if that cannot be known now.
-fn verify(imported: &Arc<Imported>, entry: &Entry) -> Result<Option<bool>> {
+fn verify(imported: &Arc<ActivePool>, entry: &Entry) -> Result<Option<bool>> {
     let keys = match imported.data_keys(entry) {
         Ok(Some(keys)) => keys,
         Ok(None) => return Ok(None),

@@ -9,11 +9,11 @@ use protocol::api::{DeviceChange, DeviceRow};
 
 use crate::failure::{Failure, Result};
 use crate::ops::devices::is_named;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
-impl Imported {
+impl ActivePool {
     /// Uses the cache devices that are where they were last. The pool needs none of them.
     pub(crate) fn open_caches(&self, daemon: &Daemon, context: &mut Context<'_>) {
         if self.pool.is_read_only() {
@@ -22,7 +22,7 @@ impl Imported {
         for cache in self.pool.caches() {
             if let Err(failure) = self.online_cache(daemon, &cache) {
                 let notice = format!("a cache device is not used: {}", failure.message);
-                context.asker.notice(notice);
+                context.prompt.notice(notice);
             }
         }
     }

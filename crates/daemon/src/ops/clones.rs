@@ -15,7 +15,7 @@ use crate::ops::dataset_spec::checked;
 use crate::ops::datasets::NewDatasets;
 use crate::ops::keys::handing::Handed;
 use crate::ops::receive_policy::DANGEROUS;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::keyring::{OwnKey, has_generation, material, new_wrapping};
@@ -100,7 +100,7 @@ impl Daemon {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
-                let material = material(&source, clone.name, true, context.asker)?;
+                let material = material(&source, clone.name, true, context.prompt)?;
                 own = Some(new_wrapping(&material)?);
             }
         } else if props.contains_key("keysource") || clone.rekey {
@@ -178,7 +178,7 @@ impl Daemon {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Whether the caller may have the data keys of an origin under the key of the dataset above the clone, or
     /// under one of the clone's own.
     fn may_clone_keys(

@@ -10,12 +10,12 @@ use protocol::property::Settable;
 
 use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
-use crate::state::active_pool::Imported;
-use crate::state::keyring::{Asker, NewKey, OwnKey, material, new_keyring, new_wrapping};
+use crate::state::active_pool::ActivePool;
+use crate::state::keyring::{NewKey, OwnKey, Prompt, material, new_keyring, new_wrapping};
 use crate::state::properties;
 
 /// What a new dataset is to be.
-pub(crate) struct Plan {
+pub(crate) struct DatasetSpec {
     props: BTreeMap<String, String>,
     suite: Option<Suite>,
     /// Its own key, if it does not inherit one.
@@ -25,15 +25,15 @@ pub(crate) struct Plan {
     volume: Option<VolumeShape>,
 }
 
-impl Plan {
+impl DatasetSpec {
     /// Decides, and asks for a key if the dataset is to have one of its own. `suite_above` is 0 for
     /// the root dataset of a pool.
     pub(crate) fn new(
         suite_above: u8,
         name: &str,
         given: &Props,
-        asker: &mut dyn Asker,
-    ) -> Result<Plan> {
+        prompt: &mut dyn Prompt,
+    ) -> Result<DatasetSpec> {
         let mut props = checked(given)?;
         let suite = match props.get("encryption").map(String::as_str) {
             None if suite_above == 0 => None,
@@ -57,13 +57,13 @@ impl Plan {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
-                Some(new_wrapping(&material(&source, name, true, asker)?)?)
+                Some(new_wrapping(&material(&source, name, true, prompt)?)?)
             }
         };
         if let (Some(value), Some(suite)) = (props.get_mut("encryption"), suite) {
             *value = suite.name().into();
         }
-        Ok(Plan {
+        Ok(DatasetSpec {
             props,
             suite,
             own,
@@ -73,14 +73,14 @@ impl Plan {
     }
 
     /// The same of a volume, if it is to be one.
-    pub(crate) fn of_volume(self, volume: Option<VolumeShape>) -> Plan {
-        Plan { volume, ..self }
+    pub(crate) fn of_volume(self, volume: Option<VolumeShape>) -> DatasetSpec {
+        DatasetSpec { volume, ..self }
     }
 
     /// Makes its keys. `above`: its pool and its parent, if it is not a pool's root.
     pub(crate) fn carry_out(
         self,
-        above: Option<(&Imported, &Entry)>,
+        above: Option<(&ActivePool, &Entry)>,
         name: &str,
     ) -> Result<(NewDataset, Option<WrappingKey>)> {
         let guid = new_guid();
@@ -111,7 +111,7 @@ impl Plan {
     /// Makes the keys of a dataset of this family, if it is to have any, and gives back its properties.
     pub(crate) fn keys(
         self,
-        above: Option<(&Imported, &Entry)>,
+        above: Option<(&ActivePool, &Entry)>,
         name: &str,
         family: u64,
     ) -> Result<(Option<NewKeys>, BTreeMap<String, String>)> {

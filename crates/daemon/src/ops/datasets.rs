@@ -1,24 +1,24 @@
-//! Making, renaming and destroying datasets and snapshots, and setting their properties.
+//! Making, renaming and destroying datasets, and setting their properties.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use pool::{Entry, Reach};
-use protocol::api::{FailureKind, HoldRow, NewVolume, Props};
+use protocol::api::{FailureKind, NewVolume, Props};
 use protocol::property::{OF_POOLS, Property, Settable};
 
 use crate::failure::{Failure, Result};
-use crate::ops::dataset_spec::Plan;
+use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::mounts::Unmounted;
 use crate::ops::volumes;
-use crate::state::active_pool::Imported;
-use crate::state::context::{Context, first_of};
+use crate::state::active_pool::ActivePool;
+use crate::state::context::{Context, all_done, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
 
 /// What a command works on: pools, and of each the entries that it names.
-type Selection = Vec<(Arc<Imported>, Vec<Arc<Entry>>)>;
+type Selection = Vec<(Arc<ActivePool>, Vec<Arc<Entry>>)>;
 
 /// A dataset to make.
 pub(crate) struct NewDatasets<'a> {
@@ -64,7 +64,7 @@ impl Daemon {
         let shape = volume
             .map(|new| volumes::shape(&new, &mut props))
             .transpose()?;
-        let plan = Plan::new(suite_above(&imported, name)?, name, &props, context.asker)?;
+        let plan = DatasetSpec::new(suite_above(&imported, name)?, name, &props, context.prompt)?;
         let plan = plan.of_volume(shape);
         let _admin = imported.lock()?;
         if is_there()? {
@@ -74,7 +74,7 @@ impl Daemon {
         for missing in missing_above(&imported, name, parents)? {
             // Without properties of its own it asks for nothing.
             let above = suite_above(&imported, &missing)?;
-            let plan = Plan::new(above, &missing, &Vec::new(), context.asker)?;
+            let plan = DatasetSpec::new(above, &missing, &Vec::new(), context.prompt)?;
             plans.push((missing, plan));
         }
         plans.push((name.to_owned(), plan));
@@ -123,7 +123,7 @@ impl Daemon {
 
     fn destroy_in(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         name: &str,
         reach: Reach,
         force: bool,
@@ -324,7 +324,7 @@ impl Daemon {
     /// be mounted for it before is mounted.
     fn move_mountpoints(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         entries: &[Arc<Entry>],
         names: &[String],
         changes: &[(String, Option<String>)],
@@ -396,7 +396,7 @@ impl Daemon {
     /// Sets properties back to what they were when `entries` were found, and mounts what was mounted then.
     fn move_back(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         (entries, names): (&[Arc<Entry>], &[String]),
         changes: &[(String, Option<String>)],
         moved: Vec<u64>,
@@ -421,133 +421,6 @@ impl Daemon {
         context.tell(imported.apply_settings()?);
         context.tell(self.mount_again(before));
         Ok(())
-    }
-
-    pub(crate) fn hold(
-        &self,
-        names: &[String],
-        tag: &str,
-        recursive: bool,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        for (imported, names) in self.by_pool(names)? {
-            let _admin = imported.lock()?;
-            let origin = context.origin();
-            imported.pool.hold(&names, tag, recursive, &origin)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn release(
-        &self,
-        names: &[String],
-        tag: &str,
-        recursive: bool,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        for (imported, names) in self.by_pool(names)? {
-            let _admin = imported.lock()?;
-            let origin = context.origin();
-            imported.pool.release(&names, tag, recursive, &origin)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<HoldRow>> {
-        let mut rows = Vec::new();
-        for (imported, names) in self.by_pool(names)? {
-            let holds = imported.pool.holds(&names, recursive)?;
-            rows.extend(holds.into_iter().map(|hold| HoldRow {
-                name: hold.snapshot,
-                tag: hold.tag,
-                time: hold.time,
-            }));
-        }
-        Ok(rows)
-    }
-
-    /// Names of snapshots, or what stands for several, by pool.
-    fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<Imported>, Vec<String>)>> {
-        let mut all: Vec<(Arc<Imported>, Vec<String>)> = Vec::new();
-        for name in names {
-            let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
-            let imported = self.pool_of(dataset)?;
-            match all
-                .iter_mut()
-                .find(|(known, _)| Arc::ptr_eq(known, &imported))
-            {
-                Some((_, names)) => names.push(name.clone()),
-                None => all.push((imported, vec![name.clone()])),
-            }
-        }
-        Ok(all)
-    }
-
-    pub(crate) fn snapshot(
-        &self,
-        names: &[String],
-        recursive: bool,
-        context: &mut Context<'_>,
-    ) -> Result<Vec<String>> {
-        let Some(first) = names.first() else {
-            return Err(Failure::usage(
-                "name at least one snapshot to make: dataset@snapshot",
-            ));
-        };
-        let imported = self.pool_of(first)?;
-        for name in names {
-            if self.pool_of(name)?.pool.guid() != imported.pool.guid() {
-                return Err(Failure::usage(
-                    "snapshots of one command must be in one pool",
-                ));
-            }
-        }
-        let _admin = imported.lock()?;
-        Ok(imported
-            .pool
-            .snapshot(names, recursive, &context.origin())?)
-    }
-
-    pub(crate) fn rollback(
-        self: &Arc<Self>,
-        name: &str,
-        recursive: bool,
-        force: bool,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let imported = self.pool_of(name)?;
-        let _admin = imported.lock()?;
-        let entry = imported.pool.find(name)?;
-        if !entry.is_snapshot() {
-            return Err(Failure::usage(format!(
-                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
-            )));
-        }
-        let later: Vec<u64> = imported
-            .pool
-            .snapshots(entry.parent)?
-            .iter()
-            .filter(|snapshot| snapshot.created_txg > entry.created_txg)
-            .map(|snapshot| snapshot.id)
-            .collect();
-        if !later.is_empty() && !recursive {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
-            ));
-        }
-        imported.pool.check_writable()?;
-        imported.close_snapshots(&later);
-        let concerned = [&[entry.parent][..], &later].concat();
-        let unmounted = self.unmount_all(&imported, &concerned, force)?;
-        let (pool, origin) = (&imported.pool, context.origin());
-        let rolled_back = match imported.accepts(&entry) {
-            None => pool.rollback(name, recursive, &origin),
-            Some(accept) => pool.rollback_and_accept(name, recursive, accept, &origin),
-        };
-        let failures = self.mount_again(unmounted);
-        imported.wake();
-        all_done(rolled_back, failures, context)
     }
 
     /// Unmounts by the name of a dataset or the path of a directory; everything if nothing is named.
@@ -587,23 +460,8 @@ impl Daemon {
     }
 }
 
-/// What was asked for failed, or else the first of what followed; the rest is told.
-fn all_done(
-    result: pool::Result<()>,
-    failures: Vec<Failure>,
-    context: &mut Context<'_>,
-) -> Result<()> {
-    match result {
-        Ok(()) => first_of(failures, context),
-        Err(error) => {
-            context.tell(failures);
-            Err(error.into())
-        }
-    }
-}
-
 /// A property of pools is set on their roots.
-fn not_the_root(imported: &Imported, property: &str, name: &str) -> Failure {
+fn not_the_root(imported: &ActivePool, property: &str, name: &str) -> Failure {
     let pool = imported.pool.name();
     Failure::usage(format!(
         "the property '{property}' is the pool's, and '{name}' is not its root; set it on '{pool}'"
@@ -612,8 +470,8 @@ fn not_the_root(imported: &Imported, property: &str, name: &str) -> Failure {
 
 /// Makes datasets, each below the one before, all or none.
 fn create_all(
-    imported: &Arc<Imported>,
-    plans: Vec<(String, Plan)>,
+    imported: &Arc<ActivePool>,
+    plans: Vec<(String, DatasetSpec)>,
     context: &mut Context<'_>,
 ) -> Result<Vec<Arc<Entry>>> {
     let first = plans.first().and_then(|(name, _)| name.rsplit_once('/'));
@@ -643,7 +501,7 @@ fn create_all(
 }
 
 /// The suite of the nearest dataset above a name.
-pub(crate) fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
+pub(crate) fn suite_above(imported: &ActivePool, name: &str) -> Result<u8> {
     let mut at = name;
     while let Some((above, _)) = at.rsplit_once('/') {
         if let Ok(entry) = imported.pool.find(above) {
@@ -655,7 +513,7 @@ pub(crate) fn suite_above(imported: &Imported, name: &str) -> Result<u8> {
 }
 
 /// The datasets above one that do not exist, from the top.
-fn missing_above(imported: &Imported, name: &str, make: bool) -> Result<Vec<String>> {
+fn missing_above(imported: &ActivePool, name: &str, make: bool) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let mut at = name;
     while let Some((above, _)) = at.rsplit_once('/') {

@@ -16,7 +16,7 @@ use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
@@ -186,7 +186,7 @@ pub fn read_grants(text: &str) {
         uid: 7,
         gid: 7,
         groups: vec![7],
-        is_master: false,
+        is_admin: false,
         who: "somebody".into(),
     };
     let lineage = Lineage(vec![grants.clone(), grants]);
@@ -248,7 +248,7 @@ impl Lineage {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Whether somebody may do something to a dataset.
     pub(crate) fn allows(&self, entry: &Entry, peer: &Peer, permission: &str) -> Result<bool> {
         Ok(self.lineage(entry)?.allows(peer, permission))
@@ -486,7 +486,7 @@ mod tests {
             uid,
             gid: uid,
             groups: groups.to_vec(),
-            is_master: false,
+            is_admin: false,
             who: "someone".into(),
         }
     }

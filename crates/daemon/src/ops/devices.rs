@@ -11,7 +11,7 @@ use store::NewMember;
 use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::host::system::now_secs;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
@@ -51,7 +51,7 @@ pub(crate) fn keeps_keys(device: &DeviceInfo) -> String {
     )
 }
 
-impl Imported {
+impl ActivePool {
     pub(crate) fn change_devices(
         &self,
         daemon: &Daemon,
@@ -90,7 +90,7 @@ impl Imported {
                 let is_reached = self.reach(daemon, &device, context);
                 pool.detach_device(device.guid, &origin)?;
                 if !is_reached {
-                    context.asker.notice(keeps_keys(&device));
+                    context.prompt.notice(keeps_keys(&device));
                 }
                 Ok(())
             }

@@ -12,7 +12,7 @@ use vfs::Kind;
 
 use crate::failure::{Failure, Result};
 use crate::ops::volumes::refuse_volume;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 /// A dataset that is in use may let go of what is being compared; then it is looked at anew, so often.
@@ -53,7 +53,7 @@ impl Daemon {
     }
 }
 
-impl Imported {
+impl ActivePool {
     fn compare(&self, older: &Arc<Entry>, newer: &Entry) -> Result<DiffReport> {
         let mut counts = [[0; 2]; 2];
         for array in ArrayKind::ALL {

@@ -17,7 +17,7 @@ use crate::ops::features::{self, FORMAT_VERSION};
 use crate::ops::health;
 use crate::ops::volumes;
 use crate::state::account_property::AccountProperty;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
 
@@ -83,7 +83,7 @@ impl Daemon {
 
     fn get_below(
         &self,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         id: u64,
         get: &Get,
         props: &[String],
@@ -105,7 +105,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn row(&self, imported: &Imported, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
+    fn row(&self, imported: &ActivePool, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
         let mut names: Vec<String> = props.to_vec();
         if names.is_empty() {
             let user = listed
@@ -130,7 +130,7 @@ impl Daemon {
 
     pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
         let pools = self.pools_named(names)?;
-        let report = |imported: &Arc<Imported>| {
+        let report = |imported: &Arc<ActivePool>| {
             let mut report = report(imported)?;
             report.waiting = self.waiting_for_keys(imported)?;
             Ok(report)
@@ -139,7 +139,7 @@ impl Daemon {
     }
 
     /// These pools; all if none is named.
-    pub(crate) fn pools_named(&self, names: &[String]) -> Result<Vec<Arc<Imported>>> {
+    pub(crate) fn pools_named(&self, names: &[String]) -> Result<Vec<Arc<ActivePool>>> {
         match names {
             [] => Ok(self.pools()),
             names => names.iter().map(|name| self.pool(name)).collect(),
@@ -147,7 +147,7 @@ impl Daemon {
     }
 
     pub(crate) fn features(&self, names: &[String]) -> Result<Vec<PoolFeatures>> {
-        let of_one = |imported: &Arc<Imported>| {
+        let of_one = |imported: &Arc<ActivePool>| {
             let active = imported.pool.features().into_iter();
             PoolFeatures {
                 name: imported.pool.name(),
@@ -214,7 +214,7 @@ fn kind(listed: &Listed) -> &'static str {
     }
 }
 
-fn property_row(imported: &Imported, listed: &Listed, property: String) -> Result<PropertyRow> {
+fn property_row(imported: &ActivePool, listed: &Listed, property: String) -> Result<PropertyRow> {
     let (value, source) = match property.as_str() {
         "name" => (Value::Text(listed.name.clone()), Source::None),
         "encryption" => encryption(imported, listed)?,
@@ -241,7 +241,7 @@ fn applies_to_snapshots(name: &str) -> bool {
     Property::find(name).is_none_or(|property| property.of_snapshots)
 }
 
-fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, Source)> {
+fn settable(imported: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, Source)> {
     let mounted_ro = name == "readonly"
         && imported
             .mounts
@@ -269,13 +269,13 @@ fn settable(imported: &Imported, listed: &Listed, name: &str) -> Result<(Value, 
 }
 
 /// The suite that a dataset has; it came with the nearest dataset above that was made with one.
-fn encryption(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
+fn encryption(imported: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     let (_, source) = properties::effective(&imported.pool, &listed.entry, "encryption")?;
     let suite = Suite::from_id(listed.entry.suite).map_or("off", |suite| suite.name());
     Ok((Value::Text(suite.into()), source))
 }
 
-fn mountpoint(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
+fn mountpoint(imported: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     if listed.entry.is_snapshot() {
         return Ok((Value::None, Source::None));
     }
@@ -296,7 +296,7 @@ fn mountpoint(imported: &Imported, listed: &Listed) -> Result<(Value, Source)> {
     Ok((Value::Text(text), source))
 }
 
-fn computed(imported: &Imported, listed: &Listed, name: &str) -> Result<Value> {
+fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
     let entry = &listed.entry;
     let is_snapshot = entry.is_snapshot();
     let heads = |value| {
@@ -364,14 +364,14 @@ fn ratio(logical: u64, on_disk: u64) -> u64 {
     }
 }
 
-fn key_state(imported: &Imported, key_root: u64) -> &'static str {
+fn key_state(imported: &ActivePool, key_root: u64) -> &'static str {
     match imported.keys.lock().contains_key(&key_root) {
         true => "available",
         false => "unavailable",
     }
 }
 
-fn key_row(imported: &Imported, entry: &pool::Entry) -> Result<Option<KeyRow>> {
+fn key_row(imported: &ActivePool, entry: &pool::Entry) -> Result<Option<KeyRow>> {
     if entry.suite == 0 {
         return Ok(None);
     }
@@ -385,7 +385,7 @@ fn key_row(imported: &Imported, entry: &pool::Entry) -> Result<Option<KeyRow>> {
 }
 
 /// What there is to say of a pool.
-pub(crate) fn report(imported: &Imported) -> Result<PoolReport> {
+pub(crate) fn report(imported: &ActivePool) -> Result<PoolReport> {
     let pool = &imported.pool;
     let space = pool.space();
     let scrub = pool.scrub_status();
@@ -502,7 +502,7 @@ fn removal_row(removal: RemovalStatus) -> RemovalRow {
 }
 
 /// Where damage is, by name as far as that is known without a key.
-fn describe(imported: &Imported, damage: &pool::Damage) -> String {
+fn describe(imported: &ActivePool, damage: &pool::Damage) -> String {
     let Some(array) = damage.array else {
         return "the pool's own records".into();
     };

@@ -19,12 +19,12 @@ use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
 use crate::state::exports::device::Exportable;
-use crate::state::keyring::Asker;
+use crate::state::keyring::Prompt;
 use crate::state::mapping_table::{Entry, HeaderLoan, Open};
 
 impl Daemon {
     /// Opens a container or a plain mapping.
-    pub(crate) fn open_mapping(&self, new: &OpenMapping, asker: &mut dyn Asker) -> Result<()> {
+    pub(crate) fn open_mapping(&self, new: &OpenMapping, prompt: &mut dyn Prompt) -> Result<()> {
         check_name(&new.name)?;
         {
             let mut all = self.mappings.0.lock();
@@ -41,8 +41,8 @@ impl Daemon {
         }
         // The key takes its time, or a person does: nobody else waits for that.
         let opened = match &new.plain {
-            Some(plain) => open_plain(self, new, plain, asker),
-            None => open_luks(self, new, asker),
+            Some(plain) => open_plain(self, new, plain, prompt),
+            None => open_luks(self, new, prompt),
         };
         let failed = {
             let mut all = self.mappings.0.lock();
@@ -291,7 +291,7 @@ fn times(served: &Served) -> MappingTimes {
     }
 }
 
-fn open_luks(daemon: &Daemon, new: &OpenMapping, asker: &mut dyn Asker) -> Result<Open> {
+fn open_luks(daemon: &Daemon, new: &OpenMapping, prompt: &mut dyn Prompt) -> Result<Open> {
     let data = daemon.device(&new.device, new)?;
     let header = new.header.as_deref();
     let header = header.map(|path| daemon.device(path, new)).transpose()?;
@@ -309,7 +309,7 @@ fn open_luks(daemon: &Daemon, new: &OpenMapping, asker: &mut dyn Asker) -> Resul
             new.device.display()
         )));
     }
-    let passphrase = passphrase(new, asker)?;
+    let passphrase = passphrase(new, prompt)?;
     let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
     let mapping = Mapping::open(&container, data, &key, flags(new))?;
     Ok(Open {
@@ -332,10 +332,10 @@ fn open_plain(
     daemon: &Daemon,
     new: &OpenMapping,
     plain: &PlainMapping,
-    asker: &mut dyn Asker,
+    prompt: &mut dyn Prompt,
 ) -> Result<Open> {
     let data = daemon.device(&new.device, new)?;
-    let given = passphrase(new, asker)?;
+    let given = passphrase(new, prompt)?;
     let key = match new.with_key_file {
         true if given.len() < plain.key_len => {
             return Err(Failure::new(
@@ -396,7 +396,7 @@ impl Daemon {
 
 /// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
 /// or one that the caller may not read.
-fn passphrase(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Secret> {
+fn passphrase(new: &OpenMapping, prompt: &mut dyn Prompt) -> Result<Secret> {
     let ask = Ask {
         dataset: new.device.display().to_string(),
         format: match new.with_key_file {
@@ -406,7 +406,7 @@ fn passphrase(new: &OpenMapping, asker: &mut dyn Asker) -> Result<Secret> {
         twice: false,
         again: false,
     };
-    asker.ask(ask)?.ok_or_else(|| {
+    prompt.ask(ask)?.ok_or_else(|| {
         let name = new.device.display();
         Failure::new(
             FailureKind::NoKey,

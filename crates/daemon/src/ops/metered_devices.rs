@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
 
 use crate::failure::Result;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 /// The meter of an open device.
@@ -72,7 +72,7 @@ impl Daemon {
     }
 }
 
-fn pool_io(imported: &Imported) -> PoolIo {
+fn pool_io(imported: &ActivePool) -> PoolIo {
     let pool = &imported.pool;
     let space = pool.space();
     let devices = pool.devices().into_iter();

@@ -24,6 +24,7 @@ pub(crate) mod receive_policy;
 pub(crate) mod remote_device;
 pub(crate) mod restore;
 pub(crate) mod shred;
+pub(crate) mod snapshots;
 pub(crate) mod transfer;
 pub(crate) mod userspace;
 pub(crate) mod volumes;

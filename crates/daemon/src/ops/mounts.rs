@@ -13,7 +13,7 @@ use vfs::Caller;
 use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
 use crate::ops::volumes::refuse_volume;
-use crate::state::active_pool::{Imported, MountState};
+use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::daemon::Daemon;
 use crate::state::metered_files::{FilesMeter, MeteredFiles};
 use crate::state::mountpoints;
@@ -40,7 +40,7 @@ impl Daemon {
     /// Opens the files of a dataset or snapshot.
     fn open_files(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entry: &Entry,
         how: &HowToMount,
     ) -> Result<Arc<Files>> {
@@ -67,7 +67,7 @@ impl Daemon {
     /// Mounts a dataset or snapshot.
     pub(crate) fn mount(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         entry: &Entry,
         how: &HowToMount,
     ) -> Result<()> {
@@ -152,7 +152,7 @@ impl Daemon {
 
     fn with_snapshots(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         entry: &Entry,
         files: &Arc<Files>,
     ) -> Result<Mounted> {
@@ -185,7 +185,7 @@ impl Daemon {
     }
 
     /// Cleans up when someone else unmounts.
-    fn watch(&self, imported: &Arc<Imported>, id: u64, mount: &fuse::Mount) {
+    fn watch(&self, imported: &Arc<ActivePool>, id: u64, mount: &fuse::Mount) {
         let weak = Arc::downgrade(imported);
         mount.on_end(move |_| {
             let Some(imported) = weak.upgrade() else {
@@ -227,7 +227,7 @@ fn close(state: MountState) {
     tracing::info!(dataset = files.name(), dir = %place.path().display(), "unmounted");
 }
 
-impl Imported {
+impl ActivePool {
     /// Lets go of what someone else has unmounted. It may have been mounted again since.
     fn clean_up(&self, id: u64) {
         let mut mounts = self.mounts.lock();
@@ -434,10 +434,12 @@ impl Imported {
 }
 
 /// Datasets of a pool.
-pub(crate) type InPool<'a> = (&'a Arc<Imported>, Vec<u64>);
+pub(crate) type InPool<'a> = (&'a Arc<ActivePool>, Vec<u64>);
 
 /// Each dataset with its pool.
-fn each<'a>((imported, ids): &'a InPool<'a>) -> impl Iterator<Item = (&'a Arc<Imported>, &'a u64)> {
+fn each<'a>(
+    (imported, ids): &'a InPool<'a>,
+) -> impl Iterator<Item = (&'a Arc<ActivePool>, &'a u64)> {
     ids.iter().map(move |id| (*imported, id))
 }
 
@@ -454,7 +456,7 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
 /// Something that was mounted, and how.
 #[derive(Clone)]
 pub(crate) struct Unmounted {
-    imported: Arc<Imported>,
+    imported: Arc<ActivePool>,
     pub(crate) id: u64,
     place: Place,
     by_property: bool,
@@ -482,7 +484,7 @@ impl Daemon {
     /// mounted again. If one cannot be unmounted, all stay as they are.
     pub(crate) fn unmount_all(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         ids: &[u64],
         force: bool,
     ) -> Result<Vec<Unmounted>> {
@@ -551,7 +553,7 @@ impl Daemon {
     /// Returns what went wrong, but goes on.
     pub(crate) fn mount_automatic(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         entries: &[Arc<Entry>],
         owner: Caller,
     ) -> Vec<Failure> {

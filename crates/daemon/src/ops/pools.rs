@@ -14,16 +14,16 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
 use crate::host::users::host_name;
-use crate::ops::dataset_spec::Plan;
+use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
 use crate::ops::import_scan::{Candidate, Candidates, choose};
 use crate::ops::metered_devices;
 use crate::ops::volumes;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported};
-use crate::state::keyring::Asker;
+use crate::state::keyring::Prompt;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
 
@@ -82,7 +82,7 @@ impl Daemon {
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
-        let plan = Plan::new(0, &new.name, &new.props, context.asker)?;
+        let plan = DatasetSpec::new(0, &new.name, &new.props, context.prompt)?;
         // Someone else may have been faster while a key was asked for.
         if self.pool(&new.name).is_ok() {
             return Err(already_imported(&new.name));
@@ -110,7 +110,7 @@ impl Daemon {
         pool.claim(&host_name())?;
         store.commit_labels()?;
         made.keep();
-        let imported = Imported::new(pool, &self.accepted, &self.alarm);
+        let imported = ActivePool::new(pool, &self.accepted, &self.wakeup);
         let entry = imported.pool.top()?;
         if let Some(key) = key {
             imported.keys.lock().insert(entry.id, key);
@@ -243,7 +243,7 @@ impl Daemon {
                 pool.record(&context.origin())?;
             }
         }
-        let imported = Imported::new(pool, &self.accepted, &self.alarm);
+        let imported = ActivePool::new(pool, &self.accepted, &self.wakeup);
         if import.accept {
             imported.accept_all()?;
         }
@@ -262,7 +262,7 @@ impl Daemon {
     }
 
     /// Adds a pool to those that are imported; if that cannot be, exports it again.
-    fn take_in(&self, imported: &Arc<Imported>) -> Result<()> {
+    fn take_in(&self, imported: &Arc<ActivePool>) -> Result<()> {
         let added = self.add(Arc::clone(imported));
         if added.is_err() {
             let mut admin = imported.lock()?;
@@ -285,7 +285,7 @@ impl Daemon {
             },
         );
         for (name, known) in layers.into_iter().flatten() {
-            let mut nobody = Unattended::default();
+            let mut nobody = NonInteractive::default();
             let mut context = Context::internal("import at start", &mut nobody);
             let keys = Some(keys_until);
             let result = self.import_known(&name, &known, &places, keys, &mut context);
@@ -379,12 +379,12 @@ impl Daemon {
         let mut admin = imported.lock()?;
         let own_dirs = imported.all_own_dirs();
         let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
-        imported.dismiss_keeper();
+        imported.stop_worker();
         let mut left = imported.pool.devices();
         left.retain(|device| !imported.reach(self, device, context));
         let destroyed = imported.pool.destroy();
         if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
-            imported.hire_keeper();
+            imported.start_worker();
             context.tell(self.mount_again(unmounted));
             return Ok(destroyed?);
         }
@@ -395,29 +395,29 @@ impl Daemon {
         drop((admin, unmounted));
         close(imported, context);
         for device in left {
-            context.asker.notice(keeps_keys(&device));
+            context.prompt.notice(keeps_keys(&device));
         }
         Ok(destroyed?)
     }
 }
 
 /// Waits until a pool that was let go has closed its devices, so that they can be used again.
-fn close(imported: Arc<Imported>, context: &mut Context<'_>) {
-    let departure = imported.departure();
+fn close(imported: Arc<ActivePool>, context: &mut Context<'_>) {
+    let notifier = imported.close_notifier();
     drop(imported);
-    if !departure.wait() {
+    if !notifier.wait() {
         let text = "another command still has the pool's devices open; they are free when it ends";
-        context.asker.notice(text.into());
+        context.prompt.notice(text.into());
     }
 }
 
 /// Nobody is there to ask.
 #[derive(Default)]
-pub(crate) struct Unattended {
+pub(crate) struct NonInteractive {
     pub(crate) notices: Vec<String>,
 }
 
-impl Unattended {
+impl NonInteractive {
     /// Logs what a person would have been told.
     pub(crate) fn log(&self) {
         for notice in &self.notices {
@@ -426,7 +426,7 @@ impl Unattended {
     }
 }
 
-impl Asker for Unattended {
+impl Prompt for NonInteractive {
     fn ask(&mut self, _: protocol::api::Ask) -> Result<Option<secret::Secret>> {
         Ok(None)
     }
@@ -450,7 +450,7 @@ fn open_without_logs(
     }
     let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;
     for line in given_up {
-        context.asker.notice(line);
+        context.prompt.notice(line);
     }
     Ok(pool)
 }

@@ -13,9 +13,9 @@ use protocol::api::{FailureKind, Props};
 use protocol::property::{PROPERTIES, Property, Received, Settable};
 
 use crate::failure::{Failure, Result};
-use crate::ops::dataset_spec::{Plan, checked};
+use crate::ops::dataset_spec::{DatasetSpec, checked};
 use crate::ops::datasets::suite_above;
-use crate::state::active_pool::{Imported, MountState};
+use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyring::keyring_of;
@@ -30,7 +30,7 @@ pub(crate) struct Chosen {
     props: BTreeMap<String, String>,
     exclude: Vec<String>,
     /// How a new dataset is encrypted, if what comes is in the clear.
-    plan: Option<Plan>,
+    plan: Option<DatasetSpec>,
     /// Whether that is as he said, and not as it is above.
     says_how: bool,
     /// Properties that he may not set, and so no stream for him.
@@ -45,7 +45,7 @@ pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
 impl Chosen {
     /// Checks it, and asks for a key if the dataset is to have one of its own.
     pub(crate) fn new(
-        imported: &Imported,
+        imported: &ActivePool,
         dataset: &str,
         given: &Props,
         exclude: Vec<String>,
@@ -65,7 +65,7 @@ impl Chosen {
         let plan = match is_new && dataset.contains('/') {
             true => {
                 let above = suite_above(imported, dataset)?;
-                Some(Plan::new(above, dataset, given, context.asker)?)
+                Some(DatasetSpec::new(above, dataset, given, context.prompt)?)
             }
             false => None,
         };
@@ -84,7 +84,7 @@ impl Chosen {
 /// The properties that the caller may not set there. A file that is received may be owned by root and change
 /// who runs it: so either he may have that, or the dataset does without.
 fn forbidden(
-    imported: &Imported,
+    imported: &ActivePool,
     dataset: &str,
     context: &Context<'_>,
 ) -> Result<BTreeSet<&'static str>> {
@@ -110,7 +110,7 @@ fn forbidden(
 /// What becomes of the keys and properties that come with a stream.
 pub(crate) struct Rules<'a> {
     daemon: &'a Arc<Daemon>,
-    imported: &'a Arc<Imported>,
+    imported: &'a Arc<ActivePool>,
     dataset: &'a str,
     /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
     force: bool,
@@ -121,7 +121,7 @@ pub(crate) struct Rules<'a> {
     says_how: bool,
     forbidden: BTreeSet<&'static str>,
     may_clone: bool,
-    plan: Mutex<Option<Plan>>,
+    plan: Mutex<Option<DatasetSpec>>,
     new: Mutex<New>,
     /// What was received so far.
     received: Mutex<Vec<String>>,
@@ -152,7 +152,7 @@ enum SealedBy {
 impl<'a> Rules<'a> {
     pub(crate) fn new(
         daemon: &'a Arc<Daemon>,
-        imported: &'a Arc<Imported>,
+        imported: &'a Arc<ActivePool>,
         into: &ReceiveInto<'a>,
         chosen: Chosen,
     ) -> Rules<'a> {

@@ -9,7 +9,7 @@ use vfs::Caller;
 
 use crate::failure::Result;
 use crate::ops::mounts::HowToMount;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
 
@@ -66,7 +66,7 @@ impl Daemon {
     }
 
     /// What would be mounted or exported if its key were loaded, or was mounted before a crash.
-    pub(crate) fn waiting_for_keys(&self, imported: &Imported) -> Result<Vec<String>> {
+    pub(crate) fn waiting_for_keys(&self, imported: &ActivePool) -> Result<Vec<String>> {
         let mut waiting = Vec::new();
         for entry in imported.all_heads()? {
             let name = imported.pool.name_of(entry.id)?;
@@ -90,7 +90,7 @@ impl Daemon {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Whether the key of a dataset is not loaded.
     fn waits_for_key(&self, entry: &Entry) -> Result<bool> {
         Ok(entry.suite != 0 && !self.has_key(self.key_root(entry)?))
@@ -98,7 +98,7 @@ impl Imported {
 }
 
 /// Whether a dataset is mounted when its pool is imported.
-fn mounts_by_itself(imported: &Imported, entry: &Entry) -> Result<bool> {
+fn mounts_by_itself(imported: &ActivePool, entry: &Entry) -> Result<bool> {
     let canmount = entry.props.get("canmount").map_or("on", String::as_str);
     let (place, _) = properties::mountpoint(&imported.pool, entry)?;
     Ok(entry.volume().is_none() && canmount == "on" && matches!(place, Mountpoint::Path(_)))

@@ -16,7 +16,7 @@ use protocol::api::{FailureKind, ShredReport, Survivor};
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::mounts::Unmounted;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyring::has_generation;
@@ -89,7 +89,7 @@ impl Daemon {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// The datasets among these, all of which have keys to destroy.
     fn shreddable(&self, doomed: &[Arc<Entry>]) -> Result<Vec<Arc<Entry>>> {
         let heads = doomed.iter().filter(|entry| !entry.is_snapshot());

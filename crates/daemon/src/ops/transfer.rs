@@ -15,7 +15,7 @@ use protocol::wire::{self, DataReader, DataWriter};
 
 use crate::failure::{Failure, Result};
 use crate::ops::receive_policy::{Chosen, Rules};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyuses::WhileLoaded;
@@ -112,7 +112,7 @@ impl Daemon {
     }
 
     /// What is to be sent, one stream behind the other.
-    fn pieces(&self, what: &SendWhat) -> Result<(Arc<Imported>, Vec<Piece>)> {
+    fn pieces(&self, what: &SendWhat) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
         let (name, from, all) = match what {
             SendWhat::Snapshot { name, from, all } => (name, from, *all),
             SendWhat::Rest { token } => return self.rest(token),
@@ -146,7 +146,7 @@ impl Daemon {
         Ok((imported, pieces))
     }
 
-    fn rest(&self, token: &str) -> Result<(Arc<Imported>, Vec<Piece>)> {
+    fn rest(&self, token: &str) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
         let token = ResumeToken::parse(token)
             .ok_or_else(|| Failure::usage("this is not the token of an interrupted receive"))?;
         for imported in self.pools() {
@@ -205,7 +205,7 @@ impl Daemon {
             return Ok(names);
         };
         for name in names {
-            context.asker.notice(format!("received {name}"));
+            context.prompt.notice(format!("received {name}"));
         }
         let mut failure = Failure::from(error);
         if let Some(key) = &key {
@@ -231,7 +231,7 @@ impl Daemon {
 
 /// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
 /// dataset above a new one.
-fn receiving_root(imported: &Imported, dataset: &str) -> Result<Option<u64>> {
+fn receiving_root(imported: &ActivePool, dataset: &str) -> Result<Option<u64>> {
     let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
     let found = imported.pool.find(dataset);
     let head = found.or_else(|_| imported.pool.find(above))?;
@@ -258,7 +258,7 @@ impl Piece {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// What goes into a stream.
     fn send_of(&self, piece: &Piece, raw: bool, props: bool) -> Result<SendOf> {
         let to = self.pool.entry(piece.to)?;

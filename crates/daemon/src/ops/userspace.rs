@@ -14,7 +14,7 @@ use protocol::sizes;
 
 use crate::failure::{Failure, Result};
 use crate::state::account_property::{AccountProperty, Field};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
@@ -39,7 +39,7 @@ impl AccountProperty<'_> {
     }
 
     /// Its value and where that comes from. Nothing is known while the dataset is not mounted, or has never counted.
-    pub(crate) fn value(&self, imported: &Imported, entry: &Entry) -> Result<(Value, Source)> {
+    pub(crate) fn value(&self, imported: &ActivePool, entry: &Entry) -> Result<(Value, Source)> {
         let owner = self.owner()?;
         let Some(files) = files_of(imported, entry) else {
             return Ok((Value::None, Source::None));
@@ -94,7 +94,7 @@ impl Daemon {
             if !files.counts_owners() {
                 let name = files.name();
                 context
-                    .asker
+                    .prompt
                     .notice(format!("counting what users and groups have in '{name}'"));
             }
             for (owner, field, limit) in &limits {
@@ -120,7 +120,7 @@ impl Daemon {
         let files = mounted_files(&imported, &entry, name)?;
         if !files.counts_owners() {
             context
-                .asker
+                .prompt
                 .notice(format!("counting what users and groups have in '{name}'"));
             files.count_owners()?;
         } else if check {
@@ -172,12 +172,12 @@ fn miscounted(name: &str, wrong: &[Miscount]) -> Failure {
     )
 }
 
-fn files_of(imported: &Imported, entry: &Entry) -> Option<Arc<Files>> {
+fn files_of(imported: &ActivePool, entry: &Entry) -> Option<Arc<Files>> {
     let mounts = imported.mounts.lock();
     mounts.get(&entry.id).map(|state| Arc::clone(&state.files))
 }
 
-fn mounted_files(imported: &Imported, entry: &Entry, name: &str) -> Result<Arc<Files>> {
+fn mounted_files(imported: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<Files>> {
     if entry.is_snapshot() {
         return Err(Failure::usage(format!(
             "'{name}' is a snapshot; name a dataset"

@@ -17,7 +17,7 @@ use protocol::property::{Applies, Property};
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::device_name::name_at;
@@ -86,8 +86,8 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
 }
 
 /// Pools by how many others they lie on, one on a volume of the other: first those that lie on none.
-pub(crate) fn layers(pools: Vec<Arc<Imported>>) -> Vec<Vec<Arc<Imported>>> {
-    let below = |imported: &Arc<Imported>| -> Vec<String> {
+pub(crate) fn layers(pools: Vec<Arc<ActivePool>>) -> Vec<Vec<Arc<ActivePool>>> {
+    let below = |imported: &Arc<ActivePool>| -> Vec<String> {
         let devices = imported.pool.devices();
         pools_below(devices.iter().map(|device| Path::new(&device.path)))
     };
@@ -128,7 +128,7 @@ pub(crate) fn by_layer<T>(
 /// The use of a volume, which ends when this is dropped.
 pub(crate) struct LentVolume {
     device: Arc<VolumeInUse>,
-    pool: Weak<Imported>,
+    pool: Weak<ActivePool>,
     id: u64,
     user: String,
 }
@@ -205,7 +205,7 @@ impl BlockDevice for LentVolume {
 
 impl Daemon {
     /// Opens a volume, or a snapshot of one.
-    fn open_volume(&self, imported: &Imported, entry: &Entry, name: &str) -> Result<Volume> {
+    fn open_volume(&self, imported: &ActivePool, entry: &Entry, name: &str) -> Result<Volume> {
         if entry.volume().is_none() {
             return Err(Failure::usage(format!(
                 "'{name}' is not a volume; 'strongroom list -t volume' shows those there are"
@@ -296,7 +296,7 @@ impl Daemon {
 
     fn resize_volume(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entry: &Entry,
         name: &str,
         size: u64,
@@ -335,7 +335,7 @@ impl Daemon {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Ends the use of a volume; after the last it is closed.
     fn return_volume(&self, id: u64, device: &Arc<VolumeInUse>, user: &str) {
         let mut volumes = self.volumes.lock();

@@ -7,13 +7,13 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::host::listen::open_to_others;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::zones::zone::Zone;
 
 impl Daemon {
     /// The root of a zone, if its pool is imported.
-    pub(crate) fn root_of(&self, zone: &Zone) -> Option<(Arc<Imported>, Arc<Entry>)> {
+    pub(crate) fn root_of(&self, zone: &Zone) -> Option<(Arc<ActivePool>, Arc<Entry>)> {
         let mut pools = self.pools().into_iter();
         let imported = pools.find(|imported| imported.pool.guid() == zone.is.pool)?;
         let root = imported.pool.entry(zone.is.dataset).ok()?;
@@ -24,7 +24,7 @@ impl Daemon {
     /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name.
     pub(crate) fn keep_zone_roots(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entries: &[Arc<Entry>],
     ) -> Result<()> {
         let guid = imported.pool.guid();

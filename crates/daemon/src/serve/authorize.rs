@@ -11,7 +11,7 @@ use protocol::api::{
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::reach;
 use crate::state::daemon::Daemon;
 use crate::state::properties;
@@ -41,7 +41,7 @@ impl Daemon {
         if let Some(view) = view {
             return self.admit(view, command);
         }
-        if !peer.is_master {
+        if !peer.is_admin {
             let check = Check { daemon: self, peer };
             check.datasets(&command)?;
         }
@@ -50,7 +50,7 @@ impl Daemon {
 
     /// Leaves out of an answer the names of datasets on which nothing is allowed to a caller.
     pub(crate) fn seen_by(&self, peer: &Peer, mut rows: Vec<DatasetRow>) -> Vec<DatasetRow> {
-        if peer.is_master {
+        if peer.is_admin {
             return rows;
         }
         let check = Check { daemon: self, peer };
@@ -489,7 +489,7 @@ impl Check<'_> {
     }
 
     /// What is not there and what he may do nothing to are the same to somebody.
-    fn find(&self, name: &str) -> Result<(Arc<Imported>, Arc<Entry>)> {
+    fn find(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {
         let found = self.daemon.find(name);
         found.map_err(|_| self.may_not(name, NOTHING))
     }
@@ -498,7 +498,7 @@ impl Check<'_> {
     fn need_of(
         &self,
         named: &str,
-        imported: &Imported,
+        imported: &ActivePool,
         entry: &Entry,
         permissions: &[&str],
     ) -> Result<()> {
@@ -519,7 +519,7 @@ impl Check<'_> {
     }
 
     /// Refuses a caller to whom nothing is allowed on `entry`, and does not tell its name: the caller named `named`.
-    fn something(&self, named: &str, imported: &Imported, entry: &Entry) -> Result<()> {
+    fn something(&self, named: &str, imported: &ActivePool, entry: &Entry) -> Result<()> {
         if imported.allows_something(entry, self.peer)? {
             return Ok(());
         }
@@ -542,7 +542,7 @@ impl Check<'_> {
 }
 
 /// A dataset, and with `recursive` those below it.
-fn below(imported: &Imported, entry: &Arc<Entry>, recursive: bool) -> Result<Vec<Arc<Entry>>> {
+fn below(imported: &ActivePool, entry: &Arc<Entry>, recursive: bool) -> Result<Vec<Arc<Entry>>> {
     match recursive && !entry.is_snapshot() {
         true => imported.heads_below(entry),
         false => Ok(vec![Arc::clone(entry)]),

@@ -13,9 +13,9 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::state::acceptances::Accepted;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 
-impl Imported {
+impl ActivePool {
     /// The place that a source names, as it is accepted for a key root.
     fn place_of_key(&self, key_root: &Entry, source: &KeySource) -> Accepted {
         let text = source.to_string();

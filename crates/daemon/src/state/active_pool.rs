@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,22 +16,18 @@ use protocol::api::{Allowed, FailureKind};
 
 use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
-use crate::host::wakeup::Alarm;
+use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
 use crate::state::keyuses::KeyUses;
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
 use crate::state::volume_state::VolumeState;
 
-/// A transaction group stays open no longer than this.
-pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
 /// Who looks at a pool that was let go is done within this time.
-const DEPARTURE_MAX: Duration = Duration::from_secs(2);
-/// A scrub reads this much at a time.
-const SCRUB_STEP: u64 = 32 << 20;
+const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// An imported pool.
-pub(crate) struct Imported {
+pub(crate) struct ActivePool {
     pub(crate) pool: Pool,
     /// The places of keys that may be read.
     pub(crate) accepted: Arc<Acceptances>,
@@ -49,16 +45,16 @@ pub(crate) struct Imported {
     pub(crate) volumes: Mutex<BTreeMap<u64, VolumeState>>,
     /// What re-encryptions wait for, by the id of the dataset.
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
-    alarm: Arc<Alarm>,
-    leaving: AtomicBool,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    pub(super) wakeup: Arc<Wakeup>,
+    pub(super) leaving: AtomicBool,
+    pub(super) worker: Mutex<Option<JoinHandle<()>>>,
     /// The last field, so that it goes when the devices are closed.
     open: Open,
 }
 
 /// Exists as long as the devices of a pool are open.
 #[derive(Default)]
-struct Open(Arc<Departure>);
+struct Open(Arc<CloseNotifier>);
 
 impl Drop for Open {
     fn drop(&mut self) {
@@ -70,19 +66,18 @@ impl Drop for Open {
 /// Tells when the devices of a pool that was let go are closed: whoever still looked at it, such as
 /// a thread that cleans up after a mount, may be a moment later than the command.
 #[derive(Default)]
-pub(crate) struct Departure {
+pub(crate) struct CloseNotifier {
     gone: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Departure {
+impl CloseNotifier {
     /// Waits until they are. False if something keeps them open: a command that waits for somebody
     /// to type a key.
     pub(crate) fn wait(&self) -> bool {
         let mut gone = self.gone.lock();
         let is_open = |gone: &mut bool| !*gone;
-        self.changed
-            .wait_while_for(&mut gone, is_open, DEPARTURE_MAX);
+        self.changed.wait_while_for(&mut gone, is_open, CLOSE_MAX);
         *gone
     }
 }
@@ -124,14 +119,14 @@ impl MountState {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Looks after a pool from now on.
     pub(crate) fn new(
         pool: Pool,
         accepted: &Arc<Acceptances>,
-        alarm: &Arc<Alarm>,
-    ) -> Arc<Imported> {
-        let imported = Arc::new(Imported {
+        wakeup: &Arc<Wakeup>,
+    ) -> Arc<ActivePool> {
+        let imported = Arc::new(ActivePool {
             pool,
             accepted: Arc::clone(accepted),
             admin: Mutex::default(),
@@ -141,12 +136,12 @@ impl Imported {
             not_mounted_again: Mutex::default(),
             volumes: Mutex::default(),
             reencryption_waits: Mutex::default(),
-            alarm: Arc::clone(alarm),
+            wakeup: Arc::clone(wakeup),
             leaving: AtomicBool::new(false),
-            keeper: Mutex::default(),
+            worker: Mutex::default(),
             open: Open::default(),
         });
-        imported.hire_keeper();
+        imported.start_worker();
         imported
     }
 
@@ -168,28 +163,13 @@ impl Imported {
         self.admin.try_lock().filter(|gone| !**gone).map(Admin)
     }
 
-    /// Starts the pool's thread.
-    pub(crate) fn hire_keeper(self: &Arc<Self>) {
-        if self.pool.is_read_only() {
-            return;
-        }
-        self.leaving.store(false, Ordering::Release);
-        let weak = Arc::downgrade(self);
-        let alarm = Arc::clone(&self.alarm);
-        let keeper = std::thread::Builder::new()
-            .name("keeper".into())
-            .spawn(move || keep(&weak, &alarm))
-            .expect("threads can be started");
-        *self.keeper.lock() = Some(keeper);
-    }
-
     /// Exports the pool, of which nothing is mounted any more, and forgets its keys. If that fails,
     /// it is looked after as before.
     pub(crate) fn export(self: &Arc<Self>, admin: &mut Admin<'_>) -> Result<()> {
-        self.dismiss_keeper();
+        self.stop_worker();
         match self.pool.export() {
             Err(error) if self.pool.suspended().is_none() => {
-                self.hire_keeper();
+                self.start_worker();
                 Err(error.into())
             }
             // Of a suspended pool nothing can be written any more; what was synced is there.
@@ -217,122 +197,7 @@ impl Imported {
     }
 
     /// Tells when its devices are closed.
-    pub(crate) fn departure(&self) -> Arc<Departure> {
+    pub(crate) fn close_notifier(&self) -> Arc<CloseNotifier> {
         Arc::clone(&self.open.0)
-    }
-
-    /// Wakes the pool's thread, for work that it may not know of.
-    pub(crate) fn wake(&self) {
-        self.alarm.ring();
-    }
-
-    /// What is open for changes: in the rest nothing can be given back.
-    fn open_files(&self) -> Vec<Arc<Files>> {
-        let files = self
-            .used_ids()
-            .into_iter()
-            .filter_map(|id| self.files_of(id));
-        files
-            .filter(|files| files.is_writable() && !files.settings().read_only)
-            .collect()
-    }
-
-    /// Does what has to be done from time to time: whether there is more to do at once, and what could not be
-    /// done. One thing that cannot be done holds up no other.
-    fn tend(&self) -> (bool, pool::Result<()>) {
-        let pool = &self.pool;
-        if let Err(error) = pool.commit() {
-            return (false, Err(error));
-        }
-        let mut more = self.give_space_back();
-        more |= self.tend_reencryption(&self.open_files());
-        more |= pool.space().freeing > 0;
-        let jobs = [
-            pool.use_spares().map(|_| false),
-            pool.heal().map(|_| false),
-            self.expand_by_itself().map(|()| false),
-            pool.resilver_step(SCRUB_STEP),
-            pool.removal_step(SCRUB_STEP),
-            pool.scrub_step(SCRUB_STEP),
-        ];
-        let mut outcome = Ok(());
-        for job in jobs {
-            match job {
-                Ok(has_more) => more |= has_more,
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        (more, outcome)
-    }
-
-    /// Empties what nothing refers to any more. True if more of that waits for the next commit.
-    fn give_space_back(&self) -> bool {
-        let mut more = false;
-        for files in self.open_files() {
-            if files.has_dead() {
-                let emptied = files.reap_dead();
-                if let Err(error) = emptied.and_then(|()| Ok(self.pool.commit()?)) {
-                    tracing::warn!(%error, dataset = files.name(), "space could not be given back yet");
-                }
-            }
-            // What was added to the list since waits for the next commit.
-            more |= files.has_dead();
-        }
-        more
-    }
-
-    /// Whether the pool's thread runs.
-    #[cfg(test)]
-    pub(crate) fn has_keeper(&self) -> bool {
-        self.keeper
-            .lock()
-            .as_ref()
-            .is_some_and(|keeper| !keeper.is_finished())
-    }
-
-    /// Ends the pool's thread, and waits for it.
-    pub(crate) fn dismiss_keeper(&self) {
-        self.leaving.store(true, Ordering::Release);
-        self.alarm.ring();
-        if let Some(keeper) = self.keeper.lock().take()
-            && keeper.join().is_err()
-        {
-            tracing::error!(
-                pool = self.pool.name(),
-                "the pool's thread had died; this is a defect of the program"
-            );
-        }
-    }
-}
-
-fn keep(imported: &Weak<Imported>, alarm: &Alarm) {
-    let Some(name) = imported.upgrade().map(|imported| imported.pool.name()) else {
-        return;
-    };
-    // What the layers below say is about this pool.
-    let _span = tracing::error_span!("keeper", pool = name).entered();
-    let mut rung = 0;
-    let mut trouble = None;
-    loop {
-        let more = match imported.upgrade() {
-            None => return,
-            Some(imported) if imported.leaving.load(Ordering::Acquire) => return,
-            Some(imported) => {
-                let (more, outcome) = imported.tend();
-                let error = outcome.err().map(|error| error.to_string());
-                // It comes again every few seconds; it is said once.
-                if let Some(error) = error
-                    .as_ref()
-                    .filter(|error| trouble.as_ref() != Some(*error))
-                {
-                    tracing::error!(error, "the pool needs attention: strongroom pool status");
-                }
-                trouble = error;
-                more
-            }
-        };
-        if !more {
-            rung = alarm.wait(rung, COMMIT_INTERVAL);
-        }
     }
 }

@@ -9,8 +9,8 @@ use vfs::Caller;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::{Peer, host_name};
-use crate::state::active_pool::Imported;
-use crate::state::keyring::Asker;
+use crate::state::active_pool::ActivePool;
+use crate::state::keyring::Prompt;
 use crate::state::properties;
 use crate::state::zones::rules::may_set;
 use crate::state::zones::view::View;
@@ -21,20 +21,20 @@ pub(crate) struct Context<'a> {
     /// How a tenant sees the zone; `None` for other callers.
     pub(crate) view: Option<&'a View>,
     /// All pools, for what is decided about a caller who is not root.
-    pub(crate) pools: &'a dyn Fn() -> Vec<Arc<Imported>>,
+    pub(crate) pools: &'a dyn Fn() -> Vec<Arc<ActivePool>>,
     /// For the history.
     pub(crate) said: String,
-    pub(crate) asker: &'a mut dyn Asker,
+    pub(crate) prompt: &'a mut dyn Prompt,
 }
 
 impl<'a> Context<'a> {
     /// Something that the daemon does by itself.
-    pub(crate) fn internal(what: &str, asker: &'a mut dyn Asker) -> Context<'a> {
+    pub(crate) fn internal(what: &str, prompt: &'a mut dyn Prompt) -> Context<'a> {
         let peer = Peer {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             groups: Vec::new(),
-            is_master: true,
+            is_admin: true,
             who: format!("daemon on {}", host_name()),
         };
         Context {
@@ -42,14 +42,14 @@ impl<'a> Context<'a> {
             view: None,
             pools: &Vec::new,
             said: what.into(),
-            asker,
+            prompt,
         }
     }
 
     /// Those properties of datasets that the caller may not set on one; of a tenant on one below his root.
     pub(crate) fn forbidden(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entry: &Entry,
     ) -> Result<BTreeSet<&'static str>> {
         let mut forbidden = BTreeSet::new();
@@ -58,7 +58,7 @@ impl<'a> Context<'a> {
         for name in names.chain([properties::OF_USERS]) {
             let may = match self.view {
                 Some(_) => name == properties::OF_USERS || may_set(name, false),
-                None => self.peer.is_master || imported.allows(entry, &self.peer, name)?,
+                None => self.peer.is_admin || imported.allows(entry, &self.peer, name)?,
             };
             if !may {
                 forbidden.insert(name);
@@ -97,13 +97,13 @@ impl<'a> Context<'a> {
 
     /// The uid of a delegate, who gets the permissions of a creator on new datasets. `None` for root and tenants.
     pub(crate) fn creator(&self) -> Option<u32> {
-        (!self.peer.is_master && self.view.is_none()).then_some(self.peer.uid)
+        (!self.peer.is_admin && self.view.is_none()).then_some(self.peer.uid)
     }
 
     /// Tells of failures that do not make the command fail.
     pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
         for failure in failures {
-            self.asker.notice(failure.0.message);
+            self.prompt.notice(failure.0.message);
         }
     }
 }
@@ -124,4 +124,19 @@ pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) ->
     let first = failures.remove(0);
     context.tell(failures);
     Err(first)
+}
+
+/// What was asked for failed, or else the first of what followed; the rest is told.
+pub(crate) fn all_done(
+    result: pool::Result<()>,
+    failures: Vec<Failure>,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    match result {
+        Ok(()) => first_of(failures, context),
+        Err(error) => {
+            context.tell(failures);
+            Err(error.into())
+        }
+    }
 }

@@ -15,9 +15,9 @@ use store::NewMember;
 
 use crate::failure::{Failure, Result};
 use crate::host::system::System;
-use crate::host::wakeup::Alarm;
+use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::connections::Connections;
 use crate::state::exports::registry::Exported;
 use crate::state::guests::Guests;
@@ -31,7 +31,7 @@ const MEMORY: &str = "pools.json";
 /// The daemon.
 pub(crate) struct Daemon {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) socket: PathBuf,
     state: Arc<StateDir>,
     /// The places of keys that may be read.
@@ -49,7 +49,7 @@ pub(crate) struct Daemon {
 /// The pools that this daemon has, and those it is to have at its next start.
 #[derive(Default)]
 struct Pools {
-    imported: BTreeMap<String, Arc<Imported>>,
+    imported: BTreeMap<String, Arc<ActivePool>>,
     /// Not imported now, for no reason that anybody asked for: they could not be imported at the
     /// start, or were exported for the daemon to end.
     absent: Remembered,
@@ -62,7 +62,7 @@ struct Pools {
 
 impl Daemon {
     pub(crate) fn new(socket: &Path, state_dir: &Path, cache_bytes: u64) -> Arc<Daemon> {
-        let alarm = Arc::new(Alarm::default());
+        let wakeup = Arc::new(Wakeup::default());
         let state = Arc::new(StateDir::new(state_dir));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // What is not written yet is part of what was allowed.
@@ -72,16 +72,16 @@ impl Daemon {
             dirty_bytes,
             seal_threads: cores,
         };
-        let ring = Arc::clone(&alarm);
+        let wake = Arc::clone(&wakeup);
         let engine = Engine::new(
             options,
             Arc::new(SystemRandom),
             Arc::new(System),
-            move || ring.ring(),
+            move || wake.wake(),
         );
         Arc::new(Daemon {
             engine,
-            alarm,
+            wakeup,
             socket: socket.to_owned(),
             accepted: Acceptances::new(&state),
             state,
@@ -95,12 +95,12 @@ impl Daemon {
     }
 
     /// The imported pools, by name.
-    pub(crate) fn pools(&self) -> Vec<Arc<Imported>> {
+    pub(crate) fn pools(&self) -> Vec<Arc<ActivePool>> {
         self.pools.lock().imported.values().cloned().collect()
     }
 
     /// An imported pool.
-    pub(crate) fn pool(&self, name: &str) -> Result<Arc<Imported>> {
+    pub(crate) fn pool(&self, name: &str) -> Result<Arc<ActivePool>> {
         self.pools.lock().imported.get(name).cloned().ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
@@ -110,7 +110,7 @@ impl Daemon {
     }
 
     /// The pool of a dataset, and its entry.
-    pub(crate) fn find(&self, name: &str) -> Result<(Arc<Imported>, Arc<Entry>)> {
+    pub(crate) fn find(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {
         let parsed = pool::DatasetName::parse(name)?;
         let imported = self.pool(parsed.pool)?;
         let entry = imported.pool.find(name)?;
@@ -118,12 +118,12 @@ impl Daemon {
     }
 
     /// The pool of a dataset that need not exist yet.
-    pub(crate) fn pool_of(&self, name: &str) -> Result<Arc<Imported>> {
+    pub(crate) fn pool_of(&self, name: &str) -> Result<Arc<ActivePool>> {
         self.pool(pool::DatasetName::parse(name)?.pool)
     }
 
     /// Takes a pool in.
-    pub(crate) fn add(&self, imported: Arc<Imported>) -> Result<()> {
+    pub(crate) fn add(&self, imported: Arc<ActivePool>) -> Result<()> {
         let name = imported.pool.name();
         let mut pools = self.pools.lock();
         if pools.stopping {
@@ -148,7 +148,7 @@ impl Daemon {
     }
 
     /// Lets a pool go, until the next start.
-    pub(crate) fn set_aside(&self, imported: &Imported) {
+    pub(crate) fn set_aside(&self, imported: &ActivePool) {
         let mut pools = self.pools.lock();
         pools.imported.remove(&imported.pool.name());
         pools.absent.insert(imported.pool.name(), imported.known());

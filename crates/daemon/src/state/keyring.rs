@@ -19,7 +19,7 @@ use protocol::api::{Ask, AskFormat, FailureKind};
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::host::tokens::token_modules;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::properties;
 
 /// A passphrase takes about this long to try.
@@ -32,7 +32,7 @@ const KEY_TIME: Duration = Duration::from_secs(30);
 const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 
 /// Whoever can ask a person.
-pub(crate) trait Asker {
+pub(crate) trait Prompt {
     /// Asks for a secret; `None` if there will be none.
     fn ask(&mut self, ask: Ask) -> Result<Option<secret::Secret>>;
 
@@ -48,17 +48,17 @@ pub(crate) fn material(
     source: &KeySource,
     dataset: &str,
     new: bool,
-    asker: &mut dyn Asker,
+    prompt: &mut dyn Prompt,
 ) -> Result<KeyMaterial> {
     let context = |failure: Failure| failure.context(format_args!("the key of '{dataset}'"));
-    let ask = |format, twice, asker: &mut dyn Asker| {
+    let ask = |format, twice, prompt: &mut dyn Prompt| {
         let ask = Ask {
             dataset: dataset.into(),
             format,
             twice,
             again: false,
         };
-        asker.ask(ask)?.ok_or_else(|| {
+        prompt.ask(ask)?.ok_or_else(|| {
             Failure::new(
                 FailureKind::NoKey,
                 format!("the key of '{dataset}' was not given; its keysource is '{source}'"),
@@ -76,7 +76,7 @@ pub(crate) fn material(
             });
             let (material, warned) = read.map_err(|error| context(error.into()))?;
             if let Some(warning) = warned {
-                asker.notice(warning.to_string());
+                prompt.notice(warning.to_string());
             }
             Ok(material)
         }
@@ -110,13 +110,13 @@ pub(crate) fn material(
                     keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
                         .map_err(|error| context(error.into()))?
                 }
-                None => ask(AskFormat::Pin, false, asker)?,
+                None => ask(AskFormat::Pin, false, prompt)?,
             };
             keys::token_material(&token_modules(None), uri, source.format(), pin)
                 .map_err(|error| context(error.into()))
         }
         Location::Prompt => {
-            let typed = ask(typed_format(source.format()), new, asker)?;
+            let typed = ask(typed_format(source.format()), new, prompt)?;
             keys::material_from_prompt(source.format(), typed)
                 .map_err(|error| context(error.into()))
         }
@@ -127,7 +127,7 @@ pub(crate) fn material(
 fn typed_again(
     source: &KeySource,
     dataset: &str,
-    asker: &mut dyn Asker,
+    prompt: &mut dyn Prompt,
 ) -> Result<Option<KeyMaterial>> {
     let Location::Prompt = source.location() else {
         return Ok(None);
@@ -138,7 +138,7 @@ fn typed_again(
         twice: false,
         again: true,
     };
-    let typed = asker.ask(ask)?;
+    let typed = prompt.ask(ask)?;
     let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
     Ok(material.transpose()?)
 }
@@ -254,7 +254,7 @@ pub(crate) fn changed_meanwhile(name: &str) -> Failure {
     )
 }
 
-impl Imported {
+impl ActivePool {
     /// The id of the dataset whose slots unwrap the keys of this one, 0 if it is clear. A snapshot
     /// follows its dataset: its own entry says what was so when it was made.
     pub(crate) fn key_root(&self, entry: &Entry) -> Result<u64> {
@@ -376,7 +376,7 @@ impl Imported {
         key_root: &Entry,
         source: Option<&KeySource>,
         dry_run: bool,
-        asker: &mut dyn Asker,
+        prompt: &mut dyn Prompt,
     ) -> Result<()> {
         let name = self.pool.name_of(key_root.id)?;
         let loaded = || {
@@ -397,11 +397,11 @@ impl Imported {
             let key = keyring.unlock(material);
             key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
         };
-        let mut key = unlock(&material(&own, &name, false, asker)?);
+        let mut key = unlock(&material(&own, &name, false, prompt)?);
         for _ in 1..TRIES {
             let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
             let Some(again) = is_wrong
-                .then(|| typed_again(&own, &name, asker))
+                .then(|| typed_again(&own, &name, prompt))
                 .transpose()?
             else {
                 break;
@@ -432,11 +432,11 @@ impl Imported {
     }
 
     /// Loads a key unless it is loaded.
-    pub(crate) fn ensure_key(&self, key_root: u64, asker: &mut dyn Asker) -> Result<()> {
+    pub(crate) fn ensure_key(&self, key_root: u64, prompt: &mut dyn Prompt) -> Result<()> {
         if self.has_key(key_root) {
             return Ok(());
         }
-        match self.load_key(&*self.pool.entry(key_root)?, None, false, asker) {
+        match self.load_key(&*self.pool.entry(key_root)?, None, false, prompt) {
             // Someone else was faster.
             Err(failure) if failure.kind == FailureKind::Exists => Ok(()),
             result => result,

@@ -14,7 +14,7 @@ use vfs::{
 #[derive(Debug, Default)]
 pub(crate) struct FilesMeter {
     operations: [Operation; NAMES.len()],
-    /// Answers that were an input/output error: the only ones that are never the asker's doing.
+    /// Answers that were an input/output error: the only ones that are never the prompt's doing.
     io_errors: AtomicU64,
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod mapping_table;
 pub(crate) mod memory;
 pub(crate) mod metered_files;
 pub(crate) mod mountpoints;
+pub(crate) mod pool_worker;
 pub(crate) mod properties;
 pub(crate) mod volume_state;
 pub(crate) mod zones;

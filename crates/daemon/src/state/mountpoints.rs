@@ -12,13 +12,13 @@ use pool::Entry;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::properties::{self, Mountpoint};
 
 /// Where to mount: at `dir`, or where the property says. Directories that are missing are made. With
 /// `overlay` the last one may have something in it.
 pub(crate) fn find(
-    imported: &Imported,
+    imported: &ActivePool,
     entry: &Entry,
     name: &str,
     dir: Option<&Path>,
@@ -74,7 +74,7 @@ pub(crate) struct OwnDir {
     place: Place,
 }
 
-impl Imported {
+impl ActivePool {
     fn own_place(&self, id: u64) -> Option<Place> {
         let entry = self.pool.entry(id).ok()?;
         match properties::mountpoint(&self.pool, &entry) {

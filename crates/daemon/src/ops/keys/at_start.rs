@@ -13,8 +13,8 @@ use pool::Entry;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::pools::Unattended;
-use crate::state::active_pool::Imported;
+use crate::ops::pools::NonInteractive;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
@@ -32,7 +32,7 @@ impl Daemon {
     /// What went wrong is told.
     pub(crate) fn load_keys_of(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<()> {
@@ -52,7 +52,7 @@ impl Daemon {
                     loaded
                         .notices
                         .into_iter()
-                        .for_each(|notice| context.asker.notice(notice));
+                        .for_each(|notice| context.prompt.notice(notice));
                     context.tell(loaded.result.err().into_iter().collect());
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -70,7 +70,11 @@ impl Daemon {
     }
 
     /// Mounts what late keys open, and opens exports that waited for them.
-    fn load_late(self: &Arc<Self>, imported: &Arc<Imported>, late: Receiver<Loaded>) -> Result<()> {
+    fn load_late(
+        self: &Arc<Self>,
+        imported: &Arc<ActivePool>,
+        late: Receiver<Loaded>,
+    ) -> Result<()> {
         let (daemon, imported) = (Arc::clone(self), Arc::clone(imported));
         let name = imported.pool.name();
         let mount = move || {
@@ -87,7 +91,7 @@ impl Daemon {
         on_thread(mount)
     }
 
-    fn mount_what_has_keys(self: &Arc<Self>, imported: &Arc<Imported>) -> Vec<Failure> {
+    fn mount_what_has_keys(self: &Arc<Self>, imported: &Arc<ActivePool>) -> Vec<Failure> {
         let mounted = imported.lock().and_then(|_admin| {
             let entries = imported.all_heads()?;
             Ok(self.mount_automatic(imported, &entries, Caller::default()))
@@ -99,7 +103,7 @@ impl Daemon {
 
 /// Has threads load these keys, and gives what comes of each.
 fn load_on_threads(
-    imported: &Arc<Imported>,
+    imported: &Arc<ActivePool>,
     roots: VecDeque<Arc<Entry>>,
 ) -> Result<Receiver<Loaded>> {
     let (sender, receiver) = channel();
@@ -109,7 +113,7 @@ fn load_on_threads(
         let (imported, roots, sender) = (Arc::clone(imported), Arc::clone(&roots), sender.clone());
         on_thread(move || {
             while let Some(root) = next(&roots) {
-                let mut nobody = Unattended::default();
+                let mut nobody = NonInteractive::default();
                 let result = imported.load_key(&root, None, false, &mut nobody);
                 let notices = nobody.notices;
                 // It fails only if the pool is not to be imported any more.

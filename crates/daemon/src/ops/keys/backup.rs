@@ -15,10 +15,10 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::check_has_keyring;
-use crate::state::active_pool::Imported;
-use crate::state::keyring::{Asker, changed_meanwhile, keyring_of, material};
+use crate::state::active_pool::ActivePool;
+use crate::state::keyring::{Prompt, changed_meanwhile, keyring_of, material};
 
-impl Imported {
+impl ActivePool {
     /// Copies the keyring of a dataset, and those of the datasets that have their key from it. No key
     /// is needed.
     pub(crate) fn backup_keys(&self, entry: &Entry) -> Result<Vec<u8>> {
@@ -57,13 +57,13 @@ impl Imported {
         bytes: &[u8],
         keysource: Option<&str>,
         origin: &Origin,
-        asker: &mut dyn Asker,
+        prompt: &mut dyn Prompt,
     ) -> Result<Vec<String>> {
         let backup = Backup::decode(bytes)?;
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
         self.check_copies(entry, &backup, &name)?;
-        let key = self.key_of_copy(entry, &backup, keysource, &name, asker)?;
+        let key = self.key_of_copy(entry, &backup, keysource, &name, prompt)?;
         let _admin = self.lock()?;
         let now = self.again(entry, &name)?;
         let changes = self.copies_for(&now, &backup, key.as_ref())?;
@@ -104,7 +104,7 @@ impl Imported {
         backup: &Backup,
         keysource: Option<&str>,
         name: &str,
-        asker: &mut dyn Asker,
+        prompt: &mut dyn Prompt,
     ) -> Result<Option<WrappingKey>> {
         let copy = backup.keyrings.iter().find(|k| k.guid == entry.guid);
         let (Some(copy), Ok(_)) = (copy, self.keyring(entry)) else {
@@ -125,7 +125,7 @@ impl Imported {
                         ),
                     ));
                 }
-                let material = material(&source, name, false, asker)?;
+                let material = material(&source, name, false, prompt)?;
                 let key = keyring.unlock(&material);
                 Ok(Some(key.map_err(|error| context(error.into()))?))
             }

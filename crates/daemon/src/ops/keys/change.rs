@@ -1,7 +1,7 @@
 //! Putting other wrapping keys in the place of a dataset's, and adding data keys.
 //!
 //! A change rewraps every keyring that has its key from the key root in one commit, so that at no moment
-//! a keyring names a wrapping key that nothing unwraps. [`Imported::replace_keyrings`] checks that of
+//! a keyring names a wrapping key that nothing unwraps. [`ActivePool::replace_keyrings`] checks that of
 //! every change before it is committed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,10 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::handing::Handed;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::keyring::{
-    Asker, changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers,
+    Prompt, changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers,
 };
 
 /// How to change the key of a dataset.
@@ -56,7 +56,7 @@ impl Rotated {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
     /// Takes the right to change the pool, but not while someone is asked.
     pub(crate) fn change_key(
@@ -82,7 +82,7 @@ impl Imported {
         if is_root {
             self.check_choice_of_slot(entry, &change, &name)?;
         }
-        let material = material(&source, &name, true, context.asker)?;
+        let material = material(&source, &name, true, context.prompt)?;
         if let Some(slot) = change.slot {
             return self.change_slot(entry, slot, &source, &material, context);
         }
@@ -147,7 +147,7 @@ impl Imported {
         let old = self.keysource(entry)?;
         let stands = are_others
             && !self.is_proposed(entry, &old)
-            && still_opens(&others, &old, slot, &name, context.asker).is_ok();
+            && still_opens(&others, &old, slot, &name, context.prompt).is_ok();
         let change = ("keysource".to_owned(), Some(source.to_string()));
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
             context.may_hand_all(self, now, None)?;
@@ -347,7 +347,7 @@ pub(crate) fn still_opens(
     source: &KeySource,
     number: u32,
     name: &str,
-    asker: &mut dyn Asker,
+    prompt: &mut dyn Prompt,
 ) -> Result<()> {
     let refused = |why: &str| {
         Failure::usage(format!(
@@ -363,7 +363,7 @@ pub(crate) fn still_opens(
     if matches!(source.location(), Location::Prompt) {
         return Ok(());
     }
-    let found: KeyMaterial = material(source, name, false, asker)
+    let found: KeyMaterial = material(source, name, false, prompt)
         .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
     match wrapping.unlock(&found) {
         Ok(_) => Ok(()),

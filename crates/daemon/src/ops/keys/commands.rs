@@ -9,12 +9,12 @@ use protocol::digits::{hex, unhex};
 
 use crate::failure::{Failure, Result};
 use crate::ops::keys::change::KeyChange;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 
 /// Datasets of one pool whose keys a command is about.
-type KeyTargets = (Arc<Imported>, Vec<Arc<Entry>>);
+type KeyTargets = (Arc<ActivePool>, Vec<Arc<Entry>>);
 
 /// Which keys to load, and from where.
 struct Load<'a> {
@@ -122,7 +122,7 @@ impl Daemon {
                 let (imported, entry) = self.find(&name)?;
                 let source = keysource.as_deref();
                 imported
-                    .remove_slot(&entry, slot, source, force, &origin, context.asker)
+                    .remove_slot(&entry, slot, source, force, &origin, context.prompt)
                     .map(|()| Reply::Nothing)
             }
             Command::KeySlots { name } => {
@@ -144,7 +144,7 @@ impl Daemon {
                     .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
                 let source = keysource.as_deref();
                 imported
-                    .restore_keys(&entry, &bytes, source, &origin, context.asker)
+                    .restore_keys(&entry, &bytes, source, &origin, context.prompt)
                     .map(Reply::Names)
             }
             other => Err(Failure::other(format!("{other:?} is not served here"))),
@@ -172,7 +172,7 @@ impl Daemon {
                     if let Some(named) = &source {
                         context.may_have_read(&imported, &root, named)?;
                     }
-                    imported.load_key(&root, source.as_ref(), dry_run, context.asker)
+                    imported.load_key(&root, source.as_ref(), dry_run, context.prompt)
                 };
                 failures.extend(load_one().err());
             }
@@ -243,7 +243,7 @@ impl Daemon {
     /// Forgets a key. What is mounted with it is unmounted first.
     fn unload_key(
         self: &Arc<Self>,
-        imported: &Arc<Imported>,
+        imported: &Arc<ActivePool>,
         root: &Entry,
         force: bool,
     ) -> Result<()> {
@@ -287,7 +287,7 @@ impl Daemon {
     /// Ends exports of volumes whose keys go. They are there again when the keys are.
     fn suspend_exports_below(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entries: &[Arc<Entry>],
         names: &[String],
     ) -> Result<()> {
@@ -327,7 +327,7 @@ impl Daemon {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Ends the commands that still have data keys below a key that is unloaded.
     fn end_uses(&self, root: &Entry) -> Result<()> {
         if self.key_uses.end(root.id) {
@@ -346,7 +346,7 @@ impl Imported {
 /// The key root that a command means by a dataset: itself. Where a dataset was named that inherits
 /// its key, that is an error; where it was not, it is passed over.
 fn key_root(
-    imported: &Imported,
+    imported: &ActivePool,
     entry: &Arc<Entry>,
     names: &[String],
 ) -> Result<Option<Arc<Entry>>> {
@@ -368,7 +368,7 @@ fn key_root(
 }
 
 /// The key roots of a pool whose keys are not loaded.
-pub(crate) fn unloaded_roots(imported: &Imported) -> Result<Vec<u64>> {
+pub(crate) fn unloaded_roots(imported: &ActivePool) -> Result<Vec<u64>> {
     let heads = imported.all_heads()?;
     let keys = imported.keys.lock();
     let is_wanted =
@@ -381,7 +381,7 @@ pub(crate) fn unloaded_roots(imported: &Imported) -> Result<Vec<u64>> {
 }
 
 /// A key source with the same format and another location.
-fn other_source(imported: &Imported, root: &Entry, location: &str) -> Result<KeySource> {
+fn other_source(imported: &ActivePool, root: &Entry, location: &str) -> Result<KeySource> {
     let own = imported.keysource(root)?;
     Ok(format!("{},{location}", own.format()).parse()?)
 }

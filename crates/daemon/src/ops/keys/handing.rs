@@ -18,7 +18,7 @@ use pool::Entry;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::keyring::has_generation;
 
@@ -40,12 +40,12 @@ impl Context<'_> {
     /// done. `to` is the wrapping key if it is there already; a new one is the caller's.
     pub(crate) fn may_hand(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entry: &Entry,
         to: Option<&[u8; 16]>,
     ) -> Result<Handed> {
         let head = imported.head(entry)?;
-        let is_there = |pool: &Imported, entry: &Entry| {
+        let is_there = |pool: &ActivePool, entry: &Entry| {
             let keyring = pool.keyring(entry);
             keyring.is_ok_and(|ring| to == Some(ring.wrapping().id()))
         };
@@ -54,7 +54,7 @@ impl Context<'_> {
         }
         if let Some(view) = self.view {
             view.own_key(&head)?;
-        } else if !self.peer.is_master {
+        } else if !self.peer.is_admin {
             let needed = Needed {
                 permissions: &NEEDED,
                 what: "puts its data keys under another key",
@@ -73,11 +73,11 @@ impl Context<'_> {
     /// the data keys come from where the caller may load no key. Root may name any place.
     pub(crate) fn may_have_read(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         key_root: &Entry,
         source: &KeySource,
     ) -> Result<()> {
-        if self.peer.is_master || *source.location() == Location::Prompt {
+        if self.peer.is_admin || *source.location() == Location::Prompt {
             return Ok(());
         }
         let needed = Needed {
@@ -102,7 +102,7 @@ impl Context<'_> {
     /// The same of a dataset and of those below it that have their key from where it has its key.
     pub(crate) fn may_hand_all(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         entry: &Entry,
         to: Option<&[u8; 16]>,
     ) -> Result<Handed> {
@@ -120,8 +120,8 @@ impl Context<'_> {
     fn need_for_keys(
         &self,
         needed: &Needed<'_>,
-        (imported, copy): (&Imported, &Entry),
-        (pool, source): (&Imported, &Entry),
+        (imported, copy): (&ActivePool, &Entry),
+        (pool, source): (&ActivePool, &Entry),
     ) -> Result<()> {
         for permission in needed.permissions {
             if pool.allows(source, &self.peer, permission)? {
@@ -150,9 +150,9 @@ impl Context<'_> {
     /// wrapping key. A keyring that cannot be read is taken to have them.
     fn older_with_its_keys(
         &self,
-        imported: &Imported,
+        imported: &ActivePool,
         head: &Entry,
-    ) -> Result<Vec<(Arc<Imported>, Arc<Entry>)>> {
+    ) -> Result<Vec<(Arc<ActivePool>, Arc<Entry>)>> {
         let own = imported.keyring(head)?;
         let mut found = Vec::new();
         for pool in (self.pools)() {

@@ -15,8 +15,9 @@ use protocol::api::{FailureKind, GenerationRow};
 
 use crate::failure::{Failure, Result};
 use crate::ops::keys::change::check_has_keyring;
-use crate::state::active_pool::{COMMIT_INTERVAL, Imported};
+use crate::state::active_pool::ActivePool;
 use crate::state::keyring::numbers;
+use crate::state::pool_worker::COMMIT_INTERVAL;
 
 const PROPERTY: &str = "@reencrypt";
 /// So many bytes are sealed anew before a commit.
@@ -60,7 +61,7 @@ impl State {
     }
 }
 
-impl Imported {
+impl ActivePool {
     /// Begins, or goes on after a pause.
     pub(crate) fn start_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;

@@ -8,11 +8,11 @@ use protocol::api::SlotRow;
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
-use crate::state::keyring::{Asker, changed_meanwhile, cost, material};
+use crate::state::keyring::{Prompt, changed_meanwhile, cost, material};
 
-impl Imported {
+impl ActivePool {
     /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
     /// but not while someone is asked.
     pub(crate) fn add_slot(
@@ -30,7 +30,7 @@ impl Imported {
             Some(text) => text.parse::<KeySource>()?,
             None => KeySource::default(),
         };
-        let material = material(&source, &name, true, context.asker)?;
+        let material = material(&source, &name, true, context.prompt)?;
         let cost = cost(&material)?;
         let mut number = 0;
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
@@ -54,7 +54,7 @@ impl Imported {
         keysource: Option<&str>,
         force: bool,
         origin: &Origin,
-        asker: &mut dyn Asker,
+        prompt: &mut dyn Prompt,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
@@ -69,7 +69,7 @@ impl Imported {
         let before = tried.clone();
         tried.remove_slot(number, &key)?;
         if !force {
-            still_opens(&tried, &source, number, &name, asker)?;
+            still_opens(&tried, &source, number, &name, prompt)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
         self.change_slots(entry, origin, |_, wrapping, _| {

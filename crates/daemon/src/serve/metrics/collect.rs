@@ -13,7 +13,7 @@ use crate::failure::Result;
 use crate::ops::list;
 use crate::ops::metered_devices;
 use crate::serve::metrics::text::{Labels, Page};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::registry::ExportNow;
 
@@ -74,7 +74,7 @@ impl Daemon {
     }
 }
 
-fn pool_now(imported: &Arc<Imported>) -> Result<PoolNow> {
+fn pool_now(imported: &Arc<ActivePool>) -> Result<PoolNow> {
     let mut report = list::report(imported)?;
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceNow {
@@ -103,7 +103,7 @@ fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {
     ]
 }
 
-fn mounts_now(imported: &Imported) -> Result<Vec<MountNow>> {
+fn mounts_now(imported: &ActivePool) -> Result<Vec<MountNow>> {
     let mounts = imported.mounts.lock();
     mounts
         .iter()

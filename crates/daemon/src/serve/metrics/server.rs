@@ -50,7 +50,7 @@ fn accept(daemon: &Weak<Daemon>, listener: &UnixListener) {
 fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (status, body) = match Peer::master_of(&stream) {
+    let (status, body) = match Peer::admin_of(&stream) {
         Err(failure) => ("403 Forbidden", failure.0.message + "\n"),
         Ok(_) => match check_request(&mut stream)? {
             Err(status) => (status, format!("{status}\n")),

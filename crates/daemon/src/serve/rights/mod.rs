@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::ops::keys::handing::NEEDED;
 use crate::ops::receive_policy::DANGEROUS;
-use crate::serve::said;
+use crate::serve::command_text;
 use protocol::api::Result;
 use protocol::api::{Command, FailureKind, Reply};
 use site::{Right, Site, ZONES};
@@ -203,7 +203,7 @@ fn table(rows: &[Row]) -> String {
         "|---|---|---|---|".to_owned(),
     ];
     for row in rows {
-        let line = said::line(&row.command).replace("tank/web/", "");
+        let line = command_text::line(&row.command).replace("tank/web/", "");
         let line = line.trim_start_matches("strongroom ").replace('|', "\\|");
         let [own, above] = row.tenant.map(|may| if may { "yes" } else { "no" });
         lines.push(format!(

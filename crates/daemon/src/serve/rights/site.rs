@@ -143,7 +143,7 @@ impl Site {
             uid: 12345,
             gid: 12345,
             groups: groups.collect(),
-            is_master: false,
+            is_admin: false,
             who: "ann on host".into(),
         }
     }
@@ -174,7 +174,7 @@ impl Site {
     /// Has a command of root done.
     pub(super) fn root(&self, command: Command) {
         let peer = Peer {
-            is_master: true,
+            is_admin: true,
             ..self.delegate(|_| false)
         };
         let done = self.ask_as(&peer, &command);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
 use crate::host::stops::{Next, Stops};
-use crate::serve::dispatch::Served;
+use crate::serve::connection::Served;
 use crate::state::daemon::Daemon;
 use crate::state::guests::attend;
 
-use crate::state::zones::zone::{Door, Zone};
+use crate::state::zones::zone::{Zone, ZoneListener};
 
 impl Daemon {
     /// Where a zone listens: `zones/NAME` beside the daemon's socket. A socket for commands that has another
@@ -31,7 +31,7 @@ impl Daemon {
 
     /// Makes the socket of a zone, at which its tenant can wait. One that is not root's alone can be reached
     /// by all; who may use it is asked when somebody does.
-    pub(crate) fn open_door(&self, zone: &Zone) -> Result<()> {
+    pub(crate) fn open_listener(&self, zone: &Zone) -> Result<()> {
         let path = self.zone_socket(&zone.name);
         let failed = |error: std::io::Error| {
             Failure::other(format!("cannot listen at {}: {error}", path.display()))
@@ -45,7 +45,7 @@ impl Daemon {
         if zone.is.owner.is_some() {
             fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
         }
-        *zone.door.lock() = Some(Door {
+        *zone.listening.lock() = Some(ZoneListener {
             listener: Arc::new(listener),
             stops: Stops::new()?,
             _socket: socket,
@@ -55,10 +55,10 @@ impl Daemon {
 
     /// Serves the tenant of a zone, if there is a socket for him.
     pub(crate) fn attend(self: &Arc<Self>, zone: &Arc<Zone>) -> Result<()> {
-        let door = zone.door.lock();
-        let Some(Door {
+        let listening = zone.listening.lock();
+        let Some(ZoneListener {
             listener, stops, ..
-        }) = &*door
+        }) = &*listening
         else {
             return Ok(());
         };

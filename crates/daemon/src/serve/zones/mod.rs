@@ -14,7 +14,7 @@ use pool::Entry;
 use protocol::api::{FailureKind, NewZone, ZoneRow};
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
@@ -56,7 +56,7 @@ impl Daemon {
             owner,
         };
         let zone = Zone::new(&new.name, is);
-        self.open_door(&zone)?;
+        self.open_listener(&zone)?;
         let made = self
             .establish(&zone, &imported, &new.dataset, context)
             .and_then(|()| self.attend(&zone));
@@ -73,7 +73,7 @@ impl Daemon {
     fn establish(
         &self,
         zone: &Arc<Zone>,
-        imported: &Imported,
+        imported: &ActivePool,
         root: &str,
         context: &Context<'_>,
     ) -> Result<()> {
@@ -155,7 +155,7 @@ impl Daemon {
         let _changing = self.zones.changing.lock();
         for (name, is) in self.recall_zones() {
             let zone = Zone::new(&name, is);
-            if let Err(failure) = self.open_door(&zone) {
+            if let Err(failure) = self.open_listener(&zone) {
                 zone_failed(&zone, &failure);
             }
             self.zones.all.lock().insert(name, zone);

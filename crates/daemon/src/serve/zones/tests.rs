@@ -633,13 +633,13 @@ fn names_stay_while_a_command_is_decided_by_them() {
     let of = |request: Json| -> Command { serde_json::from_value(request).unwrap() };
     let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
     let load = of(load("web/x", json!(null)));
-    let one = zone.steady(&load).unwrap();
-    let other = zone.steady(&load).unwrap();
-    let look = zone.steady(&of(json!("mounts"))).unwrap();
-    assert!(zone.steady(&rename).is_err());
+    let one = zone.guard_names(&load).unwrap();
+    let other = zone.guard_names(&load).unwrap();
+    let look = zone.guard_names(&of(json!("mounts"))).unwrap();
+    assert!(zone.guard_names(&rename).is_err());
     drop((one, other, look));
-    let alone = zone.steady(&rename).unwrap();
-    assert!(zone.steady(&load).is_err());
+    let alone = zone.guard_names(&rename).unwrap();
+    assert!(zone.guard_names(&load).is_err());
     drop(alone);
-    zone.steady(&load).unwrap();
+    zone.guard_names(&load).unwrap();
 }

@@ -18,14 +18,14 @@ use protocol::api::{Allowed, Command, FailureKind, Props, SendWhat};
 use crate::failure::{Failure, Result};
 use crate::ops::transfer::Piece;
 use crate::serve::authorize::dataset_of;
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::reach;
 use crate::state::daemon::Daemon;
 use crate::state::properties;
 
 use crate::state::zones::rules::{denied, may_set, refused};
 use crate::state::zones::view::View;
-use crate::state::zones::zone::{Steady, Zone};
+use crate::state::zones::zone::{NameGuard, Zone};
 
 /// A command waits so long for others of its zone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -176,7 +176,7 @@ impl Daemon {
 impl Zone {
     /// Keeps what the names in a zone stand for, and whose keys are whose, from when a command is decided until
     /// it has been carried out, for commands that are decided by that. Those that change it are done alone.
-    pub(crate) fn steady(&self, command: &Command) -> Result<Steady<'_>> {
+    pub(crate) fn guard_names(&self, command: &Command) -> Result<NameGuard<'_>> {
         let found = match command {
             Command::Rename { .. }
             | Command::Promote { .. }
@@ -184,7 +184,7 @@ impl Zone {
             | Command::Shred { .. }
             | Command::KeyChange { inherit: true, .. } => {
                 let alone = self.names.try_write_for(PATIENCE);
-                alone.map(Steady::Alone)
+                alone.map(NameGuard::Alone)
             }
             Command::Clone { .. }
             | Command::Mount { .. }
@@ -197,9 +197,9 @@ impl Zone {
             | Command::KeyRemove { .. }
             | Command::KeySlots { .. } => {
                 let shared = self.names.try_read_for(PATIENCE);
-                shared.map(Steady::Shared)
+                shared.map(NameGuard::Shared)
             }
-            _ => return Ok(Steady::AsItIs),
+            _ => return Ok(NameGuard::AsItIs),
         };
         found.ok_or_else(|| {
             Failure::new(
@@ -390,7 +390,7 @@ impl View {
     }
 
     /// Refuses to send what is not inside, or whose wrapped keys are not the tenant's: they go with it.
-    pub(crate) fn may_send(&self, imported: &Arc<Imported>, pieces: &[Piece]) -> Result<()> {
+    pub(crate) fn may_send(&self, imported: &Arc<ActivePool>, pieces: &[Piece]) -> Result<()> {
         for piece in pieces {
             for id in [Some(piece.to), piece.from].into_iter().flatten() {
                 let entry = imported.pool.entry(id)?;

@@ -14,7 +14,7 @@ use protocol::api::{
 use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::Imported;
+use crate::state::active_pool::ActivePool;
 
 use crate::state::zones::rules;
 
@@ -23,7 +23,7 @@ pub(crate) const GLOBAL_ZONE: &str = "$globalzone";
 
 /// A zone, as one command sees it.
 pub(crate) struct View {
-    pub(crate) imported: Arc<Imported>,
+    pub(crate) imported: Arc<ActivePool>,
     pub(crate) root: Arc<Entry>,
     /// The pool, and what the root is called in it.
     pub(crate) pool: String,

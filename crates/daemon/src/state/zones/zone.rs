@@ -32,14 +32,14 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) is: Definition,
     pub(crate) callers: Connections,
-    /// See [`Zone::steady`].
+    /// See [`Zone::guard_names`].
     pub(crate) names: RwLock<()>,
     /// Where it listens; `None` if that failed.
-    pub(crate) door: Mutex<Option<Door>>,
+    pub(crate) listening: Mutex<Option<ZoneListener>>,
 }
 
 /// What keeps the names in a zone as they are.
-pub(crate) enum Steady<'a> {
+pub(crate) enum NameGuard<'a> {
     AsItIs,
     Shared(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'a, ()>),
@@ -113,7 +113,7 @@ impl Zone {
             is,
             callers: Connections::new(COMMANDS_MAX),
             names: RwLock::default(),
-            door: Mutex::default(),
+            listening: Mutex::default(),
         })
     }
 
@@ -124,7 +124,7 @@ impl Zone {
 
     /// Refuses whoever may not use it. Root who comes this way is a tenant too.
     pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
-        if peer.is_master || self.is.owner.is_some_and(|owner| owner.is(peer)) {
+        if peer.is_admin || self.is.owner.is_some_and(|owner| owner.is(peer)) {
             return Ok(());
         }
         Err(Failure::new(
@@ -135,7 +135,7 @@ impl Zone {
 }
 
 /// Where a tenant comes in.
-pub(crate) struct Door {
+pub(crate) struct ZoneListener {
     pub(crate) listener: Arc<UnixListener>,
     pub(crate) stops: Stops,
     pub(crate) _socket: Bound,
@@ -144,8 +144,8 @@ pub(crate) struct Door {
 impl Zone {
     /// Lets nobody in any more.
     pub(crate) fn close(&self) {
-        if let Some(door) = self.door.lock().take() {
-            door.stops.tell(STOPPED);
+        if let Some(listening) = self.listening.lock().take() {
+            listening.stops.tell(STOPPED);
         }
     }
 }

@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::line::quoted;
 use super::*;
 
 fn said(command: serde_json::Value) -> String {

@@ -1,0 +1,139 @@
+//! Making snapshots, tags on them, and taking datasets back to them.
+
+use std::sync::Arc;
+
+use protocol::api::{FailureKind, HoldRow};
+
+use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
+use crate::state::context::{Context, all_done};
+use crate::state::daemon::Daemon;
+
+impl Daemon {
+    pub(crate) fn hold(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, names) in self.by_pool(names)? {
+            let _admin = imported.lock()?;
+            let origin = context.origin();
+            imported.pool.hold(&names, tag, recursive, &origin)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for (imported, names) in self.by_pool(names)? {
+            let _admin = imported.lock()?;
+            let origin = context.origin();
+            imported.pool.release(&names, tag, recursive, &origin)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<HoldRow>> {
+        let mut rows = Vec::new();
+        for (imported, names) in self.by_pool(names)? {
+            let holds = imported.pool.holds(&names, recursive)?;
+            rows.extend(holds.into_iter().map(|hold| HoldRow {
+                name: hold.snapshot,
+                tag: hold.tag,
+                time: hold.time,
+            }));
+        }
+        Ok(rows)
+    }
+
+    /// Names of snapshots, or what stands for several, by pool.
+    fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<ActivePool>, Vec<String>)>> {
+        let mut all: Vec<(Arc<ActivePool>, Vec<String>)> = Vec::new();
+        for name in names {
+            let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+            let imported = self.pool_of(dataset)?;
+            match all
+                .iter_mut()
+                .find(|(known, _)| Arc::ptr_eq(known, &imported))
+            {
+                Some((_, names)) => names.push(name.clone()),
+                None => all.push((imported, vec![name.clone()])),
+            }
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn snapshot(
+        &self,
+        names: &[String],
+        recursive: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let Some(first) = names.first() else {
+            return Err(Failure::usage(
+                "name at least one snapshot to make: dataset@snapshot",
+            ));
+        };
+        let imported = self.pool_of(first)?;
+        for name in names {
+            if self.pool_of(name)?.pool.guid() != imported.pool.guid() {
+                return Err(Failure::usage(
+                    "snapshots of one command must be in one pool",
+                ));
+            }
+        }
+        let _admin = imported.lock()?;
+        Ok(imported
+            .pool
+            .snapshot(names, recursive, &context.origin())?)
+    }
+
+    pub(crate) fn rollback(
+        self: &Arc<Self>,
+        name: &str,
+        recursive: bool,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let imported = self.pool_of(name)?;
+        let _admin = imported.lock()?;
+        let entry = imported.pool.find(name)?;
+        if !entry.is_snapshot() {
+            return Err(Failure::usage(format!(
+                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
+            )));
+        }
+        let later: Vec<u64> = imported
+            .pool
+            .snapshots(entry.parent)?
+            .iter()
+            .filter(|snapshot| snapshot.created_txg > entry.created_txg)
+            .map(|snapshot| snapshot.id)
+            .collect();
+        if !later.is_empty() && !recursive {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
+            ));
+        }
+        imported.pool.check_writable()?;
+        imported.close_snapshots(&later);
+        let concerned = [&[entry.parent][..], &later].concat();
+        let unmounted = self.unmount_all(&imported, &concerned, force)?;
+        let (pool, origin) = (&imported.pool, context.origin());
+        let rolled_back = match imported.accepts(&entry) {
+            None => pool.rollback(name, recursive, &origin),
+            Some(accept) => pool.rollback_and_accept(name, recursive, accept, &origin),
+        };
+        let failures = self.mount_again(unmounted);
+        imported.wake();
+        all_done(rolled_back, failures, context)
+    }
+}

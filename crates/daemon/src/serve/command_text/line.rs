@@ -1,0 +1,138 @@
+//! Words, options and properties as one command line.
+
+use std::path::Path;
+
+use keys::KeySource;
+use protocol::api::{DeviceGroup, PoolDevices, Props};
+
+/// Stands for what is not told.
+pub(super) const LEFT_OUT: &str = "...";
+
+/// Words that become one line.
+pub(super) struct Line(pub(super) String);
+
+impl Line {
+    pub(super) fn new(command: &str) -> Line {
+        Line(format!("strongroom {command}"))
+    }
+
+    /// One more word.
+    pub(super) fn word(mut self, word: impl AsRef<str>) -> Line {
+        self.0.push(' ');
+        self.0.push_str(&quoted(word.as_ref()));
+        self
+    }
+
+    pub(super) fn path(self, path: impl AsRef<Path>) -> Line {
+        self.word(path.as_ref().to_string_lossy())
+    }
+
+    pub(super) fn words<W: AsRef<str>>(self, words: impl IntoIterator<Item = W>) -> Line {
+        words.into_iter().fold(self, Line::word)
+    }
+
+    /// An option, if it was given.
+    pub(super) fn flag(self, option: &str, is_given: bool) -> Line {
+        match is_given {
+            true => self.word(option),
+            false => self,
+        }
+    }
+
+    /// An option with a value, if it was given.
+    pub(super) fn option(self, option: &str, value: Option<impl AsRef<str>>) -> Line {
+        match value {
+            Some(value) => self.word(option).word(value),
+            None => self,
+        }
+    }
+
+    /// Properties, by name.
+    pub(super) fn props(self, option: &str, props: &Props) -> Line {
+        let mut props: Vec<String> = props.iter().map(property).collect();
+        props.sort();
+        let add = |line: Line, prop: String| line.option(option, Some(prop));
+        props.into_iter().fold(self, add)
+    }
+
+    pub(super) fn keysource(self, source: Option<&String>) -> Line {
+        let prop = source.map(|source| property(&("keysource".into(), source.clone())));
+        self.option("-o", prop)
+    }
+
+    pub(super) fn groups(self, groups: &[DeviceGroup]) -> Line {
+        let add = |line: Line, group: &DeviceGroup| {
+            let line = match (group.parity, group.devices.len()) {
+                (0, 0 | 1) => line,
+                (0, _) => line.word("mirror"),
+                (parity, _) => line.word(format!("raidz{parity}")),
+            };
+            group
+                .devices
+                .iter()
+                .fold(line, |line, path| line.path(path))
+        };
+        groups.iter().fold(self, add)
+    }
+
+    pub(super) fn devices(self, devices: &PoolDevices) -> Line {
+        let has_logs = !devices.logs.is_empty();
+        let mut line = self.groups(&devices.groups);
+        line = line.flag("log", has_logs).groups(&devices.logs);
+        for (word, paths) in [("cache", &devices.caches), ("spare", &devices.spares)] {
+            line = line.flag(word, !paths.is_empty());
+            line = paths.iter().fold(line, |line, path| line.path(path));
+        }
+        line
+    }
+}
+
+/// A property. What is no source of keys may be anything, a key among it.
+pub(super) fn property((name, value): &(String, String)) -> String {
+    match name == "keysource" && value.parse::<KeySource>().is_err() {
+        true => format!("{name}={LEFT_OUT}"),
+        false => format!("{name}={value}"),
+    }
+}
+
+/// A word as a shell would need it.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    if word.chars().any(|c| c.is_control() || is_invisible(c)) {
+        let escaped: String = word
+            .chars()
+            .map(|c| match c {
+                '\'' | '\\' => format!("\\{c}"),
+                '\n' => r"\n".into(),
+                c if c.is_control() || is_invisible(c) => {
+                    let mut bytes = [0; 4];
+                    let bytes = c.encode_utf8(&mut bytes).bytes();
+                    bytes.map(|byte| format!("\\x{byte:02x}")).collect()
+                }
+                c => c.into(),
+            })
+            .collect();
+        return format!("$'{escaped}'");
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Whether a character changes how those around it look.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A size, in the largest unit of which it is a whole number.
+pub(super) fn size(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let mut fitting = units
+        .iter()
+        .filter(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    match fitting.next() {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}

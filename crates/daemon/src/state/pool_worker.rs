@@ -1,0 +1,147 @@
+//! The thread of a pool: it commits, and does what has to be done from time to time.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use dataset::Files;
+
+use crate::host::wakeup::Wakeup;
+use crate::state::active_pool::ActivePool;
+
+/// A transaction group stays open no longer than this.
+pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+/// A scrub reads this much at a time.
+const SCRUB_STEP: u64 = 32 << 20;
+
+impl ActivePool {
+    /// Starts the pool's thread.
+    pub(crate) fn start_worker(self: &Arc<Self>) {
+        if self.pool.is_read_only() {
+            return;
+        }
+        self.leaving.store(false, Ordering::Release);
+        let weak = Arc::downgrade(self);
+        let wakeup = Arc::clone(&self.wakeup);
+        let worker = std::thread::Builder::new()
+            .name("pool-worker".into())
+            .spawn(move || run(&weak, &wakeup))
+            .expect("threads can be started");
+        *self.worker.lock() = Some(worker);
+    }
+
+    /// Wakes the pool's thread, for work that it may not know of.
+    pub(crate) fn wake(&self) {
+        self.wakeup.wake();
+    }
+
+    /// What is open for changes: in the rest nothing can be given back.
+    fn open_files(&self) -> Vec<Arc<Files>> {
+        let files = self
+            .used_ids()
+            .into_iter()
+            .filter_map(|id| self.files_of(id));
+        files
+            .filter(|files| files.is_writable() && !files.settings().read_only)
+            .collect()
+    }
+
+    /// Does what has to be done from time to time: whether there is more to do at once, and what could not be
+    /// done. One thing that cannot be done holds up no other.
+    fn tend(&self) -> (bool, pool::Result<()>) {
+        let pool = &self.pool;
+        if let Err(error) = pool.commit() {
+            return (false, Err(error));
+        }
+        let mut more = self.give_space_back();
+        more |= self.tend_reencryption(&self.open_files());
+        more |= pool.space().freeing > 0;
+        let jobs = [
+            pool.use_spares().map(|_| false),
+            pool.heal().map(|_| false),
+            self.expand_by_itself().map(|()| false),
+            pool.resilver_step(SCRUB_STEP),
+            pool.removal_step(SCRUB_STEP),
+            pool.scrub_step(SCRUB_STEP),
+        ];
+        let mut outcome = Ok(());
+        for job in jobs {
+            match job {
+                Ok(has_more) => more |= has_more,
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        (more, outcome)
+    }
+
+    /// Empties what nothing refers to any more. True if more of that waits for the next commit.
+    fn give_space_back(&self) -> bool {
+        let mut more = false;
+        for files in self.open_files() {
+            if files.has_dead() {
+                let emptied = files.reap_dead();
+                if let Err(error) = emptied.and_then(|()| Ok(self.pool.commit()?)) {
+                    tracing::warn!(%error, dataset = files.name(), "space could not be given back yet");
+                }
+            }
+            // What was added to the list since waits for the next commit.
+            more |= files.has_dead();
+        }
+        more
+    }
+
+    /// Whether the pool's thread runs.
+    #[cfg(test)]
+    pub(crate) fn has_worker(&self) -> bool {
+        self.worker
+            .lock()
+            .as_ref()
+            .is_some_and(|worker| !worker.is_finished())
+    }
+
+    /// Ends the pool's thread, and waits for it.
+    pub(crate) fn stop_worker(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.wakeup.wake();
+        if let Some(worker) = self.worker.lock().take()
+            && worker.join().is_err()
+        {
+            tracing::error!(
+                pool = self.pool.name(),
+                "the pool's thread had died; this is a defect of the program"
+            );
+        }
+    }
+}
+
+fn run(imported: &Weak<ActivePool>, wakeup: &Wakeup) {
+    let Some(name) = imported.upgrade().map(|imported| imported.pool.name()) else {
+        return;
+    };
+    // What the layers below say is about this pool.
+    let _span = tracing::error_span!("pool-worker", pool = name).entered();
+    let mut woken = 0;
+    let mut trouble = None;
+    loop {
+        let more = match imported.upgrade() {
+            None => return,
+            Some(imported) if imported.leaving.load(Ordering::Acquire) => return,
+            Some(imported) => {
+                let (more, outcome) = imported.tend();
+                let error = outcome.err().map(|error| error.to_string());
+                // It comes again every few seconds; it is said once.
+                if let Some(error) = error
+                    .as_ref()
+                    .filter(|error| trouble.as_ref() != Some(*error))
+                {
+                    tracing::error!(error, "the pool needs attention: strongroom pool status");
+                }
+                trouble = error;
+                more
+            }
+        };
+        if !more {
+            woken = wakeup.wait(woken, COMMIT_INTERVAL);
+        }
+    }
+}
