@@ -57,10 +57,7 @@ impl BlockDevice for CowDevice {
     }
 
     fn sector_sizes(&self) -> SectorSizes {
-        SectorSizes {
-            logical: 512,
-            physical: 4096,
-        }
+        SectorSizes::COMMON
     }
 
     fn name(&self) -> String {

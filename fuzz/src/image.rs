@@ -98,12 +98,7 @@ fn new_dataset(guid: u64, suite: u8) -> NewDataset {
 }
 
 fn node(kind: Kind) -> NewNode {
-    NewNode {
-        kind,
-        mode: 0o755,
-        umask: 0,
-        rdev: 0,
-    }
+    NewNode::new(kind, 0o755)
 }
 
 fn fill(files: &Files) {

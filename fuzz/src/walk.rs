@@ -151,12 +151,7 @@ pub fn change(pool: &Pool) {
 }
 
 fn write(files: &Files, seen: &[Ino]) {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o644);
     let how = SetXattr::default();
     for (i, ino) in seen.iter().take(40).enumerate() {
         let size = files.getattr(*ino).map(|attr| attr.size).unwrap_or(0);

@@ -15,6 +15,14 @@ pub struct SectorSizes {
     pub physical: u32,
 }
 
+impl SectorSizes {
+    /// What most disks have.
+    pub const COMMON: SectorSizes = SectorSizes {
+        logical: 512,
+        physical: 4096,
+    };
+}
+
 /// What a device knows of a range without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {

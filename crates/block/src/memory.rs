@@ -41,10 +41,7 @@ impl BlockDevice for MemoryDevice {
     }
 
     fn sector_sizes(&self) -> SectorSizes {
-        SectorSizes {
-            logical: 512,
-            physical: 4096,
-        }
+        SectorSizes::COMMON
     }
 
     fn name(&self) -> String {

@@ -12,7 +12,7 @@ use common::*;
 use rustix::process::{Pid, Resource, Rlimit, Uid};
 
 /// A pool `tank` with `tank/a` and `tank/b`, in a place that others can reach; `None` if this is not root.
-fn place_with_pool() -> Option<Place> {
+fn tank() -> Option<Place> {
     let place = shared_place()?;
     place.pool("tank");
     place.ok("create tank/a");
@@ -40,7 +40,7 @@ fn may_not(place: &Place, uid: u32, line: &str) -> String {
 
 #[test]
 fn datasets_of_ones_own() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     let socket = || fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777;
@@ -120,7 +120,7 @@ fn datasets_of_ones_own() {
 
 #[test]
 fn loading_keys_and_changing_them_are_different() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     place.ok_with("create -o encryption=on tank/a/secret", "correct horse\n");
@@ -159,7 +159,7 @@ fn loading_keys_and_changing_them_are_different() {
 /// Who has a wrapping key can read what the data keys below it seal.
 #[test]
 fn data_keys_come_under_no_other_key() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     let secret = "correct battery\n";
@@ -246,7 +246,7 @@ fn data_keys_come_under_no_other_key() {
 
 #[test]
 fn properties_are_allowed_one_by_one() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     place.ok("allow -e compression,create,mount,userprop tank/a");
@@ -267,7 +267,7 @@ fn properties_are_allowed_one_by_one() {
 
 #[test]
 fn on_a_dataset_or_below_it() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     place.ok("create tank/a/x");
@@ -309,7 +309,7 @@ fn on_a_dataset_or_below_it() {
 
 #[test]
 fn sets_stand_for_permissions() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     place.ok("allow -s @basic create,mount tank");
@@ -345,7 +345,7 @@ fn sets_stand_for_permissions() {
 
 #[test]
 fn who_makes_a_dataset_may_do_more_to_it() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     place.ok("allow 12345 create,mount tank/a");
@@ -372,7 +372,7 @@ fn who_makes_a_dataset_may_do_more_to_it() {
 
 #[test]
 fn received_by_those_to_whom_it_is_allowed() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     let key = place.arg("k");
@@ -471,7 +471,7 @@ fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
 
 #[test]
 fn idle_connections_lock_nobody_else_out() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     place.ok("allow -e mount tank/a");
@@ -497,7 +497,7 @@ fn idle_connections_lock_nobody_else_out() {
 /// What a caller says beside a command is nothing to the daemon.
 #[test]
 fn history_says_what_was_done() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     let forged = r#"{"snapshot":{"names":["tank/a@1"],"recursive":false}}"#;
@@ -528,7 +528,7 @@ fn history_says_what_was_done() {
 /// Who mounts a dataset for the first time does not own it for that.
 #[test]
 fn to_mount_is_not_to_own() {
-    let Some(place) = place_with_pool() else {
+    let Some(place) = tank() else {
         return;
     };
     if !can_mount() {

@@ -53,11 +53,9 @@ fn change_generation(begin: &mut [u8], at: usize, bytes: &[u8]) {
 /// A copy `safe/b`, and a stream with new data keys that goes on from it.
 fn bench() -> Option<(Bench, Vec<u8>)> {
     let bench = Bench::new()?;
-    bench.send("tank/a@1", "full");
-    bench.receive("safe/b", "full");
+    bench.copy("tank/a@1", "full", "safe/b");
     bench.ok("key rotate tank/a");
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "second", "2");
     bench.send("-i @1 tank/a@2", "next");
     let next = bench.stream("next");
     Some((bench, next))

@@ -24,8 +24,7 @@ fn unload(bench: &Bench, dataset: &str) {
 #[test]
 fn a_rollback_without_the_key_is_accepted_with_it() {
     let Some(bench) = Bench::new() else { return };
-    bench.send("tank/a@1", "full");
-    bench.receive("safe/b", "full");
+    bench.copy("tank/a@1", "full", "safe/b");
     bench.ok("key rotate tank/a");
     bench.write("tank/a", "second", "2");
     unload(&bench, "tank/a");
@@ -46,16 +45,14 @@ fn a_rollback_without_the_key_is_accepted_with_it() {
     bench.open_again("tank");
     assert_eq!(bench.read("tank/a", "first"), Some("1".repeat(300_000)));
     assert_eq!(bench.read("tank/a", "second"), None);
-    bench.write("tank/a", "third", "3");
-    bench.ok("snapshot tank/a@3");
+    bench.write_for("tank/a@3", "third", "3");
     // With the key loaded a rollback accepts at once.
     bench.ok("rollback -r tank/a@1");
     assert_eq!(bench.read("tank/a", "third"), None);
     bench.write("tank/a", "third", "3");
     bench.ok("key rotate tank/a");
     bench.ok("snapshot tank/a@3");
-    bench.send("-i @1 tank/a@3", "next");
-    bench.receive("safe/b", "next");
+    bench.copy("-i @1 tank/a@3", "next", "safe/b");
     bench.open_again("safe");
     assert_eq!(bench.read("safe/b", "third"), Some("3".into()));
     assert_eq!(bench.read("safe/b/.snapshot/1", "third"), None);
@@ -65,37 +62,27 @@ fn a_rollback_without_the_key_is_accepted_with_it() {
 #[test]
 fn daily_copies_go_on_across_a_rotation() {
     let Some(bench) = Bench::new() else { return };
-    bench.send("tank/a@1", "first");
-    bench.receive("safe/b", "first");
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.copy("tank/a@1", "first", "safe/b");
+    bench.write_for("tank/a@2", "second", "2");
     bench.ok("key rotate tank/a");
     // The last snapshot from before comes after the rotation.
-    bench.send("-i @1 tank/a@2", "second");
-    bench.receive("safe/b", "second");
+    bench.copy("-i @1 tank/a@2", "second", "safe/b");
     bench.ok("set atime=off safe");
-    bench.ok("key load safe/b");
-    bench.ok("mount safe/b");
+    bench.open("safe/b");
     assert_eq!(bench.read("safe/b", "second"), Some("2".into()));
     unload(&bench, "safe/b");
-    bench.write("tank/a", "third", "3");
-    bench.ok("snapshot tank/a@3");
-    bench.send("-i @2 tank/a@3", "third");
-    bench.receive("safe/b", "third");
-    bench.ok("key load safe/b");
-    bench.ok("mount safe/b");
+    bench.write_for("tank/a@3", "third", "3");
+    bench.copy("-i @2 tank/a@3", "third", "safe/b");
+    bench.open("safe/b");
     assert_eq!(bench.read("safe/b", "third"), Some("3".into()));
     // And with the key, into a dataset that is in use.
     bench.ok("key rotate tank/a");
-    bench.write("tank/a", "fourth", "4");
-    bench.ok("snapshot tank/a@4");
-    bench.send("-i @3 tank/a@4", "fourth");
-    bench.receive("safe/b", "fourth");
+    bench.write_for("tank/a@4", "fourth", "4");
+    bench.copy("-i @3 tank/a@4", "fourth", "safe/b");
     assert_eq!(bench.read("safe/b", "fourth"), Some("4".into()));
 
     // A copy that begins with a snapshot from before a rotation has to be accepted to be used.
-    bench.send("tank/a@2", "late");
-    bench.receive("safe/c", "late");
+    bench.copy("tank/a@2", "late", "safe/c");
     bench.ok("key load safe/c");
     is_refused(&bench, "safe/c");
     // Also where nothing but that state is left.
@@ -128,8 +115,7 @@ fn daily_copies_go_on_across_a_rotation() {
 fn clones_of_older_snapshots_have_keys_of_their_own() {
     let Some(bench) = Bench::new() else { return };
     bench.ok("key rotate tank/a");
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "second", "2");
     let count = |name: &str| {
         bench
             .ok(&format!("key generations -H {name}"))

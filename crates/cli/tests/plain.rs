@@ -174,8 +174,7 @@ fn increments_fit_the_state_that_they_go_on_from() {
     bench.refused("safe/top/b", "next", "was changed since");
     bench.receive("-F safe/top/b", "next");
     // What was received sealed takes what comes in the clear, and not the other way.
-    bench.send("tank/a@1", "sealed");
-    bench.receive("safe/s", "sealed");
+    bench.copy("tank/a@1", "sealed", "safe/s");
     bench.place.fails("send safe/s@1", NO_KEY);
     let done = bench.receive_bytes("safe/s", &bench.stream("next"));
     assert_eq!(done.code, USAGE, "{done:?}");

@@ -11,8 +11,7 @@ use common::*;
 #[test]
 fn no_key_is_needed_and_the_senders_opens_the_copy() {
     let Some(bench) = Bench::new() else { return };
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "second", "2");
     bench.ok("unmount tank/a");
     bench.ok("key unload tank/a");
     bench.place.fails("send tank/a@1", NO_KEY);
@@ -47,11 +46,9 @@ fn no_key_is_needed_and_the_senders_opens_the_copy() {
 fn a_copy_goes_on_by_itself() {
     let Some(bench) = Bench::new() else { return };
     bench.ok("key rotate tank/a");
-    bench.write("tank/a", "rotated", "r");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "rotated", "r");
     bench.ok("key rotate tank/a");
-    bench.send("-p tank/a@2", "full");
-    bench.receive("-o org:copy=yes safe/b", "full");
+    bench.copy("-p tank/a@2", "full", "-o org:copy=yes safe/b");
     bench.ok("key load safe/b");
     // Its seal is from before the last rotation.
     bench.place.fails("mount safe/b", OTHER);
@@ -59,11 +56,9 @@ fn a_copy_goes_on_by_itself() {
     // Rotations, snapshots, clones and promotions of what has other transaction groups.
     bench.ok(&format!("clone -o {} safe/b@2 safe/early", bench.key("b")));
     bench.ok("mount safe/b");
-    bench.write("safe/b", "mine", "m");
-    bench.ok("snapshot safe/b@mine");
+    bench.write_for("safe/b@mine", "mine", "m");
     bench.ok("key rotate safe/b");
-    bench.write("safe/b", "more", "n");
-    bench.ok("snapshot safe/b@more");
+    bench.write_for("safe/b@more", "more", "n");
     bench.ok(&format!(
         "clone -K -o {} safe/b@more safe/c",
         bench.key("b")
@@ -98,8 +93,7 @@ fn a_copy_goes_on_by_itself() {
     }
     assert_eq!(bench.ok("get -H -o value org:copy safe/b").trim(), "yes");
     // It is sent on as anything else, and comes back beside what it was.
-    bench.send("safe/c@more", "on");
-    bench.receive("tank/back", "on");
+    bench.copy("safe/c@more", "on", "tank/back");
     bench.ok("key load tank/back");
     bench.ok("rollback tank/back@more");
     bench.open_again("tank");
@@ -110,8 +104,7 @@ fn a_copy_goes_on_by_itself() {
 #[test]
 fn a_receive_replaces_no_key() {
     let Some(bench) = Bench::new() else { return };
-    bench.send("tank/a@1", "full");
-    bench.receive("safe/b", "full");
+    bench.copy("tank/a@1", "full", "safe/b");
     bench.receive("safe/c", "full");
     bench.receive("safe/d", "full");
     bench.ok("key load safe/b");
@@ -119,8 +112,7 @@ fn a_receive_replaces_no_key() {
     let own = bench.ok("key slots -H safe/b");
 
     // Data that needs no new key of data: all of them take it, and keep what opens them.
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "second", "2");
     bench.send("-i @1 tank/a@2", "next");
     for name in ["b", "c", "d"] {
         bench.receive(&format!("safe/{name}"), "next");
@@ -129,8 +121,7 @@ fn a_receive_replaces_no_key() {
 
     // A new one comes to those that have the key which wraps it.
     bench.ok("key rotate tank/a");
-    bench.write("tank/a", "third", "3");
-    bench.ok("snapshot tank/a@3");
+    bench.write_for("tank/a@3", "third", "3");
     bench.send("-i @2 tank/a@3", "rotated");
     let before = bench.ok("inspect -dddd safe");
     bench.refused("safe/b", "rotated", "wrapped by another key");
@@ -152,8 +143,7 @@ fn a_receive_replaces_no_key() {
     let slots = bench.ok("key slots -H safe/c");
     bench.ok(&format!("key change -o {} tank/a", bench.key("b")));
     bench.ok("snapshot tank/a@4");
-    bench.send("-i @3 tank/a@4", "changed");
-    bench.receive("safe/c", "changed");
+    bench.copy("-i @3 tank/a@4", "changed", "safe/c");
     assert_eq!(bench.ok("key slots -H safe/c"), slots);
     bench.ok("key rotate tank/a");
     bench.ok("snapshot tank/a@5");
@@ -173,10 +163,8 @@ fn a_receive_replaces_no_key() {
 fn inherited_keys_travel_with_their_slots() {
     let Some(bench) = Bench::new() else { return };
     bench.ok("create tank/a/below");
-    bench.write("tank/a/below", "deep", "d");
-    bench.ok("snapshot tank/a/below@1");
-    bench.send("tank/a/below@1", "below");
-    bench.receive("safe/below", "below");
+    bench.write_for("tank/a/below@1", "deep", "d");
+    bench.copy("tank/a/below@1", "below", "safe/below");
     bench.open_again("safe");
     assert_eq!(bench.read("safe/below", "deep"), Some("d".into()));
     // It can have the key of what is above it, as any dataset.
@@ -242,13 +230,11 @@ fn what_is_interrupted_goes_on_or_is_gone() {
 fn what_does_not_fit_is_refused() {
     let Some(bench) = Bench::new() else { return };
     bench.send("tank/a@1", "full");
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "second", "2");
     bench.ok("snapshot tank/a@3");
     bench.send("-I @1 tank/a@3", "all");
     bench.receive("safe/b", "full");
-    bench.ok("key load safe/b");
-    bench.ok("mount safe/b");
+    bench.open("safe/b");
     bench.write("safe/b", "mine", "m");
     bench.refused("safe/b", "all", "was changed since @1");
     bench.ok("unmount safe/b");
@@ -271,8 +257,7 @@ fn what_does_not_fit_is_refused() {
     bench.refused("-o encryption=off safe/c", "full", "sent as it is stored");
     // Clear datasets need no keys, and no -w.
     bench.ok("create tank/clear");
-    bench.write("tank/clear", "file", "c");
-    bench.ok("snapshot tank/clear@1");
+    bench.write_for("tank/clear@1", "file", "c");
     assert!(bench.sends("send tank/clear@1", "clear"));
     bench.receive("safe/clear", "clear");
     bench.ok("mount safe/clear");
@@ -285,17 +270,14 @@ fn a_mounted_dataset_shows_what_is_added_to_it() {
     // What is mounted in it goes aside and comes back.
     fs::create_dir(bench.file("tank/a", "below")).unwrap();
     bench.ok("snapshot tank/a@dir");
-    bench.send("tank/a@dir", "full");
-    bench.receive("safe/b", "full");
+    bench.copy("tank/a@dir", "full", "safe/b");
     // Who reads changes nothing.
     bench.ok("set atime=off safe");
-    bench.ok("key load safe/b");
-    bench.ok("mount safe/b");
+    bench.open("safe/b");
     bench.ok("create safe/b/below");
     bench.write("safe/b/below", "own", "o");
     bench.write("tank/a", "first", "2");
-    bench.write("tank/a", "second", "2");
-    bench.ok("snapshot tank/a@2");
+    bench.write_for("tank/a@2", "second", "2");
     bench.ok("snapshot tank/a@3");
     bench.send("-I @dir tank/a@3", "all");
 
@@ -341,18 +323,14 @@ fn what_goes_on_from_an_origin_becomes_a_clone() {
     bench.ok(&format!("clone -o {} tank/a@1 tank/c", bench.key("b")));
     bench.write("tank/c", "own", "c");
     bench.ok("key rotate tank/c");
-    bench.write("tank/c", "rotated", "r");
-    bench.ok("snapshot tank/c@2");
+    bench.write_for("tank/c@2", "rotated", "r");
     bench.send("-i tank/a@1 tank/c@2", "clone");
     // Without the origin there is nothing that it could be a clone of.
     bench.refused("safe/c", "clone", "receive a full stream first");
-    bench.send("tank/a@1", "full");
-    bench.receive("safe/b", "full");
+    bench.copy("tank/a@1", "full", "safe/b");
     bench.receive("safe/c", "clone");
-    bench.write("tank/c", "more", "m");
-    bench.ok("snapshot tank/c@3");
-    bench.send("-i @2 tank/c@3", "next");
-    bench.receive("safe/c", "next");
+    bench.write_for("tank/c@3", "more", "m");
+    bench.copy("-i @2 tank/c@3", "next", "safe/c");
     let value = |line: &str| {
         bench
             .ok(&format!("get -Hp -o value {line}"))
@@ -381,11 +359,9 @@ fn what_goes_on_from_an_origin_becomes_a_clone() {
 
     // In the clear, where both are.
     bench.ok("create tank/clear");
-    bench.write("tank/clear", "first", "1");
-    bench.ok("snapshot tank/clear@1");
+    bench.write_for("tank/clear@1", "first", "1");
     bench.ok("clone tank/clear@1 tank/e");
-    bench.write("tank/e", "own", "e");
-    bench.ok("snapshot tank/e@2");
+    bench.write_for("tank/e@2", "own", "e");
     assert!(bench.sends("send tank/clear@1", "full"));
     assert!(bench.sends("send -i tank/clear@1 tank/e@2", "clone"));
     bench.receive("safe/clear", "full");

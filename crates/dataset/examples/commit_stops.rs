@@ -110,12 +110,7 @@ fn main() {
 }
 
 fn make(files: &Files, name: &str) -> Ino {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o600,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o600);
     let made = files.create(&OWNER, ROOT, name.as_bytes(), &node);
     made.expect("room").ino
 }

@@ -154,12 +154,7 @@ impl Tree {
 }
 
 fn node(kind: Kind) -> NewNode {
-    NewNode {
-        kind,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    }
+    NewNode::new(kind, 0o644)
 }
 
 fn measure(count: u64, how: &How, options: EngineOptions) {

@@ -92,12 +92,7 @@ fn measure(record_size: u32, reads: u64, delay: Duration) {
 }
 
 fn write_file(files: &Arc<Files>) -> Ino {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o644);
     let ino = files
         .create(&OWNER, ROOT, b"file", &node)
         .expect("room")

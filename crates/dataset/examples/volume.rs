@@ -107,12 +107,7 @@ fn main() {
     let device = Arc::new(MemoryDevice::new(6 * size as usize));
     let pool = BenchPool::create(device, options);
     let files = pool.open(settings);
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o600,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o600);
     let ino = files
         .mknod(&OWNER, ROOT, b"file", &node)
         .expect("a file")

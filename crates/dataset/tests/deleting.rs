@@ -2,42 +2,22 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::fault::{FaultClock, FaultDevice};
+use block::fault::FaultClock;
 use cipher::Suite;
 use common::*;
 use dataset::{Files, Settings};
 use pool::Pool;
-use vfs::{Error, FileSystem, Ino, Kind, NewNode, ROOT};
+use vfs::{Error, FileSystem, ROOT};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
-
-fn new_pool(size: usize) -> (Arc<FaultDevice>, Pool, Arc<Files>) {
-    let device = fault_device(size, &FaultClock::new());
-    let pool = create_pool(&device, SUITE);
-    let files = open_files(&pool, SUITE, Settings::default(), 2);
-    (device, pool, files)
-}
-
-fn create(files: &Files, name: &str) -> vfs::Result<Ino> {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
-    let attr = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?;
-    files.forget(attr.ino, 1);
-    Ok(attr.ino)
-}
 
 fn write_one(files: &Files, dice: &mut Dice, name: &str, size: usize) -> vfs::Result<()> {
     let data: Vec<u8> = (0..size.div_ceil(8))
         .flat_map(|_| dice.below(u64::MAX).to_le_bytes())
         .collect();
-    let ino = create(files, name)?;
+    let ino = create_file(files, name)?;
     for (at, piece) in data[..size].chunks(128 << 10).enumerate() {
         files.write(ino, (at * (128 << 10)) as u64, piece, false)?;
     }
@@ -131,7 +111,7 @@ fn delete_everything(pool: &Pool, files: &Files, size: usize, threads: usize, be
 
 #[test]
 fn every_file_can_be_deleted_one_by_one() {
-    let (_device, pool, files) = new_pool(32 << 20);
+    let (_device, pool, files) = opened(32 << 20, SUITE, 2);
     delete_everything(&pool, &files, 16 << 10, 1, Beside::Nothing);
     files.close().unwrap();
     assert_clean(&pool);
@@ -140,7 +120,7 @@ fn every_file_can_be_deleted_one_by_one() {
 /// Of small files the metadata is a large part, and the reserve grows with it.
 #[test]
 fn small_files_can_be_deleted_by_many_threads_while_another_writes() {
-    let (_device, pool, files) = new_pool(32 << 20);
+    let (_device, pool, files) = opened(32 << 20, SUITE, 2);
     delete_everything(&pool, &files, 4 << 10, 8, Beside::Writer);
     files.close().unwrap();
     assert_clean(&pool);
@@ -160,7 +140,7 @@ fn a_pool_with_parity_is_no_different() {
 /// Of a full pool, what is shown as free can be written, and what is not shown cannot.
 #[test]
 fn what_is_shown_as_free_can_be_used() {
-    let (_device, pool, files) = new_pool(32 << 20);
+    let (_device, pool, files) = opened(32 << 20, SUITE, 2);
     let mut dice = Dice(3);
     let shown = pool.space().available;
     let piece = 128 << 10;
@@ -178,7 +158,7 @@ fn what_is_shown_as_free_can_be_used() {
 /// Quotas bind what is written. Who is over a quota can delete, truncate and punch holes.
 #[test]
 fn a_dataset_over_its_quota_deletes() {
-    let (_device, pool, files) = new_pool(32 << 20);
+    let (_device, pool, files) = opened(32 << 20, SUITE, 2);
     let mut dice = Dice(4);
     let names: Vec<String> = (0..40).map(|n| format!("a{n}")).collect();
     for name in &names {

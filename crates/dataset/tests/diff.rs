@@ -162,12 +162,7 @@ fn what_lost_the_name_that_it_was_made_under() {
     let device = fault_device(64 << 20, &FaultClock::new());
     let pool = create_pool(&device, SUITE);
     let files = open_files(&pool, SUITE, Settings::default(), 0);
-    let node = |kind| NewNode {
-        kind,
-        mode: 0o755,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = |kind| NewNode::new(kind, 0o755);
     let dir = files
         .mkdir(&ROOT_USER, ROOT, b"dir", &node(Kind::Directory))
         .unwrap();

@@ -50,10 +50,7 @@ impl BlockDevice for Flipped {
     }
 
     fn sector_sizes(&self) -> SectorSizes {
-        SectorSizes {
-            logical: 512,
-            physical: 4096,
-        }
+        SectorSizes::COMMON
     }
 
     fn name(&self) -> String {

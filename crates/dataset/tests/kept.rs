@@ -30,12 +30,7 @@ fn bench(threads: usize) -> Bench {
     let device = fault_device(SIZE, &FaultClock::new());
     let pool = create_pool(&device, SUITE);
     let files = open_files(&pool, SUITE, Settings::default(), threads);
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o644);
     let ino = files.create(&ROOT_USER, ROOT, b"file", &node).unwrap().ino;
     Bench { device, files, ino }
 }

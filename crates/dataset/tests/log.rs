@@ -24,12 +24,7 @@ fn files_with_log(device: &Arc<FaultDevice>, suite: Option<Suite>) -> (Pool, Arc
 }
 
 fn make(files: &Files, name: &str) -> vfs::Ino {
-    let node = vfs::NewNode {
-        kind: Kind::File,
-        mode: 0o600,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = vfs::NewNode::new(Kind::File, 0o600);
     let made = files.mknod(&ROOT_USER, vfs::ROOT, name.as_bytes(), &node);
     made.unwrap().ino
 }

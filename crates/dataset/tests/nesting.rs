@@ -117,12 +117,7 @@ fn open_top(pool: &Pool, suite: Option<Suite>, engine: &Arc<Engine>) -> Arc<File
 }
 
 fn file(files: &Files, name: &str) -> Ino {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o600,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o600);
     files
         .create(&ROOT_USER, ROOT, name.as_bytes(), &node)
         .unwrap()

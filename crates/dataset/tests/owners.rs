@@ -25,12 +25,7 @@ fn new_files() -> (Pool, Arc<Files>) {
 }
 
 fn make(files: &Files, who: &Caller, name: &str) -> vfs::Result<Ino> {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o644);
     files
         .create(who, ROOT, name.as_bytes(), &node)
         .map(|attr| attr.ino)

@@ -139,12 +139,7 @@ fn try_rotate(
 }
 
 fn write(files: &Files, name: &str) {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o644);
     let ino = files
         .create(&ROOT_USER, ROOT, name.as_bytes(), &node)
         .unwrap()
@@ -320,12 +315,7 @@ fn what_is_stored_is_brought_to_the_newest_keys() {
 fn it_leaves_free_space_to_those_who_write_and_waits() {
     let (pool, entry, key, files) = pool_of(32 << 20, &[""; 0]);
     let write_large = |name: &str, len: usize| {
-        let node = NewNode {
-            kind: Kind::File,
-            mode: 0o644,
-            umask: 0,
-            rdev: 0,
-        };
+        let node = NewNode::new(Kind::File, 0o644);
         let ino = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?.ino;
         let mut dice = Dice(len as u64);
         let data: Vec<u8> = (0..len).map(|_| dice.below(256) as u8).collect();

@@ -20,12 +20,7 @@ fn mounted() -> (Pool, Mounted) {
     let id = pool.top().unwrap().id;
     let files = Files::open(&engine, &pool, id, None, Settings::default(), &ROOT_USER).unwrap();
     for name in ["a", "b"] {
-        let node = NewNode {
-            kind: Kind::File,
-            mode: 0o644,
-            umask: 0,
-            rdev: 0,
-        };
+        let node = NewNode::new(Kind::File, 0o644);
         files
             .create(&ROOT_USER, ROOT, name.as_bytes(), &node)
             .unwrap();

@@ -4,34 +4,14 @@ mod common;
 
 use std::sync::Arc;
 
-use block::fault::{FaultClock, FaultDevice};
+use block::fault::FaultClock;
 use cipher::Suite;
 use common::*;
 use dataset::{Files, Settings};
-use pool::Pool;
-use vfs::{Error, FileSystem, Ino, Kind, NewNode, ROOT};
+use vfs::{Error, FileSystem, Kind, ROOT};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 const PIECE: usize = 128 << 10;
-
-fn new_pool(size: usize) -> (Arc<FaultDevice>, Pool, Arc<Files>) {
-    let device = fault_device(size, &FaultClock::new());
-    let pool = create_pool(&device, SUITE);
-    let files = open_files(&pool, SUITE, Settings::default(), 0);
-    (device, pool, files)
-}
-
-fn create(files: &Files, name: &str) -> vfs::Result<Ino> {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
-    let attr = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?;
-    files.forget(attr.ino, 1);
-    Ok(attr.ino)
-}
 
 fn random(dice: &mut Dice, len: usize) -> Vec<u8> {
     (0..len / 8)
@@ -43,7 +23,7 @@ fn random(dice: &mut Dice, len: usize) -> Vec<u8> {
 fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> usize {
     for n in 0.. {
         let mut write = || -> vfs::Result<()> {
-            let ino = create(files, &format!("{prefix}{n}"))?;
+            let ino = create_file(files, &format!("{prefix}{n}"))?;
             let data = random(dice, size);
             for (at, piece) in data.chunks(PIECE).enumerate() {
                 files.write(ino, (at * PIECE) as u64, piece, false)?;
@@ -84,7 +64,7 @@ fn free(files: &Files) -> u64 {
 
 #[test]
 fn a_full_pool_says_so_and_deleting_makes_room() {
-    let (_device, pool, files) = new_pool(48 << 20);
+    let (_device, pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(1);
     let first = fill(&files, &mut dice, "a", 1 << 20);
     assert!(first > 30, "{first}");
@@ -105,15 +85,15 @@ fn a_full_pool_says_so_and_deleting_makes_room() {
 
 #[test]
 fn what_was_copied_before_the_room_ended_counts() {
-    let (_device, _pool, files) = new_pool(48 << 20);
+    let (_device, _pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(4);
-    let from = create(&files, "from").unwrap();
+    let from = create_file(&files, "from").unwrap();
     let data = random(&mut dice, 6 << 20);
     for (piece, n) in data.chunks(PIECE).zip(0..) {
         files.write(from, n * PIECE as u64, piece, false).unwrap();
     }
     fill(&files, &mut dice, "a", 1 << 20);
-    let to = create(&files, "to").unwrap();
+    let to = create_file(&files, "to").unwrap();
     for name in ["a1", "a2", "a3"] {
         files.unlink(ROOT, name.as_bytes()).unwrap();
     }
@@ -130,7 +110,7 @@ fn what_was_copied_before_the_room_ended_counts() {
 /// A kernel lets go of what was unlinked some time after it was, and writers do not know that.
 #[test]
 fn what_was_just_unlinked_is_room_as_soon_as_it_is_let_go_of() {
-    let (_device, pool, files) = new_pool(48 << 20);
+    let (_device, pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(3);
     let count = fill(&files, &mut dice, "a", 1 << 20);
     let ino = files.lookup(ROOT, b"a0").unwrap().ino;
@@ -155,7 +135,7 @@ fn what_was_just_unlinked_is_room_as_soon_as_it_is_let_go_of() {
 
 #[test]
 fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
-    let (device, pool, files) = new_pool(48 << 20);
+    let (device, pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(2);
     let count = fill(&files, &mut dice, "a", 256 << 10);
     assert!(remove(&files, "a", 8));
@@ -192,7 +172,7 @@ fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
 #[test]
 fn large_files_find_room_between_small_ones() {
     for seed in seeds(500, 3) {
-        let (device, pool, files) = new_pool(40 << 20);
+        let (device, pool, files) = opened(40 << 20, SUITE, 0);
         let mut dice = Dice(seed);
         let small = fill(&files, &mut dice, "small", 4096);
         assert!(remove(&files, "small", 2));
@@ -237,5 +217,5 @@ fn an_empty_dataset_that_refuses_changes_can_be_opened() {
     };
     let files = open_files(&pool, SUITE, settings, 0);
     assert_eq!(files.getattr(ROOT).unwrap().kind, Kind::Directory);
-    assert_eq!(create(&files, "a"), Err(Error::ReadOnly));
+    assert_eq!(create_file(&files, "a"), Err(Error::ReadOnly));
 }

@@ -21,12 +21,7 @@ fn files_are_read_and_their_access_times_stay() {
     };
     let files = open_files(&pool, SUITE, settings, 0);
     let create = |name: &str, len: usize| {
-        let node = NewNode {
-            kind: Kind::File,
-            mode: 0o644,
-            umask: 0,
-            rdev: 0,
-        };
+        let node = NewNode::new(Kind::File, 0o644);
         let made = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node);
         let ino = made.unwrap().ino;
         files.write(ino, 0, &vec![7; len], false).unwrap();

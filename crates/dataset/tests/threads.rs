@@ -15,12 +15,7 @@ const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 const FILES: u64 = 24;
 
 fn node(kind: Kind) -> NewNode {
-    NewNode {
-        kind,
-        mode: 0o755,
-        umask: 0,
-        rdev: 0,
-    }
+    NewNode::new(kind, 0o755)
 }
 
 /// Contents that say whose they are, and of which version.

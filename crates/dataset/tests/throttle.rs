@@ -27,12 +27,7 @@ fn create(files: &Files, name: &[u8]) -> u64 {
 }
 
 fn try_create(files: &Files, name: &[u8]) -> vfs::Result<u64> {
-    let node = NewNode {
-        kind: Kind::File,
-        mode: 0o644,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::File, 0o644);
     Ok(files.create(&ROOT_USER, ROOT, name, &node)?.ino)
 }
 

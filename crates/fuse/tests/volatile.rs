@@ -14,12 +14,7 @@ use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, SetAttr};
 
 /// Makes a directory without the kernel's knowledge.
 fn make_behind(mounted: &Mounted, parent: Ino, name: &str) -> Ino {
-    let node = NewNode {
-        kind: Kind::Directory,
-        mode: 0o755,
-        umask: 0,
-        rdev: 0,
-    };
+    let node = NewNode::new(Kind::Directory, 0o755);
     let attr = mounted
         .fs
         .mkdir(&Caller::default(), parent, name.as_bytes(), &node)

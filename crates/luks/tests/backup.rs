@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{RANDOM, bytes, cheap_slot, container, opens, reopen, secret, small};
+use common::{RANDOM, add, bytes, cheap_slot, container, opens, reopen, secret, small};
 use luks::{Error, Version};
 
 const BOTH: [Version; 2] = [Version::V1, Version::V2];
@@ -49,14 +49,7 @@ fn a_backup_of_other_data_is_refused() {
 #[test]
 fn there_and_back() {
     let (mut made, key) = container(Version::V1);
-    made.add_key(
-        &key,
-        &secret("second"),
-        &cheap_slot(Version::V1),
-        Some(6),
-        &RANDOM,
-    )
-    .unwrap();
+    add(&mut made, &key, "second", Some(6));
     let old: Vec<_> = made.slots();
     let material = bytes(&made)[old[1].offset as usize..][..64].to_vec();
     made.convert(Version::V2, &RANDOM).unwrap();

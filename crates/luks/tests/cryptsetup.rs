@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use block::{Access, FileDevice};
-use common::{RANDOM, cheap, cheap_slot, secret};
+use common::{RANDOM, add, cheap, secret};
 use luks::{Container, Format, KdfKind, SlotChoice, Variant, Version};
 use secret::Secret;
 
@@ -261,14 +261,7 @@ fn both_change_the_same_container() {
         let mut read = open(&path);
         let version = read.version();
         let key = read.unlock(&secret(PASSPHRASE), None).unwrap().key;
-        read.add_key(
-            &key,
-            &secret("ours"),
-            &cheap_slot(Version::V1),
-            Some(3),
-            &RANDOM,
-        )
-        .unwrap();
+        add(&mut read, &key, "ours", Some(3));
         drop(read);
         let output = Command::new("cryptsetup")
             .args([

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{RANDOM, bytes, cheap_slot, container, opens, reopen, secret};
+use common::{RANDOM, add, bytes, cheap_slot, container, opens, reopen, secret};
 use luks::{Container, Error, Header, Version, luks2};
 use serde_json::{Map, Value};
 
@@ -128,14 +128,7 @@ fn zeros_are_replaced_by_the_second_copy() {
 fn the_newer_copy_counts() {
     let (mut made, key) = container(Version::V2);
     let before = bytes(&made);
-    made.add_key(
-        &key,
-        &secret("second"),
-        &cheap_slot(Version::V2),
-        None,
-        &RANDOM,
-    )
-    .unwrap();
+    add(&mut made, &key, "second", None);
     let after = bytes(&made);
     for old_copy in [0, COPY] {
         let mut image = after.clone();
@@ -156,14 +149,7 @@ fn what_is_not_known_stays() {
     .unwrap();
     let token = token.as_object().unwrap().clone();
     assert_eq!(made.add_token(token.clone(), Some(4), &RANDOM).unwrap(), 4);
-    made.add_key(
-        &key,
-        &secret("second"),
-        &cheap_slot(Version::V2),
-        None,
-        &RANDOM,
-    )
-    .unwrap();
+    add(&mut made, &key, "second", None);
     made.remove_slot(0, false, &RANDOM).unwrap();
     let read = reopen(bytes(&made)).unwrap();
     let mut expected = token.clone();

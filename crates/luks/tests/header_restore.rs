@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use common::{RANDOM, bytes, cheap_slot, container, opens, reopen, secret, small};
+use common::{RANDOM, add, bytes, container, opens, reopen, secret, small};
 use luks::{Container, Error, Format, Version};
 
 const KIB: u64 = 1 << 10;
@@ -242,8 +242,7 @@ fn the_old_header_is_kept_before_anything_is_written() {
     for version in [Version::V1, Version::V2] {
         let (mut made, key) = container(version);
         let backup = luks::read_backup(made.backup().unwrap(), &RANDOM).unwrap();
-        made.add_key(&key, &secret("second"), &cheap_slot(version), None, &RANDOM)
-            .unwrap();
+        add(&mut made, &key, "second", None);
         let before = bytes(&made);
         let refused = luks::restore(&**made.device(), &backup, |_| {
             Err(Error::Usage("there is no place for it".into()))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice, images};
-use common::{RANDOM, cheap_slot, container, opens, reopen, secret, small};
+use common::{RANDOM, add, cheap_slot, container, opens, reopen, secret, small};
 use luks::{Container, Error, Priority, Result, Version};
 
 const BOTH: [Version; 2] = [Version::V1, Version::V2];
@@ -20,8 +20,7 @@ fn cut_everywhere(
     check: impl Fn(Result<Container>, &str),
 ) {
     let (mut made, key) = container(version);
-    made.add_key(&key, &secret("second"), &cheap_slot(version), None, &RANDOM)
-        .unwrap();
+    add(&mut made, &key, "second", None);
     let clock = FaultClock::new();
     let device = Arc::new(FaultDevice::from_bytes(common::bytes(&made), &clock));
     let mut container =

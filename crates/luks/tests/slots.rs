@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{RANDOM, bytes, cheap_slot, container, holds, opens, reopen, secret};
+use common::{RANDOM, add, bytes, cheap_slot, container, holds, opens, reopen, secret};
 use luks::{Error, Priority, Version};
 
 const BOTH: [Version; 2] = [Version::V1, Version::V2];
@@ -154,8 +154,7 @@ fn damaged_material_is_told_from_a_wrong_passphrase() {
         }
         // Another slot still opens it.
         let (mut made, key) = container(version);
-        made.add_key(&key, &secret("second"), &cheap_slot(version), None, &RANDOM)
-            .unwrap();
+        add(&mut made, &key, "second", None);
         let mut image = bytes(&made);
         image[slot.offset as usize..][..512].fill(7);
         assert_eq!(

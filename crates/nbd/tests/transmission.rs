@@ -97,10 +97,7 @@ impl BlockDevice for Slow {
     }
 
     fn sector_sizes(&self) -> SectorSizes {
-        SectorSizes {
-            logical: 512,
-            physical: 4096,
-        }
+        SectorSizes::COMMON
     }
 
     fn name(&self) -> String {

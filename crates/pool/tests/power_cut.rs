@@ -42,17 +42,35 @@ fn follow(
             durable.push((clock.now(), normal(workload.model.clone())));
         }
     }
-    Timeline {
-        journals: devices
-            .iter()
-            .map(|device: &Arc<FaultDevice>| device.take_journal())
-            .collect(),
-        durable,
-        end: clock.now(),
-    }
+    Timeline::of(devices, durable, clock)
 }
 
 impl Timeline {
+    fn of(
+        devices: &[Arc<FaultDevice>],
+        durable: Vec<(u64, Model)>,
+        clock: &FaultClock,
+    ) -> Timeline {
+        let journals = devices.iter().map(|device| device.take_journal());
+        Timeline {
+            journals: journals.collect(),
+            durable,
+            end: clock.now(),
+        }
+    }
+
+    /// About `count` of the cuts, since most of those between the writes of a record are alike, each with a
+    /// fate of what was not flushed.
+    fn some_cuts(&self, seed: u64, count: u64) -> Vec<(u64, Survival)> {
+        let mut dice = Dice(seed);
+        let first = self.durable[0].0;
+        let of = 1 + (self.end - first) / count;
+        let chosen = (first..=self.end).filter_map(|cut| {
+            (dice.below(of) == 0).then(|| (cut, Survival::Seeded(dice.below(u64::MAX))))
+        });
+        chosen.collect()
+    }
+
     fn check(&self, seed: u64, cut: u64, survival: Survival) {
         let pool = open_on(&self.devices(cut, survival))
             .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}, {survival:?}: {error}"));
@@ -157,14 +175,8 @@ fn among_scattered_records() {
         let devices = fault_devices(1, &clock);
         let workload = Workload::on_fragments(create_on(&devices), seed);
         let timeline = follow(workload, &devices, &clock, 14);
-        let mut dice = Dice(seed);
-        let first = timeline.durable[0].0;
-        for cut in first..=timeline.end {
-            // Each record is many writes; most of the cuts between them are alike.
-            if dice.below(1 + (timeline.end - first) / 120) > 0 {
-                continue;
-            }
-            timeline.check(seed, cut, Survival::Seeded(dice.below(u64::MAX)));
+        for (cut, survival) in timeline.some_cuts(seed, 120) {
+            timeline.check(seed, cut, survival);
         }
     }
 }
@@ -203,23 +215,9 @@ fn while_a_member_is_brought_back() {
         }
         step(&mut workload, 1);
         durable.push((clock.now(), normal(workload.model.clone())));
-        let journals = devices.iter().map(|device| device.take_journal());
-        let timeline = Timeline {
-            journals: journals.collect(),
-            durable,
-            end: clock.now(),
-        };
-        let mut dice = Dice(seed);
-        let first = timeline.durable[0].0;
-        for cut in first..=timeline.end {
-            if dice.below(1 + (timeline.end - first) / 80) == 0 {
-                timeline.check_group(
-                    seed,
-                    cut,
-                    Survival::Seeded(dice.below(u64::MAX)),
-                    needed(shape),
-                );
-            }
+        let timeline = Timeline::of(&devices, durable, &clock);
+        for (cut, survival) in timeline.some_cuts(seed, 80) {
+            timeline.check_group(seed, cut, survival, needed(shape));
         }
     }
 }
@@ -258,19 +256,8 @@ fn while_a_group_is_removed() {
             }
         }
         durable.push((clock.now(), normal(workload.model.clone())));
-        let journals = devices.iter().map(|device| device.take_journal());
-        let timeline = Timeline {
-            journals: journals.collect(),
-            durable,
-            end: clock.now(),
-        };
-        let mut dice = Dice(seed);
-        let first = timeline.durable[0].0;
-        for cut in first..=timeline.end {
-            if dice.below(1 + (timeline.end - first) / 60) > 0 {
-                continue;
-            }
-            let survival = Survival::Seeded(dice.below(u64::MAX));
+        let timeline = Timeline::of(&devices, durable, &clock);
+        for (cut, survival) in timeline.some_cuts(seed, 60) {
             timeline.check(seed, cut, survival);
             let devices = timeline.devices(cut, survival);
             let pool = open_on(&devices).unwrap();
@@ -398,17 +385,8 @@ fn of_a_group_at_every_write() {
         let devices = fault_devices(shape.0, &clock);
         let workload = Workload::new(create_groups(&devices, &[shape]), seed);
         let timeline = follow(workload, &devices, &clock, 25);
-        let mut dice = Dice(seed);
-        let first = timeline.durable[0].0;
-        for cut in first..=timeline.end {
-            if dice.below(1 + (timeline.end - first) / 100) == 0 {
-                timeline.check_group(
-                    seed,
-                    cut,
-                    Survival::Seeded(dice.below(u64::MAX)),
-                    needed(shape),
-                );
-            }
+        for (cut, survival) in timeline.some_cuts(seed, 100) {
+            timeline.check_group(seed, cut, survival, needed(shape));
         }
     }
 }

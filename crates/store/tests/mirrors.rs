@@ -1,34 +1,21 @@
 //! Groups of several devices: what members have that fail, join, leave and come back.
 
+mod common;
+
 use std::io::IoSlice;
 use std::sync::Arc;
 
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
+use common::*;
 use store::{
     Assigned, CreateOptions, DeviceStore, Error, Joins, MemberState, NewMember, SegmentId, Store,
 };
 
-const SIZE: usize = 12 << 20;
-const PLACE: SegmentId = SegmentId::new(0, 3);
 const FIRST: Joins = Joins::Group {
     group: 0,
     column: 0,
 };
-
-fn devices(count: usize) -> Vec<Arc<FaultDevice>> {
-    let clock = FaultClock::new();
-    (0..count)
-        .map(|_| Arc::new(FaultDevice::new(SIZE, &clock)))
-        .collect()
-}
-
-fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
-    let devices = devices.iter();
-    devices
-        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
-        .collect()
-}
 
 /// One mirror of all devices; their guids count from 100.
 fn mirror(devices: &[Arc<FaultDevice>]) -> DeviceStore {

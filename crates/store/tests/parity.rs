@@ -1,31 +1,16 @@
 //! Groups with parity: what they give back when columns are missing or wrong.
 
+mod common;
+
 use std::io::IoSlice;
 use std::sync::Arc;
 
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
+use common::*;
 use store::{
-    CreateOptions, DeviceStore, Error, Joins, MemberState, NewGroup, NewMember, SegmentId, Shape,
-    Store, UNIT,
+    CreateOptions, DeviceStore, Error, Joins, MemberState, NewGroup, NewMember, Shape, Store, UNIT,
 };
-
-const SIZE: usize = 12 << 20;
-const PLACE: SegmentId = SegmentId::new(0, 3);
-
-fn devices(count: usize) -> Vec<Arc<FaultDevice>> {
-    let clock = FaultClock::new();
-    (0..count)
-        .map(|_| Arc::new(FaultDevice::new(SIZE, &clock)))
-        .collect()
-}
-
-fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
-    let devices = devices.iter();
-    devices
-        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
-        .collect()
-}
 
 /// One group of all devices; their guids count from 100.
 fn group(devices: &[Arc<FaultDevice>], parity: usize) -> DeviceStore {

@@ -149,6 +149,18 @@ pub struct NewNode {
     pub rdev: u32,
 }
 
+impl NewNode {
+    /// With these permission bits, and no umask; not a device node.
+    pub const fn new(kind: Kind, mode: u16) -> NewNode {
+        NewNode {
+            kind,
+            mode,
+            umask: 0,
+            rdev: 0,
+        }
+    }
+}
+
 /// How `rename` treats the new name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {

@@ -56,6 +56,25 @@ impl Bench {
         fs::write(self.file(dataset, name), text).unwrap();
     }
 
+    /// Writes a file, and takes a snapshot.
+    pub fn write_for(&self, snapshot: &str, name: &str, text: &str) {
+        let (dataset, _) = snapshot.split_once('@').expect("a snapshot");
+        self.write(dataset, name, text);
+        self.ok(&format!("snapshot {snapshot}"));
+    }
+
+    /// Loads the key of a dataset, and mounts it.
+    pub fn open(&self, dataset: &str) {
+        self.ok(&format!("key load {dataset}"));
+        self.ok(&format!("mount {dataset}"));
+    }
+
+    /// Sends by way of a file.
+    pub fn copy(&self, what: &str, file: &str, to: &str) {
+        self.send(what, file);
+        self.receive(to, file);
+    }
+
     pub fn read(&self, dataset: &str, name: &str) -> Option<String> {
         fs::read_to_string(self.file(dataset, name)).ok()
     }

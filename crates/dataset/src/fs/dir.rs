@@ -169,12 +169,7 @@ impl Files {
         if target.len() > TARGET_MAX {
             return Err(vfs::Error::NameTooLong.into());
         }
-        let node = NewNode {
-            kind: Kind::Symlink,
-            mode: 0o777,
-            umask: 0,
-            rdev: 0,
-        };
+        let node = NewNode::new(Kind::Symlink, 0o777);
         self.make(caller, parent, Some(name), &node, Contents::Target(target))
     }
 

@@ -169,12 +169,7 @@ impl Driver {
     /// A file that has no name, and goes when nobody has it open; sometimes it stays open.
     fn nameless(&mut self, fs: &dyn FileSystem) -> Result<()> {
         self.say("nameless file".into());
-        let node = NewNode {
-            kind: Kind::File,
-            mode: 0o600,
-            umask: 0,
-            rdev: 0,
-        };
+        let node = NewNode::new(Kind::File, 0o600);
         let ino = fs.tmpfile(&Caller::default(), ROOT, &node)?.ino;
         let len = self.len();
         let written = fs.write(ino, 0, &vec![7; len as usize], false);

@@ -19,7 +19,7 @@ use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
 use secret::Key;
 use store::{CreateOptions, DeviceStore, NewGroup, Store};
-use vfs::{Caller, Time};
+use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, Time};
 
 pub struct Dice(pub u64);
 
@@ -190,4 +190,24 @@ pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
         None => (first, count),
     };
     first..first + count
+}
+
+/// A device with a pool, and its dataset, open.
+pub fn opened(
+    size: usize,
+    suite: Option<Suite>,
+    threads: usize,
+) -> (Arc<FaultDevice>, Pool, Arc<Files>) {
+    let device = fault_device(size, &FaultClock::new());
+    let pool = create_pool(&device, suite);
+    let files = open_files(&pool, suite, Settings::default(), threads);
+    (device, pool, files)
+}
+
+/// Makes a file in the root, which nothing looks at then.
+pub fn create_file(files: &Files, name: &str) -> vfs::Result<Ino> {
+    let node = NewNode::new(Kind::File, 0o644);
+    let attr = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?;
+    files.forget(attr.ino, 1);
+    Ok(attr.ino)
 }

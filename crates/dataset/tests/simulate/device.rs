@@ -231,10 +231,7 @@ impl BlockDevice for SimDevice {
     }
 
     fn sector_sizes(&self) -> SectorSizes {
-        SectorSizes {
-            logical: 512,
-            physical: 4096,
-        }
+        SectorSizes::COMMON
     }
 
     fn name(&self) -> String {

@@ -110,6 +110,16 @@ impl Sim {
         50 << 10
     }
 
+    fn fail(&mut self, guid: u64, how: u64, writes: u64) {
+        let at = HEADER + self.dice.below(8 << 20);
+        self.device(guid).fail(|faults| match how {
+            0 => faults.dead_after = Some(writes),
+            1 => faults.short_after = Some(writes),
+            2 => faults.bad_flush_after = Some(writes % 4),
+            _ => faults.bad_reads.push(at..at + (1 << 20)),
+        });
+    }
+
     /// A device that others can stand in for fails, now or soon.
     fn hurt(&mut self) {
         let Some(info) = self.pick_dispensable() else {
@@ -120,13 +130,7 @@ impl Sim {
         self.say(format!("hurt {} in {writes} writes ({how})", info.guid));
         // Until it has failed for certain it is no help to others.
         self.rotten.insert(info.guid);
-        let at = HEADER + self.dice.below(8 << 20);
-        self.device(info.guid).fail(|faults| match how {
-            0 => faults.dead_after = Some(writes),
-            1 => faults.short_after = Some(writes),
-            2 => faults.bad_flush_after = Some(writes % 4),
-            _ => faults.bad_reads.push(at..at + (1 << 20)),
-        });
+        self.fail(info.guid, how, writes);
     }
 
     /// A device that nothing can stand in for fails: errors, but never anything wrong.
@@ -150,13 +154,7 @@ impl Sim {
             info.guid
         ));
         self.is_hostile = true;
-        let at = HEADER + self.dice.below(8 << 20);
-        self.device(info.guid).fail(|faults| match how {
-            0 => faults.dead_after = Some(writes),
-            1 => faults.short_after = Some(writes),
-            2 => faults.bad_flush_after = Some(writes % 4),
-            _ => faults.bad_reads.push(at..at + (1 << 20)),
-        });
+        self.fail(info.guid, how, writes);
     }
 
     /// Bits flip on a device that others can stand in for.

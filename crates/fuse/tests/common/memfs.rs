@@ -487,12 +487,7 @@ impl FileSystem for MemFs {
 
     fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
         let mut nodes = self.nodes.lock();
-        let new = NewNode {
-            kind: Kind::Symlink,
-            mode: 0o777,
-            umask: 0,
-            rdev: 0,
-        };
+        let new = NewNode::new(Kind::Symlink, 0o777);
         let body = Body::Symlink(target.to_vec());
         let attr = nodes.make_body(caller, parent, Some(name), &new, body)?;
         let node = nodes.get(attr.ino)?;

@@ -55,6 +55,18 @@ pub(crate) fn container(version: Version) -> (Container, Secret) {
     luks::format(device, &small(version), &secret("first"), &RANDOM).unwrap()
 }
 
+/// Adds a passphrase that is cheap to try; returns its slot.
+pub(crate) fn add(
+    container: &mut Container,
+    key: &Secret,
+    passphrase: &str,
+    slot: Option<u32>,
+) -> u32 {
+    let cheap = cheap_slot(container.version());
+    let added = container.add_key(key, &secret(passphrase), &cheap, slot, &RANDOM);
+    added.unwrap()
+}
+
 /// Everything that is on its device.
 pub(crate) fn bytes(container: &Container) -> Vec<u8> {
     let mut bytes = vec![0; container.device().size() as usize];

@@ -336,23 +336,29 @@ pub(crate) fn all_extents<'a>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod samples {
     use super::*;
 
-    fn bounds() -> Bounds {
+    pub(crate) fn bounds() -> Bounds {
         Bounds {
             groups: vec![(8, Shape::WHOLE), (3, Shape::WHOLE)],
             units: 256,
         }
     }
 
-    fn piece(group: u16, index: u32, start: u32, units: u32) -> Extent {
+    pub(crate) fn piece(group: u16, index: u32, start: u32, units: u32) -> Extent {
         Extent {
             segment: SegmentId::new(group, index),
             start,
             units,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{bounds, piece};
+    use super::*;
 
     fn example() -> (Scatter, [Addr; 2]) {
         let scatter = Scatter {

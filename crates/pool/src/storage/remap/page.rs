@@ -119,22 +119,7 @@ pub(super) fn units_of(pieces: &[Extent]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::{SegmentId, Shape};
-
-    fn bounds() -> Bounds {
-        Bounds {
-            groups: vec![(8, Shape::WHOLE), (3, Shape::WHOLE)],
-            units: 256,
-        }
-    }
-
-    fn piece(group: u16, index: u32, start: u32, units: u32) -> Extent {
-        Extent {
-            segment: SegmentId::new(group, index),
-            start,
-            units,
-        }
-    }
+    use crate::storage::gang::samples::{bounds, piece};
 
     /// The bytes of a page. They never change.
     #[test]
