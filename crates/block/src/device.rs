@@ -151,60 +151,9 @@ pub trait BlockDevice: Send + Sync {
 
 /// A device that several have.
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
-    crate::delegate!(self => **self;
+    delegate!(self => **self;
         size refresh_size sector_sizes name read_at write_at write_durably_at write_in_place flush
         discard zero zero_fast status_at overwrite);
-}
-
-/// Methods of a [`BlockDevice`] that another device carries out, in an implementation:
-/// `delegate!(self => self.device; size name read_at)`.
-#[macro_export]
-macro_rules! delegate {
-    ($self:ident => $to:expr; $($method:ident)*) => {
-        $($crate::delegate!(@ $self $to, $method);)*
-    };
-    (@ $self:ident $to:expr, size) => {
-        $crate::delegate!(@@ $self $to, size() -> u64);
-    };
-    (@ $self:ident $to:expr, refresh_size) => {
-        $crate::delegate!(@@ $self $to, refresh_size() -> $crate::Result<u64>);
-    };
-    (@ $self:ident $to:expr, sector_sizes) => {
-        $crate::delegate!(@@ $self $to, sector_sizes() -> $crate::SectorSizes);
-    };
-    (@ $self:ident $to:expr, name) => {
-        $crate::delegate!(@@ $self $to, name() -> String);
-    };
-    (@ $self:ident $to:expr, read_at) => {
-        $crate::delegate!(@@ $self $to, read_at(at: u64, buf: &mut [u8]) -> $crate::Result<()>);
-    };
-    (@ $self:ident $to:expr, write_in_place) => {
-        $crate::delegate!(@@ $self $to, write_in_place(at: u64, data: &mut [u8]) -> $crate::Result<()>);
-    };
-    (@ $self:ident $to:expr, write_at) => {
-        $crate::delegate!(@@ $self $to, write_at(at: u64, data: &[::std::io::IoSlice<'_>]) -> $crate::Result<()>);
-    };
-    (@ $self:ident $to:expr, write_durably_at) => {
-        $crate::delegate!(@@ $self $to, write_durably_at(at: u64, data: &[::std::io::IoSlice<'_>]) -> $crate::Result<()>);
-    };
-    (@ $self:ident $to:expr, flush) => {
-        $crate::delegate!(@@ $self $to, flush() -> $crate::Result<()>);
-    };
-    (@ $self:ident $to:expr, zero_fast) => {
-        $crate::delegate!(@@ $self $to, zero_fast(at: u64, len: u64) -> $crate::Result<bool>);
-    };
-    (@ $self:ident $to:expr, status_at) => {
-        $crate::delegate!(@@ $self $to, status_at(at: u64, len: u64) -> $crate::Result<$crate::Status>);
-    };
-    // Those of a range: discard, zero and overwrite.
-    (@ $self:ident $to:expr, $method:ident) => {
-        $crate::delegate!(@@ $self $to, $method(at: u64, len: u64) -> $crate::Result<()>);
-    };
-    (@@ $self:ident $to:expr, $method:ident($($arg:ident: $type:ty),*) -> $answer:ty) => {
-        fn $method(&$self $(, $arg: $type)*) -> $answer {
-            $crate::BlockDevice::$method(&$to $(, $arg)*)
-        }
-    };
 }
 
 /// Checks that a range lies on a device.

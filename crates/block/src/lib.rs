@@ -11,6 +11,8 @@
 //! Layers, lowest first: `error`; `device` (the trait); `file`, `memory`, `metered` and [`fault`]
 //! (the devices), which do not know each other, and `holder` (the process that has a file).
 
+#[macro_use]
+mod delegate;
 mod device;
 mod error;
 pub mod fault;

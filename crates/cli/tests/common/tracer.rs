@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use libc::{c_int, c_long, c_void, pid_t};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The calls that change something that outlives the process.
 const CHANGES: [c_long; 27] = [
@@ -98,8 +99,8 @@ fn watch(main: pid_t, kill_at: Option<u64>) -> u64 {
         } else if signal == libc::SIGTRAP | 0x80 && entered(pid).is_some_and(is_change) {
             calls += 1;
             if Some(calls) == kill_at {
-                // SAFETY: it is our child, and not reaped yet.
-                unsafe { libc::kill(main, libc::SIGKILL) };
+                let main = Pid::from_raw(main).expect("a process");
+                let _ = kill_process(main, Signal::KILL);
                 continue;
             }
         }
