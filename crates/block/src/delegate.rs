@@ -34,6 +34,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, flush) => {
         $crate::delegate!(@@ $self $to, flush() -> $crate::Result<()>);
     };
+    (@ $self:ident $to:expr, drop_cached) => {
+        $crate::delegate!(@@ $self $to, drop_cached() -> $crate::Result<()>);
+    };
     (@ $self:ident $to:expr, zero_fast) => {
         $crate::delegate!(@@ $self $to, zero_fast(at: u64, len: u64) -> $crate::Result<bool>);
     };

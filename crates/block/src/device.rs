@@ -93,6 +93,15 @@ pub trait BlockDevice: Send + Sync {
     /// [`Error::Io`]. Earlier writes may be lost then, and a later success says nothing of them.
     fn flush(&self) -> Result<()>;
 
+    /// From now on reads return what the medium holds. A flush that failed may have left something else in
+    /// the system's cache. Everything was flushed before.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::read_at`].
+    fn drop_cached(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Says that a range is no longer needed. It reads as anything afterwards.
     ///
     /// # Errors
@@ -153,7 +162,7 @@ pub trait BlockDevice: Send + Sync {
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
         size refresh_size sector_sizes name read_at write_at write_durably_at write_in_place flush
-        discard zero zero_fast status_at overwrite);
+        drop_cached discard zero zero_fast status_at overwrite);
 }
 
 /// Checks that a range lies on a device.

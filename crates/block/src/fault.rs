@@ -50,6 +50,9 @@ pub enum Fault {
     },
     /// The flush with this number fails.
     FailFlush(u64),
+    /// The flush with this number fails, and what was written since the last one is not on the medium. Reads
+    /// see it until [`BlockDevice::drop_cached`], as they do in the cache of a system.
+    LoseFlush(u64),
     /// Reads that touch these bytes fail.
     BadBytes {
         /// Start of the range.
@@ -116,6 +119,15 @@ impl Journal {
             .collect();
         survive(&mut image, pending, survival);
         image
+    }
+}
+
+impl Journal {
+    /// What was not flushed never happened.
+    fn lose_unflushed(&mut self) {
+        let is_flush = |(_, event): &(u64, Event)| matches!(event, Event::Flush);
+        let flushed = self.events.iter().rposition(is_flush);
+        self.events.truncate(flushed.map_or(0, |index| index + 1));
     }
 }
 
@@ -370,10 +382,23 @@ impl BlockDevice for FaultDevice {
         let mut state = self.lock();
         let dead = self.is_dead(&state.faults);
         let event = self.clock.tick();
-        if dead || state.faults.contains(&Fault::FailFlush(event)) {
+        let loses = state.faults.contains(&Fault::LoseFlush(event));
+        if loses {
+            state.journal.lose_unflushed();
+        }
+        if dead || loses || state.faults.contains(&Fault::FailFlush(event)) {
             return Err(self.error("flush", 0, self.size(), io::ErrorKind::Other));
         }
         state.journal.events.push((event, Event::Flush));
+        Ok(())
+    }
+
+    fn drop_cached(&self) -> Result<()> {
+        let mut state = self.lock();
+        if self.is_dead(&state.faults) {
+            return Err(self.error("drop", 0, self.size(), io::ErrorKind::Other));
+        }
+        state.current = state.journal.image(u64::MAX, Survival::All);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, holder, total};
@@ -242,6 +242,12 @@ impl BlockDevice for FileDevice {
         self.file
             .sync_data()
             .map_err(self.io_error("flush", 0, self.size()))
+    }
+
+    fn drop_cached(&self) -> Result<()> {
+        // What is not dirty is let go of, from the first byte to the last.
+        rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)
+            .map_err(|errno| self.io_error("emptying the cache", 0, self.size())(errno.into()))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

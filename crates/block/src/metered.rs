@@ -72,6 +72,10 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
         counted(&self.meter.flush, 0, || self.device.flush())
     }
 
+    fn drop_cached(&self) -> Result<()> {
+        self.device.drop_cached()
+    }
+
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         let discard = || self.device.discard(offset, len);
         counted(&self.meter.discard, len, discard)

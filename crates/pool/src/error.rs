@@ -47,13 +47,13 @@ pub enum Error {
         /// How many there are.
         blocks: u32,
     },
-    /// A write or flush failed; the pool refuses changes until it is imported again.
-    #[error(
-        "the pool is suspended since a device failed: {reason}; export it, mend the device and import it"
-    )]
+    /// A write or flush failed; the pool refuses changes.
+    #[error("the pool is suspended: {reason}; {until}")]
     Suspended {
         /// What failed first.
         reason: String,
+        /// What ends it.
+        until: Until,
     },
     /// The key holder of a dataset could not seal what a commit was to write.
     #[error("a dataset could not be written: {reason}")]
@@ -175,6 +175,24 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+}
+
+/// What ends the suspension of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// That the devices work again, see [`Pool::resume`](crate::Pool::resume).
+    Cleared,
+    /// An import, and nothing else.
+    Imported,
+}
+
+impl std::fmt::Display for Until {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Until::Cleared => "run 'strongroom pool clear' when the device works",
+            Until::Imported => "export it, mend the device and import it",
+        })
+    }
 }
 
 impl Error {

@@ -54,7 +54,7 @@ pub use engine::quota::Limits;
 pub use engine::quota::{Quota, QuotaKind};
 pub use engine::reseal::Reseal;
 pub use env::{CacheHash, Env};
-pub use error::{Error, Result};
+pub use error::{Error, Result, Until};
 pub use format::array_kind::ArrayKind;
 pub use format::config::{DeviceState, Purpose};
 pub use format::entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};

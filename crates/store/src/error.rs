@@ -16,6 +16,14 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
+    /// The device did not take a write that the pool cannot do without.
+    #[error("{reason}")]
+    Stalled {
+        /// The device's name.
+        device: String,
+        /// What the write failed with.
+        reason: String,
+    },
     /// There is no label.
     #[error("{device} holds no Strongroom pool")]
     NotAPool {
@@ -135,9 +143,9 @@ impl Error {
     /// The name of the device whose failure this is.
     pub fn device(&self) -> Option<&str> {
         match self {
-            Error::Device(block::Error::Io { device, .. }) | Error::Unflushed { device } => {
-                Some(device)
-            }
+            Error::Device(block::Error::Io { device, .. })
+            | Error::Unflushed { device }
+            | Error::Stalled { device, .. } => Some(device),
             _ => None,
         }
     }

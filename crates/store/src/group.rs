@@ -6,6 +6,7 @@
 //! operation's.
 
 use std::collections::BTreeMap;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -379,6 +380,19 @@ impl Groups {
             error,
         });
         Ok(())
+    }
+
+    /// Writes to a member. One that fails is faulted, or where its group cannot do without it what it did not
+    /// take is kept in memory, and no flush succeeds.
+    pub(crate) fn write(&self, layout: &Layout, member: &Member, at: u64, pieces: &[IoSlice<'_>]) {
+        if member.owe_more(at, pieces) {
+            return;
+        }
+        let failed = member.write(at, pieces).err();
+        let kept = failed.and_then(|error| self.failed(layout, member, error).err());
+        if let Some(error) = kept {
+            member.owe(at, pieces, &error);
+        }
     }
 
     /// Does something to each of some members; one that fails is faulted.

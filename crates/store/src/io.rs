@@ -59,12 +59,12 @@ impl DeviceStore {
         group: &Group,
         (segment, offset): (SegmentId, u32),
         stripes: &[&[u8]],
-    ) -> Result<()> {
+    ) {
         group.write_stripes(segment, offset, stripes, |member, at, pieces| {
-            let one = std::iter::once(member).filter(|member| member.is_active());
-            self.groups
-                .on_each(layout, one, |member| member.write(at, pieces))
-        })
+            if member.is_active() {
+                self.groups.write(layout, member, at, pieces);
+            }
+        });
     }
 
     /// Flushes those of some members that were written to, side by side.
@@ -265,12 +265,15 @@ impl Store for DeviceStore {
                 [only] => Cow::Borrowed(&only[..]),
                 _ => Cow::Owned(pieces.iter().flat_map(|p| p.iter().copied()).collect()),
             };
-            return self.write_stripes(&layout, group, (segment, offset), &[&whole]);
+            self.write_stripes(&layout, group, (segment, offset), &[&whole]);
+            return Ok(());
         }
         let members = group.members.iter().filter(|member| member.is_active());
-        self.groups.on_each(&layout, members, |member| {
-            member.write(group::at(member, segment, offset), pieces)
-        })
+        for member in members {
+            let at = group::at(member, segment, offset);
+            self.groups.write(&layout, member, at, pieces);
+        }
+        Ok(())
     }
 
     fn write_each(&self, segment: SegmentId, offset: u32, stripes: &[&[u8]]) -> Result<()> {
@@ -281,7 +284,8 @@ impl Store for DeviceStore {
             return self.write(segment, offset, &pieces);
         }
         group.check_place(segment, offset, stripes.iter().map(|s| s.len()))?;
-        self.write_stripes(&layout, group, (segment, offset), stripes)
+        self.write_stripes(&layout, group, (segment, offset), stripes);
+        Ok(())
     }
 
     fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()> {
@@ -314,6 +318,23 @@ impl Store for DeviceStore {
         let layout = self.groups.now();
         let members = &DeviceStore::group(&layout, group).members;
         self.flush_members(&layout, members.iter())
+    }
+
+    fn stall(&self) -> Option<Error> {
+        let layout = self.groups.now();
+        let stalled = layout.active().find(|member| member.is_stalled())?;
+        stalled.stall()
+    }
+
+    fn retry(&self) -> Result<bool> {
+        let layout = self.groups.now();
+        for member in layout.active() {
+            member.retry()?;
+        }
+        let lost: Vec<&Arc<Member>> = layout.active().filter(|m| m.may_have_lost()).collect();
+        lost.iter().try_for_each(|member| member.drop_cached())?;
+        lost.iter().for_each(|member| member.trust());
+        Ok(!lost.is_empty())
     }
 
     fn write_superblock(&self, txg: u64, payload: &[u8]) -> Result<()> {

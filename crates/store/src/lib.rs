@@ -11,12 +11,13 @@
 //! Layers, lowest first:
 //! - `error`, `segment`, `membership`: numbers, and what is said about devices;
 //! - `code`, `shape`, [`layout`], `geometry`: the code of parity, and where bytes lie;
-//! - `member`, `group`, `parity`: one device, the devices that share segments, reading without some;
+//! - `debts`, `member`, `group`, `parity`: one device, what it did not take, the devices that share segments, reading without some;
 //! - `devices`, `headers`, `cache`: the devices of a pool together, and cache devices;
 //! - `store`, then `extend` and `io`: the interface, and its implementation on devices.
 
 mod cache;
 mod code;
+mod debts;
 mod devices;
 mod error;
 mod extend;

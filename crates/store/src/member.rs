@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use block::BlockDevice;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
+use crate::debts::Debts;
 use crate::geometry::{COPIES, Geometry};
 use crate::layout::{
     BLOCK, Bad, CACHE_MAGIC, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC,
@@ -41,6 +42,9 @@ struct Condition {
     flushing: Mutex<()>,
     /// A flush has failed, and what was written before it may be lost.
     has_lost: AtomicBool,
+    /// Whether there are debts.
+    is_stalled: AtomicBool,
+    debts: RwLock<Debts>,
     state: AtomicU8,
     /// Failed reads, failed writes, and contents that were not what they should be.
     errors: [AtomicU64; 3],
@@ -57,6 +61,8 @@ impl Member {
                 dirty: AtomicBool::new(false),
                 flushing: Mutex::new(()),
                 has_lost: AtomicBool::new(false),
+                is_stalled: AtomicBool::new(false),
+                debts: RwLock::default(),
                 state: AtomicU8::new(MemberState::Online as u8),
                 errors: Default::default(),
             }),
@@ -106,6 +112,7 @@ impl Member {
         if state == MemberState::Resilvering {
             // What it lost is written again.
             self.condition.has_lost.store(false, Ordering::Release);
+            self.forget_debts(&mut self.condition.debts.write());
         }
         self.condition.state.store(state as u8, Ordering::Release);
     }
@@ -313,8 +320,85 @@ impl Member {
     }
 
     pub(crate) fn read(&self, at: u64, buf: &mut [u8]) -> Result<()> {
+        let debts = self.is_stalled().then(|| self.condition.debts.read());
+        if debts.as_ref().is_some_and(|debts| debts.fill(at, buf)) {
+            return Ok(());
+        }
         let read = self.device.read_at(at, buf);
-        Ok(read.inspect_err(|_| self.count(Failed::Read))?)
+        read.inspect_err(|_| self.count(Failed::Read))?;
+        if let Some(debts) = debts {
+            debts.fill(at, buf);
+        }
+        Ok(())
+    }
+
+    /// Whether it did not take something that is kept in memory for it.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.condition.is_stalled.load(Ordering::Acquire)
+    }
+
+    /// What the device failed with, if there is something that it did not take.
+    pub(crate) fn stall(&self) -> Option<Error> {
+        let reason = self.condition.debts.read().reason.clone()?;
+        let device = self.device.name();
+        Some(Error::Stalled { device, reason })
+    }
+
+    /// Keeps a write in memory, if others are kept already.
+    pub(crate) fn owe_more(&self, at: u64, pieces: &[IoSlice<'_>]) -> bool {
+        if !self.is_stalled() {
+            return false;
+        }
+        let mut debts = self.condition.debts.write();
+        let is_stalled = debts.reason.is_some();
+        if is_stalled {
+            debts.add(at, pieces);
+        }
+        is_stalled
+    }
+
+    /// Keeps a write in memory that failed. From now on nothing but [`Member::retry`] writes to the device.
+    pub(crate) fn owe(&self, at: u64, pieces: &[IoSlice<'_>], error: &Error) {
+        let mut debts = self.condition.debts.write();
+        debts.reason.get_or_insert_with(|| error.to_string());
+        debts.add(at, pieces);
+        self.condition.is_stalled.store(true, Ordering::Release);
+    }
+
+    fn forget_debts(&self, debts: &mut Debts) {
+        *debts = Debts::default();
+        self.condition.is_stalled.store(false, Ordering::Release);
+    }
+
+    /// Makes the writes that failed once more, and flushes. Of what a flush failed for before nothing is
+    /// known afterwards either, see [`Member::drop_cached`].
+    pub(crate) fn retry(&self) -> Result<()> {
+        let condition = &self.condition;
+        let _flushing = condition.flushing.lock();
+        let mut debts = condition.debts.write();
+        for (at, bytes) in debts.runs() {
+            let written = self.device.write_at(at, &[IoSlice::new(bytes)]);
+            written.inspect_err(|_| self.count(Failed::Write))?;
+        }
+        condition.dirty.store(false, Ordering::Release);
+        self.flush_device()?;
+        self.forget_debts(&mut debts);
+        Ok(())
+    }
+
+    /// Whether a flush has failed, and what was written before may be lost.
+    pub(crate) fn may_have_lost(&self) -> bool {
+        self.condition.has_lost.load(Ordering::Acquire)
+    }
+
+    /// Has reads return what is on the device, also where the system believes it to hold something else.
+    pub(crate) fn drop_cached(&self) -> Result<()> {
+        Ok(self.device.drop_cached()?)
+    }
+
+    /// It is known what was lost.
+    pub(crate) fn trust(&self) {
+        self.condition.has_lost.store(false, Ordering::Release);
     }
 
     pub(crate) fn write(&self, at: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
@@ -325,6 +409,9 @@ impl Member {
     }
 
     pub(crate) fn discard(&self, at: u64, len: u64) -> Result<()> {
+        if self.is_stalled() {
+            return Ok(());
+        }
         Ok(self.device.discard(at, len)?)
     }
 
@@ -342,9 +429,16 @@ impl Member {
                 device: self.device.name(),
             });
         }
+        if let Some(stall) = self.stall() {
+            return Err(stall);
+        }
         if !self.condition.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
+        self.flush_device()
+    }
+
+    fn flush_device(&self) -> Result<()> {
         self.device.flush().map_err(|error| {
             self.count(Failed::Write);
             self.condition.dirty.store(true, Ordering::Release);

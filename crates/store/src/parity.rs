@@ -166,10 +166,9 @@ impl Group {
         segment: SegmentId,
         offset: u32,
         stripes: &[&[u8]],
-        mut act: impl FnMut(&Arc<Member>, u64, &[IoSlice<'_>]) -> Result<()>,
-    ) -> Result<()> {
+        mut act: impl FnMut(&Member, u64, &[IoSlice<'_>]),
+    ) {
         let shares = self.share(segment, offset, stripes);
-        let mut done = Ok(());
         for member in self.members.iter().filter(|member| member.is_active()) {
             let mut rest = &shares[member.column()][..];
             while let Some((first, _)) = rest.first() {
@@ -183,11 +182,10 @@ impl Group {
                 let (run, behind) = rest.split_at(count);
                 let pieces: Vec<IoSlice<'_>> =
                     run.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
-                done = done.and(act(member, member.row(*first), &pieces));
+                act(member, member.row(*first), &pieces);
                 rest = behind;
             }
         }
-        done
     }
 
     /// What each column gets of some stripes, in the order of its rows.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 
-use crate::Result;
 use crate::membership::{
     Assigned, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest,
 };
 use crate::parity::Parts;
 use crate::segment::{SegmentId, UNIT};
 use crate::shape::Shape;
+use crate::{Error, Result};
 
 /// The places of a pool. Every backend passes the same conformance suite, `tests/conformance.rs`.
 ///
@@ -21,7 +21,8 @@ use crate::shape::Shape;
 /// The members of a group hold the same, or each a column of a group with parity (see [`Shape`]). What
 /// is written goes to all of them that are online or being resilvered; one that fails is not used any
 /// more, which [`Store::take_faults`] tells, and the operation succeeds as long as enough online
-/// members of the group have done it.
+/// members of the group have done it. What a member does not take that its group cannot do without is kept in
+/// memory, and read from there: the write succeeds, and no flush does ([`Store::stall`], [`Store::retry`]).
 ///
 /// A place is the beginning of a stripe, with the bytes that were written there at once. In a group
 /// without parity any part of it can be read and written too; in one with parity only
@@ -173,6 +174,17 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As [`Store::flush`].
     fn flush_group(&self, group: u32) -> Result<()>;
+
+    /// Why no flush would succeed: a device did not take what was written to a segment, and it is in memory only.
+    fn stall(&self) -> Option<Error>;
+
+    /// Has devices that failed and could not be done without take what they did not, and flushes all. True
+    /// if a flush had failed: then only reading tells which writes since the last good one are there, and reads
+    /// are of the medium. Nothing may be written meanwhile.
+    ///
+    /// # Errors
+    /// A device fails still. Nothing is forgotten.
+    fn retry(&self) -> Result<bool>;
 
     /// Replaces the superblock: whole, or not at all. Durable after the next flush.
     ///

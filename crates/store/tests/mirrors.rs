@@ -100,9 +100,22 @@ fn a_member_that_fails_is_not_used_any_more_and_the_last_one_is() {
     write(&store, b"last").unwrap();
     assert_eq!(devices[0].written(), before);
     devices[1].inject(Fault::DeadFrom(0));
-    assert!(write(&store, b"lost").is_err());
+    // What the last one does not take is kept, and is not durable until it does.
+    assert!(store.stall().is_none());
+    write(&store, b"kept").unwrap();
+    assert_eq!(read_nth(&store, 0), b"kept");
+    assert!(store.stall().is_some_and(|error| error.device().is_some()));
+    assert!(store.flush().is_err());
+    assert!(store.retry().is_err());
     assert_eq!(state(&store, 101), MemberState::Online);
     assert!(store.take_faults().is_empty());
+    devices[1].heal();
+    assert!(store.flush().is_err());
+    assert!(!store.retry().unwrap());
+    store.flush().unwrap();
+    drop(store);
+    let store = DeviceStore::open(dynamic(&devices[1..])).unwrap();
+    assert_eq!(read_nth(&store, 0), b"kept");
 }
 
 #[test]

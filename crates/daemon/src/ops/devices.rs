@@ -236,17 +236,21 @@ impl ActivePool {
         Ok(self.pool.online_device(device.guid, opened, origin)?)
     }
 
-    /// Forgets failures; what was faulted gets another chance.
+    /// Has a pool that is suspended go on, and forgets failures; what was faulted gets another chance.
     fn clear(
         &self,
         daemon: &Daemon,
         device: Option<&str>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let wanted = match device {
-            Some(device) => vec![find(&self.pool, device)?],
-            None => self.pool.devices(),
+        let find_wanted = || match device {
+            Some(device) => Ok(vec![find(&self.pool, device)?]),
+            None => Ok::<_, Failure>(self.pool.devices()),
         };
+        find_wanted()?;
+        self.pool.resume(&context.origin())?;
+        // The device that suspended it counts as failed no more.
+        let wanted = find_wanted()?;
         let guid = device.and(wanted.first()).map(|device| device.guid);
         self.pool.clear_device_errors(guid, &context.origin())?;
         let mut failures = match device {

@@ -1,12 +1,23 @@
 //! How the devices of a pool do, and what to do about it.
 
-use pool::{DeviceInfo, DeviceState, Expandable, Purpose};
+use pool::{DeviceInfo, DeviceState, Expandable, Pool, Purpose, Until};
 use protocol::api::DeviceRow;
 
 /// Whether a member of a group is not what it should be.
 pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     let mut members = devices.iter().filter(|device| device.group.is_some());
     members.any(|device| device.state != DeviceState::Online)
+}
+
+/// What to do about a pool that is suspended.
+pub(crate) fn end_of_suspension(pool: &Pool) -> String {
+    let name = pool.name();
+    match pool.suspended_until() {
+        Some(Until::Imported) => format!(
+            "Mend the device, then run 'strongroom pool export -f {name}' and 'strongroom pool import {name}'."
+        ),
+        _ => format!("Run 'strongroom pool clear {name}' when the device works."),
+    }
 }
 
 /// What is wrong, and what to do.

@@ -402,9 +402,7 @@ pub(crate) fn report(imported: &ActivePool) -> Result<PoolReport> {
             Some(format!(
                 "A device failed, and the pool takes no changes: {reason}"
             )),
-            Some(
-                "Mend the device, then run 'strongroom pool export' and 'pool import'.".to_owned(),
-            ),
+            Some(health::end_of_suspension(pool)),
         ),
         None if scrub.errors > 0 => (
             Some("Some data is damaged in every copy.".to_owned()),

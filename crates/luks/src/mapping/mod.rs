@@ -324,6 +324,10 @@ impl BlockDevice for Mapping {
         }
     }
 
+    fn drop_cached(&self) -> block::Result<()> {
+        self.core.device.drop_cached()
+    }
+
     /// Passed on only if that is allowed: from what is discarded it can be seen which sectors are in use.
     fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
         self.check_writable()?;

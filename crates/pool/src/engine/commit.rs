@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 use crate::engine::dataset::{OpenDataset, Part, Placed};
 use crate::engine::deadlist::{self, DeadEntry};
 use crate::engine::table::DatasetTable;
-use crate::engine::{async_free, history, membership};
+use crate::engine::{async_free, history};
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::extent::Class;
@@ -222,18 +222,6 @@ impl TxgWriter<'_> {
             }
         }
         Ok(entries)
-    }
-
-    /// Writes everything that waits and makes the state durable.
-    pub(crate) fn finish(&self, state: &DatasetTable) -> Result<()> {
-        self.write_rest()?;
-        let store = &self.core.disk.store;
-        let mut root = state.root.clone();
-        if state.config.is_redundant {
-            root.missed = membership::missed(&state.config, store.as_ref());
-        }
-        store.write_superblock(self.txg, root.as_bytes())?;
-        Ok(store.flush()?)
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 
 use crate::engine::dedup::Dedup;
+use crate::engine::suspension::Suspension;
 use crate::engine::table::DatasetTable;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Until};
 use crate::format::pointer::RecordPtr;
 use crate::storage::core::Core;
 
@@ -24,7 +25,12 @@ pub(crate) struct Context {
     pub(crate) dirty: AtomicBool,
     /// What is shared between pointers.
     pub(crate) dedup: Dedup,
-    suspended: Mutex<Option<Suspension>>,
+    pub(crate) suspension: Suspension,
+    /// A commit is putting together what it will write.
+    pub(crate) is_collecting: AtomicBool,
+    /// Held, side by side, by what writes and then flushes without a commit, and alone while devices that
+    /// failed are tried again: a flush afterwards says nothing of what was written before.
+    pub(crate) flushing: RwLock<()>,
     /// Devices that failed and are not in the configuration as such yet.
     pub(crate) faults: Mutex<Faults>,
 }
@@ -35,13 +41,6 @@ impl Deref for Context {
     fn deref(&self) -> &Core {
         &self.core
     }
-}
-
-/// What failed first, and ended all changes.
-struct Suspension {
-    reason: String,
-    /// The name of the device that failed, if it was one.
-    device: Option<String>,
 }
 
 /// Changes pass here, one transaction group after the other.
@@ -86,7 +85,9 @@ impl Context {
             gate: RwLock::new(Gate { txg: state.txg + 1 }),
             dirty: AtomicBool::new(false),
             dedup: Dedup::new(&state.root),
-            suspended: Mutex::default(),
+            suspension: Suspension::default(),
+            is_collecting: AtomicBool::new(false),
+            flushing: RwLock::default(),
             faults: Mutex::default(),
             state: RwLock::new(state),
         }
@@ -101,29 +102,38 @@ impl Context {
         })
     }
 
-    /// Remembers the first failure. From then on nothing changes.
+    /// Remembers the first failure. Nothing changes any more until [`Pool::resume`](crate::Pool::resume).
     pub(crate) fn suspend(&self, error: Error) -> Error {
-        let mut suspended = self.suspended.lock();
-        if suspended.is_none() {
+        self.end_changes(error, Until::Cleared)
+    }
+
+    /// The same until the next import: what is in memory is not what should have become durable.
+    pub(crate) fn suspend_for_good(&self, error: Error) -> Error {
+        self.end_changes(error, Until::Imported)
+    }
+
+    fn end_changes(&self, error: Error, until: Until) -> Error {
+        if self.suspension.begin(&error, until) {
             // Who commits may have it locked still.
             let name = self.state.try_read().map(|state| state.root.name());
-            tracing::error!(
-                %error, pool = name,
-                "the pool is suspended; export it, mend the device and import it"
-            );
-            *suspended = Some(Suspension {
-                reason: error.to_string(),
-                device: error.device().map(str::to_owned),
-            });
+            tracing::error!(%error, pool = name, "the pool is suspended; {until}");
         }
         error
+    }
+
+    /// Fails if a device did not take a write, which is in memory then: no more may come to that.
+    pub(crate) fn check_stall(&self) -> Result<()> {
+        match self.disk.store.stall() {
+            Some(error) => Err(self.suspend(error.into())),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
-        self.check_suspended()
+        self.suspension.check()
     }
 
     /// Whether records are being copied to members that lack them.
@@ -138,22 +148,5 @@ impl Context {
             self.free_later(gate.txg, &ptr.place);
         }
         self.dirty.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn suspended(&self) -> Option<String> {
-        let suspended = self.suspended.lock();
-        suspended.as_ref().map(|first| first.reason.clone())
-    }
-
-    /// The name of the device whose failure suspended the pool.
-    pub(crate) fn suspended_by(&self) -> Option<String> {
-        self.suspended.lock().as_ref()?.device.clone()
-    }
-
-    pub(crate) fn check_suspended(&self) -> Result<()> {
-        match self.suspended() {
-            Some(reason) => Err(Error::Suspended { reason }),
-            None => Ok(()),
-        }
     }
 }

@@ -319,12 +319,21 @@ impl OpenDataset {
         bytes: &[u8],
         sum: [u8; 16],
     ) -> Result<Placed> {
+        let context = &self.context;
+        let for_commit = context.is_collecting.load(Ordering::Acquire);
+        if !for_commit {
+            context.suspension.check()?;
+        }
         let placed = self.allocate(array, identity, bytes.len(), sum)?;
         placed
             .allotted
-            .write_to(self.context.disk.store.as_ref(), bytes)
-            .map_err(|error| self.context.suspend(error.into()))?;
-        Ok(placed)
+            .write_to(context.disk.store.as_ref(), bytes)
+            .map_err(|error| context.suspend(error.into()))?;
+        match context.check_stall() {
+            // The commit goes on with what is in memory, and tells it when it flushes.
+            Err(error) if !for_commit => Err(error),
+            _ => Ok(placed),
+        }
     }
 
     /// Finds a place for a record that a commit will write.
@@ -425,6 +434,16 @@ impl OpenDataset {
             state.syncing_room = std::mem::replace(&mut state.open_room, room);
         }
         self.freeze_log();
+    }
+
+    /// The records that were put since the last commit.
+    pub(crate) fn uncommitted(&self) -> Vec<(ArrayKind, RecordPtr)> {
+        let of = |array: ArrayKind| {
+            let state = self.array(array).read();
+            let records = [state.syncing.records(), state.open.records()].concat();
+            records.into_iter().map(move |ptr| (array, ptr))
+        };
+        ArrayKind::ALL.into_iter().flat_map(of).collect()
     }
 
     pub(crate) fn put_syncing(&self, txg: u64, array: ArrayKind, slot: u64, ptr: RecordPtr) {

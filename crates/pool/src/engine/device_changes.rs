@@ -24,6 +24,14 @@ impl DatasetTable {
             .ok_or_else(|| Error::no_device(guid))
     }
 
+    /// Which devices there are, where they belong, and what they are good for.
+    pub(crate) fn device_places(&self) -> Vec<(u64, u16, u64, DeviceState)> {
+        let devices = self.config.devices.iter();
+        devices
+            .map(|device| (device.guid, device.group, device.size, device.state))
+            .collect()
+    }
+
     /// From now on the pool knows of groups with several members.
     pub(crate) fn make_redundant(&mut self, commit: &TxgWriter<'_>) {
         self.config_dirty = true;

@@ -6,15 +6,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use meter::Histogram;
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLockWriteGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use zerocopy::IntoBytes;
 
+use crate::engine::closing::Closing;
 use crate::engine::context::Context;
 use crate::engine::dataset::{OpenDataset, Part};
 use crate::engine::log::Claims;
 use crate::engine::removal::Removal;
 use crate::engine::reservation::Slacks;
 use crate::engine::table::DatasetTable;
-use crate::engine::{async_free, deadlist, keyarea, quota};
+use crate::engine::{async_free, deadlist, keyarea, membership, quota};
 use crate::error::{Error, Result};
 use crate::storage::core::Core;
 use crate::storage::space::{Reservation, Turn};
@@ -37,6 +39,10 @@ pub(crate) struct Engine {
     /// Set aside for writing the remap table anew.
     remap_room: Mutex<Reservation>,
     pub(crate) freeing: Turn,
+    /// A transaction group that is written, and that the devices did not make durable.
+    waiting: Mutex<Option<Closing>>,
+    /// Held by whoever has the pool go on after a failure.
+    pub(crate) resuming: Mutex<()>,
     pub(crate) claims: Claims,
 }
 
@@ -66,6 +72,8 @@ impl Engine {
             removal: Mutex::new(Removal::new(space.nothing())),
             remap_room: Mutex::new(space.nothing()),
             freeing: Turn::default(),
+            waiting: Mutex::default(),
+            resuming: Mutex::default(),
             claims,
         };
         shared.set_remap_room(remap_pages);
@@ -122,10 +130,15 @@ impl Engine {
         let _guard = SuspendOnPanic(self);
         let (txg, parts) = self.close_group();
         let commit = TxgWriter::new(&self.core, txg);
-        let outcome = self.make_durable(commit, &parts, task);
+        let outcome = self
+            .collect(commit, &parts, task)
+            .and_then(|(closing, outcome)| {
+                self.make_durable(closing)?;
+                Ok(outcome)
+            });
         self.commits
             .record(self.env.elapsed().saturating_sub(begin));
-        outcome.unwrap_or_else(|error| Err(self.suspend(error)))
+        outcome.unwrap_or_else(Err)
     }
 
     /// Closes the open transaction group, of these datasets, and opens the next.
@@ -146,13 +159,26 @@ impl Engine {
         (txg, parts)
     }
 
-    /// The outer result is the commit's, the inner one the task's.
-    fn make_durable<R>(
+    /// Puts together and writes what a transaction group consists of. The outer result is the commit's, the
+    /// inner one the task's. What fails here leaves in memory what is neither the old state nor the new one.
+    fn collect<R>(
         self: &Arc<Self>,
         commit: TxgWriter<'_>,
         parts: &[Part],
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
-    ) -> Result<Result<R>> {
+    ) -> Result<(Closing, Result<R>)> {
+        self.is_collecting.store(true, Ordering::Release);
+        let collected = self.collect_parts(commit, parts, task);
+        self.is_collecting.store(false, Ordering::Release);
+        collected.map_err(|error| self.suspend_for_good(error))
+    }
+
+    fn collect_parts<R>(
+        self: &Arc<Self>,
+        commit: TxgWriter<'_>,
+        parts: &[Part],
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<(Closing, Result<R>)> {
         let txg = commit.txg;
         let synced = commit.sync_datasets(parts, &self.state)?;
         let mut state = self.state.write();
@@ -164,38 +190,73 @@ impl Engine {
             dataset.part.dataset.give_room_back();
         }
         self.enter_faults(&commit, &mut state);
+        let devices = state.device_places();
         let outcome = run_task(&commit, &mut state, task);
+        let is_bound = commit.has_key_blocks() || state.device_places() != devices;
         async_free::step(&commit, &mut state)?;
         self.dedup.sync(&commit, &mut state)?;
         state.root.time = self.env.now().into();
         commit.sync_state(&mut state)?;
         commit.sync_space(&mut state)?;
+        let root = state.root.clone();
         // The rest waits for devices. The state is what it will be, and may be read meanwhile.
-        let state = RwLockWriteGuard::downgrade(state);
-        commit.finish(&state)?;
+        drop(state);
+        commit.write_rest()?;
+        let closing = Closing::new(commit.into_freed(), (txg, root), parts, &synced, is_bound);
+        Ok((closing, outcome))
+    }
+
+    /// Makes durable what a transaction group consists of. After a failure that can be tried again.
+    pub(crate) fn make_durable(self: &Arc<Self>, closing: Closing) -> Result<()> {
+        if let Err(error) = self.write_root(&closing) {
+            return Err(self.wait_for_devices(closing, error));
+        }
         self.faults_entered();
 
         // Durable. Everyone may see it, and what it freed may be used again.
-        for dataset in &synced {
-            dataset.part.dataset.on_durable(&dataset.roots);
-        }
-        for holder in parts.iter().filter_map(|part| part.holder.as_ref()) {
-            holder.synced(txg);
-        }
-        let bitmaps = state.root.bitmaps;
+        let state = self.state.read();
+        closing.tell_parts();
         let disk = &self.disk;
-        disk.on_durable(&state.root.remap, &state.config);
-        self.set_remap_room(state.root.remap_pages.get());
-        let freed = commit.into_freed();
-        self.space.committed(bitmaps, &freed);
+        disk.on_durable(&closing.root.remap, &state.config);
+        self.set_remap_room(closing.root.remap_pages.get());
+        self.space.committed(closing.root.bitmaps, &closing.freed);
         self.space.note_referenced(state.referenced());
         self.claims.on_durable(&self.space, &state);
         drop(state);
-        keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write())?;
-        *self.committed.lock() = txg;
+        let wiped = keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write());
+        *self.committed.lock() = closing.txg;
         self.commit_done.notify_all();
-        self.space.discard_after(&freed);
-        Ok(outcome)
+        self.space.discard_after(&closing.freed);
+        wiped.map_err(|error| self.suspend(error))
+    }
+
+    fn write_root(&self, closing: &Closing) -> Result<()> {
+        let store = &self.disk.store;
+        store.flush()?;
+        let mut root = closing.root.clone();
+        {
+            let state = self.state.read();
+            if state.config.is_redundant {
+                root.missed = membership::missed(&state.config, store.as_ref());
+            }
+        }
+        store.write_superblock(closing.txg, root.as_bytes())?;
+        Ok(store.flush()?)
+    }
+
+    /// The devices failed while a transaction group was made durable. Most can become so later.
+    fn wait_for_devices(&self, closing: Closing, error: Error) -> Error {
+        if closing.is_bound {
+            // Whoever changed devices or keys takes the failure for the end of it.
+            return self.suspend_for_good(error);
+        }
+        *self.waiting.lock() = Some(closing);
+        self.suspend(error)
+    }
+
+    /// The transaction group that waits for the devices.
+    pub(crate) fn take_waiting(&self) -> Option<Closing> {
+        self.waiting.lock().take()
     }
 
     /// Sets aside what a commit needs at most to write the remap table, of so many pages.
@@ -223,7 +284,8 @@ impl Drop for SuspendOnPanic<'_> {
         if std::thread::panicking() {
             let detail =
                 "it panicked, which is a defect of the program; what was not committed is lost";
-            self.0.suspend(Error::inconsistent("commit", detail));
+            self.0
+                .suspend_for_good(Error::inconsistent("commit", detail));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What makes changes durable: transaction groups, and what a commit keeps of the pool.
 
 pub(crate) mod async_free;
+pub(crate) mod closing;
 pub(crate) mod commit;
 pub(crate) mod context;
 pub(crate) mod dataset;
@@ -17,4 +18,5 @@ pub(crate) mod quota;
 pub(crate) mod removal;
 pub(crate) mod reseal;
 pub(crate) mod reservation;
+pub(crate) mod suspension;
 pub(crate) mod table;

@@ -89,7 +89,7 @@ impl Pool {
     /// The devices, by group and column, then the spares.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let present = self.engine.disk.store.members();
-        let failed = self.engine.suspended_by();
+        let failed = self.engine.suspension.device();
         let state = self.engine.state.read();
         let devices = state.config.devices.iter();
         let mut all: Vec<DeviceInfo> = devices
@@ -447,7 +447,7 @@ impl Engine {
         if entered.is_err() {
             // Of a commit that failed nobody knows whether it will be found at the next import, and the
             // pool may need them then.
-            let is_refused = self.suspended().is_none();
+            let is_refused = self.suspension.now().is_none();
             for guid in guids {
                 if let Err(error) = self.disk.store.let_go(*guid, is_refused) {
                     tracing::warn!(%error, "a device that was not added could not be erased");

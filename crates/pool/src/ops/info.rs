@@ -8,7 +8,7 @@ use meter::{CacheTotals, Times};
 use crate::engine::reservation::taken_by;
 use crate::engine::table::DatasetTable;
 use crate::engine::{deadlist, history};
-use crate::error::Result;
+use crate::error::{Result, Until};
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::features::{FEATURES, Feature};
@@ -144,7 +144,7 @@ impl Pool {
     /// is under way and may yet fail.
     pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<Listed>)> {
         let _committing = self.engine.lock_commits();
-        self.engine.check_suspended()?;
+        self.engine.suspension.check()?;
         Ok((self.committed_txg(), self.list(id)?))
     }
 
@@ -321,7 +321,12 @@ impl Pool {
 
     /// Why the pool takes no changes, if a device failed.
     pub fn suspended(&self) -> Option<String> {
-        self.engine.suspended()
+        self.engine.suspension.now().map(|(reason, _)| reason)
+    }
+
+    /// What ends that.
+    pub fn suspended_until(&self) -> Option<Until> {
+        self.engine.suspension.now().map(|(_, until)| until)
     }
 
     /// Fails if nothing can be changed: the pool is suspended, or was imported read-only.

@@ -31,7 +31,7 @@ impl Pool {
         let open = self.engine.gate.read().txg;
         let txg = if has_work { open } else { open - 1 };
         self.commit_through(txg)?;
-        self.engine.check_suspended()
+        self.engine.suspension.check()
     }
 
     /// Returns once the transaction group is durable, committing it if nobody else does.

@@ -69,6 +69,7 @@ impl OpenDataset {
         len: usize,
         seal: impl FnOnce(u64, u64) -> std::result::Result<(Identity, Vec<u8>), E>,
     ) -> std::result::Result<bool, E> {
+        let _flushing = self.context.flushing.read();
         self.context.check_writable()?;
         let whole = (LOG_HEADER + places.len() * LOG_PLACE + len) as u32;
         let reserved = {
@@ -95,7 +96,8 @@ impl OpenDataset {
             places: places.len() as u32,
             identity,
         };
-        self.flush_records(places, reserved.place.segment().group())?;
+        let flushed = self.flush_records(places, reserved.place.segment().group());
+        flushed.inspect_err(|_| self.log.lock().tear())?;
         let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
         let group = reserved.place.segment().group();
         if self.context.space.is_for_logs(group) {
@@ -104,7 +106,10 @@ impl OpenDataset {
                 return Ok(false);
             }
         } else {
-            written.map_err(|error| self.context.suspend(error))?;
+            written.map_err(|error| {
+                self.log.lock().tear();
+                self.context.suspend(error)
+            })?;
         }
         self.log.lock().written();
         // A device that has failed lacks the entry, and only a commit can say so.

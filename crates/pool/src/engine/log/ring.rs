@@ -245,6 +245,14 @@ impl Ring {
         self.is_torn = true;
     }
 
+    /// Nothing is written behind what is there until the next commit begins the log anew: something that would
+    /// belong there may have come to an end elsewhere.
+    pub(crate) fn tear_if_on(&mut self) {
+        if matches!(self.stage, Stage::On) {
+            self.tear();
+        }
+    }
+
     /// The entry will not be written: its place and its sequence are the next one's.
     pub(crate) fn abandon(&mut self) {
         if let Some(reserved) = self.writing.take() {

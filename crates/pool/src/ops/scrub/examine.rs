@@ -169,7 +169,7 @@ impl Step<'_> {
 
     /// Does what this step is for with a record or node, if what points to it is still `current`. False if
     /// no copy of it is good.
-    pub(super) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
+    pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
         if place.is_scattered() && !self.examine_map(place, current)? {
             return Ok(false);
         }

@@ -130,7 +130,7 @@ impl Step<'_> {
     }
 
     /// Labels, the newest superblock, and the key blocks in use, in every copy on every device.
-    pub(super) fn headers(&mut self) -> Result<()> {
+    pub(crate) fn headers(&mut self) -> Result<()> {
         let engine = &self.pool.engine;
         let _committing = engine.lock_commits();
         let (txg, blocks) = (self.pool.committed_txg(), engine.key_blocks_in_use());

@@ -186,7 +186,12 @@ impl<'a> TxgWriter<'a> {
         self.core.space.reserve(bytes, ReserveFor::Freeing)
     }
 
-    /// What may be used again now that the commit is durable.
+    /// Whether the task has written keys.
+    pub(crate) fn has_key_blocks(&self) -> bool {
+        !self.key_blocks.lock().is_empty()
+    }
+
+    /// What may be used again once the commit is durable.
     pub(crate) fn into_freed(self) -> Vec<Extent> {
         let tally = self.tally.into_inner();
         let mut freed = tally.freed;
@@ -213,13 +218,13 @@ impl<'a> TxgWriter<'a> {
         self.tally.lock().freed = freed;
     }
 
-    /// Writes everything that waits, and flushes it.
+    /// Writes everything that waits.
     pub(crate) fn write_rest(&self) -> Result<()> {
         let disk = &self.core.disk;
         self.batch.write(disk.store.as_ref())?;
         disk.release_unwritten();
         disk.release_unwritten_maps();
-        Ok(disk.store.flush()?)
+        Ok(())
     }
 }
 

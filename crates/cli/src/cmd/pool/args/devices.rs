@@ -243,15 +243,21 @@ pub(crate) struct PoolRemove {
 /// Clear the error counts of devices, and use failed devices again
 ///
 /// A faulted device is resilvered. If it fails again, it is faulted again.
+///
+/// A pool that is suspended goes on where it is, if its devices work again: what they did not take is written
+/// now. Mounts and exports stay. Otherwise the device is named, and nothing changes. If a device has lost what
+/// it had taken, only 'pool export' and 'pool import' help, and what was written since the last commit is lost.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   All devices, after you changed a cable; one device:
     strongroom pool clear tank
     strongroom pool clear tank /dev/sdc
+  A suspended pool, after you made room in the file system of its file:
+    strongroom pool clear tank
 
 EXIT CODES
-  3 if there is no such pool or device; 12 if a device still fails.")]
+  3 if there is no such pool or device; 12 if a device still fails, or lost what it had taken.")]
 pub(crate) struct PoolClear {
     /// The pool
     #[arg(value_name = "POOL")]

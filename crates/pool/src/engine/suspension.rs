@@ -1,0 +1,77 @@
+//! The end of all changes after a failure, for now or until the next import.
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result, Until};
+
+/// Whether changes have ended.
+#[derive(Default)]
+pub(crate) struct Suspension(Mutex<Option<First>>);
+
+/// What failed first.
+struct First {
+    reason: String,
+    /// The name of the device that failed, if it was one.
+    device: Option<String>,
+    until: Until,
+    /// A flush has failed: what was written since the last commit has to be read before it counts.
+    is_doubtful: bool,
+}
+
+impl Suspension {
+    /// Remembers what failed. True if it is the first.
+    pub(crate) fn begin(&self, error: &Error, until: Until) -> bool {
+        let mut current = self.0.lock();
+        if let Some(first) = current.as_mut() {
+            if until == Until::Imported {
+                first.until = until;
+            }
+            return false;
+        }
+        *current = Some(First {
+            reason: error.to_string(),
+            device: error.device().map(str::to_owned),
+            until,
+            is_doubtful: false,
+        });
+        true
+    }
+
+    /// Changes go on.
+    pub(crate) fn end(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Says whether what was written since the last commit has to be read before it counts.
+    pub(crate) fn set_doubtful(&self, is_doubtful: bool) {
+        if let Some(first) = &mut *self.0.lock() {
+            first.is_doubtful = is_doubtful;
+        }
+    }
+
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.0
+            .lock()
+            .as_ref()
+            .is_some_and(|first| first.is_doubtful)
+    }
+
+    /// Why there are no changes, and until when.
+    pub(crate) fn now(&self) -> Option<(String, Until)> {
+        let current = self.0.lock();
+        let first = current.as_ref()?;
+        Some((first.reason.clone(), first.until))
+    }
+
+    /// The name of the device that failed.
+    pub(crate) fn device(&self) -> Option<String> {
+        self.0.lock().as_ref()?.device.clone()
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.now() {
+            Some((reason, until)) => Err(Error::Suspended { reason, until }),
+            None => Ok(()),
+        }
+    }
+}
