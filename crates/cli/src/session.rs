@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
 use protocol::client::{Client, Data, RemoteDevice, Terminal, default_socket};
+use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::terminal::Prompter;
@@ -185,8 +186,7 @@ pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
 
 /// Whether this is the name of a volume.
 pub(crate) fn is_volume(name: &Path) -> bool {
-    name.to_str()
-        .is_some_and(|name| name.starts_with("volume:"))
+    DeviceName::parse(name).volume().is_some()
 }
 
 #[cfg(test)]

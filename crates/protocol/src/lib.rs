@@ -25,6 +25,7 @@
 pub mod accounts;
 pub mod api;
 pub mod client;
+pub mod device_name;
 pub mod digits;
 pub mod property;
 pub mod sizes;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use block::{Access, BlockDevice, FileDevice};
 use pool::{DeviceState, Pool, Superblock};
 use protocol::api::FailureKind;
+use protocol::device_name::DeviceName;
 use store::{DeviceStore, Store};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::System;
 use crate::state::daemon::Daemon;
-use crate::state::device_name;
 use crate::state::memory::KnownPool;
 
 /// The devices that say they belong to one pool.
@@ -73,7 +73,7 @@ impl Daemon {
             usual.extend(disks());
         }
         for place in search {
-            if device_name::name_at(place).is_some() {
+            if DeviceName::parse(place).volume().is_some() {
                 places.insert(place.clone(), true);
                 continue;
             }

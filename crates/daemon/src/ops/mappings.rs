@@ -13,6 +13,7 @@ use protocol::api::{
     Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, OpenMapping,
     PlainMapping,
 };
+use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -231,7 +232,7 @@ impl Open {
     fn is_on(&self, device: &Path) -> bool {
         let places = std::iter::once(&self.device).chain(&self.header);
         let mut places = places.map(Path::new);
-        match device_name::name_at(device) {
+        match DeviceName::parse(device).volume() {
             Some(_) => places.any(|place| place == device),
             None => places.any(|place| device_name::is_same(place, device)),
         }
@@ -382,7 +383,7 @@ fn flags(new: &OpenMapping) -> Flags {
 impl Daemon {
     /// A file, a disk or a volume, for a new mapping.
     fn device(&self, path: &Path, new: &OpenMapping) -> Result<Arc<dyn BlockDevice>> {
-        if let Some(volume) = device_name::name_at(path) {
+        if let Some(volume) = DeviceName::parse(path).volume() {
             let user = format!("the mapping '{}'", new.name);
             return Ok(Arc::new(self.lend_volume(volume, &user)?));
         }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use protocol::api::{Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, FailureKind};
+use protocol::device_name::DeviceName;
 use protocol::wire;
 
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
-use crate::state::device_name;
 use crate::state::mapping_table::HeaderLoan;
 
 /// Who has a volume that is borrowed.
@@ -54,7 +54,7 @@ impl Daemon {
                 header: Some(header),
             });
         }
-        let Some(volume) = device_name::name_at(device) else {
+        let Some(volume) = DeviceName::parse(device).volume() else {
             return Err(Failure::new(
                 FailureKind::NotFound,
                 format!("no mapping of this daemon is on {}", device.display()),

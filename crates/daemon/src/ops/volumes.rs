@@ -13,6 +13,7 @@ use block::{BlockDevice, SectorSizes, Status};
 use dataset::Volume;
 use pool::{Entry, VolumeShape};
 use protocol::api::{NewVolume, Props};
+use protocol::device_name::DeviceName;
 use protocol::property::{Applies, Property};
 use protocol::sizes;
 
@@ -20,7 +21,6 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::device_name::name_at;
 use crate::state::properties;
 use crate::state::volume_state::{VolumeInUse, VolumeState, in_use};
 
@@ -96,7 +96,7 @@ pub(crate) fn layers(pools: Vec<Arc<ActivePool>>) -> Vec<Vec<Arc<ActivePool>>> {
 
 /// The pools that lie below devices with these paths, by name.
 pub(crate) fn pools_below<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
-    let volumes = paths.filter_map(name_at);
+    let volumes = paths.filter_map(|path| DeviceName::parse(path).volume());
     let pools = volumes.filter_map(|volume| volume.split(['/', '@']).next());
     pools.map(str::to_owned).collect()
 }
@@ -257,7 +257,7 @@ impl Daemon {
 
     /// The volume that a name of a device means, for a pool; none if it is not one of a volume.
     pub(crate) fn volume_at(&self, path: &Path) -> Result<Option<LentVolume>> {
-        let name = name_at(path);
+        let name = DeviceName::parse(path).volume();
         name.map(|name| self.lend_volume(name, "a device of a pool"))
             .transpose()
     }

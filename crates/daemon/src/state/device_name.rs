@@ -1,15 +1,7 @@
-//! Names of devices: volumes of pools, and files and disks that have several paths.
+//! Which names can be those of volumes, and files and disks that have several paths.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-
-/// What names of devices begin with that are volumes of pools.
-pub(crate) const PREFIX: &str = "volume:";
-
-/// The volume that a name of a device means, if it is one.
-pub(crate) fn name_at(path: &Path) -> Option<&str> {
-    path.to_str()?.strip_prefix(PREFIX)
-}
 
 /// Whether it can be the name of a volume, or of a snapshot of one: a pool has no other datasets without a slash.
 pub(crate) fn is_name(text: &str) -> bool {

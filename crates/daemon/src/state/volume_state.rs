@@ -7,9 +7,9 @@ use block::{BlockDevice, SectorSizes};
 use dataset::Volume;
 use parking_lot::{RwLock, RwLockReadGuard};
 use protocol::api::FailureKind;
+use protocol::device_name::DeviceName;
 
 use crate::failure::Failure;
-use crate::state::device_name::PREFIX;
 
 /// A volume that is open, and what uses it.
 pub(crate) struct VolumeState {
@@ -35,7 +35,7 @@ pub(crate) struct VolumeInUse {
 impl VolumeInUse {
     pub(crate) fn new(volume: Volume) -> VolumeInUse {
         VolumeInUse {
-            name: format!("{PREFIX}{}", volume.dataset().name()),
+            name: DeviceName::Volume(&volume.dataset().name()).to_string(),
             sector_sizes: volume.sector_sizes(),
             volume: RwLock::new(Some(volume)),
         }

@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
+use protocol::device_name::DeviceName;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::state::device_name;
-
-/// What stands before the name of a mapping.
-const LUKS: &str = "luks:";
 
 /// A device of some kind, as it is named and remembered. A kind more is a variant here, and an arm in each of
 /// these functions.
@@ -26,13 +24,14 @@ pub(crate) enum Exportable {
 impl Exportable {
     /// What a command calls a device.
     pub(crate) fn parse(text: &str) -> Result<Exportable> {
-        if let Some(name) = text.strip_prefix(LUKS) {
-            return Ok(Exportable::Luks(name.into()));
-        }
-        if text.starts_with('/') {
-            return Ok(Exportable::File(text.into()));
-        }
-        let text = text.strip_prefix(device_name::PREFIX).unwrap_or(text);
+        let text = match DeviceName::parse(text) {
+            DeviceName::Luks(name) => return Ok(Exportable::Luks(name.into())),
+            DeviceName::Path(path) if path.has_root() => {
+                return Ok(Exportable::File(path.into()));
+            }
+            DeviceName::Path(_) => text,
+            DeviceName::Volume(name) => name,
+        };
         match device_name::is_name(text) {
             true => Ok(Exportable::Volume(text.into())),
             false => Err(Failure::usage(format!(
@@ -46,7 +45,7 @@ impl Exportable {
     pub(crate) fn shown(&self) -> String {
         match self {
             Exportable::File(path) => path.display().to_string(),
-            Exportable::Luks(name) => format!("{LUKS}{name}"),
+            Exportable::Luks(name) => DeviceName::Luks(name).to_string(),
             Exportable::Volume(name) => name.clone(),
         }
     }
