@@ -134,6 +134,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom crypto providers        # which implementation is used, and why",
         Without("", &[("strongroom crypto bench", "it takes minutes")]),
     ),
+    (
+        "GUIDE.md",
+        "strongroom pool clear tank      # writes what the device did not take; mounts and exports go on",
+        Not("tests/suspended.rs types it, for a pool that is suspended"),
+    ),
     ("GUIDE.md", "sudo cp contrib/systemd/system/strongroom.service /etc/systemd/system/", Not("systemd does not run in the test")),
     ("ASSURED-DELETE.md", "strongroom destroy --shred -r -n tank/secret     # show what would go, and what would stay readable", Without(
         "strongroom crypto disable fips-140
