@@ -59,15 +59,28 @@ pub enum PasswordHash {
 }
 
 impl PasswordHash {
+    /// Refuses what the policy forbids, without computing anything.
+    ///
+    /// # Errors
+    /// [`Error::NotApproved`] in FIPS mode.
+    pub fn check(&self) -> Result<()> {
+        match *self {
+            PasswordHash::Pbkdf2 { digest, .. } => digest.check(),
+            PasswordHash::Argon2 { kind, .. } => policy::provider(Mechanism::Argon2)
+                .map(drop)
+                .map_err(|error| kind.named(error)),
+        }
+    }
+
     /// Hashes `password` to `key`, of any length (Argon2: 4 bytes and more).
     ///
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode; [`Error::PasswordHash`] for parameters, or a salt or key of a length, that the algorithm does
     /// not have; [`Error::Memory`].
     pub fn derive(&self, password: &[u8], salt: &[u8], key: &mut [u8]) -> Result<()> {
+        self.check()?;
         match *self {
             PasswordHash::Pbkdf2 { digest, iterations } => {
-                digest.check()?;
                 let iterations =
                     NonZeroU32::new(iterations).ok_or(Error::PasswordHash("no iterations"))?;
                 if key.is_empty() {
@@ -82,7 +95,6 @@ impl PasswordHash {
                 iterations,
                 lanes,
             } => {
-                policy::provider(Mechanism::Argon2).map_err(|error| kind.named(error))?;
                 let params = Params::new(memory_kib, iterations, lanes, Some(key.len()))
                     .map_err(|_| Error::PasswordHash("outside of what Argon2 has"))?;
                 argon2(kind, params, password, salt, key)

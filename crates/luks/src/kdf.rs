@@ -211,12 +211,15 @@ impl KdfChoice {
     /// The hash with its cost, which is measured unless it is forced.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what cannot be; [`Error::Keys`] without memory.
+    /// [`Error::Usage`] for what cannot be; [`Error::Keys`] without memory; what FIPS mode refuses.
     pub fn settle(&self) -> Result<Kdf> {
-        match self.kind {
-            KdfKind::Pbkdf2 => self.settle_pbkdf2(),
-            KdfKind::Argon2(variant) => self.settle_argon2(variant),
-        }
+        let kdf = match self.kind {
+            KdfKind::Pbkdf2 => self.settle_pbkdf2()?,
+            KdfKind::Argon2(variant) => self.settle_argon2(variant)?,
+        };
+        // Now, and not when it is computed: an old header may be gone by then.
+        kdf.checked()?.check()?;
+        Ok(kdf)
     }
 
     /// The same with the cost that it has here and now, measured.

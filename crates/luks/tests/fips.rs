@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use block::MemoryDevice;
+use block::{BlockDevice, MemoryDevice};
 use cipher::{Digest, Policy, Target};
 use common::{RANDOM, UUID, cheap, cheap_slot, secret};
 use luks::{Format, KdfKind, SlotChoice, Variant, Version};
@@ -27,12 +27,26 @@ fn with_hash(version: Version, hash: Digest) -> Format {
 }
 
 fn made(format: &Format) -> luks::Result<()> {
-    let device = Arc::new(MemoryDevice::new(24 << 20));
+    made_on(Arc::new(MemoryDevice::new(24 << 20)), format)
+}
+
+fn made_on(device: Arc<MemoryDevice>, format: &Format) -> luks::Result<()> {
     luks::format(device, format, &secret("first"), &RANDOM).map(drop)
 }
 
+/// Refuses to make a container, and leaves the one that is there as it was.
 fn refused(format: &Format, name: &str) {
-    let said = made(format).expect_err(name).to_string();
+    let device = Arc::new(MemoryDevice::new(24 << 20));
+    made_on(Arc::clone(&device), &approved(Version::V2)).unwrap();
+    let read = || {
+        let mut bytes = vec![0; 24 << 20];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    let before = read();
+    let said = made_on(Arc::clone(&device), format).expect_err(name);
+    assert!(read() == before, "{name}: the old container is damaged");
+    let said = said.to_string();
     let wanted = format!("{name} is not approved, and FIPS mode is on");
     assert!(said.contains(&wanted), "{said}");
 }
