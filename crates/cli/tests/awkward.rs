@@ -109,7 +109,7 @@ fn refused_changes_unmount_nothing() {
         "rename tank/a tank/b",
         "set mountpoint=none tank/a",
     ] {
-        let said = place.fails(line, OTHER);
+        let said = place.fails(line, PERMISSION);
         assert_eq!(
             said, "strongroom: the pool is imported read-only\n",
             "{line}"

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::ops::{Deref, DerefMut};
 
+use rustix::io::Errno;
+
 use protocol::api::{self, FailureKind};
 
 /// The result of a command.
@@ -78,6 +80,7 @@ impl From<block::Error> for Failure {
                 std::io::ErrorKind::StorageFull => FailureKind::NoSpace,
                 _ => FailureKind::Device,
             },
+            block::Error::ReadOnly { .. } => FailureKind::Permission,
             block::Error::NotADevice { .. } | block::Error::Misaligned { .. } => FailureKind::Usage,
             block::Error::Unauthentic { .. } => FailureKind::Damaged,
             _ => FailureKind::Device,
@@ -140,6 +143,7 @@ impl From<pool::Error> for Failure {
             E::BadName { .. } | E::Refused { .. } | E::Device { .. } => FailureKind::Usage,
             E::OtherHistory { .. } | E::LogsLost { .. } => FailureKind::Device,
             E::Stream { .. } => FailureKind::Damaged,
+            E::ReadOnly => FailureKind::Permission,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())
@@ -211,6 +215,7 @@ impl From<dataset::Error> for Failure {
             E::Pool(error) => error.into(),
             E::Keys(error) => error.into(),
             E::Damaged { .. } => Failure::new(FailureKind::Damaged, error.to_string()),
+            E::Fs(vfs::Error::ReadOnly) => Failure::new(FailureKind::Permission, error.to_string()),
             error => Failure::other(error.to_string()),
         }
     }
@@ -226,6 +231,12 @@ impl From<fuse::Error> for Failure {
             | fuse::Error::Inside { .. }
             | fuse::Error::InUseElsewhere { .. } => FailureKind::Busy,
             fuse::Error::NoMountpoint(_) => FailureKind::NotFound,
+            fuse::Error::Helper(_)
+            | fuse::Error::Mount {
+                cause: Errno::PERM | Errno::ACCESS | Errno::ROFS,
+                ..
+            }
+            | fuse::Error::OpenDevice(Errno::PERM | Errno::ACCESS) => FailureKind::Permission,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

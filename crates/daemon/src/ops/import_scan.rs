@@ -234,10 +234,11 @@ fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
     failure
 }
 
-/// The pools to import: the one that is wanted, or all.
+/// The pools to import: the one that is wanted, or all. `search` is where they were looked for, if that was said.
 pub(crate) fn choose(
     candidates: Vec<Candidate>,
     wanted: Option<&str>,
+    search: &[PathBuf],
     failures: &[Failure],
 ) -> Result<Vec<Candidate>> {
     let Some(wanted) = wanted else {
@@ -265,12 +266,8 @@ pub(crate) fn choose(
             Some(failure) => failure.context(format_args!(
                 "no pool '{wanted}' was found, but one that cannot be imported"
             )),
-            None => unnamed.unwrap_or_else(|| {
-                Failure::new(
-                    FailureKind::NotFound,
-                    format!("no pool '{wanted}' was found; say where its files are with -d"),
-                )
-            }),
+            None => unnamed
+                .unwrap_or_else(|| Failure::new(FailureKind::NotFound, not_found(wanted, search))),
         }),
         _ => {
             let guids: Vec<String> = chosen.drain(..).map(|c| c.guid.to_string()).collect();
@@ -280,6 +277,14 @@ pub(crate) fn choose(
             )))
         }
     }
+}
+
+fn not_found(wanted: &str, search: &[PathBuf]) -> String {
+    if search.is_empty() {
+        return format!("no pool '{wanted}' was found; say where its files are with -d");
+    }
+    let places: Vec<String> = search.iter().map(|p| p.display().to_string()).collect();
+    format!("no pool '{wanted}' was found in {}", places.join(", "))
 }
 
 /// The disks of the system.

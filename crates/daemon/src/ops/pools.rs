@@ -180,7 +180,7 @@ impl Daemon {
     ) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let Candidates { pools, failures } = self.candidates(&import.search);
-        let chosen = choose(pools, import.pool.as_deref(), &failures)?;
+        let chosen = choose(pools, import.pool.as_deref(), &import.search, &failures)?;
         context.tell(failures);
         for candidate in chosen {
             if self
@@ -518,7 +518,8 @@ impl Daemon {
                     let device = FileDevice::create(path, size).map_err(Failure::from);
                     let device = device.map_err(|mut failure| {
                         if failure.kind == FailureKind::Exists {
-                            failure.message += "; to use the file that is there, leave -s away";
+                            failure.message +=
+                                "; to use the file that is there, run the command without -s";
                         }
                         failure
                     })?;

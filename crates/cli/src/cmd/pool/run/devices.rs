@@ -158,7 +158,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             (true, true) => {
                 let word = word.display();
                 return Err(usage(format!(
-                    "{word} is a volume, and -s makes files; leave -s away"
+                    "{word} is a volume, and -s makes files; run the command without -s"
                 )));
             }
             (true, false) => absolute(word)?,
