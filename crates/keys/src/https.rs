@@ -4,6 +4,7 @@
 //! `https://keys.example.org/tank#ca=/etc/keys/ca.pem`: a fragment is never sent. The key passes through
 //! the buffers of TLS, which are ordinary memory; from there on it is in locked memory.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -44,10 +45,10 @@ pub fn fetch(url: &KeyUrl, format: Format, time_max: Duration) -> Result<KeyMate
         .build();
     let connector = TcpConnector::default().chain(tls);
     let agent = Agent::with_parts(config, connector, DefaultResolver::default());
-    let mut response = agent
-        .get(&url.url)
-        .call()
-        .map_err(|error| url.failed(reason(&error)))?;
+    // A redirect with a malformed trailer makes this version of the library (ureq 3.5.1) panic.
+    let answered = catch_unwind(AssertUnwindSafe(|| agent.get(&url.url).call()));
+    let answered = answered.map_err(|_| url.failed("its answer cannot be understood"))?;
+    let mut response = answered.map_err(|error| url.failed(reason(&error)))?;
     if response.status() != 200 {
         let status = response.status().as_u16();
         return Err(url.failed(format!("it answers with status {status} instead of a key")));

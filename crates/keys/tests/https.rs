@@ -165,6 +165,10 @@ fn answer(path: &str) -> Vec<u8> {
         "/short" => ok(&KEY[..31]),
         "/long" => ok(&[b'x'; 1 << 20]),
         "/cut" => b"HTTP/1.1 200 OK\r\ncontent-length: 32\r\n\r\nhunter2".to_vec(),
+        // Found by fuzzing: the library panics.
+        "/trailer" => b"HTTP/1.1 302 Found\r\nTransfer-Encoding: chunked\r\n\r\n\
+            8\r\ncorrect \r\n5\r\nhorse\r\n0\r\nLocation: /cZoC\nitent-Dength: 5(\n\r\n"
+            .to_vec(),
         "/nonsense" => b"hunter2\r\n\r\n".to_vec(),
         "/again" => sends_to("/raw").into_bytes(),
         "/round" => sends_to("/round").into_bytes(),
@@ -203,6 +207,7 @@ fn each_failure_says_what_it_is_and_nothing_more() {
         ("/short", "holds 31 bytes; a raw key has exactly 32"),
         ("/long", "a raw key has exactly 32"),
         ("/nonsense", "does not speak HTTP"),
+        ("/trailer", "cannot be understood"),
         ("/cut", "key server"),
         ("/cut?secret=hunter2", "status 404"),
     ] {

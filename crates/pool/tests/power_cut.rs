@@ -65,10 +65,13 @@ impl Timeline {
         let mut dice = Dice(seed);
         let first = self.durable[0].0;
         let of = 1 + (self.end - first) / count;
-        let chosen = (first..=self.end).filter_map(|cut| {
-            (dice.below(of) == 0).then(|| (cut, Survival::Seeded(dice.below(u64::MAX))))
-        });
-        chosen.collect()
+        let mut chosen = Vec::new();
+        for cut in first..=self.end {
+            if dice.below(of) == 0 {
+                chosen.push((cut, Survival::Seeded(dice.below(u64::MAX))));
+            }
+        }
+        chosen
     }
 
     fn check(&self, seed: u64, cut: u64, survival: Survival) {

@@ -35,7 +35,7 @@ pub(crate) struct VolumeInUse {
 impl VolumeInUse {
     pub(crate) fn new(volume: Volume) -> VolumeInUse {
         VolumeInUse {
-            name: DeviceName::Volume(&volume.dataset().name()).to_string(),
+            name: DeviceName::Volume(volume.dataset().name()).to_string(),
             sector_sizes: volume.sector_sizes(),
             volume: RwLock::new(Some(volume)),
         }
