@@ -402,7 +402,7 @@ impl BlockDevice for FaultDevice {
         Ok(())
     }
 
-    /// What it held is overwritten with noise, so that whoever still needs it notices.
+    /// What it held is overwritten with noise, so that a later use of it is noticed.
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         check_range(self, offset, len)?;
         let mut state = self.lock();

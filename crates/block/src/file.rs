@@ -14,7 +14,7 @@ use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, holder
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To look, beside whoever else has it open.
+    /// To look, while other processes may have it open.
     ReadOnly,
     /// To own: no other process may own it at the same time.
     Exclusive,

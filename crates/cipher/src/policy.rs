@@ -81,7 +81,7 @@ impl Policy {
     /// Disables something. `fips-140` is switched off.
     ///
     /// # Errors
-    /// The mechanisms that nobody would be left to serve; nothing is changed then.
+    /// The mechanisms that would have no provider; nothing changes then.
     pub fn disable(&mut self, target: Target) -> std::result::Result<(), Vec<Mechanism>> {
         let mut changed = self.clone();
         changed.fips &= target != Target::Fips;
@@ -104,7 +104,7 @@ impl Policy {
         self.fips
     }
 
-    /// Whether somebody has disabled this.
+    /// Whether this is disabled.
     pub fn is_disabled(&self, provider: Provider, mechanism: Mechanism) -> bool {
         self.disabled[provider as usize] >> mechanism.index() & 1 == 1
     }
@@ -112,7 +112,7 @@ impl Policy {
     /// Who serves a mechanism: the first that has it, is built in, and is enabled.
     ///
     /// # Errors
-    /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if nobody is left.
+    /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if no provider is left.
     pub fn provider(&self, mechanism: Mechanism) -> Result<Provider> {
         if self.fips && !mechanism.is_approved() {
             return Err(Error::NotApproved {

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
             return ExitCode::from(helper::WRONG_CALL);
         }
         Err(error) => {
-            // Help, a version or a usage error. If nobody reads it, that is no error.
+            // Help, a version or a usage error. A closed pipe is no error here.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

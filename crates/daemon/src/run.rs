@@ -35,7 +35,7 @@ const HASH_MEMORY_LEAST: u64 = 128 << 10;
 pub struct ServeOptions {
     /// Where to listen.
     pub socket: PathBuf,
-    /// Leave whoever started it: say one line when it listens, and log to a file.
+    /// Run in the background: print one line when it listens, and log to a file.
     pub detached: bool,
     /// Memory for clean data.
     pub cache_bytes: u64,
@@ -51,7 +51,7 @@ pub struct ServeOptions {
 pub fn serve(options: ServeOptions) -> Result<()> {
     let result = start(&options);
     if options.detached {
-        // Whoever started it reads one line: that it is ready, or why not.
+        // The process that started it reads one line: that it is ready, or why not.
         let line = match &result {
             Ok(_) => "ready".to_owned(),
             Err(failure) if failure.kind == FailureKind::Exists => TAKEN.to_owned(),
@@ -281,7 +281,7 @@ fn open_log(state_dir: &Path) -> std::io::Result<std::fs::File> {
     options.open(state_dir.join("daemon.log"))
 }
 
-/// Lets go of what was inherited from whoever started the daemon.
+/// Closes what was inherited from the process that started the daemon.
 fn leave_terminal() {
     let _ = std::io::stdout().flush();
     if let Ok(null) = std::fs::OpenOptions::new()

@@ -71,7 +71,7 @@ impl Mounted {
         self.visible.store(visible, Ordering::Relaxed);
     }
 
-    /// Closes a snapshot that is to be destroyed. Whoever has it open finds it stale.
+    /// Closes a snapshot that is to be destroyed. Programs that have it open get `ESTALE`.
     pub fn close_snapshot(&self, id: u64) {
         self.snapshots.close(id);
     }

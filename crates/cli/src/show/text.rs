@@ -1,6 +1,6 @@
 //! Text that is safe to print.
 //!
-//! Names, hosts and user properties come from devices that somebody else may have written. A terminal
+//! Names, hosts and user properties come from devices that another user may have written. A terminal
 //! obeys control characters, so none of theirs reaches one.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Times, in the time zone of whoever looks.
+//! Times, in the time zone of the user.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,10 +1,10 @@
-//! Whether somebody means it.
+//! Questions before a command destroys something.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::show::text;
 
-/// Whether there is somebody to ask.
+/// Whether there is a terminal to ask at.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal()
 }

@@ -2,7 +2,7 @@
 //!
 //! The standard input decides, as for `zfs`. If it is a terminal, secrets are asked for on the
 //! controlling terminal and never shown. If it is not, they are read from it, one line each, so that a
-//! script can pipe them; nobody is asked whether they mean it then, and what destroys needs `-f`.
+//! script can pipe them; without a terminal there is no question, and commands that destroy need `-f`.
 //! A command whose standard input is data, such as a stream, says so with [`input_is_data`]. Then secrets come from
 //! the controlling terminal alone.
 //!
@@ -31,7 +31,7 @@ pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
 use line::{Line, Step, other};
 use tty::Tty;
 
-/// How often somebody may try to type the same thing twice.
+/// How many tries there are to type the same passphrase twice.
 const TRIES: u32 = 3;
 
 /// Whether the standard input is data, and so no place to read secrets from.

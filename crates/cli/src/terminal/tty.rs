@@ -17,7 +17,7 @@ use secret::Secret;
 use super::line::{Line, Step, other};
 use super::signals::Signals;
 
-/// A terminal with somebody at it.
+/// A terminal with a user at it.
 pub(super) struct Tty {
     file: File,
     signals: Signals,

@@ -1,4 +1,4 @@
-//! The place where the daemon listens: one daemon has it, and nobody else can pose as it.
+//! The place where the daemon listens: one daemon has it, and no other process can pose as it.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
@@ -23,10 +23,10 @@ pub(crate) struct Listening {
     _lock: File,
 }
 
-/// A socket that was made here, and goes with this, unless somebody else has put another in its place.
+/// A socket that was made here, and goes with this, unless another process has put another in its place.
 pub(crate) struct Bound {
     path: PathBuf,
-    /// Device and inode, to tell it from what somebody else may have put in its place.
+    /// Device and inode, to tell it from another one that was put in its place.
     id: Option<(u64, u64)>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
 
 /// Lets others than root connect, or no longer; `passes` also where only another socket in the directory is
 /// for them. Who they are is asked when they do. The usual directory is the daemon's own; another one is
-/// for whoever made it.
+/// for the user who made it.
 pub(crate) fn open_to_others(socket: &Path, is_open: bool, passes: bool) -> std::io::Result<()> {
     let mode = if is_open { 0o666 } else { 0o600 };
     let dir_mode = if passes { 0o711 } else { 0o700 };
@@ -109,7 +109,7 @@ pub(crate) fn bind(socket: &Path) -> Result<UnixListener> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::other(format!("cannot {what} {}: {error}", socket.display()))
     };
-    // Whoever left it there was killed: it would have had the lock.
+    // The process that left it was killed: it would have had the lock.
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(failed("replace", error));
@@ -154,7 +154,7 @@ fn make_private_dir(dir: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Refuses a directory in which somebody else could put another socket in the place of ours.
+/// Refuses a directory in which another user could replace our socket.
 fn check_private(dir: &Path) -> Result<()> {
     let refused = |what: &str| {
         Err(Failure::new(

@@ -59,9 +59,9 @@ enum Who {
     User(u32),
     Group(u32),
     Everyone,
-    /// Whoever makes a dataset below: it is allowed to him there.
+    /// The user who makes a dataset below: it is allowed to this user there.
     Creator,
-    /// Nobody yet: a name for these permissions.
+    /// No user yet: a name for these permissions.
     Set(String),
 }
 
@@ -96,13 +96,13 @@ impl Who {
         }
     }
 
-    /// Whether it is somebody, to whom something is allowed as it stands.
+    /// Whether it stands for users, and not for a set or for creators.
     fn is_somebody(&self) -> bool {
         !matches!(self, Who::Creator | Who::Set(_))
     }
 }
 
-/// What somebody may do to a dataset, and to what is below it.
+/// What a user may do to a dataset, and to datasets below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Granted {
     local: BTreeSet<String>,
@@ -153,7 +153,7 @@ impl Grants {
         lines.join("\n")
     }
 
-    /// What is allowed to somebody on the dataset, or on what is below it: permissions and sets of them.
+    /// What a user may do to the dataset, or to datasets below it: permissions and sets of them.
     fn granted(&self, peer: &Peer, is_below: bool) -> impl Iterator<Item = &String> {
         let is_for_peer = self.0.iter().filter(|(who, _)| who.is(peer));
         is_for_peer.flat_map(move |(_, granted)| match is_below {
@@ -200,7 +200,7 @@ pub fn read_grants(text: &str) {
 struct Lineage(Vec<Grants>);
 
 impl Lineage {
-    /// Whether somebody may do something to the first.
+    /// Whether a user may do something to the first.
     fn allows(&self, peer: &Peer, permission: &str) -> bool {
         (0..self.0.len()).any(|level| {
             let mut granted = self.0[level].granted(peer, level > 0);
@@ -210,7 +210,7 @@ impl Lineage {
         })
     }
 
-    /// Whether somebody may do anything to the first.
+    /// Whether a user may do anything to the first.
     fn allows_something(&self, peer: &Peer) -> bool {
         let mut levels = self.0.iter().enumerate();
         levels.any(|(level, grants)| grants.granted(peer, level > 0).next().is_some())
@@ -240,7 +240,7 @@ impl Lineage {
         all
     }
 
-    /// What is allowed on a dataset just below the first to whoever makes it.
+    /// What the creator of a dataset just below the first may do to it.
     fn for_creator(&self) -> BTreeSet<String> {
         let levels = self.0.iter();
         let granted = levels.flat_map(|grants| grants.defined(&Who::Creator));
@@ -249,12 +249,12 @@ impl Lineage {
 }
 
 impl ActivePool {
-    /// Whether somebody may do something to a dataset.
+    /// Whether a user may do something to a dataset.
     pub(crate) fn allows(&self, entry: &Entry, peer: &Peer, permission: &str) -> Result<bool> {
         Ok(self.lineage(entry)?.allows(peer, permission))
     }
 
-    /// Whether somebody may do anything to a dataset.
+    /// Whether a user may do anything to a dataset.
     pub(crate) fn allows_something(&self, entry: &Entry, peer: &Peer) -> Result<bool> {
         Ok(self.lineage(entry)?.allows_something(peer))
     }
@@ -292,7 +292,7 @@ impl ActivePool {
 }
 
 impl Daemon {
-    /// Whether anything is allowed to somebody, anywhere.
+    /// Whether a user may do anything, anywhere.
     pub(crate) fn knows(&self, peer: &Peer) -> bool {
         self.any_grants(|grants| grants.concerns(peer))
     }
@@ -541,7 +541,7 @@ mod tests {
         assert_eq!(names, ["@ops", "destroy", "mount"]);
     }
 
-    /// Whoever can write to a device can write anything there.
+    /// A user who can write to a device can write anything there.
     #[test]
     fn what_is_not_understood_allows_nothing() {
         for text in [

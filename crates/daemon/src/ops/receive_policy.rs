@@ -31,9 +31,9 @@ pub(crate) struct Chosen {
     exclude: Vec<String>,
     /// How a new dataset is encrypted, if what comes is in the clear.
     plan: Option<DatasetSpec>,
-    /// Whether that is as he said, and not as it is above.
+    /// Whether the caller chose that, instead of the dataset above.
     says_how: bool,
-    /// Properties that he may not set, and so no stream for him.
+    /// Properties that the caller may not set, and so no stream for this caller.
     forbidden: BTreeSet<&'static str>,
     /// Whether what comes may be a clone of any snapshot of the pool: the caller may do everything there.
     may_clone: bool,
@@ -82,7 +82,7 @@ impl Chosen {
 }
 
 /// The properties that the caller may not set there. A file that is received may be owned by root and change
-/// who runs it: so either he may have that, or the dataset does without.
+/// who runs it: so either the caller may set that, or the dataset does without.
 fn forbidden(
     imported: &ActivePool,
     dataset: &str,

@@ -32,7 +32,7 @@ struct Loan {
 }
 
 impl Daemon {
-    /// Lends a device to whoever is at the other end of a connection.
+    /// Lends a device to the other end of a connection.
     pub(crate) fn lend(&self, device: &Path, how: Borrowing, stream: &UnixStream) -> Result<()> {
         let _running = self.transfers.begin(stream)?;
         let loan = self.loan(device, how)?;

@@ -23,7 +23,7 @@ const RECEIVE: &[&str] = &["receive", "create", "mount"];
 /// Why a caller is refused who may do nothing to a dataset, or who names one that is not there.
 const NOTHING: &str = "nothing is allowed to you there";
 
-/// Somebody, and what he may do.
+/// A user, and what this user may do.
 struct Check<'a> {
     daemon: &'a Daemon,
     peer: &'a Peer,

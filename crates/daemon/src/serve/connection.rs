@@ -18,9 +18,9 @@ use crate::state::keyring::Prompt;
 use crate::state::zones::view::View;
 use crate::state::zones::zone::Zone;
 
-/// Whoever connects says within this time what is wanted.
+/// A client sends its request within this time.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// A request of somebody else than root has no more bytes than this.
+/// A request of a user other than root has no more bytes than this.
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 
 /// Asks over the connection, in a zone as its tenant calls things.
@@ -50,7 +50,7 @@ impl Prompt for Remote<'_> {
             Some(view) => view.text(&text),
             None => text,
         };
-        // Whoever went away does not want to know.
+        // A client that has gone needs no answer.
         let _ = wire::send(self.stream, &Answer::Notice(text));
     }
 }

@@ -1,4 +1,4 @@
-//! Giving back what nobody can reach any more: inodes without links, and the slots of what was
+//! Giving back what no program can reach any more: inodes without links, and the slots of what was
 //! truncated or deleted.
 //!
 //! Deleting a file takes a few changes of the tree, however large it is: its extents go to the list

@@ -35,7 +35,7 @@ pub(crate) struct Tree {
     pub(super) state: RwLock<State>,
     /// No more clean pages than this are kept.
     pages_max: usize,
-    /// Clean pages go as soon as nobody uses the tree.
+    /// Clean pages go as soon as no thread uses the tree.
     is_uncached: AtomicBool,
     /// How many do, as far as that matters.
     users: AtomicUsize,
@@ -44,7 +44,7 @@ pub(crate) struct Tree {
 /// An uncached tree keeps no more clean pages than this while it is in use.
 const UNCACHED_PAGES: usize = 1024;
 
-/// Somebody uses the tree. While there is a use, clean pages stay in memory that an operation has read and
+/// A use of the tree. While there is one, clean pages stay in memory that an operation has read and
 /// needs when it starts again.
 pub(crate) struct Use<'a>(Option<&'a Tree>);
 
@@ -88,7 +88,7 @@ impl Tree {
         }
     }
 
-    /// Has the tree keep clean pages only as long as somebody uses it, or as it sees fit.
+    /// Has the tree keep clean pages only as long as a thread uses it, or up to its limit.
     pub(crate) fn set_uncached(&self, is_uncached: bool) {
         self.is_uncached.store(is_uncached, Ordering::Release);
         drop(self.begin_use());

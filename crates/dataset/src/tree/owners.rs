@@ -28,7 +28,7 @@ pub enum Owner {
     Group(u32),
 }
 
-/// What somebody has.
+/// What a user or group has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes, as `du` counts them.
@@ -37,18 +37,18 @@ pub struct Usage {
     pub objects: u64,
 }
 
-/// What somebody has and may have.
+/// What a user or group has and may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What he has.
+    /// What it has.
     pub used: Usage,
-    /// How many bytes he may have; 0: as many as he likes.
+    /// How many bytes it may have; 0: no limit.
     pub quota: u64,
-    /// How many inodes he may have; 0: as many as he likes.
+    /// How many inodes it may have; 0: no limit.
     pub object_quota: u64,
 }
 
-/// By how much what somebody has changes.
+/// How much the counts of a user or group change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     bytes: i64,

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A pool of threads. Without threads, whoever has a job does it.
+/// A pool of threads. Without threads the caller does the job.
 pub(crate) struct Workers {
     queue: Option<Sender<Job>>,
     count: usize,

@@ -73,7 +73,7 @@ fn integrity(args: &LuksFormat) -> Result<Option<String>> {
     Ok(kind.map(String::from))
 }
 
-/// Writes all sectors of a container once, so that they are authentic, with a bar if somebody looks.
+/// Writes all sectors of a container once, so that they are authentic, with a progress bar on a terminal.
 fn wipe(container: &Container, key: &Secret) -> luks::Result<()> {
     let bar = std::io::stderr().is_terminal().then(|| bar("wipe"));
     luks::wipe(container, key, &mut |done, of| {
