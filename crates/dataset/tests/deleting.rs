@@ -137,68 +137,6 @@ fn a_pool_with_parity_is_no_different() {
     assert_clean(&pool);
 }
 
-/// Files without contents, with long names: all that they take is metadata. Returns their names, once they
-/// take so much of the pool.
-fn fill_with_metadata(pool: &Pool, files: &Files, bytes: u64) -> Vec<String> {
-    let before = pool.space().available;
-    let mut names = Vec::new();
-    while pool.space().available + bytes > before {
-        for _ in 0..500 {
-            let name = format!("{:0>240}", names.len());
-            create_file(files, &name).unwrap();
-            names.push(name);
-        }
-        files.sync_all().unwrap();
-    }
-    names
-}
-
-fn delete_in_any_order(files: &Files, mut names: Vec<String>) {
-    let mut dice = Dice(9);
-    for n in (1..names.len()).rev() {
-        names.swap(n, dice.below(n as u64 + 1) as usize);
-    }
-    for name in &names {
-        files.unlink(ROOT, name.as_bytes()).unwrap();
-    }
-}
-
-/// A delete writes metadata anew and frees none that a snapshot has. However much that is, it is kept free
-/// from the moment of the snapshot.
-#[test]
-fn a_snapshot_keeps_room_to_delete_all_that_it_has() {
-    let (_device, pool, files) = opened(32 << 20, SUITE, 2);
-    let names = fill_with_metadata(&pool, &files, 12 << 20);
-    let before = pool.space().available;
-    pool.snapshot(&["tank@kept".into()], false, &origin())
-        .unwrap();
-    let after = pool.space().available;
-    assert!(after + (4 << 20) < before, "{after} of {before}");
-    fill(&files, &mut Dice(5), "data", 128 << 10);
-    files.sync_all().unwrap();
-    delete_in_any_order(&files, names);
-    files.close().unwrap();
-    assert_clean(&pool);
-}
-
-/// Where the room to delete cannot be had, there is no snapshot, and everything can be deleted.
-#[test]
-fn a_snapshot_that_leaves_no_room_to_delete_is_refused() {
-    let (_device, pool, files) = opened(32 << 20, SUITE, 2);
-    let names = fill_with_metadata(&pool, &files, 10 << 20);
-    fill(&files, &mut Dice(6), "data", 128 << 10);
-    files.sync_all().unwrap();
-    let refused = pool.snapshot(&["tank@kept".into()], false, &origin());
-    assert!(matches!(refused, Err(pool::Error::NoSpace)), "{refused:?}");
-    assert!(pool.find("tank@kept").is_err());
-    delete_in_any_order(&files, names);
-    files.sync_all().unwrap();
-    pool.snapshot(&["tank@kept".into()], false, &origin())
-        .unwrap();
-    files.close().unwrap();
-    assert_clean(&pool);
-}
-
 /// Of a full pool, what is shown as free can be written, and what is not shown cannot.
 #[test]
 fn what_is_shown_as_free_can_be_used() {

@@ -59,7 +59,7 @@ impl Engine {
     pub(crate) fn new(core: Core, state: DatasetTable, claims: Claims, read_only: bool) -> Engine {
         let txg = state.txg;
         let space = Arc::clone(&core.space);
-        space.note_datasets(state.referenced(), state.shared());
+        space.note_referenced(state.referenced());
         let remap_pages = state.root.remap_pages.get();
         let shared = Engine {
             context: Arc::new(Context::new(core, state, read_only)),
@@ -220,7 +220,7 @@ impl Engine {
         disk.on_durable(&closing.root.remap, &state.config);
         self.set_remap_room(closing.root.remap_pages.get());
         self.space.committed(closing.root.bitmaps, &closing.freed);
-        self.space.note_datasets(state.referenced(), state.shared());
+        self.space.note_referenced(state.referenced());
         self.claims.on_durable(&self.space, &state);
         drop(state);
         let wiped = keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write());

@@ -105,8 +105,6 @@ pub(crate) fn of(state: &DatasetTable, slacks: &Slacks, id: u64) -> Result<Vec<Q
 pub(crate) struct Demand {
     /// What reservations keep.
     kept: u64,
-    /// What datasets share with their snapshots.
-    shared: u64,
     /// By how much more is taken than quotas allow, where it is.
     excess: BTreeMap<(u64, QuotaKind), u64>,
 }
@@ -126,7 +124,6 @@ impl Demand {
         }
         Demand {
             kept: slacks.total(),
-            shared: state.shared(),
             excess,
         }
     }
@@ -148,10 +145,6 @@ impl Demand {
                     kind.property()
                 ),
             });
-        }
-        // What a snapshot shares is not freed by deletes, so they need room.
-        if now.shared > self.shared && !space.could_delete(now.shared) {
-            return Err(Error::NoSpace);
         }
         let room = space.available_bytes();
         if now.kept > self.kept && now.kept > room {

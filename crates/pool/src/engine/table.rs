@@ -407,16 +407,6 @@ impl DatasetTable {
         let heads = self.all().filter(|entry| !entry.is_snapshot());
         heads.fold(0, |sum, entry| sum.saturating_add(entry.referenced))
     }
-
-    /// Bytes that datasets share with their snapshots. No byte counts twice, so clones do not count.
-    pub(crate) fn shared(&self) -> u64 {
-        let heads = self
-            .all()
-            .filter(|entry| !entry.is_snapshot() && entry.origin == 0);
-        heads.fold(0, |sum, entry| {
-            sum.saturating_add(entry.referenced.saturating_sub(self.own_bytes(entry)))
-        })
-    }
 }
 
 /// Reads the jobs of what is being destroyed.

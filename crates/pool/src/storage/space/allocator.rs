@@ -32,8 +32,8 @@ pub(crate) struct Space {
     pub(super) units_per_segment: u32,
     pub(super) numbering: RwLock<Arc<Numbering>>,
     pub(super) reserved: AtomicU64,
-    /// What deletes may need, which writers leave free.
-    pub(super) to_delete: AtomicU64,
+    /// About how much metadata the datasets have, without what only snapshots have.
+    pub(super) metadata_bytes: AtomicU64,
     pub(super) inner: Mutex<Inner>,
     /// What the last commit freed, in long runs.
     pub(super) to_discard: Mutex<Vec<Span>>,
@@ -151,7 +151,7 @@ impl Space {
             units_per_segment: units,
             numbering: RwLock::new(numbering),
             reserved: AtomicU64::new(0),
-            to_delete: AtomicU64::new(0),
+            metadata_bytes: AtomicU64::new(0),
             to_discard: Mutex::default(),
             inner: Mutex::new(Inner {
                 takes: vec![Takes::Records; groups.len()],

@@ -121,37 +121,23 @@ impl Space {
     }
 
     /// What writers leave free: the reserve, from which deletes and commits take.
+    ///
+    /// A delete writes pages and nodes anew. Where a snapshot has the old ones, these stay. So who deletes
+    /// everything needs about as much space as the metadata takes, and half of that again for the lists of
+    /// what died.
     fn left_by_writers(&self) -> u64 {
-        let slop = slop_of(self.total().certain);
-        let to_delete = self.to_delete.load(Ordering::Relaxed);
+        let total = self.total().certain;
+        let slop = slop_of(total);
+        let metadata = self.metadata_bytes.load(Ordering::Relaxed);
+        let to_delete = (metadata / 2 * 3).min(total / 8);
         slop.max(slop / 2 + to_delete)
     }
 
-    /// Takes note of how much datasets refer to, and how much of that they share with their snapshots.
-    pub(crate) fn note_datasets(&self, referenced: u64, shared: u64) {
-        let (all, metadata) = self.taken();
-        let part = u128::from(referenced) * u128::from(metadata) / u128::from(all.max(1));
-        let part = u64::try_from(part).unwrap_or(u64::MAX);
-        // For a snapshot that may be taken when the pool is full, and for clones, of which there may be many.
-        let usual = to_delete(part).min(self.total().certain / 8);
-        let to_delete = usual.max(to_delete(shared.min(metadata)));
-        self.to_delete.store(to_delete, Ordering::Relaxed);
+    /// Takes note of how much datasets refer to, of which a part is metadata.
+    pub(crate) fn note_referenced(&self, bytes: u64) {
+        let metadata = self.metadata_of(bytes);
+        self.metadata_bytes.store(metadata, Ordering::Relaxed);
     }
-
-    /// Whether everything could still be deleted if datasets shared so many bytes with their snapshots.
-    pub(crate) fn could_delete(&self, shared: u64) -> bool {
-        let (_, metadata) = self.taken();
-        let least = slop_of(self.total().certain) / 4;
-        self.unreserved_bytes() >= least + to_delete(shared.min(metadata))
-    }
-}
-
-/// What it takes to delete everything, where snapshots have so much of the metadata.
-///
-/// A delete writes pages and nodes anew, and where a snapshot has the old ones, these stay. So this is
-/// about as much as the metadata, and half of that again for the lists of what died.
-fn to_delete(metadata: u64) -> u64 {
-    (metadata / 2).saturating_mul(3)
 }
 
 /// What a pool of so many bytes keeps free at least: for deletes, and for what commits write that nothing

@@ -4,8 +4,6 @@
 //! space is counted in two ways: what records of the usual size can take of it, which is told to
 //! people; and what even single units can take, which is what is promised.
 
-use store::UNIT;
-
 use super::Space;
 use super::allocator::Inner;
 use crate::format::extent::Class;
@@ -34,8 +32,8 @@ impl Space {
         self.sum(|total| total.free)
     }
 
-    /// Bytes that are taken, and those of them that are metadata.
-    pub(super) fn taken(&self) -> (u64, u64) {
+    /// How much of so many bytes is metadata, if it is as much as of all that is taken.
+    pub(super) fn metadata_of(&self, bytes: u64) -> u64 {
         let inner = self.inner.lock();
         let (mut all, mut metadata) = (0, 0);
         for group in inner.groups_that_take(Takes::Records).map(usize::from) {
@@ -48,8 +46,8 @@ impl Space {
                 }
             }
         }
-        let unit = u64::from(UNIT);
-        (all * unit, metadata * unit)
+        let part = u128::from(bytes) * u128::from(metadata) / u128::from(all.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
     }
 
     fn sum(&self, units: impl Fn(&Total) -> u64) -> Room {
