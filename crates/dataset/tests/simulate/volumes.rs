@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use dataset::{Files, Mounted, SyncMode, Volume};
 use pool::{DatasetKind, NewDataset, VolumeShape};
-use vfs::Kind;
+use vfs::{FileSystem, Kind};
 
 use crate::common::history::{History, Synced, is_between};
 use crate::common::look::{look, look_from, resolve};
@@ -209,9 +209,14 @@ impl Sim {
     /// Looks at a snapshot of what is in use.
     pub fn look_at(&mut self, guid: u64, snapshot: &str) -> Option<vfs::Result<Picture>> {
         if let InUse::Files(mounted) = &self.mounted[&guid] {
-            let path = format!(".snapshot/{snapshot}");
-            let found = resolve(mounted.as_ref(), path.as_bytes());
-            return Some(found.and_then(|dir| look_from(mounted.as_ref(), dir)));
+            // The snapshot is open as long as its root is looked up.
+            let dir = resolve(mounted.as_ref(), dataset::SNAPSHOT_DIR);
+            let root = dir.and_then(|dir| mounted.lookup(dir, snapshot.as_bytes()));
+            return Some(root.and_then(|root| {
+                let found = look_from(mounted.as_ref(), root.ino);
+                mounted.forget(root.ino, 1);
+                found
+            }));
         }
         let (name, dataset) = self.world.by_guid(guid).unwrap();
         let (name, dataset) = (format!("{name}@{snapshot}"), dataset.clone());
