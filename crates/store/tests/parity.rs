@@ -198,8 +198,16 @@ fn as_many_members_may_fail_as_there_is_parity() {
         assert_eq!(store.take_faults().len(), parity);
         assert_eq!(read_nth(&store, 0, 0, bytes.len()).unwrap(), bytes);
         devices[parity].inject(Fault::DeadFrom(0));
-        assert!(store.write(PLACE, 0, &[IoSlice::new(&bytes)]).is_err());
+        // What one more does not take is kept in memory, and is not durable until it does.
+        let fresh = contents(40, 4);
+        store.write(PLACE, 0, &[IoSlice::new(&fresh)]).unwrap();
+        assert!(store.stall().is_some_and(|error| error.device().is_some()));
+        assert!(store.flush().is_err() && store.retry().is_err());
         assert!(store.take_faults().is_empty(), "{columns} {parity}");
+        devices[parity].heal();
+        assert!(!store.retry().unwrap());
+        store.flush().unwrap();
+        assert_eq!(read_nth(&store, 0, 0, fresh.len()).unwrap(), fresh);
     }
 }
 
