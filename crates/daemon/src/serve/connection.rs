@@ -112,7 +112,7 @@ impl Daemon {
         self.carry_out(request, peer, None, stream)
     }
 
-    /// Does what a tenant asks for, and tells him what came of it as he calls things.
+    /// Carries out a tenant's request, and answers with the names that the tenant uses.
     fn handle_in_zone(self: &Arc<Self>, stream: &mut UnixStream, zone: &Zone) -> Result<Outcome> {
         let mut peer = Peer::of(stream)?;
         zone.check(&peer)?;
@@ -164,7 +164,7 @@ impl Daemon {
         seen.map(Outcome::Reply)
     }
 
-    /// Refuses somebody to whom nothing is allowed anywhere, before he is heard.
+    /// Refuses a user without any permission before reading the request.
     fn check_known(&self, peer: &Peer) -> Result<()> {
         if self.knows(peer) {
             return Ok(());
@@ -196,7 +196,7 @@ fn answer(mut stream: UnixStream, outcome: Result<Outcome>) -> Served {
     Served::Done
 }
 
-/// Receives what somebody wants done, in so many bytes and within [`REQUEST_TIME`].
+/// Receives a request of so many bytes at most, within [`REQUEST_TIME`].
 fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
     let unheard = |error| Failure::other(format!("the connection failed: {error}"));
     let until = Instant::now() + REQUEST_TIME;

@@ -63,8 +63,8 @@ impl Drop for Open {
     }
 }
 
-/// Tells when the devices of a pool that was let go are closed: whoever still looked at it, such as
-/// a thread that cleans up after a mount, may be a moment later than the command.
+/// Tells when the devices of a pool that was let go are closed: a thread that still used it, such as one
+/// that cleans up after a mount, may be a moment later than the command.
 #[derive(Default)]
 pub(crate) struct CloseNotifier {
     gone: Mutex<bool>,

@@ -1,6 +1,6 @@
 //! Who may put data keys under another wrapping key.
 //!
-//! One rule for all commands. Whoever has a wrapping key can read what the data keys below it seal. So a command
+//! One rule for all commands. A user who has a wrapping key can read what the data keys below it seal. So a command
 //! that wraps the data keys of a dataset by another wrapping key takes the permissions `key` and `keychange` on
 //! that dataset. It takes them also on each older dataset that has some of the same data keys: a clone, and a copy
 //! that was received sealed, have their data keys from there. The older dataset may be in another imported pool. In
