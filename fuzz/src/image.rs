@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{SeededRandom, Suite};
-use dataset::{Engine, EngineOptions, Files, Settings};
+use dataset::{Engine, EngineOptions, Dataset, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
 use pool::{DatasetKind, NewDataset, Origin, Pool};
 use secret::Key;
@@ -101,7 +101,7 @@ fn node(kind: Kind) -> NewNode {
     NewNode::new(kind, 0o755)
 }
 
-fn fill(files: &Files) {
+fn fill(files: &Dataset) {
     let dir = files
         .mkdir(&ROOT_USER, ROOT, b"dir", &node(Kind::Directory))
         .unwrap();
@@ -172,7 +172,7 @@ fn build() -> Vec<u8> {
     let engine = engine();
     let open = |name: &str, keys| {
         let id = pool.find(name).unwrap().id;
-        Files::open(&engine, &pool, id, keys, settings, &ROOT_USER).unwrap()
+        Dataset::open(&engine, &pool, id, keys, settings, &ROOT_USER).unwrap()
     };
     let sealed = open("tank/sealed", Some(data_keys()));
     let attr = sealed

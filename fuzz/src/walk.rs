@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use pool::Pool;
 use store::DeviceStore;
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, Seek, SetXattr};
@@ -69,14 +69,14 @@ pub fn files(pool: &Pool) {
     for listed in pool.list(top.id).unwrap_or_default() {
         let keys = (listed.entry.suite != 0).then(data_keys);
         let settings = Settings::default();
-        if let Ok(files) = Files::open(&engine, pool, listed.entry.id, keys, settings, &ROOT_USER) {
+        if let Ok(files) = Dataset::open(&engine, pool, listed.entry.id, keys, settings, &ROOT_USER) {
             read(&files);
         }
     }
 }
 
 /// Reads a tree of files. Returns the inodes that it saw.
-pub fn read(files: &Files) -> Vec<Ino> {
+pub fn read(files: &Dataset) -> Vec<Ino> {
     let mut all = vec![ROOT];
     let mut next = 0;
     while next < all.len() {
@@ -131,7 +131,7 @@ pub fn change(pool: &Pool) {
     let Ok(top) = pool.top() else { return };
     let engine = engine();
     let settings = Settings::default();
-    if let Ok(files) = Files::open(&engine, pool, top.id, None, settings, &ROOT_USER) {
+    if let Ok(files) = Dataset::open(&engine, pool, top.id, None, settings, &ROOT_USER) {
         let seen = read(&files);
         write(&files, &seen);
         let _ = files.sync_all();
@@ -150,7 +150,7 @@ pub fn change(pool: &Pool) {
     let _ = pool.export();
 }
 
-fn write(files: &Files, seen: &[Ino]) {
+fn write(files: &Dataset, seen: &[Ino]) {
     let node = NewNode::new(Kind::File, 0o644);
     let how = SetXattr::default();
     for (i, ino) in seen.iter().take(40).enumerate() {

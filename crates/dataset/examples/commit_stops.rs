@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
 use block::{BlockDevice, FileDevice, MemoryDevice};
-use dataset::{EngineOptions, Files, Settings};
+use dataset::{Dataset, EngineOptions, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
 const POOL: u64 = 6 << 30;
@@ -109,7 +109,7 @@ fn main() {
     }
 }
 
-fn make(files: &Files, name: &str) -> Ino {
+fn make(files: &Dataset, name: &str) -> Ino {
     let node = NewNode::new(Kind::File, 0o600);
     let made = files.create(&OWNER, ROOT, name.as_bytes(), &node);
     made.expect("room").ino

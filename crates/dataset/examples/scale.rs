@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
 use block::{BlockDevice, DeviceMeter, FileDevice, MemoryDevice, Metered};
-use dataset::{EngineOptions, Files, Settings};
+use dataset::{Dataset, EngineOptions, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, RenameMode};
 
@@ -101,7 +101,7 @@ impl How {
 }
 
 struct Tree {
-    files: Arc<Files>,
+    files: Arc<Dataset>,
     dirs: Vec<Ino>,
     spread: u64,
     contents: Vec<u8>,

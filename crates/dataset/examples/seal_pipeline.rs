@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use bench_pool::{BenchPool, SUITE};
 use block::MemoryDevice;
 use cipher::{Random, RecordCipher, SystemRandom};
-use dataset::{Compression, EngineOptions, Files, SealPipeline, Settings};
+use dataset::{Compression, Dataset, EngineOptions, SealPipeline, Settings};
 
 const SIZES: [usize; 4] = [4 << 10, 16 << 10, 128 << 10, 1 << 20];
 const RUNS: usize = 15;
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-fn measure(size: usize, off: &Arc<Files>, lz4: &Arc<Files>) {
+fn measure(size: usize, off: &Arc<Dataset>, lz4: &Arc<Dataset>) {
     let mut plain = vec![0; size];
     SystemRandom.fill(&mut plain).expect("random");
     let mut out = vec![0; size];
@@ -95,7 +95,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-fn on_threads(files: &Arc<Files>, threads: usize) -> f64 {
+fn on_threads(files: &Arc<Dataset>, threads: usize) -> f64 {
     let size = 128 << 10;
     let mut plain = vec![0; size];
     SystemRandom.fill(&mut plain).expect("random");
@@ -114,7 +114,7 @@ fn on_threads(files: &Arc<Files>, threads: usize) -> f64 {
     median((0..RUNS).map(|_| once()).collect())
 }
 
-fn open(compression: Compression) -> Arc<Files> {
+fn open(compression: Compression) -> Arc<Dataset> {
     let options = EngineOptions {
         cache_bytes: 32 << 20,
         dirty_bytes: 32 << 20,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bench_pool::{BenchPool, OWNER};
 use block::{BlockDevice, DeviceMeter, MemoryDevice, Metered, Result};
-use dataset::{EngineOptions, Files, PrimaryCache, Settings};
+use dataset::{Dataset, EngineOptions, PrimaryCache, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
 const FILE: u64 = 256 << 20;
@@ -91,7 +91,7 @@ fn measure(record_size: u32, reads: u64, delay: Duration) {
     );
 }
 
-fn write_file(files: &Arc<Files>) -> Ino {
+fn write_file(files: &Arc<Dataset>) -> Ino {
     let node = NewNode::new(Kind::File, 0o644);
     let ino = files
         .create(&OWNER, ROOT, b"file", &node)
@@ -109,7 +109,7 @@ fn write_file(files: &Arc<Files>) -> Ino {
 }
 
 /// How many a second.
-fn random_reads(files: &Arc<Files>, ino: Ino, reads: u64, seed: u64) -> f64 {
+fn random_reads(files: &Arc<Dataset>, ino: Ino, reads: u64, seed: u64) -> f64 {
     let mut state = seed;
     let begin = Instant::now();
     for _ in 0..reads {

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use bench_pool::{BenchPool, OWNER};
 use block::{BlockDevice, MemoryDevice};
-use dataset::{Compression, EngineOptions, Files, PrimaryCache, Settings, Volume};
+use dataset::{Compression, Dataset, EngineOptions, PrimaryCache, Settings, Volume};
 use pool::VolumeShape;
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
@@ -31,7 +31,7 @@ trait Bytes: Sync {
     fn sync(&self);
 }
 
-struct File(Arc<Files>, Ino);
+struct File(Arc<Dataset>, Ino);
 
 impl Bytes for File {
     fn read(&self, offset: u64, buf: &mut [u8]) {
@@ -202,7 +202,7 @@ fn main() {
 }
 
 /// Empties the record cache of a dataset.
-fn forget(files: &Files, settings: Settings) {
+fn forget(files: &Dataset, settings: Settings) {
     files.set_settings(Settings {
         primary_cache: PrimaryCache::None,
         ..settings

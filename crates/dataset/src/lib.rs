@@ -1,6 +1,6 @@
 //! The plaintext side of a pool: files and directories on two arrays of sealed records, and volumes on one.
 //!
-//! [`Files`] is an open dataset. [`Mounted`] makes it a [`vfs::FileSystem`]. A [`Volume`] is a
+//! [`Dataset`] is an open dataset. [`SnapshotDirFs`] makes it a [`vfs::FileSystem`]. A [`Volume`] is a
 //! [`block::BlockDevice`] on the same machinery.
 //!
 //! What it guarantees:
@@ -27,16 +27,16 @@ mod fs;
 pub mod fuzzing;
 mod layout;
 mod measure;
-mod mounted;
 mod open_snapshots;
 mod reencrypt;
 mod seal;
+mod snapshot_dir;
 mod transfer;
 mod tree;
 mod volume;
 
 pub use self::core::{
-    Atime, Clock, Engine, EngineOptions, Files, PrimaryCache, Reencrypted, Settings, SyncMode,
+    Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, Settings, SyncMode,
     verify_seal,
 };
 pub use diff::{Change, Difference, diff};
@@ -44,8 +44,8 @@ pub use error::{Error, Result};
 pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
-pub use mounted::{Mounted, OpenSnapshot, SNAPSHOT_DIR};
 pub use seal::{Compression, NewGeneration, Resealer};
+pub use snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
 pub use transfer::{RecordOpener, RecordSealer};
 pub use tree::owners::{Account, Owner, Usage};
 pub use volume::Volume;

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::error::Result;
 
 /// Seals one record again and again, and lets the result go.
 pub struct SealPipeline {
-    files: Arc<Files>,
+    files: Arc<Dataset>,
     record: Buffer,
 }
 
 impl SealPipeline {
     /// For records with these contents.
-    pub fn new(files: &Arc<Files>, plain: &[u8]) -> SealPipeline {
+    pub fn new(files: &Arc<Dataset>, plain: &[u8]) -> SealPipeline {
         let mut record = Buffer::zeroed(plain.len());
         record.copy_from_slice(plain);
         SealPipeline {

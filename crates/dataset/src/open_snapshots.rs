@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use vfs::{Error, FileSystem, Ino, Result};
 
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::core::io::inode::Inodes;
 
 /// Numbers begin here: the dataset itself and its directory of snapshots come before.
@@ -32,14 +32,14 @@ struct Slots {
 
 enum Slot {
     Free,
-    Open(Arc<Files>),
+    Open(Arc<Dataset>),
     /// The kernel has inodes of it that it has not forgotten.
     Closed(Arc<Inodes>),
 }
 
 impl OpenSnapshots {
     /// The open snapshot with a number.
-    pub(crate) fn get(&self, number: u64) -> Result<Arc<Files>> {
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<Dataset>> {
         let slots = self.0.read();
         match slots.all.get(index(number)) {
             Some(Slot::Open(files)) => Ok(Arc::clone(files)),
@@ -51,8 +51,8 @@ impl OpenSnapshots {
     pub(crate) fn open(
         &self,
         id: u64,
-        open: impl FnOnce() -> Result<Arc<Files>>,
-    ) -> Result<(u64, Arc<Files>)> {
+        open: impl FnOnce() -> Result<Arc<Dataset>>,
+    ) -> Result<(u64, Arc<Dataset>)> {
         let known = |slots: &Slots| {
             let number = *slots.numbers.get(&id)?;
             match slots.all.get(index(number)) {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use pool::{ArrayKind, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, SealInput, TxgWriter};
 
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::core::reencryption::{Reencrypted, Rewritten, Walk};
 use crate::error::Result;
 use crate::seal::Sealed;
@@ -24,7 +24,7 @@ thread_local! {
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Files {
+impl Dataset {
     /// Seals about `budget` bytes anew, for the next commit. That has to come before the next step. Where
     /// too little space is free it does nothing, and says that it waits.
     pub fn reencrypt_step(&self, budget: u64) -> Result<Reencrypted> {

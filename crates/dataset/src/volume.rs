@@ -21,7 +21,7 @@ use crate::core::io::ahead::ReadAhead;
 use crate::core::io::blocks::{VOLUME_INO, in_blocks};
 use crate::core::io::inode::Inode;
 use crate::core::log::SyncMode;
-use crate::core::{Files, Settings};
+use crate::core::{Dataset, Settings};
 use crate::error::{Error, Result};
 use crate::fs::to_errno;
 
@@ -32,7 +32,7 @@ const STATUS_BLOCKS_MAX: u64 = 4096;
 
 /// A volume, or a snapshot of one, open with its keys.
 pub struct Volume {
-    files: Arc<Files>,
+    files: Arc<Dataset>,
     inode: Arc<Inode>,
     shape: VolumeShape,
     /// In bytes. It changes while nobody writes.
@@ -45,7 +45,7 @@ impl Volume {
     /// Opens a volume or snapshot with the keys of its keyring, or without if it is clear.
     ///
     /// # Errors
-    /// As [`Files::open`]; [`pool::Error::Refused`] if it is no volume.
+    /// As [`Dataset::open`]; [`pool::Error::Refused`] if it is no volume.
     pub fn open(
         engine: &Arc<Engine>,
         pool: &Pool,
@@ -58,7 +58,7 @@ impl Volume {
             name: pool.name_of(id).unwrap_or_default(),
             reason: "it is not a volume".into(),
         })?;
-        let (files, _) = Files::assemble(engine, pool, &entry, keys, settings)?;
+        let (files, _) = Dataset::assemble(engine, pool, &entry, keys, settings)?;
         let inode = files.inodes.get(VOLUME_INO);
         files.replay_log()?;
         let volume = Volume {
@@ -76,7 +76,7 @@ impl Volume {
     }
 
     /// The open dataset, for what is done to datasets of any kind: its settings and keys.
-    pub fn dataset(&self) -> &Arc<Files> {
+    pub fn dataset(&self) -> &Arc<Dataset> {
         &self.files
     }
 

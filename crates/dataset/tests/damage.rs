@@ -11,7 +11,7 @@ use common::compare::{Outcome, compare};
 use common::driver::Driver;
 use common::model::Picture;
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use vfs::ROOT;
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
@@ -45,7 +45,7 @@ fn read(image: Vec<u8>, expected: &Picture) -> Outcome {
     let keys = SUITE.map(data_keys);
     let id = pool.top().unwrap().id;
     let engine = engine(7, 0);
-    match Files::open(&engine, &pool, id, keys, Settings::default(), &ROOT_USER) {
+    match Dataset::open(&engine, &pool, id, keys, Settings::default(), &ROOT_USER) {
         Ok(files) => compare(files.as_ref(), ROOT, b"", expected, &mut outcome),
         Err(_) => outcome.failed += 1,
     }

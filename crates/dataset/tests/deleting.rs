@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::fault::FaultClock;
 use cipher::Suite;
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use pool::Pool;
 use vfs::{Error, FileSystem, ROOT};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 
-fn write_one(files: &Files, dice: &mut Dice, name: &str, size: usize) -> vfs::Result<()> {
+fn write_one(files: &Dataset, dice: &mut Dice, name: &str, size: usize) -> vfs::Result<()> {
     let data: Vec<u8> = (0..size.div_ceil(8))
         .flat_map(|_| dice.below(u64::MAX).to_le_bytes())
         .collect();
@@ -25,7 +25,7 @@ fn write_one(files: &Files, dice: &mut Dice, name: &str, size: usize) -> vfs::Re
 }
 
 /// Writes files of a size until there is no free space, and returns their names.
-fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> Vec<String> {
+fn fill(files: &Dataset, dice: &mut Dice, prefix: &str, size: usize) -> Vec<String> {
     let mut names = Vec::new();
     loop {
         let name = format!("{prefix}{}", names.len());
@@ -53,7 +53,7 @@ enum Beside {
 }
 
 /// Fills a pool, makes a snapshot, and deletes everything in an order that touches as much metadata as it can.
-fn delete_everything(pool: &Pool, files: &Files, size: usize, threads: usize, beside: Beside) {
+fn delete_everything(pool: &Pool, files: &Dataset, size: usize, threads: usize, beside: Beside) {
     let mut dice = Dice(1);
     let mut names = fill(files, &mut dice, "a", size);
     names.extend(fill(files, &mut dice, "b", 100));

@@ -10,7 +10,7 @@ use cipher::Suite;
 use common::driver::Driver;
 use common::look::list;
 use common::*;
-use dataset::{Change, Difference, Files, Settings, diff};
+use dataset::{Change, Dataset, Difference, Settings, diff};
 use pool::{Entry, Pool};
 use vfs::{Attr, FileSystem, Ino, Kind, NewNode, ROOT};
 
@@ -22,7 +22,7 @@ type Listing = BTreeMap<Ino, (Attr, BTreeSet<Vec<u8>>)>;
 fn listing(pool: &Pool, entry: &Entry) -> Listing {
     let engine = engine(5, 0);
     let settings = Settings::default();
-    let files = Files::open(
+    let files = Dataset::open(
         &engine,
         pool,
         entry.id,

@@ -23,7 +23,7 @@ use common::compare::{Outcome, compare};
 use common::driver::Driver;
 use common::model::Picture;
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
 use pool::{DatasetKind, NewDataset, Pool, ScrubPhase};
 use secret::Key;
@@ -116,7 +116,7 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
     let engine = engine(seed, 0);
     let id = pool.top().unwrap().id;
     let settings = Settings::default();
-    let files = Files::open(&engine, &pool, id, Some(vec![keys]), settings, &ROOT_USER).unwrap();
+    let files = Dataset::open(&engine, &pool, id, Some(vec![keys]), settings, &ROOT_USER).unwrap();
     let mut driver = Driver::new(seed);
     driver.size_max = 140_000;
     for step in 0..80 {
@@ -151,7 +151,7 @@ fn read(device: Arc<dyn BlockDevice>, expected: &Picture) -> Outcome {
     assert_eq!(entries.len(), 2, "the dataset and its snapshot");
     let head = &entries[0].entry;
     let settings = Settings::default();
-    let files = Files::open(
+    let files = Dataset::open(
         &engine(7, 0),
         &pool,
         head.id,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use cipher::Suite;
 use common::*;
-use dataset::{Files, PrimaryCache, Settings};
+use dataset::{Dataset, PrimaryCache, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
 const SIZE: usize = 16 << 20;
@@ -22,7 +22,7 @@ const PART: usize = RECORD / 4;
 
 struct Bench {
     device: Arc<FaultDevice>,
-    files: Arc<Files>,
+    files: Arc<Dataset>,
     ino: Ino,
 }
 

@@ -10,12 +10,12 @@ use block::fault::{FaultClock, FaultDevice, Survival};
 use cipher::Suite;
 use common::look::{list, read_all};
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use pool::{DatasetKind, NewDataset, Pool};
 use vfs::{FileSystem, Kind};
 
 /// A dataset in use whose log is set up, on a device that was flushed just now.
-fn files_with_log(device: &Arc<FaultDevice>, suite: Option<Suite>) -> (Pool, Arc<Files>) {
+fn files_with_log(device: &Arc<FaultDevice>, suite: Option<Suite>) -> (Pool, Arc<Dataset>) {
     let pool = create_pool(device, suite);
     let files = open_files(&pool, suite, Settings::default(), 2);
     make(&files, "first");
@@ -23,13 +23,13 @@ fn files_with_log(device: &Arc<FaultDevice>, suite: Option<Suite>) -> (Pool, Arc
     (pool, files)
 }
 
-fn make(files: &Files, name: &str) -> vfs::Ino {
+fn make(files: &Dataset, name: &str) -> vfs::Ino {
     let node = vfs::NewNode::new(Kind::File, 0o600);
     let made = files.mknod(&ROOT_USER, vfs::ROOT, name.as_bytes(), &node);
     made.unwrap().ino
 }
 
-fn after_power_cut(device: &FaultDevice, suite: Option<Suite>) -> (Pool, Arc<Files>) {
+fn after_power_cut(device: &FaultDevice, suite: Option<Suite>) -> (Pool, Arc<Dataset>) {
     let image = device.take_journal().image(u64::MAX, Survival::None);
     let pool = open_image(image).unwrap();
     let files = open_files(&pool, suite, Settings::default(), 0);
@@ -106,7 +106,7 @@ fn many_threads_sync_what_they_wrote_and_no_more_is_needed() {
     assert_clean(&pool);
 }
 
-fn reap(files: &Files) {
+fn reap(files: &Dataset) {
     while files.has_dead() {
         files.reap_dead().unwrap();
     }
@@ -204,7 +204,7 @@ fn fill_rest(pool: &Pool) {
         .create_dataset("tank/other", other, &origin())
         .unwrap()
         .id;
-    let files = Files::open(
+    let files = Dataset::open(
         &engine(8, 0),
         pool,
         id,

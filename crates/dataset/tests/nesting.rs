@@ -14,7 +14,7 @@ use block::BlockDevice;
 use block::fault::{FaultClock, Survival};
 use cipher::{Suite, SystemRandom};
 use common::*;
-use dataset::{Engine, EngineOptions, Files, Settings, Volume};
+use dataset::{Dataset, Engine, EngineOptions, Settings, Volume};
 use luks::{Container, Flags, Format, KdfChoice, KdfKind, Mapping, SlotChoice, Variant, Version};
 use pool::{DatasetKind, NewDataset, Pool, VolumeShape};
 use secret::Secret;
@@ -110,13 +110,13 @@ fn make_inner(device: Arc<dyn BlockDevice>) -> Pool {
     pool.unwrap()
 }
 
-fn open_top(pool: &Pool, suite: Option<Suite>, engine: &Arc<Engine>) -> Arc<Files> {
+fn open_top(pool: &Pool, suite: Option<Suite>, engine: &Arc<Engine>) -> Arc<Dataset> {
     let id = pool.top().unwrap().id;
     let keys = suite.map(data_keys);
-    Files::open(engine, pool, id, keys, Settings::default(), &ROOT_USER).unwrap()
+    Dataset::open(engine, pool, id, keys, Settings::default(), &ROOT_USER).unwrap()
 }
 
-fn file(files: &Files, name: &str) -> Ino {
+fn file(files: &Dataset, name: &str) -> Ino {
     let node = NewNode::new(Kind::File, 0o600);
     files
         .create(&ROOT_USER, ROOT, name.as_bytes(), &node)

@@ -9,7 +9,7 @@ use block::fault::FaultClock;
 use cipher::Suite;
 use common::driver::Driver;
 use common::*;
-use dataset::{Files, Owner, Settings, Usage};
+use dataset::{Dataset, Owner, Settings, Usage};
 use pool::Pool;
 use vfs::{Caller, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, SetAttr};
 
@@ -18,24 +18,24 @@ const ANN: Caller = Caller { uid: 5, gid: 6 };
 const BOB: Caller = Caller { uid: 7, gid: 6 };
 const KIB: u64 = 1 << 10;
 
-fn new_files() -> (Pool, Arc<Files>) {
+fn new_files() -> (Pool, Arc<Dataset>) {
     let pool = create_pool(&fault_device(64 << 20, &FaultClock::new()), SUITE);
     let files = open_files(&pool, SUITE, Settings::default(), 0);
     (pool, files)
 }
 
-fn make(files: &Files, who: &Caller, name: &str) -> vfs::Result<Ino> {
+fn make(files: &Dataset, who: &Caller, name: &str) -> vfs::Result<Ino> {
     let node = NewNode::new(Kind::File, 0o644);
     files
         .create(who, ROOT, name.as_bytes(), &node)
         .map(|attr| attr.ino)
 }
 
-fn write(files: &Files, ino: Ino, offset: u64, len: u64) -> vfs::Result<()> {
+fn write(files: &Dataset, ino: Ino, offset: u64, len: u64) -> vfs::Result<()> {
     files.write(ino, offset, &vec![1; len as usize], false)
 }
 
-fn chown(files: &Files, ino: Ino, who: &Caller) -> vfs::Result<()> {
+fn chown(files: &Dataset, ino: Ino, who: &Caller) -> vfs::Result<()> {
     let set = SetAttr {
         uid: Some(who.uid),
         gid: Some(who.gid),
@@ -44,15 +44,15 @@ fn chown(files: &Files, ino: Ino, who: &Caller) -> vfs::Result<()> {
     files.setattr(&ROOT_USER, ino, &set).map(drop)
 }
 
-fn used(files: &Files, owner: Owner) -> Usage {
+fn used(files: &Dataset, owner: Owner) -> Usage {
     files.account(owner).unwrap().expect("it is counted").used
 }
 
-fn user(files: &Files, who: &Caller) -> Usage {
+fn user(files: &Dataset, who: &Caller) -> Usage {
     used(files, Owner::User(who.uid))
 }
 
-fn limit(files: &Files, owner: Owner, bytes: u64, objects: u64) {
+fn limit(files: &Dataset, owner: Owner, bytes: u64, objects: u64) {
     let set = files.set_account_limits(owner, |account| {
         account.quota = bytes;
         account.object_quota = objects;
@@ -60,12 +60,12 @@ fn limit(files: &Files, owner: Owner, bytes: u64, objects: u64) {
     set.unwrap();
 }
 
-fn assert_right(files: &Files, when: &str) {
+fn assert_right(files: &Dataset, when: &str) {
     assert_eq!(files.check_owners().unwrap(), [], "{when}");
 }
 
 /// What is found by walking the directories, as `du` does; links are counted once.
-fn walked(files: &Files) -> BTreeMap<Owner, Usage> {
+fn walked(files: &Dataset) -> BTreeMap<Owner, Usage> {
     let mut all: BTreeMap<Owner, Usage> = BTreeMap::new();
     let mut seen = Vec::new();
     let mut waiting = vec![ROOT];

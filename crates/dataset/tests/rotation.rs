@@ -12,7 +12,7 @@ use common::driver::Driver;
 use common::look::look;
 use common::model::assert_same;
 use common::*;
-use dataset::{Files, NewGeneration, Resealer, Settings};
+use dataset::{Dataset, NewGeneration, Resealer, Settings};
 use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
 use pool::{
     ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, NewKeys, Pool, RecordPtr, SealInput,
@@ -49,7 +49,7 @@ fn with_keyring(pool: &Pool) -> (Arc<Entry>, WrappingKey) {
     (entry, own)
 }
 
-type Opened = (Pool, Arc<Entry>, WrappingKey, Arc<Files>);
+type Opened = (Pool, Arc<Entry>, WrappingKey, Arc<Dataset>);
 
 /// A pool on a device, with an open dataset that has files of these names, which are durable.
 fn pool_on(device: &Arc<FaultDevice>, names: &[impl AsRef<str>]) -> Opened {
@@ -82,19 +82,19 @@ fn keyring(pool: &Pool, entry: &Entry) -> Keyring {
     Keyring::decode(&pool.keyring(entry.id).unwrap()).unwrap()
 }
 
-fn open(pool: &Pool, entry: &Entry) -> Arc<Files> {
+fn open(pool: &Pool, entry: &Entry) -> Arc<Dataset> {
     try_open(pool, entry).unwrap()
 }
 
-fn try_open(pool: &Pool, entry: &Entry) -> dataset::Result<Arc<Files>> {
+fn try_open(pool: &Pool, entry: &Entry) -> dataset::Result<Arc<Dataset>> {
     let ring = keyring(pool, entry);
     let key = ring.unlock(&material()).unwrap();
     let keys = Some(ring.open(&key).unwrap());
     let settings = Settings::default();
-    Files::open(&engine(7, 0), pool, entry.id, keys, settings, &ROOT_USER)
+    Dataset::open(&engine(7, 0), pool, entry.id, keys, settings, &ROOT_USER)
 }
 
-fn rotate(pool: &Pool, entry: &Entry, key: &WrappingKey, files: &Arc<Files>) {
+fn rotate(pool: &Pool, entry: &Entry, key: &WrappingKey, files: &Arc<Dataset>) {
     files
         .with_log_held(|| try_rotate(pool, entry, key, Some(files)))
         .unwrap();
@@ -104,7 +104,7 @@ fn try_rotate(
     pool: &Pool,
     entry: &Entry,
     key: &WrappingKey,
-    files: Option<&Arc<Files>>,
+    files: Option<&Arc<Dataset>>,
 ) -> pool::Result<()> {
     let mut ring = keyring(pool, entry);
     let key = key.try_clone().unwrap();
@@ -138,7 +138,7 @@ fn try_rotate(
     pool.rotate_keyring(entry.id, rotation, &origin())
 }
 
-fn write(files: &Files, name: &str) {
+fn write(files: &Dataset, name: &str) {
     let node = NewNode::new(Kind::File, 0o644);
     let ino = files
         .create(&ROOT_USER, ROOT, name.as_bytes(), &node)
@@ -149,7 +149,7 @@ fn write(files: &Files, name: &str) {
         .unwrap();
 }
 
-fn read(files: &Files, name: &str) -> Option<Vec<u8>> {
+fn read(files: &Dataset, name: &str) -> Option<Vec<u8>> {
     let ino = files.lookup(ROOT, name.as_bytes()).ok()?.ino;
     let pieces = files.read(ino, 0, 1 << 20).unwrap();
     Some(
@@ -246,7 +246,7 @@ fn records_are_sealed_with_the_newest_keys() {
 }
 
 /// Brings everything to the newest keys, and says in how many steps.
-fn reencrypt(pool: &Pool, files: &Files, budget: u64) -> usize {
+fn reencrypt(pool: &Pool, files: &Dataset, budget: u64) -> usize {
     for steps in 1.. {
         let progress = files.reencrypt_step(budget).unwrap();
         pool.commit().unwrap();
@@ -542,7 +542,7 @@ fn what_was_synced_is_not_lost_by_a_rotation() {
     let clock = FaultClock::new();
     let device = fault_device(64 << 20, &clock);
     let (pool, entry, key, files) = pool_on(&device, &[""; 0]);
-    let sync = |files: &Files, name: &str| {
+    let sync = |files: &Dataset, name: &str| {
         write(files, name);
         let ino = files.lookup(ROOT, name.as_bytes()).unwrap().ino;
         files.fsync(ino, false).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::fault::FaultClock;
 use common::*;
-use dataset::{Files, Mounted, SNAPSHOT_DIR, Settings};
+use dataset::{Dataset, SNAPSHOT_DIR, Settings, SnapshotDirFs};
 use pool::{Entry, Pool};
 use vfs::{Error, FileSystem, Ino, Kind, NewNode, ROOT};
 
@@ -14,11 +14,11 @@ use vfs::{Error, FileSystem, Ino, Kind, NewNode, ROOT};
 const OFTEN: usize = 40_000;
 
 /// A dataset with a file in each of two snapshots.
-fn mounted() -> (Pool, Mounted) {
+fn mounted() -> (Pool, SnapshotDirFs) {
     let pool = create_pool(&fault_device(32 << 20, &FaultClock::new()), None);
     let engine = engine(7, 0);
     let id = pool.top().unwrap().id;
-    let files = Files::open(&engine, &pool, id, None, Settings::default(), &ROOT_USER).unwrap();
+    let files = Dataset::open(&engine, &pool, id, None, Settings::default(), &ROOT_USER).unwrap();
     for name in ["a", "b"] {
         let node = NewNode::new(Kind::File, 0o644);
         files
@@ -32,9 +32,9 @@ fn mounted() -> (Pool, Mounted) {
             read_only: true,
             ..Settings::default()
         };
-        Files::open(&engine, &opener, entry.id, None, settings, &ROOT_USER)
+        Dataset::open(&engine, &opener, entry.id, None, settings, &ROOT_USER)
     };
-    (pool, Mounted::new(files, Box::new(open), true))
+    (pool, SnapshotDirFs::new(files, Box::new(open), true))
 }
 
 fn snapshot(pool: &Pool, name: &str) {
@@ -42,7 +42,7 @@ fn snapshot(pool: &Pool, name: &str) {
         .unwrap();
 }
 
-fn look_up(mounted: &Mounted, snapshot: &str) -> Ino {
+fn look_up(mounted: &SnapshotDirFs, snapshot: &str) -> Ino {
     let dir = mounted.lookup(ROOT, SNAPSHOT_DIR).unwrap().ino;
     mounted.lookup(dir, snapshot.as_bytes()).unwrap().ino
 }

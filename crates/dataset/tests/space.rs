@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::fault::FaultClock;
 use cipher::Suite;
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use vfs::{Error, FileSystem, Kind, ROOT};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
@@ -20,7 +20,7 @@ fn random(dice: &mut Dice, len: usize) -> Vec<u8> {
 }
 
 /// Writes files of a size until there is no room; how many are whole.
-fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> usize {
+fn fill(files: &Dataset, dice: &mut Dice, prefix: &str, size: usize) -> usize {
     for n in 0.. {
         let mut write = || -> vfs::Result<()> {
             let ino = create_file(files, &format!("{prefix}{n}"))?;
@@ -40,7 +40,7 @@ fn fill(files: &Files, dice: &mut Dice, prefix: &str, size: usize) -> usize {
 }
 
 /// Removes every so many files. With a snapshot that keeps them, there may be no room even for that.
-fn remove(files: &Files, prefix: &str, every: usize) -> bool {
+fn remove(files: &Dataset, prefix: &str, every: usize) -> bool {
     for (name, _) in look::list(files, ROOT).unwrap() {
         let text = String::from_utf8(name.clone()).unwrap();
         let number = text
@@ -57,7 +57,7 @@ fn remove(files: &Files, prefix: &str, every: usize) -> bool {
     true
 }
 
-fn free(files: &Files) -> u64 {
+fn free(files: &Dataset) -> u64 {
     let stat = files.statfs().unwrap();
     stat.blocks_available * u64::from(stat.block_size)
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::fault::FaultClock;
 use cipher::Suite;
 use common::*;
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, RenameMode};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
@@ -24,13 +24,13 @@ fn contents(thread: u64, file: u64, version: u64, len: usize) -> Vec<u8> {
     word.iter().copied().cycle().take(len).collect()
 }
 
-fn read_all(files: &Files, ino: Ino) -> Vec<u8> {
+fn read_all(files: &Dataset, ino: Ino) -> Vec<u8> {
     let size = files.getattr(ino).unwrap().size;
     common::look::read_all(files, ino, 0, size).unwrap()
 }
 
 /// One thread's work in a directory of its own, and a file that all rename over each other.
-fn work(files: &Files, thread: u64) -> Vec<(u64, u64, usize)> {
+fn work(files: &Dataset, thread: u64) -> Vec<(u64, u64, usize)> {
     let mut dice = Dice(thread);
     let name = format!("dir{thread}");
     let dir = files

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::fault::{Fault, FaultClock};
 use cipher::Suite;
 use common::*;
-use dataset::{Atime, Engine, Files, Settings};
+use dataset::{Atime, Dataset, Engine, Settings};
 use pool::Pool;
 use vfs::{Fallocate, FileSystem, Kind, NewNode, ROOT, RenameMode, SetAttr, SetXattr};
 
@@ -16,23 +16,23 @@ const RECORD: u64 = 128 << 10;
 /// What the engine of these tests allows, in bytes.
 const DIRTY_MAX: u64 = 4 << 20;
 
-fn open(engine: &Arc<Engine>, pool: &Pool, settings: Settings) -> Arc<Files> {
+fn open(engine: &Arc<Engine>, pool: &Pool, settings: Settings) -> Arc<Dataset> {
     let id = pool.top().unwrap().id;
     let keys = SUITE.map(data_keys);
-    Files::open(engine, pool, id, keys, settings, &ROOT_USER).unwrap()
+    Dataset::open(engine, pool, id, keys, settings, &ROOT_USER).unwrap()
 }
 
-fn create(files: &Files, name: &[u8]) -> u64 {
+fn create(files: &Dataset, name: &[u8]) -> u64 {
     try_create(files, name).unwrap()
 }
 
-fn try_create(files: &Files, name: &[u8]) -> vfs::Result<u64> {
+fn try_create(files: &Dataset, name: &[u8]) -> vfs::Result<u64> {
     let node = NewNode::new(Kind::File, 0o644);
     Ok(files.create(&ROOT_USER, ROOT, name, &node)?.ino)
 }
 
 /// Writes parts of records, which stay in memory until a commit, until writers have to wait.
-fn fill(engine: &Engine, files: &Files, ino: u64) {
+fn fill(engine: &Engine, files: &Dataset, ino: u64) {
     let mut at = 0;
     while engine.dirty_bytes() <= DIRTY_MAX {
         files.write(ino, at, &[1; 100 << 10], false).unwrap();

@@ -14,7 +14,7 @@ use common::driver::Driver;
 use common::look::look;
 use common::model::{Picture, assert_same};
 use common::*;
-use dataset::{Compression, Files, RecordOpener, RecordSealer, Resealer, Settings};
+use dataset::{Compression, Dataset, RecordOpener, RecordSealer, Resealer, Settings};
 use forged::fitting;
 use pool::{Begin, NewClone, Pool, Position, ReceiveInto, Reception, SealInput, Sealing, SendOf};
 
@@ -41,7 +41,7 @@ impl Copy<'_> {
             ..self.settings
         };
         let (engine, keys) = (engine(8, 0), self.keys());
-        let files = Files::open(&engine, self.pool, entry.id, keys, settings, &ROOT_USER);
+        let files = Dataset::open(&engine, self.pool, entry.id, keys, settings, &ROOT_USER);
         look(files.unwrap().as_ref()).unwrap()
     }
 
@@ -207,8 +207,8 @@ fn run(seed: u64) {
         let model = pictures.iter().find(|(snapshot, _)| *snapshot == last);
         let id = other.find(copy.name).unwrap().id;
         let engine = engine(10, 0);
-        let files = Files::open(&engine, &other, id, copy.keys(), copy.settings, &ROOT_USER);
-        let files: Arc<Files> = files.unwrap();
+        let files = Dataset::open(&engine, &other, id, copy.keys(), copy.settings, &ROOT_USER);
+        let files: Arc<Dataset> = files.unwrap();
         assert_same(&look(files.as_ref()).unwrap(), &model.unwrap().1, copy.name);
         let mut driver = Driver::on(driver.model.clone(), Dice(seed));
         if last == "s4" {
@@ -248,7 +248,7 @@ fn clones() {
         );
         let files = open_files(&source, suite, Settings::default(), 0);
         let mut driver = Driver::new(seed);
-        let mut go_on = |files: &Files, name: &str| {
+        let mut go_on = |files: &Dataset, name: &str| {
             for _ in 0..80 {
                 driver.step(files).unwrap();
             }
@@ -277,7 +277,7 @@ fn clones() {
         let (clone, engine) = (clone.unwrap().id, engine(11, 0));
         let keys = suite.map(data_keys);
         let settings = Settings::default();
-        let clone = Files::open(&engine, &source, clone, keys, settings, &ROOT_USER).unwrap();
+        let clone = Dataset::open(&engine, &source, clone, keys, settings, &ROOT_USER).unwrap();
         let second = go_on(&clone, "tank/clone@second");
         let of = |pool, name, suite| Copy {
             pool,
@@ -375,7 +375,7 @@ fn a_seal_that_was_made_up_is_noticed() {
     let opener = RecordOpener::new(&other, id, None, to.keys());
     damaged(opener.map(drop));
     let settings = Settings::default();
-    let opened = Files::open(&engine(8, 0), &other, id, to.keys(), settings, &ROOT_USER);
+    let opened = Dataset::open(&engine(8, 0), &other, id, to.keys(), settings, &ROOT_USER);
     damaged(opened.map(drop));
     // Nor is it what something goes on from.
     let next = from.stream(How::Sealed, "b", Some("a"), Position::START);

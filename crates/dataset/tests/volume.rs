@@ -566,7 +566,7 @@ fn files_and_volumes_are_not_taken_for_each_other() {
     let id = pool.find("tank/vol").unwrap().id;
     let keys = SUITE.map(data_keys);
     let settings = Settings::default();
-    let refused = dataset::Files::open(&engine(7, 0), &pool, id, keys, settings, &ROOT_USER);
+    let refused = dataset::Dataset::open(&engine(7, 0), &pool, id, keys, settings, &ROOT_USER);
     assert!(refused.err().unwrap().to_string().contains("is a volume"));
     let below = NewDataset {
         guid: 5,

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use dataset::{Files, Settings};
+use dataset::{Dataset, Settings};
 use support::image::{ROOT_USER, engine, image};
 use support::walk;
 
@@ -12,7 +12,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     };
     let pool = walk::open(image().change(&[], true), false).unwrap();
     let id = pool.top().unwrap().id;
-    let files = Files::open(&engine(), &pool, id, None, Settings::default(), &ROOT_USER).unwrap();
+    let files = Dataset::open(&engine(), &pool, id, None, Settings::default(), &ROOT_USER).unwrap();
     for _ in 0..16 {
         let Some((len, more)) = rest.split_first_chunk::<2>() else {
             break;

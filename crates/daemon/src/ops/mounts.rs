@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use dataset::{Atime, Files, Mounted, Settings};
+use dataset::{Atime, Dataset, Settings, SnapshotDirFs};
 use fuse::Place;
 use pool::Entry;
 use protocol::api::{AccessTimes, Allowed, FailureKind, MountRow};
@@ -43,14 +43,14 @@ impl Daemon {
         imported: &ActivePool,
         entry: &Entry,
         how: &HowToMount,
-    ) -> Result<Arc<Files>> {
+    ) -> Result<Arc<Dataset>> {
         let keys = imported.data_keys(entry)?;
         let mut settings = imported.settings_of(entry, how.read_only, &how.allowed)?;
         let read_only = settings.read_only;
         // Opening finishes what is unfinished: the first directory, files that were unlinked while
         // open. Nobody else can change anything yet.
         settings.read_only = false;
-        let opened = Files::open(
+        let opened = Dataset::open(
             &self.engine,
             &imported.pool,
             entry.id,
@@ -154,8 +154,8 @@ impl Daemon {
         self: &Arc<Self>,
         imported: &Arc<ActivePool>,
         entry: &Entry,
-        files: &Arc<Files>,
-    ) -> Result<Mounted> {
+        files: &Arc<Dataset>,
+    ) -> Result<SnapshotDirFs> {
         let daemon: Weak<Daemon> = Arc::downgrade(self);
         let weak = Arc::downgrade(imported);
         let (snapdir, _) = properties::effective(&imported.pool, entry, "snapdir")?;
@@ -181,7 +181,11 @@ impl Daemon {
                     vfs::Error::Io.into()
                 })
         });
-        Ok(Mounted::new(Arc::clone(files), open, snapdir == "visible"))
+        Ok(SnapshotDirFs::new(
+            Arc::clone(files),
+            open,
+            snapdir == "visible",
+        ))
     }
 
     /// Cleans up when someone else unmounts.
@@ -324,7 +328,7 @@ impl ActivePool {
     }
 
     /// What a dataset has open that is mounted, or a volume in use.
-    pub(crate) fn files_of(&self, id: u64) -> Option<Arc<Files>> {
+    pub(crate) fn files_of(&self, id: u64) -> Option<Arc<Dataset>> {
         if let Some(state) = self.mounts.lock().get(&id) {
             return Some(Arc::clone(&state.files));
         }

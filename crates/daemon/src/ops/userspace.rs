@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use dataset::{Account, Files, Miscount, Owner};
+use dataset::{Account, Dataset, Miscount, Owner};
 use pool::Entry;
 use protocol::accounts;
 use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Source, Value};
@@ -172,12 +172,12 @@ fn miscounted(name: &str, wrong: &[Miscount]) -> Failure {
     )
 }
 
-fn files_of(imported: &ActivePool, entry: &Entry) -> Option<Arc<Files>> {
+fn files_of(imported: &ActivePool, entry: &Entry) -> Option<Arc<Dataset>> {
     let mounts = imported.mounts.lock();
     mounts.get(&entry.id).map(|state| Arc::clone(&state.files))
 }
 
-fn mounted_files(imported: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<Files>> {
+fn mounted_files(imported: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<Dataset>> {
     if entry.is_snapshot() {
         return Err(Failure::usage(format!(
             "'{name}' is a snapshot; name a dataset"

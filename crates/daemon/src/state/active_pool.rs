@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use dataset::{Files, Mounted};
+use dataset::{Dataset, SnapshotDirFs};
 use fuse::Place;
 use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -95,9 +95,9 @@ impl Admin<'_> {
 /// Something that is mounted.
 pub(crate) struct MountState {
     pub(crate) mount: fuse::Mount,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<Dataset>,
     /// With its snapshots, unless it is one.
-    pub(crate) mounted: Option<Arc<Mounted>>,
+    pub(crate) mounted: Option<Arc<SnapshotDirFs>>,
     /// What was asked of it.
     pub(crate) meter: Arc<FilesMeter>,
     pub(crate) place: Place,

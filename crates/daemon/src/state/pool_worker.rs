@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use dataset::Files;
+use dataset::Dataset;
 
 use crate::host::wakeup::Wakeup;
 use crate::state::active_pool::ActivePool;
@@ -36,7 +36,7 @@ impl ActivePool {
     }
 
     /// What is open for changes: in the rest nothing can be given back.
-    fn open_files(&self) -> Vec<Arc<Files>> {
+    fn open_files(&self) -> Vec<Arc<Dataset>> {
         let files = self
             .used_ids()
             .into_iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::{SeededRandom, Suite, SystemRandom};
-use dataset::{Clock, Engine, EngineOptions, Files, Settings, Volume};
+use dataset::{Clock, Dataset, Engine, EngineOptions, Settings, Volume};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use secret::Key;
@@ -56,11 +56,11 @@ impl BenchPool {
     }
 
     /// Opens the dataset.
-    pub(crate) fn open(&self, settings: Settings) -> Arc<Files> {
+    pub(crate) fn open(&self, settings: Settings) -> Arc<Dataset> {
         let engine = self.engine();
         let id = self.pool.top().expect("a dataset").id;
         let keys = Some(vec![keys()]);
-        Files::open(&engine, &self.pool, id, keys, settings, &OWNER).expect("the dataset")
+        Dataset::open(&engine, &self.pool, id, keys, settings, &OWNER).expect("the dataset")
     }
 
     /// Gives the pool a cache device.

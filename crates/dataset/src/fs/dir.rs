@@ -10,7 +10,7 @@ use super::acl::{self, Acl};
 use super::names;
 use super::reap::destroy_inode;
 use crate::core::log::Scope;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, INO_LIMIT, NameEntry, XattrValue,
@@ -109,7 +109,7 @@ enum Contents<'a> {
     Target(&'a [u8]),
 }
 
-impl Files {
+impl Dataset {
     /// Makes the root directory of an empty dataset.
     pub(crate) fn make_root(&self, owner: &Caller) -> Result<()> {
         let now = self.now();

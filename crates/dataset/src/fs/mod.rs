@@ -17,7 +17,7 @@ use zerocopy::IntoBytes;
 
 use crate::core::io::write::without_suidgid;
 use crate::core::log::SyncMode;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::{Error, Result};
 use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, KeyKind, NameEntry, attr_key, decode_names, entry_key, inline_key,
@@ -31,7 +31,7 @@ const LIST_AT_ONCE: usize = 128;
 /// Blocks of `statfs`.
 const STATFS_BLOCK: u32 = 4096;
 
-impl Files {
+impl Dataset {
     fn lookup_name(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         let name_key = self.tree.header().name_key;
         self.read_tree(|r| {
@@ -245,7 +245,7 @@ fn posix<T>(result: Result<T>) -> vfs::Result<T> {
     result.map_err(to_errno)
 }
 
-impl Files {
+impl Dataset {
     /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is
     /// as durable as the dataset wants it.
     fn changing<T>(&self, ino: Ino, change: impl FnOnce() -> Result<T>) -> vfs::Result<T> {
@@ -258,7 +258,7 @@ impl Files {
     }
 }
 
-impl FileSystem for Files {
+impl FileSystem for Dataset {
     fn lookup(&self, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
         let attr = posix(self.lookup_name(parent, name))?;
         self.inodes.look_up(attr.ino);

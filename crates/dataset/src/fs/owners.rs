@@ -9,7 +9,7 @@ use std::ops::Bound;
 use pool::ReserveFor;
 
 use crate::core::log::Scope;
-use crate::core::{Files, PAGE_ROOM};
+use crate::core::{Dataset, PAGE_ROOM};
 use crate::error::Result;
 use crate::tree::owners::{Account, Owner, Usage, some_accounts};
 use crate::tree::{Attempt, PAGE, View};
@@ -28,7 +28,7 @@ pub struct Miscount {
     pub found: Usage,
 }
 
-impl Files {
+impl Dataset {
     /// Whether it is counted what users and groups have.
     pub fn counts_owners(&self) -> bool {
         self.tree.header().counts_owners

@@ -11,7 +11,7 @@ use vfs::{Ino, Kind};
 use crate::core::io::extents::{bury, decode_dead, overlapping};
 use crate::core::io::share::{Runs, let_go};
 use crate::core::log::Scope;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{
     FLAG_XATTR, KeyKind, XattrValue, attr_key, dataset_number, dead_key, inline_key, orphan_key,
@@ -25,7 +25,7 @@ const SLOTS_AT_ONCE: usize = 1024;
 /// The first entry of one of the dataset's lists from a number on.
 type ListEntry = Option<(u64, Vec<u8>)>;
 
-impl Files {
+impl Dataset {
     /// Lets go of lookups. An inode that has neither links nor lookups is gone.
     pub(crate) fn forget_inode(&self, ino: Ino, count: u64) {
         if !self.inodes.forget(ino, count) || self.check_writable().is_err() {
@@ -179,7 +179,7 @@ impl Files {
     }
 }
 
-impl Files {
+impl Dataset {
     /// Sets room aside for the nodes above slots that are to be emptied. Where there is not enough,
     /// fewer slots are emptied at once, and `next` comes before the others.
     pub(crate) fn room_to_empty(

@@ -8,7 +8,7 @@ use super::acl::{self, Acl};
 use crate::buffer::Buffer;
 use crate::core::io::extents::{bury, take_slots};
 use crate::core::log::Scope;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{
     FLAG_ACCESS_ACL, FLAG_DEFAULT_ACL, FLAG_XATTR, KeyKind, XATTR_INLINE_MAX, XattrValue, attr_key,
@@ -22,7 +22,7 @@ const VALUE_MAX: usize = 65_536;
 /// All names of one file fit what `listxattr` can return.
 const LIST_MAX: usize = 65_536;
 
-impl Files {
+impl Dataset {
     pub(crate) fn set_xattr(
         &self,
         ino: Ino,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice};
 use cipher::{Random, SeededRandom, Suite};
-use dataset::{Clock, Engine, EngineOptions, Files, Settings};
+use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
 use secret::Key;
@@ -167,10 +167,10 @@ pub fn open_files(
     suite: Option<Suite>,
     settings: Settings,
     threads: usize,
-) -> Arc<Files> {
+) -> Arc<Dataset> {
     let id = pool.top().unwrap().id;
     let keys = suite.map(data_keys);
-    Files::open(&engine(7, threads), pool, id, keys, settings, &ROOT_USER).unwrap()
+    Dataset::open(&engine(7, threads), pool, id, keys, settings, &ROOT_USER).unwrap()
 }
 
 pub fn assert_clean(pool: &Pool) {
@@ -197,7 +197,7 @@ pub fn opened(
     size: usize,
     suite: Option<Suite>,
     threads: usize,
-) -> (Arc<FaultDevice>, Pool, Arc<Files>) {
+) -> (Arc<FaultDevice>, Pool, Arc<Dataset>) {
     let device = fault_device(size, &FaultClock::new());
     let pool = create_pool(&device, suite);
     let files = open_files(&pool, suite, Settings::default(), threads);
@@ -205,7 +205,7 @@ pub fn opened(
 }
 
 /// Makes a file in the root, which nothing looks at then.
-pub fn create_file(files: &Files, name: &str) -> vfs::Result<Ino> {
+pub fn create_file(files: &Dataset, name: &str) -> vfs::Result<Ino> {
     let node = NewNode::new(Kind::File, 0o644);
     let attr = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?;
     files.forget(attr.ino, 1);

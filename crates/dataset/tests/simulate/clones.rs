@@ -9,7 +9,7 @@ use pool::{Entry, MakeKeyring, NewClone, Reseal, SealInput};
 
 use crate::common::origin;
 use crate::sim::{Refusal, Sim};
-use crate::world::Dataset;
+use crate::world::ModelDataset;
 
 /// So many datasets there are at most.
 pub const DATASETS_MAX: usize = 9;
@@ -43,14 +43,14 @@ impl Sim {
         };
         self.say(format!("clone {name}@{snapshot} as {clone} ({guid})"));
         let of = source.snapshots[index].clone();
-        let mut dataset = Dataset {
+        let mut dataset = ModelDataset {
             family: source.family,
             generations: of.generations.clone(),
             may_be_rotated: source.may_be_rotated,
             block_size: source.block_size,
             history: of.history.clone(),
             origin: Some(of.id),
-            ..Dataset::new(guid, source.suite, key_root, own)
+            ..ModelDataset::new(guid, source.suite, key_root, own)
         };
         dataset.follow_size();
         let whole = format!("{name}@{snapshot}");
@@ -88,7 +88,7 @@ impl Sim {
     fn clone_keys(
         &mut self,
         snapshot: &str,
-        source: &Dataset,
+        source: &ModelDataset,
         key_root: u64,
         own: Option<u64>,
     ) -> Option<((MakeKeyring, Reseal), bool)> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dataset::{
-    Atime, Compression, Files, Mounted, Owner, PrimaryCache, Settings, SyncMode, Volume,
+    Atime, Compression, Dataset, Owner, PrimaryCache, Settings, SnapshotDirFs, SyncMode, Volume,
 };
 
 use pool::SecondaryCache;
@@ -11,7 +11,7 @@ use pool::SecondaryCache;
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
 use crate::volumes::{InUse, make_volume};
-use crate::world::{Dataset, Snapshot};
+use crate::world::{ModelDataset, Snapshot};
 
 /// Properties that the simulation sets, and their values.
 const PROPERTIES: &[(&str, &[&str])] = &[
@@ -25,7 +25,7 @@ const PROPERTIES: &[(&str, &[&str])] = &[
     ("user:note", &["a", "b"]),
 ];
 
-pub fn settings(dataset: &Dataset) -> Settings {
+pub fn settings(dataset: &ModelDataset) -> Settings {
     let is = |name: &str| dataset.props.get(name).map_or("", String::as_str);
     Settings {
         sync: match is("sync") {
@@ -95,10 +95,12 @@ impl Sim {
         let settings = settings(&dataset);
         let engine = self.engine();
         let opened = match dataset.block_size {
-            None => Files::open(engine, &pool, entry.id, keys, settings, &ROOT_USER).map(|files| {
-                let mounted = Mounted::new(files, self.open_snapshot(&dataset), false);
-                InUse::Files(Arc::new(mounted))
-            }),
+            None => {
+                Dataset::open(engine, &pool, entry.id, keys, settings, &ROOT_USER).map(|files| {
+                    let mounted = SnapshotDirFs::new(files, self.open_snapshot(&dataset), false);
+                    InUse::Files(Arc::new(mounted))
+                })
+            }
             Some(_) => Volume::open(engine, &pool, entry.id, keys, settings)
                 .map(|volume| InUse::Volume(Arc::new(volume))),
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataset::Mounted;
+use dataset::SnapshotDirFs;
 use vfs::{Error, FileSystem, Kind, ROOT};
 
 use crate::common::Dice;
@@ -60,7 +60,7 @@ impl Sim {
         }
     }
 
-    fn operate(&mut self, guid: u64, fs: &Mounted) {
+    fn operate(&mut self, guid: u64, fs: &SnapshotDirFs) {
         let before = self.dataset_mut(guid).history.now().clone();
         let dice = Dice(self.dice.below(u64::MAX));
         let mut driver = Driver::on(before.clone(), dice);
@@ -99,7 +99,7 @@ impl Sim {
     }
 
     /// There was no room: nothing has happened, or a part of what takes several steps.
-    fn refused(&mut self, guid: u64, fs: &Mounted, before: Model, driver: Driver) {
+    fn refused(&mut self, guid: u64, fs: &SnapshotDirFs, before: Model, driver: Driver) {
         self.say("   no room");
         let mut model = before.clone();
         if let Some((id, path)) = driver.in_steps {

@@ -13,7 +13,7 @@ use secret::Key;
 use crate::clones::not_its_own;
 use crate::common::{ROOT_USER, origin};
 use crate::sim::Sim;
-use crate::world::Dataset;
+use crate::world::ModelDataset;
 
 const SUITES: &[Suite] = &[Suite::Xaes256Gcm, Suite::Aes128Ccm, Suite::Aes256Gcm];
 
@@ -25,7 +25,7 @@ fn material(secret: u64) -> KeyMaterial {
 
 impl Sim {
     /// A dataset to make below another: clear, with the key of that, or with one of its own.
-    pub fn new_dataset(&mut self, parent: Option<&Dataset>) -> (NewDataset, Dataset) {
+    pub fn new_dataset(&mut self, parent: Option<&ModelDataset>) -> (NewDataset, ModelDataset) {
         let guid = self.number();
         let above = parent.and_then(|parent| parent.suite.map(|suite| (suite, parent.key_root)));
         let (suite, key_root, secret) = match (above, self.dice.below(3)) {
@@ -66,7 +66,7 @@ impl Sim {
                 Ok(keyring.map_err(|error| error.to_string())?.encode())
             }));
         }
-        (new, Dataset::new(guid, suite, key_root, secret))
+        (new, ModelDataset::new(guid, suite, key_root, secret))
     }
 
     pub fn new_wrapping(&self, secret: u64) -> (Wrapping, WrappingKey) {
@@ -143,7 +143,11 @@ impl Sim {
 
     /// The keys of a dataset whose wrapping key is loaded, if it is encrypted; none if they cannot be
     /// read.
-    pub fn data_keys(&mut self, entry: &Entry, dataset: &Dataset) -> Option<Option<Vec<DataKeys>>> {
+    pub fn data_keys(
+        &mut self,
+        entry: &Entry,
+        dataset: &ModelDataset,
+    ) -> Option<Option<Vec<DataKeys>>> {
         if dataset.suite.is_none() {
             return Some(None);
         }
@@ -153,7 +157,7 @@ impl Sim {
         Some(Some(keyring.open(&key).unwrap()))
     }
 
-    pub fn open_snapshot(&self, dataset: &Dataset) -> OpenSnapshot {
+    pub fn open_snapshot(&self, dataset: &ModelDataset) -> OpenSnapshot {
         let (pool, engine) = (self.pool(), std::sync::Arc::clone(self.engine()));
         let (loaded, is_sealed) = (std::sync::Arc::clone(&self.keys), dataset.suite.is_some());
         Box::new(move |entry: &Entry| {
@@ -171,13 +175,13 @@ impl Sim {
                 read_only: true,
                 ..Default::default()
             };
-            dataset::Files::open(&engine, &pool, entry.id, keys, settings, &ROOT_USER)
+            dataset::Dataset::open(&engine, &pool, entry.id, keys, settings, &ROOT_USER)
         })
     }
 
     /// Accepts the state that a rollback or a stream has left, if its seal is older than the last rotation. False if
     /// that cannot be.
-    pub fn accept(&mut self, name: &str, dataset: &Dataset) -> bool {
+    pub fn accept(&mut self, name: &str, dataset: &ModelDataset) -> bool {
         let pool = self.pool();
         let entry = pool.find(name).unwrap();
         let mut keys = || self.data_keys(&entry, dataset);
@@ -304,7 +308,7 @@ impl Sim {
     }
 
     /// After a re-encryption the newest keys open everything, as far as it could be read.
-    fn check_generations(&mut self, name: &str, files: &dataset::Files) {
+    fn check_generations(&mut self, name: &str, files: &dataset::Dataset) {
         if self.may_fail() || files.reencrypted().damaged > 0 {
             return;
         }

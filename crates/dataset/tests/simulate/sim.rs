@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use block::BlockDevice;
 use block::fault::Survival;
 use cipher::SeededRandom;
-use dataset::{Engine, EngineOptions, Files};
+use dataset::{Dataset, Engine, EngineOptions};
 use keys::WrappingKey;
 use pool::{DeviceState, Pool, Purpose};
 use store::{CreateOptions, DeviceStore, NewGroup, Store};
@@ -531,7 +531,7 @@ impl Sim {
         }
     }
 
-    pub fn dataset_mut(&mut self, guid: u64) -> &mut crate::world::Dataset {
+    pub fn dataset_mut(&mut self, guid: u64) -> &mut crate::world::ModelDataset {
         let mut datasets = self.world.datasets.values_mut();
         datasets.find(|dataset| dataset.guid == guid).unwrap()
     }
@@ -541,7 +541,7 @@ impl Sim {
     }
 
     /// The files of a dataset that is in use.
-    pub fn files(&self, guid: u64) -> Arc<Files> {
+    pub fn files(&self, guid: u64) -> Arc<Dataset> {
         Arc::clone(self.mounted[&guid].head())
     }
 

@@ -13,7 +13,7 @@ use crate::clones::DATASETS_MAX;
 use crate::common::origin;
 use crate::sim::{Refusal, Sim};
 use crate::taker::Secrets;
-use crate::world::{Dataset, Partial, Place, Snapshot, World, shape_of};
+use crate::world::{ModelDataset, Partial, Place, Snapshot, World, shape_of};
 
 /// A stream, and what it should bring.
 pub struct Stream {
@@ -263,7 +263,7 @@ impl Sim {
 
     fn keyring_to_send(
         &mut self,
-        dataset: &Dataset,
+        dataset: &ModelDataset,
         to: &pool::Entry,
         makes: bool,
     ) -> Option<Keyring> {
@@ -506,7 +506,7 @@ impl Sim {
         let base = self.base_in(stream, target);
         let dataset = after.datasets.entry(target.to_owned());
         let dataset = dataset.or_insert_with(|| {
-            let mut new = Dataset::new(0, secrets.suite, secrets.key_root, None);
+            let mut new = ModelDataset::new(0, secrets.suite, secrets.key_root, None);
             new.secrets = secrets.own;
             if stream.is_plain {
                 new.generations = secrets.suite.map(|_| id).into_iter().collect();

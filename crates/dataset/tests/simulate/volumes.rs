@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use dataset::{Files, Mounted, SyncMode, Volume};
+use dataset::{Dataset, SnapshotDirFs, SyncMode, Volume};
 use pool::{DatasetKind, NewDataset, VolumeShape};
 use vfs::{FileSystem, Kind};
 
@@ -14,7 +14,7 @@ use crate::common::look::{look, look_from, resolve};
 use crate::common::model::{Id, Model, Picture};
 use crate::common::{Dice, origin};
 use crate::sim::Sim;
-use crate::world::Dataset;
+use crate::world::ModelDataset;
 
 /// The file's number.
 const FILE: Id = 1;
@@ -23,12 +23,12 @@ const BLOCK_SIZES: [u64; 2] = [4096, 16_384];
 
 /// A dataset in use.
 pub enum InUse {
-    Files(Arc<Mounted>),
+    Files(Arc<SnapshotDirFs>),
     Volume(Arc<Volume>),
 }
 
 impl InUse {
-    pub fn head(&self) -> &Arc<Files> {
+    pub fn head(&self) -> &Arc<Dataset> {
         match self {
             InUse::Files(mounted) => mounted.head(),
             InUse::Volume(volume) => volume.dataset(),
@@ -70,7 +70,7 @@ pub fn volume_mark() -> String {
 }
 
 /// Makes a volume of what was to be a dataset of files.
-pub fn make_volume(dice: &mut Dice, new: &mut NewDataset, dataset: &mut Dataset) {
+pub fn make_volume(dice: &mut Dice, new: &mut NewDataset, dataset: &mut ModelDataset) {
     let block = BLOCK_SIZES[dice.below(2) as usize];
     let size = (1 + dice.below(16)) * block;
     let mark = VolumeShape::new(size, block as u32).unwrap().mark();
@@ -81,7 +81,7 @@ pub fn make_volume(dice: &mut Dice, new: &mut NewDataset, dataset: &mut Dataset)
     dataset.history = History::new(model(vec![0; size as usize]));
 }
 
-impl Dataset {
+impl ModelDataset {
     /// Says how large it is, if it is a volume: as large as the model's file.
     pub fn follow_size(&mut self) {
         if let Some(block) = self.block_size {

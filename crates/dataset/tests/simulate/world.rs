@@ -11,7 +11,7 @@ use crate::volumes::volume_mark;
 
 /// A dataset with its snapshots.
 #[derive(Clone)]
-pub struct Dataset {
+pub struct ModelDataset {
     /// 0 while the pool has not said.
     pub guid: u64,
     pub suite: Option<Suite>,
@@ -55,9 +55,14 @@ pub struct Snapshot {
     pub history: History,
 }
 
-impl Dataset {
-    pub fn new(guid: u64, suite: Option<Suite>, key_root: u64, secret: Option<u64>) -> Dataset {
-        Dataset {
+impl ModelDataset {
+    pub fn new(
+        guid: u64,
+        suite: Option<Suite>,
+        key_root: u64,
+        secret: Option<u64>,
+    ) -> ModelDataset {
+        ModelDataset {
             guid,
             suite,
             key_root,
@@ -93,7 +98,7 @@ pub type Place = (u64, String);
 #[derive(Clone)]
 pub struct World {
     /// By name.
-    pub datasets: BTreeMap<String, Dataset>,
+    pub datasets: BTreeMap<String, ModelDataset>,
     pub partials: BTreeMap<Place, Partial>,
     /// The guids of the cache devices.
     pub caches: BTreeSet<u64>,
@@ -116,7 +121,7 @@ impl World {
         names
     }
 
-    pub fn by_guid(&self, guid: u64) -> Option<(&String, &Dataset)> {
+    pub fn by_guid(&self, guid: u64) -> Option<(&String, &ModelDataset)> {
         self.datasets
             .iter()
             .find(|(_, dataset)| dataset.guid == guid)

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use dataset::Files;
+use dataset::Dataset;
 use pool::{ArrayKind, Entry, NewKeyring, Origin, RecordPtr};
 use protocol::api::{FailureKind, GenerationRow};
 
@@ -116,7 +116,7 @@ impl ActivePool {
     }
 
     /// Does a piece of it, for all datasets that are mounted. True if there is more to do at once.
-    pub(crate) fn tend_reencryption(&self, all: &[Arc<Files>]) -> bool {
+    pub(crate) fn tend_reencryption(&self, all: &[Arc<Dataset>]) -> bool {
         let mut more = false;
         let is_open = |id: &u64| all.iter().any(|files| files.id() == *id);
         self.reencryption_waits.lock().retain(|id, _| is_open(id));
@@ -168,7 +168,7 @@ impl ActivePool {
     }
 
     /// Logs what a re-encryption waits for, once for each reason.
-    fn note_wait(&self, files: &Files, reason: Option<String>) {
+    fn note_wait(&self, files: &Dataset, reason: Option<String>) {
         let mut known = self.reencryption_waits.lock();
         let dataset = files.name();
         match reason {
@@ -184,7 +184,7 @@ impl ActivePool {
     }
 
     /// A piece of one dataset.
-    fn reencrypt(&self, files: &Arc<Files>, entry: &Entry) -> Result<bool> {
+    fn reencrypt(&self, files: &Arc<Dataset>, entry: &Entry) -> Result<bool> {
         let progress = files.reencrypt_step(STEP)?;
         self.pool.commit()?;
         if progress.is_done {
@@ -195,7 +195,7 @@ impl ActivePool {
 
     /// Destroys the generations of keys that neither the dataset nor a snapshot of it needs: the keyring
     /// is replaced by one without them, and the old one overwritten.
-    fn destroy_unused(&self, files: &Arc<Files>, entry: &Entry) -> Result<()> {
+    fn destroy_unused(&self, files: &Arc<Dataset>, entry: &Entry) -> Result<()> {
         // Nothing in the log is sealed with older keys then.
         self.pool.commit()?;
         let uses = self.uses(files, entry)?;
@@ -254,7 +254,7 @@ impl ActivePool {
     }
 
     /// The generations that a dataset and each of its snapshots need, by their ids.
-    fn uses(&self, files: &Files, entry: &Entry) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
+    fn uses(&self, files: &Dataset, entry: &Entry) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
         let mut trees = vec![entry.id];
         trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
         let mut uses = BTreeMap::new();

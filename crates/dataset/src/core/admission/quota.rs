@@ -7,14 +7,14 @@
 
 use pool::{Limits, Reservation, ReserveFor};
 
-use crate::core::files::Files;
+use crate::core::dataset::Dataset;
 use crate::error::Result;
 
 /// What an operation on names and attributes is counted as. Most change pages that another one of the same
 /// transaction group has changed before.
 pub(crate) const OPERATION_CHARGE: u64 = 8 << 10;
 
-impl Files {
+impl Dataset {
     /// Counts bytes that are about to be written, if quotas allow them.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pool::{Reservation, ReserveFor};
 
 use super::quota::OPERATION_CHARGE;
-use crate::core::files::{Files, PAGE_ROOM};
+use crate::core::dataset::{Dataset, PAGE_ROOM};
 use crate::error::Result;
 
 /// One operation changes about this many pages.
@@ -15,7 +15,7 @@ const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 /// have set space aside do in this time what they set it aside for.
 const STANDSTILL: Duration = Duration::from_millis(20);
 
-impl Files {
+impl Dataset {
     /// Keeps as much of an operation's room as the pages need that it made dirty.
     pub(crate) fn keep_room(&self, mut room: Reservation, dirtied: usize) {
         room.shrink(dirtied as u64 * PAGE_ROOM);

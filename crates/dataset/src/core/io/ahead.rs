@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::blocks::VOLUME_INO;
 use super::workers::Pending;
-use crate::core::{Files, PrimaryCache};
+use crate::core::{Dataset, PrimaryCache};
 
 /// So many are followed at a time who read at different places.
 const STREAMS: usize = 4;
@@ -41,7 +41,7 @@ struct Now {
 
 impl ReadAhead {
     /// Notes that somebody reads here, and has read what he will want next.
-    pub(crate) fn note(&self, files: &Arc<Files>, block_size: u64, size: u64, read: Range<u64>) {
+    pub(crate) fn note(&self, files: &Arc<Dataset>, block_size: u64, size: u64, read: Range<u64>) {
         let window = WINDOW.min(files.engine.cache_room() / 8);
         let cached = files.settings().primary_cache == PrimaryCache::All;
         if !cached || window < BATCH || files.engine.workers.count() == 0 {
@@ -59,7 +59,7 @@ impl ReadAhead {
     }
 
     /// Has blocks read, if a thread has time.
-    fn read(&self, files: &Arc<Files>, blocks: Range<u64>) {
+    fn read(&self, files: &Arc<Dataset>, blocks: Range<u64>) {
         let (weak, now) = (Arc::downgrade(files), Arc::clone(&self.now));
         files.engine.workers.offer(move || now.read(&weak, blocks));
     }
@@ -72,7 +72,7 @@ impl ReadAhead {
 }
 
 impl Now {
-    fn read(&self, files: &Weak<Files>, blocks: Range<u64>) {
+    fn read(&self, files: &Weak<Dataset>, blocks: Range<u64>) {
         // Whoever ends it has either seen this, or been seen: then what is closed is not held any more.
         let _running = self.running.begin();
         let is_over = || self.is_over.load(Ordering::SeqCst);

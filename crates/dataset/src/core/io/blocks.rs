@@ -8,7 +8,7 @@ use vfs::Ino;
 
 use super::inode::Inode;
 use super::write::Piece;
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::core::log::journal::Range;
 use crate::error::Result;
 
@@ -51,7 +51,7 @@ pub(crate) fn in_blocks(
     })
 }
 
-impl Files {
+impl Dataset {
     /// Fills `buf` from `offset` on.
     pub(crate) fn read_blocks(&self, block_size: usize, offset: u64, buf: &mut [u8]) -> Result<()> {
         for part in in_blocks(offset, buf.len(), block_size) {

@@ -12,7 +12,7 @@ use super::read::check_file;
 use super::share::{Runs, let_go};
 use super::write::SIZE_MAX;
 use crate::buffer::Buffer;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};
 use crate::tree::{Step, Writer};
@@ -30,7 +30,7 @@ struct Range {
     count: u64,
 }
 
-impl Files {
+impl Dataset {
     /// Copies up to `len` bytes, and returns how many.
     pub(crate) fn copy_file_range(
         &self,

@@ -8,7 +8,7 @@ use vfs::{Ino, Kind, ReadPieces, Seek};
 use super::extents;
 use crate::buffer::{Buffer, piece, zeros};
 use crate::core::log::Scope;
-use crate::core::{Atime, Files, PrimaryCache, attr_of};
+use crate::core::{Atime, Dataset, PrimaryCache, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, FLAG_INLINE, attr_key, inline_key};
 use crate::tree::{View, Writer};
@@ -16,7 +16,7 @@ use crate::tree::{View, Writer};
 /// Access times older than this are renewed by a read in any case.
 const ATIME_MAX_AGE_SECS: i64 = 24 * 3600;
 
-impl Files {
+impl Dataset {
     /// Reads up to `len` bytes; fewer only at the end of the file.
     pub(crate) fn read_file(&self, ino: Ino, offset: u64, len: u64) -> Result<ReadPieces> {
         let inode = self.inodes.find(ino);

@@ -10,11 +10,11 @@ use super::frozen::{FrozenFiles, FrozenRecord};
 use super::inode::{DirtyRecord, Inode, SealJob, Stage};
 use super::workers::Pending;
 use crate::buffer::Buffer;
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::error::Result;
 use crate::seal::{Compression, Nonces, Sealed};
 
-impl Files {
+impl Dataset {
     /// Has a record that was streamed sealed while its writer goes on.
     pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
         self.seal_ahead(inode, record, |dirty| dirty.is_streamed);
@@ -226,7 +226,7 @@ impl Files {
     }
 }
 
-impl DatasetHooks for Files {
+impl DatasetHooks for Dataset {
     fn freeze(&self, txg: u64) {
         if self.journal.freeze(txg) {
             self.open.want_log(0, 0);

@@ -13,7 +13,7 @@ use super::share::{Runs, let_go};
 use super::write::{SIZE_MAX, map_records};
 use crate::buffer::Buffer;
 use crate::core::log::Scope;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, inline_key};
 use crate::tree::{Step, View, Writer};
@@ -33,7 +33,7 @@ struct Patch {
     old_len: usize,
 }
 
-impl Files {
+impl Dataset {
     /// Gives a file another size; `update` changes more of its attributes in the same step.
     pub(crate) fn set_size(
         &self,
@@ -355,7 +355,7 @@ impl Files {
     }
 }
 
-fn touch_at(files: &Files) -> impl Fn(&mut AttrValue) + use<> {
+fn touch_at(files: &Dataset) -> impl Fn(&mut AttrValue) + use<> {
     let now = files.now();
     move |attr| attr.touch(now)
 }

@@ -15,7 +15,7 @@ use super::share::Runs;
 use crate::buffer::Buffer;
 use crate::core::log::Scope;
 use crate::core::log::journal::Range;
-use crate::core::{Files, attr_of};
+use crate::core::{Dataset, attr_of};
 use crate::error::Result;
 use crate::layout::{
     AttrValue, Extent, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, extent_key, inline_key,
@@ -70,7 +70,7 @@ enum Base {
     Ready(Buffer),
 }
 
-impl Files {
+impl Dataset {
     /// Writes all of `data` at `offset`.
     pub(crate) fn write_file(
         &self,

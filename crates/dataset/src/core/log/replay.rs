@@ -8,7 +8,7 @@ use vfs::Ino;
 use super::Scope;
 use super::steps::{Contents, Counters, Logged, Step, steps_of};
 use crate::buffer::Buffer;
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::core::io::blocks::VOLUME_INO;
 use crate::error::Result;
 use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
@@ -17,7 +17,7 @@ use crate::tree::View;
 /// Keys and their new values.
 type Changed<'a> = [(&'a [u8], Option<&'a [u8]>)];
 
-impl Files {
+impl Dataset {
     /// Applies what waits in the log, and commits it.
     ///
     /// # Errors

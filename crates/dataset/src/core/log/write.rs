@@ -10,7 +10,7 @@ use super::SyncMode;
 use super::journal::Range;
 use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty, put_record};
 use super::writer::{ENTRY_STEPS_MAX, LogRequest};
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::core::io::inode::Inode;
 use crate::core::io::workers::Pending;
 use crate::error::Result;
@@ -48,7 +48,7 @@ fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
     parts
 }
 
-impl Files {
+impl Dataset {
     /// Makes durable what was written to a file, and everything that happened to names before.
     pub(crate) fn sync_file(&self, ino: Ino) -> Result<()> {
         if self.settings().sync == SyncMode::Disabled {

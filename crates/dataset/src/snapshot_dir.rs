@@ -12,7 +12,7 @@ use vfs::{
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
 };
 
-use crate::core::Files;
+use crate::core::Dataset;
 use crate::fs::to_errno;
 use crate::layout::INO_LIMIT;
 use crate::open_snapshots::OpenSnapshots;
@@ -29,11 +29,11 @@ const CONTROL_INO: Ino = CONTROL << TREE_BITS | ROOT;
 const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
 
 /// Opens a snapshot by its entry.
-pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Files>> + Send + Sync>;
+pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Dataset>> + Send + Sync>;
 
 /// A mounted dataset with its snapshots.
-pub struct Mounted {
-    head: Arc<Files>,
+pub struct SnapshotDirFs {
+    head: Arc<Dataset>,
     open_snapshot: OpenSnapshot,
     /// Whether listings of the root show `.snapshot`.
     visible: AtomicBool,
@@ -47,13 +47,13 @@ enum Place {
     /// It is `.snapshot`.
     Control,
     /// In a snapshot, with the bits that its inodes have above.
-    Snapshot(Arc<Files>, Ino, u64),
+    Snapshot(Arc<Dataset>, Ino, u64),
 }
 
-impl Mounted {
+impl SnapshotDirFs {
     /// Puts a dataset and its snapshots together.
-    pub fn new(head: Arc<Files>, open_snapshot: OpenSnapshot, visible: bool) -> Mounted {
-        Mounted {
+    pub fn new(head: Arc<Dataset>, open_snapshot: OpenSnapshot, visible: bool) -> SnapshotDirFs {
+        SnapshotDirFs {
             head,
             open_snapshot,
             visible: AtomicBool::new(visible),
@@ -62,7 +62,7 @@ impl Mounted {
     }
 
     /// The dataset itself.
-    pub fn head(&self) -> &Arc<Files> {
+    pub fn head(&self) -> &Arc<Dataset> {
         &self.head
     }
 
@@ -210,7 +210,7 @@ fn refuse_control(parent: Ino, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-impl FileSystem for Mounted {
+impl FileSystem for SnapshotDirFs {
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         if parent == ROOT && name == SNAPSHOT_DIR {
             return self.control_attr();

@@ -38,8 +38,8 @@ const SNAPSHOT_SHARE: usize = 8;
 
 /// A dataset of files, or a snapshot of one, open with its keys. Also what is below a
 /// [`Volume`](crate::Volume): then there is no tree, and one inode, whose records are the blocks.
-pub struct Files {
-    this: Weak<Files>,
+pub struct Dataset {
+    this: Weak<Dataset>,
     name: String,
     pub(crate) engine: Arc<Engine>,
     pub(crate) pool: Pool,
@@ -68,7 +68,7 @@ pub struct Files {
     pub(crate) counting: Mutex<()>,
 }
 
-impl Files {
+impl Dataset {
     /// Opens a dataset or snapshot with the keys of its keyring, or without if it is clear. An empty
     /// dataset gets a root directory that belongs to `owner`.
     ///
@@ -82,7 +82,7 @@ impl Files {
         keys: Option<Vec<DataKeys>>,
         settings: Settings,
         owner: &Caller,
-    ) -> Result<Arc<Files>> {
+    ) -> Result<Arc<Dataset>> {
         let entry = &pool.entry(id)?;
         if entry.volume().is_some() {
             return Err(pool::Error::Refused {
@@ -91,7 +91,7 @@ impl Files {
             }
             .into());
         }
-        let (files, is_new) = Files::assemble(engine, pool, entry, keys, settings)?;
+        let (files, is_new) = Dataset::assemble(engine, pool, entry, keys, settings)?;
         if files.tree.header().counts_owners {
             // It may have come with a stream.
             pool.note_owners();
@@ -118,7 +118,7 @@ impl Files {
         entry: &Entry,
         keys: Option<Vec<DataKeys>>,
         settings: Settings,
-    ) -> Result<(Arc<Files>, bool)> {
+    ) -> Result<(Arc<Dataset>, bool)> {
         let name = pool.name_of(entry.id)?;
         let sealer = Sealer::of(entry.family, keys)?;
         if sealer.is_encrypted() != (entry.suite != 0) {
@@ -147,7 +147,7 @@ impl Files {
                 Tree::create(Header::new(name_key), engine.tree_pages)
             }
         };
-        let files = Arc::new_cyclic(|this| Files {
+        let files = Arc::new_cyclic(|this| Dataset {
             this: Weak::clone(this),
             name,
             engine: Arc::clone(engine),
@@ -172,13 +172,13 @@ impl Files {
         });
         files.tree.set_uncached(!settings.keeps_metadata());
         if files.open.is_writable() {
-            let hooks: Weak<Files> = Arc::downgrade(&files);
+            let hooks: Weak<Dataset> = Arc::downgrade(&files);
             files.open.attach(hooks as Weak<dyn DatasetHooks>);
         }
         Ok((files, is_new))
     }
 
-    pub(crate) fn this(&self) -> Arc<Files> {
+    pub(crate) fn this(&self) -> Arc<Dataset> {
         self.this.upgrade().expect("it is being used")
     }
 
@@ -279,7 +279,7 @@ impl Files {
         self.change_in(Scope::Names, why, operation, then)
     }
 
-    /// As [`Files::change_and`], and says how the log learns of it.
+    /// As [`Dataset::change_and`], and says how the log learns of it.
     pub(crate) fn change_in<T, R>(
         &self,
         scope: Scope,
@@ -291,7 +291,7 @@ impl Files {
         self.change_always(scope, why, operation, then)
     }
 
-    /// As [`Files::change_in`], also while the dataset's settings refuse changes.
+    /// As [`Dataset::change_in`], also while the dataset's settings refuse changes.
     pub(crate) fn change_always<T, R>(
         &self,
         scope: Scope,
@@ -302,7 +302,7 @@ impl Files {
         self.change_within(self.reserve_operation(why)?, scope, operation, then)
     }
 
-    /// As [`Files::change_always`], with space that was set aside before.
+    /// As [`Dataset::change_always`], with space that was set aside before.
     pub(crate) fn change_within<T, R>(
         &self,
         room: Reservation,
@@ -409,7 +409,7 @@ fn pages_of(engine: &Engine, entry: &Entry) -> usize {
     }
 }
 
-impl PageSource for Files {
+impl PageSource for Dataset {
     fn load(&self, slot: u64) -> Result<Page> {
         let (_, buffer) = self
             .read_record(ArrayKind::Pages, slot)?
@@ -418,7 +418,7 @@ impl PageSource for Files {
     }
 }
 
-impl Drop for Files {
+impl Drop for Dataset {
     fn drop(&mut self) {
         // Nothing, unless the pool failed.
         for inode in self.inodes.dirty.lock().values() {
