@@ -13,7 +13,7 @@ use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
 use pool::{DatasetKind, NewDataset, Origin, Pool};
 use secret::Key;
 use store::layout::{BLOCK, Label};
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, Store};
 use vfs::{Caller, FileSystem, Kind, NewNode, ROOT, SetXattr};
 
 use crate::device::CowDevice;
@@ -146,9 +146,9 @@ fn build() -> Vec<u8> {
         force: false,
     };
     let devices = vec![Arc::clone(&device) as Arc<dyn BlockDevice>];
-    let store = Arc::new(DeviceStore::create(devices, &options).unwrap());
+    let store = Arc::new(Store::create(devices, &options).unwrap());
     let pool = Pool::create(
-        Arc::clone(&store) as Arc<dyn Store>,
+        Arc::clone(&store),
         fixed(),
         "tank",
         new_dataset(2, 0),

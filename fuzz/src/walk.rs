@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dataset::{Dataset, Settings};
 use pool::Pool;
-use store::DeviceStore;
+use store::Store;
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT, Seek, SetXattr};
 
 use crate::device::CowDevice;
@@ -18,7 +18,7 @@ const STEPS: usize = 2000;
 pub fn open(device: CowDevice, read_only: bool) -> Option<Pool> {
     let device = Arc::new(device);
     let _ = store::probe(device.as_ref());
-    let store = DeviceStore::open(vec![device]).ok()?;
+    let store = Store::open(vec![device]).ok()?;
     Pool::open(Arc::new(store), fixed(), read_only).ok()
 }
 

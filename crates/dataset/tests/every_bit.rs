@@ -27,7 +27,7 @@ use dataset::{Dataset, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
 use pool::{DatasetKind, NewDataset, Pool, ScrubPhase};
 use secret::Key;
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, Store};
 use vfs::ROOT;
 
 const SUITE: Suite = Suite::Xaes256Gcm;
@@ -96,7 +96,7 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
         force: false,
     };
     let devices = vec![Arc::clone(&device) as Arc<dyn BlockDevice>];
-    let store = Arc::new(DeviceStore::create(devices, &options).unwrap());
+    let store = Arc::new(Store::create(devices, &options).unwrap());
     let random = SeededRandom::new(seed);
     let params = Argon2Params::insecure_for_tests();
     let (wrapping, key) = Wrapping::create(&key(), &params, 0, &random).unwrap();
@@ -111,7 +111,7 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
         is_key_root: true,
         props: BTreeMap::new(),
     };
-    let pool = Pool::create(Arc::clone(&store) as Arc<dyn Store>, env(1), "tank", top).unwrap();
+    let pool = Pool::create(Arc::clone(&store), env(1), "tank", top).unwrap();
     store.commit_labels().unwrap();
     let engine = engine(seed, 0);
     let id = pool.top().unwrap().id;
@@ -143,7 +143,7 @@ fn load(pool: &Pool) -> keys::Result<Vec<DataKeys>> {
 /// Opens everything and reads it. With one bit flipped nothing may fail but what is there once, the
 /// contents of files: all else has another copy.
 fn read(device: Arc<dyn BlockDevice>, expected: &Picture) -> Outcome {
-    let store = DeviceStore::open(vec![device]).expect("a label");
+    let store = Store::open(vec![device]).expect("a label");
     let pool = Pool::open(Arc::new(store), env(3), true).expect("a pool");
     let keys = load(&pool).expect("a keyring");
     let mut outcome = Outcome::default();
@@ -172,7 +172,7 @@ fn scrub(mut image: Vec<u8>, at: usize, mask: u8) -> (u64, u64) {
     image[at] ^= mask;
     let device = Arc::new(MemoryDevice::from_bytes(image));
     let open = || {
-        let store = DeviceStore::open(vec![Arc::clone(&device) as Arc<dyn BlockDevice>]);
+        let store = Store::open(vec![Arc::clone(&device) as Arc<dyn BlockDevice>]);
         Pool::open(Arc::new(store.expect("a label")), env(3), false).expect("a pool")
     };
     let run = |pool: &Pool| {

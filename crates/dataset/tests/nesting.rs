@@ -18,7 +18,7 @@ use dataset::{Dataset, Engine, EngineOptions, Settings, Volume};
 use luks::{Container, Flags, Format, KdfChoice, KdfKind, Mapping, SlotChoice, Variant, Version};
 use pool::{DatasetKind, NewDataset, Pool, VolumeShape};
 use secret::Secret;
-use store::{CreateOptions, DeviceStore, Store};
+use store::{CreateOptions, Store};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
@@ -96,7 +96,7 @@ fn make_inner(device: Arc<dyn BlockDevice>) -> Pool {
         // What was never written decrypts to noise.
         force: true,
     };
-    let store = Arc::new(DeviceStore::create(vec![device], &options).unwrap());
+    let store = Arc::new(Store::create(vec![device], &options).unwrap());
     let top = NewDataset {
         kind: DatasetKind::FileSystem,
         guid: 6,
@@ -105,7 +105,7 @@ fn make_inner(device: Arc<dyn BlockDevice>) -> Pool {
         is_key_root: false,
         props: Default::default(),
     };
-    let pool = Pool::create(Arc::clone(&store) as Arc<dyn Store>, env(9), "inner", top);
+    let pool = Pool::create(Arc::clone(&store), env(9), "inner", top);
     store.commit_labels().unwrap();
     pool.unwrap()
 }
@@ -162,7 +162,7 @@ fn what_was_synced_is_there_after_a_power_cut() {
         let outer = open_image(journal.image(cut, Survival::Seeded(cut))).unwrap();
         let engine = small_engine(0);
         let mapping = unlock(open_volume(&outer, &engine));
-        let store = DeviceStore::open(vec![mapping]).unwrap();
+        let store = Store::open(vec![mapping]).unwrap();
         let inner = Pool::open(Arc::new(store), env(11), false).unwrap();
         let files = open_top(&inner, None, &engine);
         let ino = files.lookup(ROOT, b"versions").unwrap().ino;

@@ -223,7 +223,7 @@ fn a_lost_log_device_is_no_secret() {
         [0, 1, 2, 3, 4]
     );
 
-    let store = store::DeviceStore::open(dynamic(&alone)).unwrap();
+    let store = store::Store::open(dynamic(&alone)).unwrap();
     let opened = Pool::open_without_logs(Arc::new(store), TestEnv::new(3));
     let (pool, given_up) = opened.unwrap();
     assert_eq!(given_up.len(), 1);
@@ -268,7 +268,7 @@ fn a_log_that_cannot_be_read_waits_or_is_given_up() {
     bad(&unreadable);
     let error = open_on(&unreadable).err().expect("it is refused");
     assert!(is_lost(&error), "{error}");
-    let store = store::DeviceStore::open(dynamic(&unreadable)).unwrap();
+    let store = store::Store::open(dynamic(&unreadable)).unwrap();
     let opened = Pool::open_without_logs(Arc::new(store), TestEnv::new(3));
     let (pool, given_up) = opened.unwrap();
     assert_eq!(given_up.len(), 1);
@@ -348,7 +348,7 @@ fn an_entry_that_cannot_be_read_whole_can_be_given_up() {
     let (found, end) = entries(&dataset, &dataset.waiting_log().unwrap());
     assert_eq!((found.len(), end), (5, LogEnd::Unreadable { entries: 5 }));
     drop((dataset, pool));
-    let store = store::DeviceStore::open(dynamic(&devices)).unwrap();
+    let store = store::Store::open(dynamic(&devices)).unwrap();
     let (pool, given_up) = Pool::open_without_logs(Arc::new(store), TestEnv::new(3)).unwrap();
     assert_eq!(given_up.len(), 1);
     assert_eq!(waiting(&pool), [0, 1, 2, 3, 4]);

@@ -182,7 +182,7 @@ impl Run {
         let there: Vec<_> = there.map(|guid| self.device(*guid)).collect();
         let seed = self.dice.below(u64::MAX);
         self.workload.reopened(|| {
-            let store = store::DeviceStore::open(dynamic(&there)).unwrap();
+            let store = store::Store::open(dynamic(&there)).unwrap();
             pool::Pool::open(Arc::new(store), TestEnv::new(seed), false).unwrap()
         });
     }

@@ -10,7 +10,7 @@ use block::fault::{Fault, FaultClock, FaultDevice};
 use common::model::*;
 use common::*;
 use pool::{ArrayKind, DeviceState, Error, Pool};
-use store::DeviceStore;
+use store::Store;
 
 use DeviceState::{Faulted, Missing, Offline, Online, Resilvering};
 
@@ -260,7 +260,7 @@ fn halves_that_went_different_ways_are_not_mixed() {
     pool.export().unwrap();
     drop(pool);
     let alone = |device: &Arc<FaultDevice>, seed: u64, commits: usize| {
-        let store = store::DeviceStore::open(dynamic(std::slice::from_ref(device))).unwrap();
+        let store = store::Store::open(dynamic(std::slice::from_ref(device))).unwrap();
         let pool = Pool::open(Arc::new(store), TestEnv::new(seed), false).unwrap();
         for _ in 0..commits {
             pool.record(&origin()).unwrap();
@@ -417,7 +417,7 @@ fn spare_has_stepped_in(devices: &[Arc<FaultDevice>]) -> Pool {
 fn imported(devices: &[Arc<FaultDevice>]) -> pool::Result<Pool> {
     static IMPORTS: AtomicU64 = AtomicU64::new(100);
     let env = TestEnv::new(IMPORTS.fetch_add(1, Ordering::Relaxed));
-    let store = DeviceStore::open(dynamic(devices))?;
+    let store = Store::open(dynamic(devices))?;
     let pool = Pool::open(Arc::new(store), env, false)?;
     pool.claim("here")?;
     Ok(pool)
@@ -550,7 +550,7 @@ fn a_group_that_was_not_added_leaves_no_trace() {
     let (pool, model) = filled(&devices[..1], &[1], 11).close();
     pool.export().unwrap();
     drop(pool);
-    let store = store::DeviceStore::open(dynamic(&devices[..1])).unwrap();
+    let store = store::Store::open(dynamic(&devices[..1])).unwrap();
     store::Store::add_group(&store, &[new_member(&devices[1], 20)], 0, u32::MAX).unwrap();
     drop(store);
     // It is labelled, and no commit has listed it.

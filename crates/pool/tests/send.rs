@@ -128,7 +128,7 @@ fn an_incremental_stream_reads_what_changed_and_little_else() {
 }
 
 fn create_on_device(device: &Arc<dyn BlockDevice>) -> Pool {
-    use store::{CreateOptions, DeviceStore, Store};
+    use store::{CreateOptions, Store};
     let options = CreateOptions {
         pool_guid: 1,
         device_guids: vec![10],
@@ -139,9 +139,9 @@ fn create_on_device(device: &Arc<dyn BlockDevice>) -> Pool {
         devices: vec![Arc::clone(device)],
         parity: 0,
     }];
-    let store = Arc::new(DeviceStore::create_groups(group, Vec::new(), &options).unwrap());
+    let store = Arc::new(Store::create_groups(group, Vec::new(), &options).unwrap());
     let env = TestEnv::new(1);
-    let pool = Pool::create(store.clone() as Arc<dyn Store>, env, "tank", new_dataset(2)).unwrap();
+    let pool = Pool::create(store.clone(), env, "tank", new_dataset(2)).unwrap();
     store.commit_labels().unwrap();
     pool
 }

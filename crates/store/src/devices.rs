@@ -5,11 +5,11 @@ use std::sync::Arc;
 use block::BlockDevice;
 
 use crate::geometry::{Geometry, choose};
-use crate::group::{Groups, Layout};
+use crate::group::{Group, Groups, Layout};
 use crate::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
 use crate::member::{Member, contents, read_label};
 use crate::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape};
-use crate::{Error, Joins, MemberState, NewMember, Result};
+use crate::{Error, Joins, MemberInfo, MemberState, NewMember, Result};
 
 /// What a new pool is to be.
 #[derive(Clone, Debug)]
@@ -63,8 +63,21 @@ pub fn probe(device: &dyn BlockDevice) -> Result<Found> {
     })
 }
 
-/// The places of a pool on block devices. Segments are striped over the groups by whoever allocates.
-pub struct DeviceStore {
+/// The places of a pool. They are on block devices: every kind of device is behind [`BlockDevice`].
+///
+/// Nothing that is written is durable before [`Store::flush`] has returned, in whichever order it
+/// was written.
+///
+/// The members of a group hold the same, or each a column of a group with parity (see [`Shape`]). What
+/// is written goes to all of them that are online or being resilvered; one that fails is not used any
+/// more, which [`Store::take_faults`] tells, and the operation succeeds as long as enough online
+/// members of the group have done it. What a member does not take that its group cannot do without is kept in
+/// memory, and read from there: the write succeeds, and no flush does ([`Store::stall`], [`Store::retry`]).
+///
+/// A place is the beginning of a stripe, with the bytes that were written there at once. In a group
+/// without parity any part of it can be read and written too; in one with parity only
+/// [`Store::write_each`] and [`Store::read_units`] allow for that, for what is written unit by unit.
+pub struct Store {
     pub(crate) pool_guid: u64,
     pub(crate) segment_size: u32,
     pub(crate) key_blocks: u32,
@@ -72,22 +85,19 @@ pub struct DeviceStore {
     passed_over: Vec<String>,
 }
 
-impl DeviceStore {
-    /// Prepares devices for a new pool, each a group of its own. See [`DeviceStore::create_groups`].
+impl Store {
+    /// Prepares devices for a new pool, each a group of its own. See [`Store::create_groups`].
     ///
     /// # Errors
-    /// As [`DeviceStore::create_groups`].
-    pub fn create(
-        devices: Vec<Arc<dyn BlockDevice>>,
-        options: &CreateOptions,
-    ) -> Result<DeviceStore> {
+    /// As [`Store::create_groups`].
+    pub fn create(devices: Vec<Arc<dyn BlockDevice>>, options: &CreateOptions) -> Result<Store> {
         let groups = devices.into_iter().map(|device| vec![device].into());
         let groups = groups.collect();
-        DeviceStore::create_groups(groups, Vec::new(), options)
+        Store::create_groups(groups, Vec::new(), options)
     }
 
     /// Prepares devices for a new pool: groups, and spares. They belong to it only
-    /// after [`DeviceStore::commit_labels`], so that a creation that is cut short leaves no half of
+    /// after [`Store::commit_labels`], so that a creation that is cut short leaves no half of
     /// a pool.
     ///
     /// # Errors
@@ -97,7 +107,7 @@ impl DeviceStore {
         groups: Vec<NewGroup>,
         spares: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
-    ) -> Result<DeviceStore> {
+    ) -> Result<Store> {
         let members = || groups.iter().flat_map(|group| &group.devices);
         let all = || members().chain(&spares);
         assert_eq!(all().count(), options.device_guids.len());
@@ -166,7 +176,7 @@ impl DeviceStore {
     /// # Errors
     /// [`Error::Duplicate`] and [`Error::Mismatch`] if they are not the devices of one pool; the first failure
     /// of a device if none can be used.
-    pub fn open(devices: Vec<Arc<dyn BlockDevice>>) -> Result<DeviceStore> {
+    pub fn open(devices: Vec<Arc<dyn BlockDevice>>) -> Result<Store> {
         let mut members: Vec<Arc<Member>> = Vec::new();
         let mut failures = Vec::new();
         for device in devices {
@@ -201,6 +211,50 @@ impl DeviceStore {
     /// Why devices were passed over when the store was put together.
     pub fn passed_over(&self) -> &[String] {
         &self.passed_over
+    }
+
+    /// The pool.
+    pub fn pool_guid(&self) -> u64 {
+        self.pool_guid
+    }
+
+    /// Bytes in a segment: a power of two, at least 1 MiB.
+    pub fn segment_size(&self) -> u32 {
+        self.segment_size
+    }
+
+    /// How many segments each group holds, parity included.
+    pub fn groups(&self) -> Vec<u32> {
+        self.groups
+            .now()
+            .groups
+            .iter()
+            .map(Group::segments)
+            .collect()
+    }
+
+    /// How many segments a device of so many bytes has room for.
+    pub fn room_for(&self, size: u64) -> u32 {
+        self.template().room_for(size)
+    }
+
+    /// How a group lays out what it holds.
+    pub fn shape(&self, group: u32) -> Shape {
+        self.groups.now().group(group).shape()
+    }
+
+    /// How many key blocks there are.
+    pub fn key_blocks(&self) -> u32 {
+        self.key_blocks
+    }
+
+    /// The devices that are there, by group, then the spares.
+    pub fn members(&self) -> Vec<MemberInfo> {
+        self.groups
+            .now()
+            .all()
+            .map(|member| member.info())
+            .collect()
     }
 
     pub(crate) fn template(&self) -> Template {
@@ -339,8 +393,8 @@ impl Template {
         whole.map_or(0, |whole| whole.segments)
     }
 
-    fn store(&self, members: Vec<Arc<Member>>) -> DeviceStore {
-        DeviceStore {
+    fn store(&self, members: Vec<Arc<Member>>) -> Store {
+        Store {
             pool_guid: self.pool_guid,
             segment_size: self.segment_size,
             key_blocks: self.key_blocks,

@@ -8,19 +8,25 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use crate::devices::DeviceStore;
+use crate::devices::Store;
 use crate::geometry::Copy;
 use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::Member;
-use crate::{Error, Result, Store};
+use crate::{Error, Result};
 
-impl DeviceStore {
-    pub(crate) fn extend_member(
-        &self,
-        member: &Arc<Member>,
-        key_blocks: &[u32],
-        superblock: (u64, &[u8]),
-    ) -> Result<bool> {
+impl Store {
+    /// Has the pool use all of a device that became larger: the header at its end moves to its new end. It
+    /// gets the key blocks named and the newest superblock. Durable when this returns; a power cut leaves
+    /// the old size or the new one. False if too little is gained. Nothing else may write to the headers
+    /// meanwhile.
+    ///
+    /// The old header at the end is left to [`Store::wipe_end`].
+    ///
+    /// # Errors
+    /// `Error::NoSuchMember`, or the failure of the device.
+    pub fn extend(&self, guid: u64, key_blocks: &[u32], superblock: (u64, &[u8])) -> Result<bool> {
+        let layout = self.groups.now();
+        let member = layout.member(guid)?;
         let present = member.device.refresh_size()?;
         if present < member.geometry.device_size {
             return Err(Error::Truncated {
@@ -45,6 +51,18 @@ impl DeviceStore {
         }
         self.groups.change(|layout| layout.renew(&extended));
         Ok(true)
+    }
+
+    /// Overwrites the header that ended a device while the pool used so many bytes of it, and what a power cut
+    /// left of [`Store::extend`] at its present end. Flushes.
+    ///
+    /// # Errors
+    /// `Error::NoSuchMember`, or the failure of the device.
+    pub fn wipe_end(&self, guid: u64, size: u64) -> Result<()> {
+        let layout = self.groups.now();
+        let member = layout.member(guid)?;
+        let group = layout.group(member.label.group.get().into());
+        member.wipe_end(size, group.per_column().0)
     }
 }
 

@@ -226,6 +226,48 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// A group; an empty one if there is none of this number.
+    pub(crate) fn group(&self, number: u32) -> &Group {
+        static NONE: Group = Group {
+            members: Vec::new(),
+            segments: None,
+            dispensable: None,
+        };
+        self.groups.get(number as usize).unwrap_or(&NONE)
+    }
+
+    /// The group of a place with so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPlace`].
+    pub(crate) fn group_at(&self, segment: SegmentId, offset: u32, len: usize) -> Result<&Group> {
+        let group = self.group(segment.group());
+        group.check_place(segment, offset, std::iter::once(len))?;
+        Ok(group)
+    }
+
+    /// # Errors
+    /// [`Error::NoSuchMember`].
+    pub(crate) fn member(&self, guid: u64) -> Result<&Arc<Member>> {
+        self.find(guid).ok_or(Error::NoSuchMember { guid })
+    }
+
+    /// A group that has members, or that the pool can do without.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPlace`].
+    pub(crate) fn find_group(&self, group: u16) -> Result<&Group> {
+        let found = self.groups.get(usize::from(group));
+        found
+            .filter(|group| !group.members.is_empty() || group.dispensable.is_some())
+            .ok_or(Error::NoSuchPlace {
+                group,
+                index: 0,
+                offset: 0,
+                len: 0,
+            })
+    }
+
     pub(crate) fn new(members: Vec<Arc<Member>>) -> Layout {
         let mut groups: BTreeMap<u16, Group> = BTreeMap::new();
         let mut layout = Layout::default();

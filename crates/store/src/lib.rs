@@ -5,7 +5,7 @@
 //! - the *superblock* names the root of everything, and each commit replaces it whole;
 //! - *key blocks*, a small area, are overwritten in place, so that a replaced key is gone.
 //!
-//! [`DeviceStore`] keeps them on block devices: mirrors and groups with parity. One copy or column
+//! It keeps them on block devices: mirrors and groups with parity. One copy or column
 //! that fails costs nothing that the others hold. A store knows nothing of records, datasets or keys.
 //!
 //! Layers, lowest first:
@@ -13,8 +13,9 @@
 //! - `code`, `shape`, [`layout`], `geometry`: the code of parity, and where bytes lie;
 //! - `debts`, `member`, `group`, `parity`: one device, what it did not take, the devices that share segments, reading without some;
 //! - `devices`, `headers`, `cache`: the devices of a pool together, and cache devices;
-//! - `store`, then `extend` and `io`: the interface, and its implementation on devices.
+//! - `places`, `blocks`, `members`, `extend`: what a [`Store`] does with segments, superblocks and key blocks, its devices.
 
+mod blocks;
 mod cache;
 mod code;
 mod debts;
@@ -24,18 +25,18 @@ mod extend;
 mod geometry;
 mod group;
 mod headers;
-mod io;
 pub mod layout;
 mod member;
+mod members;
 mod membership;
 mod parity;
+mod places;
 mod segment;
 mod shape;
-mod store;
 
 pub use block::BlockDevice;
 pub use cache::CacheRange;
-pub use devices::{CreateOptions, DeviceStore, Found, NewGroup, probe};
+pub use devices::{CreateOptions, Found, NewGroup, Store, probe};
 pub use error::{Error, Result};
 pub use membership::{
     Assigned, ErrorCounts, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest,
@@ -43,4 +44,3 @@ pub use membership::{
 pub use parity::Parts;
 pub use segment::{SegmentId, UNIT};
 pub use shape::{COLUMNS_MAX, COLUMNS_MIN, Shape};
-pub use store::Store;

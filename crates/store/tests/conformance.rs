@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, FileDevice, MemoryDevice};
-use store::{CreateOptions, DeviceStore, Error, NewGroup, SegmentId, Store, layout, probe};
+use store::{CreateOptions, Error, NewGroup, SegmentId, Store, layout, probe};
 
 const SIZE: u64 = 12 << 20;
 
@@ -75,7 +75,7 @@ fn options(devices: usize) -> CreateOptions {
     }
 }
 
-fn create(backend: &Backend) -> DeviceStore {
+fn create(backend: &Backend) -> Store {
     let mut devices = (backend.devices)();
     let count = devices.len();
     let group = |(members, parity): &(usize, usize)| NewGroup {
@@ -83,17 +83,17 @@ fn create(backend: &Backend) -> DeviceStore {
         parity: *parity,
     };
     let groups: Vec<NewGroup> = backend.groups.iter().map(group).collect();
-    let store = DeviceStore::create_groups(groups, Vec::new(), &options(count)).unwrap();
+    let store = Store::create_groups(groups, Vec::new(), &options(count)).unwrap();
     store.write_superblock(1, b"first").unwrap();
     store.flush().unwrap();
     store.commit_labels().unwrap();
     store
 }
 
-fn open(backend: &Backend) -> DeviceStore {
+fn open(backend: &Backend) -> Store {
     let mut devices = (backend.devices)();
     devices.reverse();
-    DeviceStore::open(devices).unwrap()
+    Store::open(devices).unwrap()
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn key_blocks_are_overwritten_in_place() {
 fn one_damaged_copy_of_a_header_is_no_loss() {
     for copy in 0..2 {
         let devices = memory(2);
-        let store = DeviceStore::create(devices.clone(), &options(2)).unwrap();
+        let store = Store::create(devices.clone(), &options(2)).unwrap();
         store.write_superblock(5, b"five").unwrap();
         store.write_key_block(3, b"three").unwrap();
         store.commit_labels().unwrap();
@@ -212,14 +212,14 @@ fn one_damaged_copy_of_a_header_is_no_loss() {
                 .write_at(at, &[IoSlice::new(&vec![0xff; header as usize])])
                 .unwrap();
         }
-        let store = DeviceStore::open(devices).unwrap();
+        let store = Store::open(devices).unwrap();
         assert_eq!(store.superblocks().unwrap()[0], (5, b"five".to_vec()));
         assert_eq!(store.read_key_block(3).unwrap(), b"three");
     }
 }
 
 fn error_of(devices: Vec<Arc<dyn BlockDevice>>) -> Error {
-    DeviceStore::open(devices).err().expect("an error")
+    Store::open(devices).err().expect("an error")
 }
 
 fn copy_of(device: &Arc<dyn BlockDevice>, len: u64) -> Arc<dyn BlockDevice> {
@@ -232,13 +232,13 @@ fn copy_of(device: &Arc<dyn BlockDevice>, len: u64) -> Arc<dyn BlockDevice> {
 #[test]
 fn devices_that_form_no_pool_are_refused_with_the_reason() {
     let devices = memory(2);
-    let store = DeviceStore::create(devices.clone(), &options(2)).unwrap();
+    let store = Store::create(devices.clone(), &options(2)).unwrap();
     store.commit_labels().unwrap();
     drop(store);
     let other = memory(1);
     let mut other_options = options(1);
     other_options.pool_guid = 78;
-    DeviceStore::create(other.clone(), &other_options)
+    Store::create(other.clone(), &other_options)
         .unwrap()
         .commit_labels()
         .unwrap();
@@ -250,7 +250,7 @@ fn devices_that_form_no_pool_are_refused_with_the_reason() {
     let cut = copy_of(&devices[0], SIZE / 2);
     assert!(matches!(error_of(vec![cut]), Error::Truncated { .. }));
     // What is missing only the pool knows.
-    let part = DeviceStore::open(vec![devices[1].clone()]).unwrap();
+    let part = Store::open(vec![devices[1].clone()]).unwrap();
     assert_eq!(part.groups()[0], 0);
     assert!(part.read(SegmentId::new(0, 0), 0, &mut [0; 8]).is_err());
     let twin = copy_of(&devices[1], SIZE);
@@ -281,17 +281,15 @@ fn creation_does_not_overwrite_unasked() {
     devices[0]
         .write_at(70_000, &[IoSlice::new(b"someone's data")])
         .unwrap();
-    let refused = DeviceStore::create(devices.clone(), &options(1))
-        .err()
-        .unwrap();
+    let refused = Store::create(devices.clone(), &options(1)).err().unwrap();
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     let mut force = options(1);
     force.force = true;
-    DeviceStore::create(devices.clone(), &force)
+    Store::create(devices.clone(), &force)
         .unwrap()
         .commit_labels()
         .unwrap();
-    let refused = DeviceStore::create(devices, &options(1)).err().unwrap();
+    let refused = Store::create(devices, &options(1)).err().unwrap();
     assert!(
         refused.to_string().contains("000000000000004d"),
         "{refused}"
@@ -340,7 +338,7 @@ fn erasing_writes_over_every_copy() {
     let dynamic = devices
         .iter()
         .map(|d| std::sync::Arc::clone(d) as std::sync::Arc<dyn block::BlockDevice>);
-    let store = store::DeviceStore::create(dynamic.collect(), &options).unwrap();
+    let store = store::Store::create(dynamic.collect(), &options).unwrap();
     store.write_superblock(1, b"superblock").unwrap();
     store.write_key_block(0, b"a wrapped key").unwrap();
     store.write_key_block(31, b"a wrapped key").unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use block::fault::{Fault, FaultClock, FaultDevice};
 use block::{BlockDevice, MemoryDevice};
-use store::{CreateOptions, DeviceStore, SegmentId, Store};
+use store::{CreateOptions, SegmentId, Store};
 
 type Hook = Box<dyn FnOnce() + Send>;
 
@@ -41,19 +41,19 @@ impl BlockDevice for Hooked {
     }
 }
 
-fn create_on(device: Arc<dyn BlockDevice>) -> DeviceStore {
+fn create_on(device: Arc<dyn BlockDevice>) -> Store {
     let options = CreateOptions {
         pool_guid: 1,
         device_guids: vec![2],
         created: 3,
         force: false,
     };
-    let store = DeviceStore::create(vec![device], &options).unwrap();
+    let store = Store::create(vec![device], &options).unwrap();
     store.flush().unwrap();
     store
 }
 
-fn store_on_hooked() -> (Arc<Hooked>, Arc<DeviceStore>) {
+fn store_on_hooked() -> (Arc<Hooked>, Arc<Store>) {
     let device = Arc::new(Hooked {
         inner: MemoryDevice::new(16 << 20),
         during_write: Mutex::default(),
@@ -64,7 +64,7 @@ fn store_on_hooked() -> (Arc<Hooked>, Arc<DeviceStore>) {
     (device, Arc::new(store))
 }
 
-fn write(store: &DeviceStore) {
+fn write(store: &Store) {
     let segment = SegmentId::new(0, 0);
     store
         .write(segment, 0, &[IoSlice::new(&[1; 4096])])

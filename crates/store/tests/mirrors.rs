@@ -8,9 +8,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use store::{
-    Assigned, CreateOptions, DeviceStore, Error, Joins, MemberState, NewMember, SegmentId, Store,
-};
+use store::{Assigned, CreateOptions, Error, Joins, MemberState, NewMember, SegmentId, Store};
 
 const FIRST: Joins = Joins::Group {
     group: 0,
@@ -18,32 +16,31 @@ const FIRST: Joins = Joins::Group {
 };
 
 /// One mirror of all devices; their guids count from 100.
-fn mirror(devices: &[Arc<FaultDevice>]) -> DeviceStore {
+fn mirror(devices: &[Arc<FaultDevice>]) -> Store {
     let options = CreateOptions {
         pool_guid: 7,
         device_guids: (100..).take(devices.len()).collect(),
         created: 1,
         force: false,
     };
-    let store =
-        DeviceStore::create_groups(vec![dynamic(devices).into()], vec![], &options).unwrap();
+    let store = Store::create_groups(vec![dynamic(devices).into()], vec![], &options).unwrap();
     store.write_superblock(1, b"first").unwrap();
     store.flush().unwrap();
     store.commit_labels().unwrap();
     store
 }
 
-fn write(store: &dyn Store, text: &[u8]) -> store::Result<()> {
+fn write(store: &Store, text: &[u8]) -> store::Result<()> {
     store.write(PLACE, 0, &[IoSlice::new(text)])
 }
 
-fn read_nth(store: &dyn Store, nth: usize) -> Vec<u8> {
+fn read_nth(store: &Store, nth: usize) -> Vec<u8> {
     let mut buf = vec![0; 4];
     store.read_nth(nth, PLACE, 0, &mut buf).unwrap();
     buf
 }
 
-fn state(store: &dyn Store, guid: u64) -> MemberState {
+fn state(store: &Store, guid: u64) -> MemberState {
     let members = store.members();
     members.iter().find(|m| m.guid == guid).unwrap().state
 }
@@ -73,7 +70,7 @@ fn every_member_has_what_is_written() {
     // Any one of them is enough to read it.
     drop(store);
     for device in &devices {
-        let store = DeviceStore::open(dynamic(std::slice::from_ref(device))).unwrap();
+        let store = Store::open(dynamic(std::slice::from_ref(device))).unwrap();
         assert_eq!(read_nth(&store, 0), b"here");
         assert_eq!(store.superblocks().unwrap()[0].0, 1);
     }
@@ -114,7 +111,7 @@ fn a_member_that_fails_is_not_used_any_more_and_the_last_one_is() {
     assert!(!store.retry().unwrap());
     store.flush().unwrap();
     drop(store);
-    let store = DeviceStore::open(dynamic(&devices[1..])).unwrap();
+    let store = Store::open(dynamic(&devices[1..])).unwrap();
     assert_eq!(read_nth(&store, 0), b"kept");
 }
 
@@ -179,7 +176,7 @@ fn members_join_and_leave() {
     assert_eq!(store.members().len(), 1);
     assert_eq!(read_nth(&store, 0), b"new!");
     assert_eq!(store.read_key_block(3).unwrap(), b"key");
-    let gone = DeviceStore::open(dynamic(&all[..1]));
+    let gone = Store::open(dynamic(&all[..1]));
     assert!(matches!(gone.err(), Some(Error::NotAPool { .. })));
     assert!(all[0].to_bytes()[..65536].iter().all(|byte| *byte == 0));
 
@@ -190,7 +187,7 @@ fn members_join_and_leave() {
     assert!(store.members()[1].is_spare);
     assert_eq!(store.width(0), 1);
     drop(store);
-    let store = DeviceStore::open(dynamic(&all[1..])).unwrap();
+    let store = Store::open(dynamic(&all[1..])).unwrap();
     assert_eq!((store.groups().len(), store.members().len()), (1, 2));
     store.enlist(300, 0, 0).unwrap();
     assert_eq!(
@@ -257,7 +254,7 @@ fn headers_are_mended_from_complete_members_only() {
 fn only_what_the_pool_lists_is_used() {
     let devices = devices(2);
     drop(mirror(&devices));
-    let store = DeviceStore::open(dynamic(&devices)).unwrap();
+    let store = Store::open(dynamic(&devices)).unwrap();
     store.assign(&[Assigned {
         guid: 101,
         state: MemberState::Online,
@@ -278,14 +275,14 @@ fn a_group_that_was_never_listed_is_let_go() {
     drop(mirror(&first));
     let others = [12, 13, 14].map(|size| Arc::new(FaultDevice::new(size << 20, &clock)));
     let add = |n: usize| {
-        let store = DeviceStore::open(dynamic(&first)).unwrap();
+        let store = Store::open(dynamic(&first)).unwrap();
         let new = new_member(&others[n], 200 + n as u64);
         store.add_group(&[new], 0, u32::MAX).unwrap();
         store
     };
     let guids = |devices: &[&Arc<FaultDevice>], listed: &[u64]| -> Vec<u64> {
         let devices: Vec<_> = devices.iter().map(|device| Arc::clone(device)).collect();
-        let store = DeviceStore::open(dynamic(&devices)).unwrap();
+        let store = Store::open(dynamic(&devices)).unwrap();
         // By their labels alone they may be members of a group that has grown.
         assert_eq!(store.members().len(), devices.len());
         let listed = listed.iter().map(|guid| Assigned {

@@ -8,12 +8,10 @@ use std::sync::Arc;
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use store::{
-    CreateOptions, DeviceStore, Error, Joins, MemberState, NewGroup, NewMember, Shape, Store, UNIT,
-};
+use store::{CreateOptions, Error, Joins, MemberState, NewGroup, NewMember, Shape, Store, UNIT};
 
 /// One group of all devices; their guids count from 100.
-fn group(devices: &[Arc<FaultDevice>], parity: usize) -> DeviceStore {
+fn group(devices: &[Arc<FaultDevice>], parity: usize) -> Store {
     let options = CreateOptions {
         pool_guid: 7,
         device_guids: (100..).take(devices.len()).collect(),
@@ -24,7 +22,7 @@ fn group(devices: &[Arc<FaultDevice>], parity: usize) -> DeviceStore {
         devices: dynamic(devices),
         parity,
     };
-    let store = DeviceStore::create_groups(vec![group], vec![], &options).unwrap();
+    let store = Store::create_groups(vec![group], vec![], &options).unwrap();
     store.write_superblock(1, b"first").unwrap();
     store.flush().unwrap();
     store.commit_labels().unwrap();
@@ -38,7 +36,7 @@ fn contents(units: u32, seed: u8) -> Vec<u8> {
         .collect()
 }
 
-fn read_nth(store: &dyn Store, nth: usize, offset: u32, len: usize) -> store::Result<Vec<u8>> {
+fn read_nth(store: &Store, nth: usize, offset: u32, len: usize) -> store::Result<Vec<u8>> {
     let mut buf = vec![0; len];
     store.read_nth(nth, PLACE, offset, &mut buf).map(|()| buf)
 }
@@ -55,7 +53,7 @@ fn sets(columns: usize, most: usize) -> Vec<Vec<usize>> {
 }
 
 /// Stripes of many sizes, one behind the other, and where each begins.
-fn stripes(store: &dyn Store) -> Vec<(u32, Vec<u8>)> {
+fn stripes(store: &Store) -> Vec<(u32, Vec<u8>)> {
     let shape = store.shape(0);
     let mut at = 0;
     let mut all = Vec::new();
@@ -80,7 +78,7 @@ fn what_is_missing_comes_back_from_the_rest() {
         for missing in sets(columns, parity) {
             let there: Vec<_> = (0..columns).filter(|n| !missing.contains(n)).collect();
             let there: Vec<_> = there.iter().map(|n| Arc::clone(&devices[*n])).collect();
-            let store = DeviceStore::open(dynamic(&there)).unwrap();
+            let store = Store::open(dynamic(&there)).unwrap();
             for (at, bytes) in &stripes {
                 let found = read_nth(&store, 0, *at, bytes.len()).unwrap();
                 assert!(found == *bytes, "{columns} {parity} without {missing:?}");
@@ -89,7 +87,7 @@ fn what_is_missing_comes_back_from_the_rest() {
         if columns == parity + 1 {
             continue;
         }
-        let too_few = DeviceStore::open(dynamic(&devices[parity + 1..])).unwrap();
+        let too_few = Store::open(dynamic(&devices[parity + 1..])).unwrap();
         assert_eq!(too_few.width(0), 0);
         let error = read_nth(&too_few, 0, 0, 4096).unwrap_err();
         assert!(matches!(error, Error::NoMember { group: 0 }));
@@ -294,7 +292,7 @@ fn groups_that_cannot_be_are_refused() {
             created: 1,
             force: false,
         };
-        let refused = DeviceStore::create_groups(vec![group], vec![], &options);
+        let refused = Store::create_groups(vec![group], vec![], &options);
         assert!(matches!(refused.err(), Some(Error::Mismatch { .. })));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::MemoryDevice;
 use store::layout::{BLOCK, KEY_BLOCK_MAGIC, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, decode_frame};
-use store::{DeviceStore, Store};
+use store::Store;
 
 const SIZE: usize = 340 * BLOCK;
 
@@ -44,7 +44,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     image[33 * BLOCK..34 * BLOCK].copy_from_slice(&key_block);
     let device = Arc::new(MemoryDevice::from_bytes(image));
     let _ = store::probe(device.as_ref());
-    let Ok(store) = DeviceStore::open(vec![device]) else {
+    let Ok(store) = Store::open(vec![device]) else {
         return;
     };
     let _ = (store.groups(), store.members(), store.superblocks());

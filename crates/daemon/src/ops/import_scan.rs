@@ -8,7 +8,7 @@ use block::{Access, BlockDevice, FileDevice};
 use pool::{DeviceState, Pool, Superblock};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
-use store::{DeviceStore, Store};
+use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::system::System;
@@ -187,7 +187,7 @@ impl Daemon {
 
     /// A store on devices by their paths. One that cannot be opened is passed over as long as another can
     /// be, but not one that is in use: someone else has the pool.
-    pub(crate) fn open_store(&self, paths: &[PathBuf], access: Access) -> Result<DeviceStore> {
+    pub(crate) fn open_store(&self, paths: &[PathBuf], access: Access) -> Result<Store> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         let mut failures = Vec::new();
         for path in paths {
@@ -200,7 +200,7 @@ impl Daemon {
         if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
             return Err(failure.clone());
         }
-        let store = DeviceStore::open(opened)?;
+        let store = Store::open(opened)?;
         let reasons = failures.iter().map(|failure| &failure.message);
         for reason in reasons.chain(store.passed_over()) {
             tracing::warn!(reason, "a device of a pool is ignored");

@@ -12,7 +12,7 @@ use protocol::api::{
     LogRow, PointerRow, SuperblockRow,
 };
 use protocol::digits::hex;
-use store::{DeviceStore, Store};
+use store::Store;
 
 use crate::failure::Result;
 use crate::host::system::System;
@@ -42,7 +42,7 @@ impl Daemon {
     }
 }
 
-fn inspect_devices(store: Arc<DeviceStore>, detail: u8, check: bool) -> Result<Inspection> {
+fn inspect_devices(store: Arc<Store>, detail: u8, check: bool) -> Result<Inspection> {
     let superblocks = store
         .superblocks()?
         .iter()

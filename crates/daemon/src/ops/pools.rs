@@ -7,7 +7,7 @@ use std::time::Instant;
 use block::{Access, BlockDevice, FileDevice};
 use pool::{Pool, PoolState, Superblock};
 use protocol::api::{FailureKind, ImportablePool, PoolDevices, Props};
-use store::{CreateOptions, DeviceStore, NewGroup, Store};
+use store::{CreateOptions, NewGroup, Store};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -99,13 +99,8 @@ impl Daemon {
             created: now_secs(),
             force: new.force,
         };
-        let store = Arc::new(DeviceStore::create_groups(groups, spares, &options)?);
-        let pool = Pool::create(
-            Arc::clone(&store) as Arc<dyn Store>,
-            Arc::new(System),
-            &new.name,
-            top,
-        )?;
+        let store = Arc::new(Store::create_groups(groups, spares, &options)?);
+        let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.name, top)?;
         pool.record(&context.origin())?;
         pool.claim(&host_name())?;
         store.commit_labels()?;
@@ -438,7 +433,7 @@ impl Prompt for NonInteractive {
 
 /// Opens a pool without what its missing log devices hold, and says what that is.
 fn open_without_logs(
-    store: Arc<DeviceStore>,
+    store: Arc<Store>,
     import: &ImportPool,
     context: &mut Context<'_>,
 ) -> Result<Pool> {

@@ -9,7 +9,7 @@ use dataset::{Clock, Dataset, Engine, EngineOptions, Settings, Volume};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use secret::Key;
-use store::{CreateOptions, DeviceStore, NewMember};
+use store::{CreateOptions, NewMember, Store};
 use vfs::{Caller, Time};
 
 pub(crate) const SUITE: Suite = Suite::Xaes256Gcm;
@@ -28,7 +28,7 @@ impl BenchPool {
             created: 0,
             force: false,
         };
-        let store = Arc::new(DeviceStore::create(vec![device], &create).expect("a store"));
+        let store = Arc::new(Store::create(vec![device], &create).expect("a store"));
         let top = NewDataset {
             kind: DatasetKind::FileSystem,
             guid: 2,
@@ -46,7 +46,7 @@ impl BenchPool {
     }
 
     pub(crate) fn import(device: Arc<dyn BlockDevice>, options: EngineOptions) -> BenchPool {
-        let store = Arc::new(DeviceStore::open(vec![device]).expect("a store"));
+        let store = Arc::new(Store::open(vec![device]).expect("a store"));
         let pool = Pool::open(store, Arc::new(Now), false).expect("a pool");
         BenchPool { pool, options }
     }

@@ -18,7 +18,7 @@ use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
 use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
 use secret::Key;
-use store::{CreateOptions, DeviceStore, NewGroup, Store};
+use store::{CreateOptions, NewGroup, Store};
 use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, Time};
 
 pub struct Dice(pub u64);
@@ -138,7 +138,7 @@ pub fn create_pool_with_guid(
         devices: devices.collect(),
         parity,
     };
-    let store = DeviceStore::create_groups(vec![group], Vec::new(), &options);
+    let store = Store::create_groups(vec![group], Vec::new(), &options);
     let store = Arc::new(store.unwrap());
     let top = NewDataset {
         kind: DatasetKind::FileSystem,
@@ -148,13 +148,13 @@ pub fn create_pool_with_guid(
         is_key_root: suite.is_some(),
         props: BTreeMap::new(),
     };
-    let pool = Pool::create(Arc::clone(&store) as Arc<dyn Store>, env(1), "tank", top).unwrap();
+    let pool = Pool::create(Arc::clone(&store), env(1), "tank", top).unwrap();
     store.commit_labels().unwrap();
     pool
 }
 
 pub fn open_pool(device: Arc<FaultDevice>) -> pool::Result<Pool> {
-    let store = DeviceStore::open(vec![device as Arc<dyn BlockDevice>])?;
+    let store = Store::open(vec![device as Arc<dyn BlockDevice>])?;
     Pool::open(Arc::new(store), env(3), false)
 }
 

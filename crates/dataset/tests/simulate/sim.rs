@@ -9,7 +9,7 @@ use cipher::SeededRandom;
 use dataset::{Dataset, Engine, EngineOptions};
 use keys::WrappingKey;
 use pool::{DeviceState, Pool, Purpose};
-use store::{CreateOptions, DeviceStore, NewGroup, Store};
+use store::{CreateOptions, NewGroup, Store};
 
 use crate::common::history::History;
 use crate::common::model::{Picture, assert_same};
@@ -143,15 +143,10 @@ impl Sim {
             created: 1,
             force: false,
         };
-        let store = DeviceStore::create_groups(groups, rest.collect(), &options).unwrap();
+        let store = Store::create_groups(groups, rest.collect(), &options).unwrap();
         let store = Arc::new(store);
         let (top, dataset) = self.new_dataset(None);
-        let pool = Pool::create(
-            Arc::clone(&store) as Arc<dyn Store>,
-            env(self.seed),
-            "tank",
-            top,
-        );
+        let pool = Pool::create(Arc::clone(&store), env(self.seed), "tank", top);
         store.commit_labels().unwrap();
         self.pool = Some(pool.unwrap());
         self.add_logs(shape.logs);
@@ -390,7 +385,7 @@ impl Sim {
             let there: Vec<_> = there.map(Arc::clone).collect();
             let number = self.number();
             let seed = self.seed;
-            let opened = DeviceStore::open(dynamic(&there))
+            let opened = Store::open(dynamic(&there))
                 .map_err(pool::Error::from)
                 .and_then(|store| Pool::open(Arc::new(store), env(seed ^ number << 32), false))
                 .and_then(|pool| pool.claim("here").map(|()| pool));

@@ -59,7 +59,7 @@ pub(crate) fn write(
 }
 
 /// Reads a keyring back.
-pub(crate) fn read(store: &dyn Store, guid: u64, at: &KeyringRef) -> Result<Vec<u8>> {
+pub(crate) fn read(store: &Store, guid: u64, at: &KeyringRef) -> Result<Vec<u8>> {
     let bad = |detail: String| Error::inconsistent("key area", detail);
     let mut keyring = Vec::new();
     for (index, block) in at.blocks.iter().enumerate() {
@@ -105,7 +105,7 @@ pub(crate) fn discard(state: &mut DatasetTable, old: Option<KeyringRef>) {
 }
 
 /// Overwrites the listed blocks, now that the commit that listed them is durable.
-pub(crate) fn wipe(store: &dyn Store, state: &mut DatasetTable) -> Result<()> {
+pub(crate) fn wipe(store: &Store, state: &mut DatasetTable) -> Result<()> {
     if state.config.wipe.is_empty() {
         return Ok(());
     }
@@ -119,7 +119,7 @@ pub(crate) fn wipe(store: &dyn Store, state: &mut DatasetTable) -> Result<()> {
 }
 
 /// After a crash: lists blocks for overwriting that were written for a commit that never came to be.
-pub(crate) fn discard_strays(store: &dyn Store, state: &mut DatasetTable) -> Result<()> {
+pub(crate) fn discard_strays(store: &Store, state: &mut DatasetTable) -> Result<()> {
     let used = used(state);
     for block in (0..store.key_blocks()).filter(|block| !used.contains(block)) {
         if !store.key_block_is_blank(block)? {

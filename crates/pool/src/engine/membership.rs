@@ -16,7 +16,7 @@ const EPOCHS_MAX: usize = 4096;
 
 /// What an import finds.
 pub(crate) struct Found<'a> {
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a Store,
     /// The newest root and its transaction group.
     pub(crate) root: &'a PoolRoot,
     pub(crate) txg: u64,
@@ -349,7 +349,7 @@ pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
 }
 
 /// How the groups of a store lay out what they hold; nothing if none has parity.
-pub(crate) fn shapes(store: &dyn Store) -> Vec<Shape> {
+pub(crate) fn shapes(store: &Store) -> Vec<Shape> {
     let groups = 0..store.groups().len() as u32;
     let shapes: Vec<Shape> = groups.map(|group| store.shape(group)).collect();
     match shapes.iter().any(|shape| shape.has_parity()) {
@@ -372,10 +372,7 @@ fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
 }
 
 /// The bits of the devices that did not get all of the commit that is about to become durable.
-pub(crate) fn missed(
-    config: &Config,
-    store: &dyn Store,
-) -> [u8; crate::format::root::DEVICES_MAX / 8] {
+pub(crate) fn missed(config: &Config, store: &Store) -> [u8; crate::format::root::DEVICES_MAX / 8] {
     let mut bits = [0; crate::format::root::DEVICES_MAX / 8];
     let members = store.members();
     for (index, device) in config.devices.iter().enumerate() {

@@ -30,7 +30,7 @@ const CACHED_NODES: usize = 16_384;
 impl Pool {
     /// Makes a pool with one dataset, its root. `entry` says what that is to be.
     pub fn create(
-        store: Arc<dyn Store>,
+        store: Arc<Store>,
         env: Arc<dyn Env>,
         name: &str,
         top: crate::NewDataset,
@@ -54,23 +54,20 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::LogsLost`] if logs that wait to be replayed are on devices that are not there.
-    pub fn open(store: Arc<dyn Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+    pub fn open(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
         Pool::open_as(store, env, read_only, false)
     }
 
     /// Imports the pool on a store, gives up what waits in logs on devices that are not there, and says
     /// what that was.
-    pub fn open_without_logs(
-        store: Arc<dyn Store>,
-        env: Arc<dyn Env>,
-    ) -> Result<(Pool, Vec<String>)> {
+    pub fn open_without_logs(store: Arc<Store>, env: Arc<dyn Env>) -> Result<(Pool, Vec<String>)> {
         let pool = Pool::open_as(store, env, false, true)?;
         let given_up = pool.give_up_lost_logs()?;
         Ok((pool, given_up))
     }
 
     fn open_as(
-        store: Arc<dyn Store>,
+        store: Arc<Store>,
         env: Arc<dyn Env>,
         read_only: bool,
         gives_up_logs: bool,
@@ -193,7 +190,7 @@ fn assemble(
 }
 
 /// The newest root of a pool that this program can open, with its transaction group and its bytes.
-fn newest_root(store: &dyn Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
+fn newest_root(store: &Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
     let mut superblocks = store.superblocks()?.into_iter();
     let (txg, payload) = superblocks.next().ok_or(store::Error::NoSuperblock)?;
     let root = PoolRoot::decode(&payload)?;
@@ -208,7 +205,7 @@ fn newest_root(store: &dyn Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
 }
 
 /// The configuration of a pool with its devices as they are found, which the store uses from now on.
-fn members_of(store: &Arc<dyn Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
+fn members_of(store: &Arc<Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
     let found = Found {
         store: store.as_ref(),
         root,
@@ -227,7 +224,7 @@ fn load_config(disk: &PoolReader, ptr: &RecordPtr) -> Result<Config> {
 }
 
 /// The configuration of a new pool.
-fn first_config(store: &dyn Store, env: &dyn Env) -> Config {
+fn first_config(store: &Store, env: &dyn Env) -> Config {
     let devices: Vec<ConfigDevice> = store.members().iter().map(ConfigDevice::new).collect();
     let mut config = Config {
         is_redundant: devices.len() > store.groups().len(),
@@ -245,7 +242,7 @@ fn first_config(store: &dyn Store, env: &dyn Env) -> Config {
 }
 
 /// What a power cut left while a device grew holds keys, and is overwritten.
-fn wipe_ends(store: &dyn Store, config: &Config) {
+fn wipe_ends(store: &Store, config: &Config) {
     for member in store.members() {
         let listed = config.devices.iter().find(|d| d.guid == member.guid);
         let Some(device) = listed.filter(|_| member.state == MemberState::Online) else {
@@ -258,7 +255,7 @@ fn wipe_ends(store: &dyn Store, config: &Config) {
 }
 
 /// Where the devices are now.
-fn name_devices(store: &dyn Store, config: &mut Config) {
+fn name_devices(store: &Store, config: &mut Config) {
     for member in store.members() {
         if let Some(device) = config.device(member.guid) {
             device.path = member.name;

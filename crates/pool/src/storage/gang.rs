@@ -42,7 +42,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn of(store: &dyn Store) -> Bounds {
+    pub(crate) fn of(store: &Store) -> Bounds {
         Bounds {
             groups: store
                 .groups()
@@ -287,7 +287,7 @@ impl Allotted {
     }
 
     /// Writes every copy, with its map.
-    pub(crate) fn write_to(&self, store: &dyn Store, record: &[u8]) -> store::Result<()> {
+    pub(crate) fn write_to(&self, store: &Store, record: &[u8]) -> store::Result<()> {
         for (copy, addr) in self.addr.iter().enumerate() {
             if addr.is_empty() {
                 continue;

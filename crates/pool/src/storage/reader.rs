@@ -32,7 +32,7 @@ use crate::storage::writer::batch::Piece;
 
 /// The nodes and records of a store.
 pub(crate) struct PoolReader {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<Store>,
     /// How its caches spread what they hold.
     hash: CacheHash,
     nodes: SeededCache<[u8; 16], KnownNode>,
@@ -108,7 +108,7 @@ const CACHED_MAPS: usize = 4096;
 
 impl PoolReader {
     /// Reads from `store`, keeping up to `cached_nodes` nodes in memory.
-    pub(crate) fn new(store: Arc<dyn Store>, cached_nodes: usize, hash: CacheHash) -> PoolReader {
+    pub(crate) fn new(store: Arc<Store>, cached_nodes: usize, hash: CacheHash) -> PoolReader {
         PoolReader {
             bounds: RwLock::new(Arc::new(Bounds::of(store.as_ref()))),
             store,

@@ -24,11 +24,7 @@ pub(crate) struct Variants {
 
 impl Variants {
     /// Reads all copies of a place, part by part. `runs` says where the bytes of a copy lie.
-    pub(crate) fn read(
-        store: &dyn Store,
-        place: &Place,
-        runs: impl Fn(usize) -> Vec<Run>,
-    ) -> Variants {
+    pub(crate) fn read(store: &Store, place: &Place, runs: impl Fn(usize) -> Vec<Run>) -> Variants {
         let runs = place.copy_numbers().flat_map(runs);
         let pieces: Vec<Run> = runs.flat_map(|run| pieces(store, &run)).collect();
         let mut cuts: BTreeSet<usize> = pieces.iter().map(|piece| piece.bytes.start).collect();
@@ -90,7 +86,7 @@ impl Variants {
 }
 
 /// A run cut into what can be read by itself.
-fn pieces(store: &dyn Store, run: &Run) -> Vec<Run> {
+fn pieces(store: &Store, run: &Run) -> Vec<Run> {
     if store.shape(run.segment.group()).has_parity() {
         return vec![run.clone()];
     }

@@ -15,7 +15,7 @@ use pool::{
     ArrayKind, DatasetKind, DeviceState, Env, Identity, NewClone, NewDataset, OpenDataset, Origin,
     Pool, ReserveFor, Result,
 };
-use store::{CreateOptions, DeviceStore, NewGroup, NewMember, Store};
+use store::{CreateOptions, NewGroup, NewMember, Store};
 
 pub const DEVICE_SIZE: usize = 12 << 20;
 
@@ -95,11 +95,7 @@ pub fn create_on(devices: &[Arc<FaultDevice>]) -> Pool {
 }
 
 pub fn open_devices(devices: Vec<Arc<dyn BlockDevice>>) -> Result<Pool> {
-    Pool::open(
-        Arc::new(DeviceStore::open(devices)?),
-        TestEnv::new(3),
-        false,
-    )
+    Pool::open(Arc::new(Store::open(devices)?), TestEnv::new(3), false)
 }
 
 pub fn open_on(devices: &[Arc<FaultDevice>]) -> Result<Pool> {
@@ -281,9 +277,9 @@ pub fn create_groups(devices: &[Arc<FaultDevice>], groups: &[(usize, usize)]) ->
         created: 1,
         force: false,
     };
-    let store = Arc::new(DeviceStore::create_groups(groups, rest.collect(), &options).unwrap());
+    let store = Arc::new(Store::create_groups(groups, rest.collect(), &options).unwrap());
     let env = TestEnv::new(1);
-    let pool = Pool::create(store.clone() as Arc<dyn Store>, env, "tank", new_dataset(2)).unwrap();
+    let pool = Pool::create(store.clone(), env, "tank", new_dataset(2)).unwrap();
     store.commit_labels().unwrap();
     pool
 }

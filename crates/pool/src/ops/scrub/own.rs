@@ -134,7 +134,7 @@ impl Step<'_> {
         let engine = &self.pool.engine;
         let _committing = engine.lock_commits();
         let (txg, blocks) = (self.pool.committed_txg(), engine.key_blocks_in_use());
-        let store: &dyn Store = engine.disk.store.as_ref();
+        let store: &Store = engine.disk.store.as_ref();
         let HeaderCheck {
             examined,
             repaired,

@@ -311,7 +311,7 @@ impl Remap {
     }
 
     /// Room that the table may need for what so many units of a group hold.
-    pub(crate) fn room_for(&self, store: &dyn Store, group: u16, units: u64) -> u64 {
+    pub(crate) fn room_for(&self, store: &Store, group: u16, units: u64) -> u64 {
         let segment_units = store.segment_size() / UNIT;
         let segments = store.groups()[usize::from(group)];
         let all = u64::from(segments) * u64::from(segment_units);

@@ -132,7 +132,7 @@ impl Remap {
     /// the configuration says. `open` makes what reads the table.
     pub(crate) fn on_durable(
         &self,
-        store: &dyn Store,
+        store: &Store,
         root: &RecordPtr,
         config: &Config,
         open: impl FnOnce() -> Box<dyn TableReader>,

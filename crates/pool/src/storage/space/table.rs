@@ -61,7 +61,7 @@ struct Numbered {
 
 impl Numbering {
     /// The numbers of the segments of a store; group by group, unless the configuration lists stretches.
-    pub(crate) fn of(store: &dyn Store, listed: &[Stretch]) -> Numbering {
+    pub(crate) fn of(store: &Store, listed: &[Stretch]) -> Numbering {
         let counts = store.groups();
         let groups = 0..counts.len() as u32;
         let shapes = groups.map(|group| store.shape(group)).collect();

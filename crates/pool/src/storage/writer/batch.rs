@@ -60,11 +60,7 @@ struct Waiting {
 
 impl Batch {
     /// Adds pieces and where they go. True if that filled the batch, and all of it is written.
-    pub(crate) fn add(
-        &self,
-        store: &dyn Store,
-        pieces: Vec<(SegmentId, u32, Piece)>,
-    ) -> Result<bool> {
+    pub(crate) fn add(&self, store: &Store, pieces: Vec<(SegmentId, u32, Piece)>) -> Result<bool> {
         let mut waiting = self.waiting.lock();
         waiting.bytes += pieces
             .iter()
@@ -80,14 +76,14 @@ impl Batch {
     }
 
     /// Writes what waits.
-    pub(crate) fn write(&self, store: &dyn Store) -> Result<()> {
+    pub(crate) fn write(&self, store: &Store) -> Result<()> {
         let rest = std::mem::take(&mut *self.waiting.lock());
         write(store, rest)
     }
 }
 
 /// Writes neighbours together.
-fn write(store: &dyn Store, mut waiting: Waiting) -> Result<()> {
+fn write(store: &Store, mut waiting: Waiting) -> Result<()> {
     waiting
         .pieces
         .sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));

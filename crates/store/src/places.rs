@@ -1,0 +1,316 @@
+//! Reading and writing the places of a pool.
+
+use std::borrow::Cow;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::devices::Store;
+use crate::group::{self, Group, Layout};
+use crate::member::{Failed, Member};
+use crate::parity::part_of;
+use crate::{Error, MemberState, Parts, Result, SegmentId, UNIT};
+
+impl Store {
+    /// Fills `buf` from a place in a segment, on whichever member can read it.
+    ///
+    /// # Errors
+    /// The failure of the last way. What is read is not verified.
+    pub fn read(&self, segment: SegmentId, offset: u32, buf: &mut [u8]) -> Result<()> {
+        let mut result = self.read_nth(0, segment, offset, buf);
+        for nth in 1..self.width(segment.group()) {
+            if result.is_ok() {
+                break;
+            }
+            result = self.read_nth(nth, segment, offset, buf);
+        }
+        result
+    }
+
+    /// In how many ways a place in a group can be read: from each member, or without different columns.
+    pub fn width(&self, group: u32) -> usize {
+        self.groups.now().group(group).width()
+    }
+
+    /// Fills `buf` from a place in one of these ways, in the order of preference that this place has.
+    /// `nth` is taken modulo their number.
+    ///
+    /// # Errors
+    /// `Error::NoSuchPlace`, `Error::NoMember`, or the failure of a device.
+    pub fn read_nth(
+        &self,
+        nth: usize,
+        segment: SegmentId,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let layout = self.groups.now();
+        let group = layout.group_at(segment, offset, buf.len())?;
+        let none = Error::NoMember {
+            group: segment.group(),
+        };
+        if group.shape().has_parity() {
+            let way = group.way(nth).ok_or(none)?;
+            return group.read_way(way, segment, offset, buf);
+        }
+        let member = group.nth_reader(nth, segment, offset).ok_or(none)?;
+        member.read(group::at(member, segment, offset), buf)
+    }
+
+    /// As [`Store::read_nth`], from stripes of one unit each.
+    ///
+    /// # Errors
+    /// As [`Store::read_nth`].
+    pub fn read_units(
+        &self,
+        nth: usize,
+        segment: SegmentId,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let step = self.shape(segment.group()).cell() * UNIT;
+        if step == UNIT {
+            return self.read_nth(nth, segment, offset, buf);
+        }
+        let mut units = buf.chunks_mut(UNIT as usize).zip(0..);
+        units.try_for_each(|(unit, n)| self.read_nth(nth, segment, offset + n * step, unit))
+    }
+
+    /// The members that can be read and hold a part of a place of `len` bytes: online ones first.
+    pub fn holders(&self, segment: SegmentId, offset: u32, len: usize) -> Vec<(u64, MemberState)> {
+        let layout = self.groups.now();
+        let group = layout.group(segment.group());
+        let stripe = group.stripe(segment, offset, len);
+        let holds = |member: &&Arc<Member>| {
+            let mut parts = stripe.parts.iter();
+            parts.any(|part| part.column == member.column())
+        };
+        let holders = group.readers().filter(holds);
+        holders
+            .map(|member| (member.guid(), member.state()))
+            .collect()
+    }
+
+    /// Reads what the members in a state hold of a place of `len` bytes.
+    ///
+    /// # Errors
+    /// `Error::NoSuchPlace`, or the failure of a device.
+    pub fn read_parts(
+        &self,
+        segment: SegmentId,
+        offset: u32,
+        len: usize,
+        state: MemberState,
+    ) -> Result<Parts> {
+        let layout = self.groups.now();
+        let group = layout.group_at(segment, offset, len)?;
+        Ok(Parts::read(group, segment, offset, len, state))
+    }
+
+    /// Writes one member's part of a place that holds `whole`, unless the member has failed by now.
+    ///
+    /// # Errors
+    /// `Error::NoSuchMember`, or the failure of the device.
+    pub fn write_part(
+        &self,
+        guid: u64,
+        segment: SegmentId,
+        offset: u32,
+        whole: &[u8],
+    ) -> Result<()> {
+        let layout = self.groups.now();
+        let group = layout.group_at(segment, offset, whole.len())?;
+        let member = group.members.iter().find(|member| member.guid() == guid);
+        let member = member.ok_or(Error::NoSuchMember { guid })?;
+        let Some((at, bytes)) = part_of(group, member, segment, offset, whole) else {
+            return Ok(());
+        };
+        if !member.is_active() {
+            return Ok(());
+        }
+        let one = std::iter::once(member);
+        let write = |member: &Member| member.write(at, &[IoSlice::new(&bytes)]);
+        self.groups.on_each(&layout, one, write)
+    }
+
+    /// Counts a copy on a member that is not what it should be.
+    pub fn count_damage(&self, guid: u64) {
+        if let Some(member) = self.groups.now().find(guid) {
+            member.count(Failed::Checksum);
+        }
+    }
+
+    /// Writes the pieces one after the other at a place in a segment, as one stripe.
+    ///
+    /// # Errors
+    /// `Error::NoSuchPlace`, or the failure of a device that the group cannot do without.
+    pub fn write(&self, segment: SegmentId, offset: u32, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let len = pieces.iter().map(|p| p.len()).sum();
+        let layout = self.groups.now();
+        let group = layout.group_at(segment, offset, len)?;
+        if group.shape().has_parity() {
+            let whole = match pieces {
+                [only] => Cow::Borrowed(&only[..]),
+                _ => Cow::Owned(pieces.iter().flat_map(|p| p.iter().copied()).collect()),
+            };
+            self.write_stripes(&layout, group, (segment, offset), &[&whole]);
+            return Ok(());
+        }
+        let members = group.members.iter().filter(|member| member.is_active());
+        for member in members {
+            let at = group::at(member, segment, offset);
+            self.groups.write(&layout, member, at, pieces);
+        }
+        Ok(())
+    }
+
+    /// Writes stripes one after the other, each where what the one before it takes ends.
+    ///
+    /// # Errors
+    /// `Error::NoSuchPlace`, or the failure of a device that the group cannot do without.
+    pub fn write_each(&self, segment: SegmentId, offset: u32, stripes: &[&[u8]]) -> Result<()> {
+        let layout = self.groups.now();
+        let group = layout.group(segment.group());
+        if !group.shape().has_parity() {
+            let pieces: Vec<IoSlice<'_>> = stripes.iter().map(|s| IoSlice::new(s)).collect();
+            return self.write(segment, offset, &pieces);
+        }
+        group.check_place(segment, offset, stripes.iter().map(|s| s.len()))?;
+        self.write_stripes(&layout, group, (segment, offset), stripes);
+        Ok(())
+    }
+
+    /// Says that a range of a segment is no longer needed, parity included.
+    ///
+    /// # Errors
+    /// `Error::NoSuchPlace`, or the failure of a device that the group cannot do without.
+    pub fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()> {
+        let layout = self.groups.now();
+        let group = layout.group(segment.group());
+        group.check_range(segment, offset, len.into())?;
+        let columns = group.shape().columns() as u64;
+        let from = group.unit(segment, offset);
+        let to = from + u64::from(len / UNIT);
+        let members = group.members.iter().filter(|member| member.is_active());
+        // A device that cannot discard is not a bad one.
+        members
+            .map(|member| {
+                let row = |unit: u64| {
+                    unit.saturating_sub(member.column() as u64)
+                        .div_ceil(columns)
+                };
+                let (first, last) = (row(from), row(to));
+                member.discard(member.row(first), (last - first) * u64::from(UNIT))
+            })
+            .fold(Ok(()), Result::and)
+    }
+
+    /// Makes everything written durable. After a failure nothing may be assumed of what was written
+    /// since the last success.
+    ///
+    /// # Errors
+    /// The failure of a device that a group cannot do without, also of an earlier flush.
+    pub fn flush(&self) -> Result<()> {
+        let layout = self.groups.now();
+        self.flush_members(&layout, layout.members())
+    }
+
+    /// Makes durable what was written to the members of a group.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn flush_group(&self, group: u32) -> Result<()> {
+        let layout = self.groups.now();
+        let members = &layout.group(group).members;
+        self.flush_members(&layout, members.iter())
+    }
+
+    /// Why no flush would succeed: a device did not take what was written to a segment, and it is in memory only.
+    pub fn stall(&self) -> Option<Error> {
+        let layout = self.groups.now();
+        let stalled = layout.active().find(|member| member.is_stalled())?;
+        stalled.stall()
+    }
+
+    /// Has devices that failed and could not be done without take what they did not, and flushes all. True
+    /// if a flush had failed: then only reading tells which writes since the last good one are there, and reads
+    /// are of the medium. Nothing may be written meanwhile.
+    ///
+    /// # Errors
+    /// A device fails still. Nothing is forgotten.
+    pub fn retry(&self) -> Result<bool> {
+        let layout = self.groups.now();
+        for member in layout.active() {
+            member.retry()?;
+        }
+        let lost: Vec<&Arc<Member>> = layout.active().filter(|m| m.may_have_lost()).collect();
+        lost.iter().try_for_each(|member| member.drop_cached())?;
+        lost.iter().for_each(|member| member.trust());
+        Ok(!lost.is_empty())
+    }
+
+    /// Whether a group has members that hold everything together.
+    pub fn works(&self, group: u32) -> bool {
+        self.groups.now().group(group).works()
+    }
+
+    /// Whether the way to read that is `nth` trusts only members that hold everything.
+    pub fn is_trusted(&self, group: u32, nth: usize) -> bool {
+        let layout = self.groups.now();
+        let group = layout.group(group);
+        match group.shape().has_parity() {
+            true => group.is_trusted_way(nth),
+            false => nth < group.members_online(),
+        }
+    }
+
+    /// Writes stripes to a group with parity.
+    fn write_stripes(
+        &self,
+        layout: &Layout,
+        group: &Group,
+        (segment, offset): (SegmentId, u32),
+        stripes: &[&[u8]],
+    ) {
+        group.write_stripes(segment, offset, stripes, |member, at, pieces| {
+            if member.is_active() {
+                self.groups.write(layout, member, at, pieces);
+            }
+        });
+    }
+
+    /// Flushes those of some members that were written to, side by side.
+    fn flush_members<'a>(
+        &self,
+        layout: &Layout,
+        members: impl Iterator<Item = &'a Arc<Member>>,
+    ) -> Result<()> {
+        let active = members.filter(|member| member.is_active());
+        let dirty: Vec<&Arc<Member>> = active.filter(|m| m.is_dirty()).collect();
+        let Some((last, others)) = dirty.split_last() else {
+            return Ok(());
+        };
+        // One alone flushes on this thread.
+        let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = others
+                .iter()
+                .map(|member| scope.spawn(|| member.flush()))
+                .collect();
+            let own = last.flush();
+            let joined = threads.into_iter().map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.chain(std::iter::once(own)).collect()
+        });
+        let failed = |(member, outcome): (&&Arc<Member>, Result<()>)| match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => self.groups.failed(layout, member, error),
+        };
+        dirty
+            .iter()
+            .zip(outcomes)
+            .map(failed)
+            .fold(Ok(()), Result::and)
+    }
+}
