@@ -17,6 +17,14 @@ macro_rules! errors {
             pub const fn errno(self) -> i32 {
                 match self { $(Error::$name => $errno,)* }
             }
+
+            /// The error to which Linux gives this number.
+            pub const fn from_errno(errno: i32) -> Option<Error> {
+                match errno {
+                    $($errno => Some(Error::$name),)*
+                    _ => None,
+                }
+            }
         }
     };
 }

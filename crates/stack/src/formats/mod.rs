@@ -1,0 +1,5 @@
+//! What files and names look like in the lower directory: one folder for each format.
+
+mod format;
+
+pub use format::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};

@@ -1,0 +1,10 @@
+//! Errors of the lower directory.
+
+use rustix::io::Errno;
+use vfs::Error;
+
+/// What a caller of the file system sees of an error of the lower directory. What POSIX has no use
+/// for here, such as a loop of links that a hostile server made, is `EIO`.
+pub(crate) fn posix(error: Errno) -> Error {
+    Error::from_errno(error.raw_os_error()).unwrap_or(Error::Io)
+}
