@@ -92,6 +92,17 @@ pub fn keyed_hash64(key: &[u8; 32], data: &[u8]) -> u64 {
     u64::from_le_bytes(*first)
 }
 
+/// SipHash-2-4 (Aumasson and Bernstein, 2012), which fscrypt uses to spread the numbers of inodes.
+pub fn siphash24(key: &[u8; 16], data: &[u8]) -> u64 {
+    use std::hash::Hasher as _;
+    let half = |at: usize| u64::from_le_bytes(*key[at..].first_chunk().expect("8 bytes"));
+    // Deprecated as the hasher of tables: it is this function by its documentation.
+    #[expect(deprecated)]
+    let mut hasher = std::hash::SipHasher::new_with_keys(half(0), half(8));
+    hasher.write(data);
+    hasher.finish()
+}
+
 /// Whether two secrets are equal, in a time that depends on their lengths only.
 pub fn eq(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
@@ -168,6 +179,14 @@ mod tests {
             }
         }
         assert_ne!(mac(KEY, &[b"ab"]), mac(&[0; 32], &[b"ab"]));
+    }
+
+    /// The example of the article's appendix A.
+    #[test]
+    fn siphash24_of_the_article() {
+        let key = std::array::from_fn(|i| i as u8);
+        let data: [u8; 15] = std::array::from_fn(|i| i as u8);
+        assert_eq!(siphash24(&key, &data), 0xa129_ca61_49be_45e5);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub use algorithms::{
 };
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware, hwcap_setting};
-pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac};
+pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac, siphash24};
 pub use kat::{MechanismTest, test_mechanisms};
 pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
 pub use names::NameCipher;

@@ -1,5 +1,6 @@
 //! What files and names look like in the lower directory: one folder for each format.
 
 mod format;
+pub mod fscrypt;
 
 pub use format::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};

@@ -1,0 +1,166 @@
+//! `struct fscrypt_context`: what Linux keeps in each inode.
+
+use super::mode::Mode;
+
+/// The length of a nonce in bytes.
+pub(super) const NONCE_LEN: usize = 16;
+
+/// Which master key: by how policies of each version name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyName {
+    /// Version 1: a descriptor that the user chose.
+    Descriptor([u8; 8]),
+    /// Version 2: derived from the key itself.
+    Identifier([u8; 16]),
+}
+
+/// How keys and IVs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flags {
+    /// A key for each file.
+    PerFile,
+    /// One key for each mode; the nonce is in the IV (`DIRECT_KEY`).
+    DirectKey,
+    /// One key for each mode; the inode number is in the IV (`IV_INO_LBLK_64`).
+    InoLblk64,
+    /// The same for 32-bit IVs (`IV_INO_LBLK_32`).
+    InoLblk32,
+}
+
+/// What a directory and all in it have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The cipher of contents.
+    pub contents: Mode,
+    /// The cipher of names and of the targets of links.
+    pub names: Mode,
+    /// Names are padded to a multiple of so many bytes: 4, 8, 16 or 32.
+    pub padding: usize,
+    /// How keys and IVs are made.
+    pub flags: Flags,
+    /// The base-2 logarithm of the unit of encryption, or 0 for 4096 bytes.
+    pub log2_unit: u8,
+    /// The master key, and with it the version of the policy.
+    pub key: KeyName,
+}
+
+/// The policy of an inode, and its nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// What it has in common with its directory.
+    pub policy: Policy,
+    /// What it has alone.
+    pub nonce: [u8; NONCE_LEN],
+}
+
+impl Policy {
+    /// The default of the tool `fscrypt`: AES-256, names padded to 32 bytes, version 2.
+    pub const fn new(identifier: [u8; 16]) -> Policy {
+        Policy {
+            contents: Mode::Aes256Xts,
+            names: Mode::Aes256Cts,
+            padding: 32,
+            flags: Flags::PerFile,
+            log2_unit: 0,
+            key: KeyName::Identifier(identifier),
+        }
+    }
+
+    /// Bytes of one unit of encryption.
+    pub const fn unit(&self) -> usize {
+        match self.log2_unit {
+            0 => 4096,
+            log2 => 1 << log2,
+        }
+    }
+
+    /// Whether Linux allows this policy on a file system with blocks of 4096 bytes.
+    pub fn is_valid(&self) -> bool {
+        let version = match self.key {
+            KeyName::Descriptor(_) => 1,
+            KeyName::Identifier(_) => 2,
+        };
+        let wide = self.contents == Mode::Adiantum && self.names == Mode::Adiantum;
+        let flags = match self.flags {
+            Flags::PerFile => true,
+            Flags::DirectKey => wide,
+            Flags::InoLblk64 | Flags::InoLblk32 => version == 2,
+        };
+        Mode::is_pair(self.contents, self.names, version)
+            && flags
+            && matches!(self.padding, 4 | 8 | 16 | 32)
+            && (self.log2_unit == 0 || version == 2 && (9..=12).contains(&self.log2_unit))
+    }
+
+    fn flag_bits(&self) -> u8 {
+        let padding = (self.padding.trailing_zeros() - 2) as u8;
+        padding
+            | match self.flags {
+                Flags::PerFile => 0,
+                Flags::DirectKey => 4,
+                Flags::InoLblk64 => 8,
+                Flags::InoLblk32 => 16,
+            }
+    }
+}
+
+impl Context {
+    /// Reads a context of version 1 (28 bytes) or 2 (40 bytes). Nothing for any other bytes, and for a
+    /// policy that Linux does not allow.
+    pub fn decode(bytes: &[u8]) -> Option<Context> {
+        let (key, log2_unit, nonce) = match *bytes {
+            [1, _, _, _, ref rest @ ..] => {
+                let (descriptor, nonce) = rest.split_first_chunk()?;
+                (KeyName::Descriptor(*descriptor), 0, nonce)
+            }
+            [2, _, _, _, log2_unit, 0, 0, 0, ref rest @ ..] => {
+                let (identifier, nonce) = rest.split_first_chunk()?;
+                (KeyName::Identifier(*identifier), log2_unit, nonce)
+            }
+            _ => return None,
+        };
+        let policy = Policy {
+            contents: Mode::from_number(bytes[1])?,
+            names: Mode::from_number(bytes[2])?,
+            padding: 4 << (bytes[3] & 3),
+            flags: match bytes[3] & !3 {
+                0 => Flags::PerFile,
+                4 => Flags::DirectKey,
+                8 => Flags::InoLblk64,
+                16 => Flags::InoLblk32,
+                _ => return None,
+            },
+            log2_unit,
+            key,
+        };
+        let nonce = nonce.try_into().ok()?;
+        policy.is_valid().then_some(Context { policy, nonce })
+    }
+
+    /// The bytes of the context.
+    pub fn encode(&self) -> Vec<u8> {
+        let policy = &self.policy;
+        let (contents, names) = (policy.contents.number(), policy.names.number());
+        let flags = policy.flag_bits();
+        let mut bytes = match &policy.key {
+            KeyName::Descriptor(descriptor) => {
+                [&[1, contents, names, flags], &descriptor[..]].concat()
+            }
+            KeyName::Identifier(identifier) => {
+                let head = [2, contents, names, flags, policy.log2_unit, 0, 0, 0];
+                [&head[..], identifier].concat()
+            }
+        };
+        bytes.extend_from_slice(&self.nonce);
+        bytes
+    }
+
+    /// How long the context is that begins with these bytes.
+    pub(super) fn len_of(bytes: &[u8]) -> Option<usize> {
+        match bytes.first()? {
+            1 => Some(28),
+            2 => Some(40),
+            _ => None,
+        }
+    }
+}

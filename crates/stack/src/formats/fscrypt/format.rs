@@ -1,0 +1,321 @@
+//! fscrypt as a [`Format`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use cipher::Random;
+use vfs::{Error, Kind, Result};
+
+use super::context::{Context, Flags, KeyName, Policy};
+use super::inode_key::InodeKey;
+use super::master_key::MasterKey;
+use super::name::{self, NAME_MAX, NokeyName, StoredName};
+use crate::formats::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};
+use crate::lower::Entry;
+
+/// The longest target of a link in the lower directory, in bytes.
+const TARGET_MAX: usize = 4095;
+
+/// Which extended attributes hold contexts and sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// `trusted.`: only root can read and change them.
+    Trusted,
+    /// `user.`: the owner of each file can.
+    User,
+}
+
+impl Space {
+    /// The attribute with the context.
+    pub const fn context(self) -> &'static str {
+        match self {
+            Space::Trusted => "trusted.strongroom.context",
+            Space::User => "user.strongroom.context",
+        }
+    }
+
+    /// The attribute with the size of a regular file.
+    pub const fn size(self) -> &'static str {
+        match self {
+            Space::Trusted => "trusted.strongroom.size",
+            Space::User => "user.strongroom.size",
+        }
+    }
+
+    /// The space of the directory `root`, and its context, if it has one.
+    ///
+    /// # Errors
+    /// `Io` for a damaged context; those of reading attributes.
+    pub fn of(root: &Entry) -> Result<Option<(Space, Context)>> {
+        for space in [Space::Trusted, Space::User] {
+            if let Some(bytes) = root.xattr(space.context())? {
+                let context = Context::decode(&bytes).ok_or(Error::Io)?;
+                return Ok(Some((space, context)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// fscrypt, with the keys that are there.
+pub struct Fscrypt {
+    space: Space,
+    keys: HashMap<KeyName, MasterKey>,
+    random: Arc<dyn Random>,
+}
+
+/// An inode: its context, and its key once something needed it.
+#[derive(Debug)]
+pub struct Node {
+    kind: Kind,
+    /// Special files have none.
+    context: Option<Context>,
+    key: OnceLock<InodeKey>,
+}
+
+impl Node {
+    fn new(kind: Kind, context: Option<Context>) -> Node {
+        Node {
+            kind,
+            context,
+            key: OnceLock::new(),
+        }
+    }
+
+    fn context(&self) -> Result<&Context> {
+        self.context.as_ref().ok_or(Error::Invalid)
+    }
+
+    fn policy(&self) -> Result<&Policy> {
+        self.context().map(|context| &context.policy)
+    }
+}
+
+impl Fscrypt {
+    /// With these keys, each by the name that its policies have for it.
+    pub fn new(
+        space: Space,
+        keys: HashMap<KeyName, MasterKey>,
+        random: Arc<dyn Random>,
+    ) -> Fscrypt {
+        Fscrypt {
+            space,
+            keys,
+            random,
+        }
+    }
+
+    fn key<'a>(&self, node: &'a Node) -> Result<&'a InodeKey> {
+        if let Some(key) = node.key.get() {
+            return Ok(key);
+        }
+        let context = node.context()?;
+        let master = self.keys.get(&context.policy.key).ok_or(Error::NoKey)?;
+        let key = InodeKey::new(context, master, node.kind == Kind::File, None)?;
+        Ok(node.key.get_or_init(|| key))
+    }
+
+    fn has_key(&self, node: &Node) -> bool {
+        node.context()
+            .is_ok_and(|context| self.keys.contains_key(&context.policy.key))
+    }
+
+    /// The ciphertext of an entry's name.
+    fn sealed_name(lower: &[u8], long: &LongNames<'_>) -> Result<Option<Vec<u8>>> {
+        match StoredName::decode(lower) {
+            None => Ok(None),
+            Some(StoredName::Whole(sealed)) => Ok(Some(sealed)),
+            Some(StoredName::Long(file)) => {
+                let sealed = long(&file)?;
+                match name::stored_name(&sealed).0 == lower {
+                    true => Ok(Some(sealed)),
+                    false => Err(Error::Io),
+                }
+            }
+        }
+    }
+
+    /// The context and the ciphertext in the target of a link.
+    fn split_target(stored: &[u8]) -> Option<(Context, Vec<u8>)> {
+        let bytes = BASE64.decode(stored).ok()?;
+        let (context, rest) = bytes.split_at_checked(Context::len_of(&bytes)?)?;
+        let (len, sealed) = rest.split_first_chunk()?;
+        let whole = sealed.len() == usize::from(u16::from_le_bytes(*len)) && sealed.len() >= 16;
+        Some((Context::decode(context)?, sealed.to_vec())).filter(|_| whole)
+    }
+
+    /// A context that belongs into a directory: Linux does not let an inode of another policy in.
+    fn belongs(dir: &Node, context: Option<Context>) -> Result<Context> {
+        let context = context.ok_or(Error::Io)?;
+        match context.policy == *dir.policy()? {
+            true => Ok(context),
+            false => Err(Error::NotPermitted),
+        }
+    }
+}
+
+/// Whether a decrypted name can be one. A wrong one comes of a ciphertext that was changed.
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/')
+}
+
+fn lower_name(sealed: Vec<u8>) -> LowerName {
+    let (name, file) = name::stored_name(&sealed);
+    let long = file.map(|name| LongName {
+        name,
+        contents: sealed,
+    });
+    LowerName { name, long }
+}
+
+impl Format for Fscrypt {
+    type Node = Node;
+
+    fn name(&self) -> &'static str {
+        "fscrypt"
+    }
+
+    fn layout(&self) -> Layout {
+        Layout {
+            header: 0,
+            before: 0,
+            unit: 4096,
+            after: 0,
+            size: SizeIn::Xattr(self.space.size()),
+        }
+    }
+
+    fn name_max(&self) -> u32 {
+        NAME_MAX as u32
+    }
+
+    fn root(&self, root: &Entry) -> Result<Node> {
+        let bytes = root.xattr(self.space.context())?.ok_or(Error::Io)?;
+        let context = Context::decode(&bytes).ok_or(Error::Io)?;
+        match context.policy.flags {
+            // The inode numbers that Linux put into the IVs are not those of a stacked directory.
+            Flags::InoLblk64 | Flags::InoLblk32 => Err(Error::NotSupported),
+            _ => Ok(Node::new(Kind::Directory, Some(context))),
+        }
+    }
+
+    fn node(&self, dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
+        let context = match kind {
+            Kind::File | Kind::Directory => {
+                let bytes = entry.xattr(self.space.context())?;
+                let context = bytes.and_then(|bytes| Context::decode(&bytes));
+                Some(Self::belongs(dir, context)?)
+            }
+            Kind::Symlink => {
+                let target = Self::split_target(&entry.target()?);
+                Some(Self::belongs(dir, target.map(|(context, _)| context))?)
+            }
+            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => None,
+        };
+        Ok(Node::new(kind, context))
+    }
+
+    fn new_node(&self, dir: &Node, kind: Kind) -> Result<NewNode<Node>> {
+        self.key(dir)?;
+        let mut context = *dir.context()?;
+        let mut xattrs = Vec::new();
+        let context = match kind {
+            Kind::File | Kind::Directory | Kind::Symlink => {
+                let filled = self.random.fill(&mut context.nonce);
+                filled.map_err(|_| Error::Io)?;
+                if kind != Kind::Symlink {
+                    xattrs.push((self.space.context(), context.encode()));
+                }
+                Some(context)
+            }
+            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => None,
+        };
+        Ok(NewNode {
+            node: Node::new(kind, context),
+            xattrs,
+            files: Vec::new(),
+        })
+    }
+
+    fn plain_name(
+        &self,
+        dir: &Node,
+        lower: &[u8],
+        long: &LongNames<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(sealed) = Self::sealed_name(lower, long)? else {
+            return Ok(None);
+        };
+        if !self.has_key(dir) {
+            return Ok(Some(name::nokey_name(&sealed)));
+        }
+        let plain = name::open(self.key(dir)?, &sealed)?;
+        match is_name(&plain) {
+            true => Ok(Some(plain)),
+            false => Err(Error::Io),
+        }
+    }
+
+    fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+        if !self.has_key(dir) {
+            return match NokeyName::decode(plain).ok_or(Error::NotFound)? {
+                NokeyName::Whole(sealed) => Ok(Sought::At(lower_name(sealed))),
+                NokeyName::Digest => Ok(Sought::Listed),
+            };
+        }
+        let sealed = name::seal(self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
+        Ok(Sought::At(lower_name(sealed)))
+    }
+
+    fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
+        if !self.has_key(dir) {
+            return Err(Error::NoKey);
+        }
+        if node.context.is_some() && node.policy()? != dir.policy()? {
+            return Err(Error::CrossDevice);
+        }
+        let sealed = name::seal(self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
+        Ok(lower_name(sealed))
+    }
+
+    fn seal_target(&self, node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+        let context = node.context()?.encode();
+        let max = TARGET_MAX / 4 * 3 + 2 - context.len() - 2;
+        let sealed = name::seal(self.key(node)?, target, node.policy()?.padding, max)?;
+        let len = (sealed.len() as u16).to_le_bytes();
+        Ok(BASE64
+            .encode([&context[..], &len, &sealed].concat())
+            .into_bytes())
+    }
+
+    fn open_target(&self, node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+        let (context, sealed) = Self::split_target(stored).ok_or(Error::Io)?;
+        if context != *node.context()? {
+            return Err(Error::Stale);
+        }
+        if !self.has_key(node) {
+            return Ok(name::nokey_name(&sealed));
+        }
+        let target = name::open(self.key(node)?, &sealed)?;
+        match target.is_empty() {
+            false => Ok(target),
+            true => Err(Error::Io),
+        }
+    }
+
+    fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        let offset = first.checked_mul(4096).ok_or(Error::FileTooBig)?;
+        self.key(node)?.seal(offset, units)
+    }
+
+    fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        let offset = first.checked_mul(4096).ok_or(Error::FileTooBig)?;
+        self.key(node)?.open(offset, units)
+    }
+
+    fn is_own_xattr(&self, name: &[u8]) -> bool {
+        name == self.space.context().as_bytes() || name == self.space.size().as_bytes()
+    }
+}

@@ -1,0 +1,26 @@
+//! The format of Linux's fscrypt, kept in ordinary files.
+//!
+//! Contents, names and contexts are byte for byte those of Linux. What Linux keeps in an inode is kept
+//! in extended attributes, and what it keeps as bytes in a directory is kept as base64url.
+//!
+//! Layers, lowest first:
+//! - `mode`: the ciphers and their numbers; `context`: the policy and nonce of one inode;
+//! - `master_key`: a master key and what is derived from it; `inode_key`: the key of one inode;
+//! - `name`: names, targets, and what they look like without a key;
+//! - `format`: all of it as a [`Format`](super::Format).
+
+mod context;
+mod format;
+mod inode_key;
+mod master_key;
+mod mode;
+mod name;
+#[cfg(test)]
+mod tests;
+
+pub use context::{Context, Flags, KeyName, Policy};
+pub use format::{Fscrypt, Node, Space};
+pub use inode_key::{InodeKey, Volume};
+pub use master_key::MasterKey;
+pub use mode::Mode;
+pub use name::{nokey_name, padded_len};

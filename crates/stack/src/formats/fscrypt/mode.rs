@@ -1,0 +1,122 @@
+//! The ciphers, by the numbers of `linux/fscrypt.h`.
+
+use cipher::{NameCipher, NameMode, SectorCipher, SectorSpec};
+
+/// A cipher for contents or names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// AES-256-XTS, for contents.
+    Aes256Xts,
+    /// AES-256-CBC-CTS, for names.
+    Aes256Cts,
+    /// AES-128-CBC-ESSIV, for contents.
+    Aes128Cbc,
+    /// AES-128-CBC-CTS, for names.
+    Aes128Cts,
+    /// Adiantum, for both.
+    Adiantum,
+    /// AES-256-HCTR2, for names.
+    Aes256Hctr2,
+}
+
+impl Mode {
+    /// Every mode that is supported. SM4 (7 and 8) is not.
+    pub const ALL: [Mode; 6] = [
+        Mode::Aes256Xts,
+        Mode::Aes256Cts,
+        Mode::Aes128Cbc,
+        Mode::Aes128Cts,
+        Mode::Adiantum,
+        Mode::Aes256Hctr2,
+    ];
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        match self {
+            Mode::Aes256Xts => 1,
+            Mode::Aes256Cts => 4,
+            Mode::Aes128Cbc => 5,
+            Mode::Aes128Cts => 6,
+            Mode::Adiantum => 9,
+            Mode::Aes256Hctr2 => 10,
+        }
+    }
+
+    /// The mode with this number.
+    pub fn from_number(number: u8) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.number() == number)
+    }
+
+    /// The length of its keys in bytes.
+    pub const fn key_len(self) -> usize {
+        match self {
+            Mode::Aes256Xts => 64,
+            Mode::Aes256Cts | Mode::Adiantum | Mode::Aes256Hctr2 => 32,
+            Mode::Aes128Cbc | Mode::Aes128Cts => 16,
+        }
+    }
+
+    /// The pairs for contents and names that Linux allows: all of version 2, and those but HCTR2 of
+    /// version 1.
+    pub(super) const fn is_pair(contents: Mode, names: Mode, version: u8) -> bool {
+        matches!(
+            (contents, names),
+            (Mode::Aes256Xts, Mode::Aes256Cts)
+                | (Mode::Aes128Cbc, Mode::Aes128Cts)
+                | (Mode::Adiantum, Mode::Adiantum)
+        ) || (version == 2 && matches!((contents, names), (Mode::Aes256Xts, Mode::Aes256Hctr2)))
+    }
+}
+
+/// A mode with a key.
+#[derive(Debug)]
+pub(super) enum Cipher {
+    /// Runs over many units in one call. The IV is a number.
+    Sectors(SectorCipher),
+    /// The IV has 16 bytes.
+    Names(NameCipher),
+    /// The IV has 32 bytes.
+    Wide(NameCipher),
+}
+
+/// The IV of one unit: a number of 64 bits, and what follows it.
+pub(super) type Iv = [u8; 32];
+
+impl Cipher {
+    pub(super) fn new(mode: Mode, key: &[u8]) -> cipher::Result<Cipher> {
+        let sectors = |spec| SectorCipher::new(SectorSpec::parse(spec)?, key).map(Cipher::Sectors);
+        match mode {
+            Mode::Aes256Xts => sectors("aes-xts-plain64"),
+            Mode::Aes128Cbc => sectors("aes-cbc-essiv:sha256"),
+            Mode::Aes256Cts | Mode::Aes128Cts => {
+                NameCipher::new(NameMode::CbcCts, key).map(Cipher::Names)
+            }
+            Mode::Adiantum => NameCipher::new(NameMode::Adiantum, key).map(Cipher::Wide),
+            Mode::Aes256Hctr2 => NameCipher::new(NameMode::Hctr2, key).map(Cipher::Wide),
+        }
+    }
+
+    /// Encrypts units of `unit` bytes, of which the first has this IV. More than one only with
+    /// [`Cipher::Sectors`].
+    pub(super) fn encrypt(&self, iv: &Iv, unit: usize, data: &mut [u8]) -> cipher::Result<()> {
+        match self {
+            Cipher::Sectors(cipher) => cipher.encrypt(number(iv), 1, unit, data),
+            Cipher::Names(cipher) => cipher.encrypt(&iv[..16], data),
+            Cipher::Wide(cipher) => cipher.encrypt(iv, data),
+        }
+    }
+
+    /// Decrypts units of `unit` bytes, of which the first has this IV. More than one only with
+    /// [`Cipher::Sectors`].
+    pub(super) fn decrypt(&self, iv: &Iv, unit: usize, data: &mut [u8]) -> cipher::Result<()> {
+        match self {
+            Cipher::Sectors(cipher) => cipher.decrypt(number(iv), 1, unit, data),
+            Cipher::Names(cipher) => cipher.decrypt(&iv[..16], data),
+            Cipher::Wide(cipher) => cipher.decrypt(iv, data),
+        }
+    }
+}
+
+fn number(iv: &Iv) -> u64 {
+    u64::from_le_bytes(*iv.first_chunk().expect("32 bytes"))
+}
