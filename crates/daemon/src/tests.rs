@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pool::{PoolState, Reach};
-use protocol::api::{Ask, DeviceGroup, FailureKind, PoolDevices, Props};
+use protocol::api::{Ask, DeviceGroup, FailureKind, NewExport, NewVolume, PoolDevices, Props};
 use secret::Secret;
 
 use crate::failure::Result;
@@ -371,4 +371,57 @@ fn an_exported_pool_has_closed_its_devices() {
     });
     let path = dir.path().join("tank");
     block::FileDevice::open(&path, block::Access::Exclusive).unwrap();
+}
+
+/// What starts exports again meanwhile waits until the volume and its key are gone.
+#[test]
+fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    let tank = create_pool(&daemon, dir.path(), "tank");
+    let volume = NewDatasets {
+        volume: Some(NewVolume {
+            size: 1 << 20,
+            sparse: true,
+        }),
+        ..unmounted("tank/disk")
+    };
+    let props = encrypted(&key_file(dir.path(), "key"));
+    command(|context| daemon.create(&volume, &props, context)).unwrap();
+    let export = NewExport {
+        device: "tank/disk".into(),
+        name: None,
+        description: None,
+        read_only: false,
+        listen: None,
+        tls_certificates: None,
+    };
+    daemon.export_device(&export).unwrap();
+    let is_open = || daemon.export_rows()[0].failure.is_none();
+
+    let held = tank.lock().unwrap();
+    let names = ["tank/disk".to_owned()];
+    thread::scope(|scope| {
+        let unload =
+            scope.spawn(|| command(|context| daemon.key_unload(&names, false, true, context)));
+        while is_open() {
+            thread::yield_now();
+        }
+        // The unloading waits for the pool, and nothing else changes exports meanwhile.
+        let is_held = (0..1000).all(|_| {
+            thread::yield_now();
+            daemon.exported.changing.try_lock().is_none()
+        });
+        let again = scope.spawn(|| daemon.open_exports());
+        drop(held);
+        unload.join().unwrap().unwrap();
+        again.join().unwrap();
+        assert!(is_held);
+    });
+    assert!(!is_open());
+    let (_, disk) = daemon.find("tank/disk").unwrap();
+    tank.load_key(&disk, None, false, &mut NonInteractive::default())
+        .unwrap();
+    daemon.open_exports();
+    assert!(is_open());
 }

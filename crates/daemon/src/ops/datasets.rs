@@ -107,12 +107,14 @@ impl Daemon {
             // Before anything is unmounted.
             imported.pool.check_writable()?;
         }
-        if force && !dry_run {
-            // Whoever changes exports does so before anything of a pool.
+        // Held until the volumes are gone, so that nothing opens the exports again before.
+        let exports = (force && !dry_run).then(|| self.hold_exports());
+        if let Some(exports) = &exports {
             let volumes = imported.volumes_of(&imported.pool.doomed(name, reach)?)?;
-            self.suspend_exports(&volumes, "its volume was to be destroyed")?;
+            exports.suspend(&volumes, "its volume was to be destroyed")?;
         }
         let destroyed = self.destroy_in(&imported, name, reach, force, dry_run, context);
+        drop(exports);
         match &destroyed {
             Ok(gone) if !dry_run => self.forget_exports(gone)?,
             Err(_) if force => self.open_exports(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
 use nbd::Export;
+use parking_lot::MutexGuard;
 use protocol::api::{ExportRow, FailureKind, NewExport};
 
 use crate::failure::{Failure, Result};
@@ -165,18 +166,12 @@ impl Daemon {
         }
     }
 
-    /// Ends exports of volumes that go. Clients lose them at once. They are remembered, and made again when the
-    /// volumes can be opened.
-    pub(crate) fn suspend_exports(&self, volumes: &[String], why: &str) -> Result<()> {
-        if volumes.is_empty() {
-            return Ok(());
+    /// No other command opens an export until this is dropped. It comes before the lock of a pool.
+    pub(crate) fn hold_exports(&self) -> HeldExports<'_> {
+        HeldExports {
+            daemon: self,
+            _changing: self.exported.changing.lock(),
         }
-        let _changing = self.exported.changing.lock();
-        for (name, is) in self.exports_of(volumes) {
-            self.withdraw(&name, &is, true)?;
-            self.exported.set(&name, is, State::Failed(why.into()));
-        }
-        Ok(())
     }
 
     /// Forgets exports of volumes that are gone.
@@ -304,6 +299,26 @@ impl Daemon {
                 lent => Ok(Arc::new(lent?)),
             },
         }
+    }
+}
+
+/// The exports, which only one thread changes.
+pub(crate) struct HeldExports<'a> {
+    daemon: &'a Daemon,
+    _changing: MutexGuard<'a, ()>,
+}
+
+impl HeldExports<'_> {
+    /// Ends exports of volumes that go. Clients lose them at once. They are remembered, and opened again when
+    /// the volumes can be opened.
+    pub(crate) fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
+        for (name, is) in self.daemon.exports_of(volumes) {
+            self.daemon.withdraw(&name, &is, true)?;
+            self.daemon
+                .exported
+                .set(&name, is, State::Failed(why.into()));
+        }
+        Ok(())
     }
 }
 

@@ -211,8 +211,11 @@ impl Daemon {
     ) -> Result<()> {
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, recursive)? {
-            if force {
-                self.suspend_exports_below(&imported, &entries, names)?;
+            // Held until the keys are gone, so that nothing opens the exports again before.
+            let exports = force.then(|| self.hold_exports());
+            if let Some(exports) = &exports {
+                let volumes = volumes_below(&imported, &entries, names)?;
+                exports.suspend(&volumes, "its key was unloaded")?;
             }
             let mut unloaded = Vec::new();
             let admin = imported.lock()?;
@@ -230,7 +233,7 @@ impl Daemon {
                 failures.extend(unload().err());
             }
             // What has data keys may wait for this lock to end.
-            drop(admin);
+            drop((admin, exports));
             failures.extend(
                 unloaded
                     .iter()
@@ -284,27 +287,6 @@ impl Daemon {
         Ok(())
     }
 
-    /// Ends exports of volumes whose keys go. They are there again when the keys are.
-    fn suspend_exports_below(
-        &self,
-        imported: &ActivePool,
-        entries: &[Arc<Entry>],
-        names: &[String],
-    ) -> Result<()> {
-        let mut volumes = Vec::new();
-        for entry in entries {
-            let Ok(Some(root)) = key_root(imported, entry, names) else {
-                continue;
-            };
-            for id in imported.volumes_in_use() {
-                if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
-                    volumes.push(imported.pool.name_of(id)?);
-                }
-            }
-        }
-        self.suspend_exports(&volumes, "its key was unloaded")
-    }
-
     /// The datasets whose keys a command is about, by pool; all if it names none.
     fn key_targets(&self, names: &[String], recursive: bool) -> Result<Vec<KeyTargets>> {
         if names.is_empty() {
@@ -341,6 +323,26 @@ impl ActivePool {
             ),
         ))
     }
+}
+
+/// The volumes in use whose keys these datasets have.
+fn volumes_below(
+    imported: &ActivePool,
+    entries: &[Arc<Entry>],
+    names: &[String],
+) -> Result<Vec<String>> {
+    let mut volumes = Vec::new();
+    for entry in entries {
+        let Ok(Some(root)) = key_root(imported, entry, names) else {
+            continue;
+        };
+        for id in imported.volumes_in_use() {
+            if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
+                volumes.push(imported.pool.name_of(id)?);
+            }
+        }
+    }
+    Ok(volumes)
 }
 
 /// The key root that a command means by a dataset: itself. Where a dataset was named that inherits
