@@ -92,7 +92,7 @@ impl Dataset {
             .into());
         }
         let (files, is_new) = Dataset::assemble(engine, pool, entry, keys, settings)?;
-        if files.tree.header().counts_owners {
+        if files.tree.counts_owners() {
             // It may have come with a stream.
             pool.note_owners();
         }

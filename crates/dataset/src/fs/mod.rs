@@ -33,7 +33,7 @@ const STATFS_BLOCK: u32 = 4096;
 
 impl Dataset {
     fn lookup_name(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        let name_key = self.tree.header().name_key;
+        let name_key = self.tree.name_key();
         self.read_tree(|r| {
             let dir = attr_of(r, parent)?;
             if !dir.is_dir() {
@@ -44,7 +44,7 @@ impl Dataset {
                 b".." => dir.parent.get(),
                 _ if name.len() > names::NAME_MAX => return Err(vfs::Error::NameTooLong.into()),
                 _ => {
-                    names::find(r, &name_key, parent, name)?
+                    names::find(r, name_key, parent, name)?
                         .ok_or(vfs::Error::NotFound)?
                         .ino
                 }

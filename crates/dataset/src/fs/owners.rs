@@ -31,7 +31,7 @@ pub struct Miscount {
 impl Dataset {
     /// Whether it is counted what users and groups have.
     pub fn counts_owners(&self) -> bool {
-        self.tree.header().counts_owners
+        self.tree.counts_owners()
     }
 
     /// What users and groups have and may have; nothing if that is not counted. Each is as it was at some moment of

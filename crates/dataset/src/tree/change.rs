@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::page::{PAGE, Page, PageKind, cell_size};
+use super::reader::Reader;
 use super::state::{Resident, State, Status};
 use crate::layout::ROOT_SLOT;
 
@@ -66,6 +67,44 @@ impl State {
         self.freed.push(slot);
         // Whoever is reading this page reads something that is gone.
         self.evictions += 1;
+    }
+
+    /// Applies changes, with the leaves where they belong as far as these are known.
+    pub(super) fn apply(
+        &mut self,
+        changes: impl Iterator<Item = ((Vec<u8>, Option<Vec<u8>>), Option<u64>)>,
+    ) -> vfs::Result<()> {
+        let pages = self.pages_made();
+        for ((key, value), leaf) in changes {
+            // Keys belong where they did as long as no page is new or freed. Only in a tree that is damaged does
+            // anything lead to such a page.
+            let leaf = leaf.filter(|_| self.pages_made() == pages);
+            if self.pages_made() != pages && Reader::new(self).leaf(&key).is_err() {
+                return Err(vfs::Error::Io);
+            }
+            match value {
+                Some(value) if leaf.is_some_and(|leaf| self.put_in(leaf, &key, &value)) => {}
+                Some(value) => self.put(&key, &value),
+                None => self.delete(&key),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a key in the leaf where it belongs, if that takes no other page.
+    pub(super) fn put_in(&mut self, leaf: u64, key: &[u8], value: &[u8]) -> bool {
+        let page = self.resident(leaf);
+        match page.search(key) {
+            Ok(index) if page.value(index) == value => true,
+            Ok(index) if page.value(index).len() == value.len() => {
+                self.change(leaf).replace(index, value)
+            }
+            Err(index) if page.fits(key, value) => {
+                self.change(leaf).insert(index, key, value);
+                true
+            }
+            Ok(_) | Err(_) => false,
+        }
     }
 
     /// Sets a key.

@@ -39,6 +39,12 @@ pub(crate) struct Tree {
     is_uncached: AtomicBool,
     /// How many do, as far as that matters.
     users: AtomicUsize,
+    /// [`Header::name_key`], which never changes.
+    name_key: [u8; 32],
+    /// Known without the lock: how many pages are dirty,
+    dirty_pages: AtomicUsize,
+    /// and [`Header::counts_owners`].
+    counts_owners: AtomicBool,
 }
 
 /// An uncached tree keeps no more clean pages than this while it is in use.
@@ -73,6 +79,9 @@ impl Tree {
     /// A tree that exists, with its header.
     pub(crate) fn open(header: Header, pages_max: usize) -> Tree {
         Tree {
+            name_key: header.name_key,
+            dirty_pages: AtomicUsize::new(0),
+            counts_owners: AtomicBool::new(header.counts_owners),
             state: RwLock::new(State {
                 pages: Pages::default(),
                 header,
@@ -125,6 +134,7 @@ impl Tree {
             let mut state = tree.state.write();
             state.header_dirty = true;
             state.add(ROOT_SLOT, Page::new(PageKind::Leaf));
+            tree.publish(&state);
         }
         tree
     }
@@ -138,7 +148,7 @@ impl Tree {
         let _use = self.begin_use();
         loop {
             let state = self.state.read();
-            let slot = match operation(&Reader { state: &state }) {
+            let slot = match operation(&Reader::new(&state)) {
                 Ok(value) => return Ok(value),
                 Err(Stop::Fail(error)) => return Err(error.into()),
                 Err(Stop::Miss(slot)) => slot,
@@ -164,7 +174,7 @@ impl Tree {
         let mut writer = Writer {
             header: state.header.clone(),
             txg,
-            before: Reader { state: &state },
+            before: Reader::new(&state),
             changes: Changes::new(),
         };
         let miss = |slot, evictions| Ok(Attempt::Miss { slot, evictions });
@@ -175,12 +185,14 @@ impl Tree {
         };
         let Writer {
             header,
-            mut changes,
+            changes,
+            before,
             ..
         } = writer;
+        let mut leaves = Vec::with_capacity(changes.len());
         for key in changes.keys() {
-            match (Reader { state: &state }).leaf(key) {
-                Ok(_) => {}
+            match before.leaf(key) {
+                Ok(leaf) => leaves.push(leaf.slot),
                 Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
                 // What was never read may lie below pages that lead in circles.
                 Err(Stop::Fail(error)) => return Err(error.into()),
@@ -192,7 +204,6 @@ impl Tree {
             Err(Stop::Fail(error)) => return Err(error.into()),
         };
         note(&header, &changes);
-        changes.extend(accounts);
         let before = state.dirty.len();
         let changed = !changes.is_empty();
         if header != state.header {
@@ -203,17 +214,10 @@ impl Tree {
             };
             state.header_dirty = true;
         }
-        let pages = state.pages_made();
-        for (key, value) in changes {
-            // Only in a tree that is damaged does anything lead to a page that was freed, or that is new.
-            if state.pages_made() != pages && (Reader { state: &state }).leaf(&key).is_err() {
-                return Err(vfs::Error::Io.into());
-            }
-            match value {
-                Some(value) => state.put(&key, &value),
-                None => state.delete(&key),
-            }
-        }
+        let leaves = leaves.into_iter().map(Some).chain(std::iter::repeat(None));
+        let done = state.apply(changes.into_iter().chain(accounts).zip(leaves));
+        self.publish(&state);
+        done?;
         Ok(Attempt::Done {
             value,
             changed,
@@ -235,6 +239,24 @@ impl Tree {
         Ok(())
     }
 
+    /// Says what is known of the tree without its lock.
+    fn publish(&self, state: &State) {
+        let dirty = state.dirty.len();
+        self.dirty_pages.store(dirty, Ordering::Relaxed);
+        let counts = state.header.counts_owners;
+        self.counts_owners.store(counts, Ordering::Relaxed);
+    }
+
+    /// The key of the hash by which names are ordered.
+    pub(crate) fn name_key(&self) -> &[u8; 32] {
+        &self.name_key
+    }
+
+    /// Whether there are counts of what users and groups have.
+    pub(crate) fn counts_owners(&self) -> bool {
+        self.counts_owners.load(Ordering::Relaxed)
+    }
+
     /// The header as it is now.
     pub(crate) fn header(&self) -> Header {
         self.state.read().header.clone()
@@ -242,7 +264,7 @@ impl Tree {
 
     /// How many pages the open transaction group has changed.
     pub(crate) fn dirty_pages(&self) -> usize {
-        self.state.read().dirty.len()
+        self.dirty_pages.load(Ordering::Relaxed)
     }
 
     /// Sets aside what the closing transaction group changed.
@@ -255,6 +277,7 @@ impl Tree {
                 pages.push((slot, Arc::clone(&resident.page)));
             }
         }
+        self.publish(state);
         pages.sort_unstable_by_key(|(slot, _)| *slot);
         let header = std::mem::take(&mut state.header_dirty).then(|| state.header.clone());
         Frozen {

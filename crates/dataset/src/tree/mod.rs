@@ -1,7 +1,7 @@
 //! The metadata tree of a dataset.
 //!
 //! Layers, lowest first: `page` and `header` (bytes), `step`, `view`, `owners` (what users and groups have),
-//! `state` (pages in memory) with `change`, `reader`, `metadata` (the tree itself), `recount`.
+//! `state` (pages in memory), `reader`, `change`, `metadata` (the tree itself), `recount`.
 
 mod change;
 mod header;

@@ -1,5 +1,6 @@
 //! Reading the tree, and collecting what is to change in it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -11,23 +12,66 @@ use super::step::Step;
 use super::view::{Changes, View};
 use crate::layout::ROOT_SLOT;
 
-/// Reads the tree.
-#[derive(Clone, Copy)]
+/// Reads the tree. The keys of a file lie together, so it begins at the leaf where it was last.
 pub(crate) struct Reader<'a> {
     pub(super) state: &'a State,
+    last: Cell<Option<Leaf<'a>>>,
+}
+
+/// A leaf, and the keys that belong into it: at or above `from`, and below `before`.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf<'a> {
+    pub(super) slot: u64,
+    page: &'a Page,
+    from: &'a [u8],
+    before: Option<&'a [u8]>,
+}
+
+impl<'a> Leaf<'a> {
+    fn takes(&self, key: &[u8]) -> bool {
+        self.from <= key && self.before.is_none_or(|before| key < before)
+    }
 }
 
 impl<'a> Reader<'a> {
+    pub(super) fn new(state: &'a State) -> Reader<'a> {
+        let last = Cell::new(None);
+        Reader { state, last }
+    }
+
     /// The leaf where a key is, or would be.
-    pub(super) fn leaf(&self, key: &[u8]) -> Step<&'a Page> {
-        let (mut slot, mut page) = (ROOT_SLOT, self.state.page(ROOT_SLOT)?);
-        let mut depth = 0;
-        while page.kind() == PageKind::Inner {
-            depth += 1;
-            let index = page.child_index(key);
-            (slot, page) = self.state.child(slot, page, index, depth)?;
+    pub(super) fn leaf(&self, key: &[u8]) -> Step<Leaf<'a>> {
+        if let Some(leaf) = self.last.get().filter(|leaf| leaf.takes(key)) {
+            return Ok(leaf);
         }
-        Ok(page)
+        let leaf = self.descend(key)?;
+        self.last.set(Some(leaf));
+        Ok(leaf)
+    }
+
+    fn descend(&self, key: &[u8]) -> Step<Leaf<'a>> {
+        #[cfg(test)]
+        DESCENTS.set(DESCENTS.get() + 1);
+        let mut leaf = Leaf {
+            slot: ROOT_SLOT,
+            page: self.state.page(ROOT_SLOT)?,
+            from: &[],
+            before: None,
+        };
+        let mut depth = 0;
+        while leaf.page.kind() == PageKind::Inner {
+            depth += 1;
+            let (page, index) = (leaf.page, leaf.page.child_index(key));
+            if index > 0 {
+                leaf.from = leaf.from.max(page.key(index));
+            }
+            if index + 1 < page.len() {
+                let next = page.key(index + 1);
+                leaf.before = Some(leaf.before.map_or(next, |before| before.min(next)));
+            }
+            (leaf.slot, leaf.page) = self.state.child(leaf.slot, page, index, depth)?;
+        }
+        Ok(leaf)
     }
 
     /// The last entry whose key is below `key`, or is it if `or_equal`.
@@ -79,17 +123,34 @@ impl<'a> Reader<'a> {
 
 impl View for Reader<'_> {
     fn get(&self, key: &[u8]) -> Step<Option<&[u8]>> {
-        let leaf = self.leaf(key)?;
-        Ok(leaf.search(key).ok().map(|index| leaf.value(index)))
+        let page = self.leaf(key)?.page;
+        Ok(page.search(key).ok().map(|index| page.value(index)))
     }
 
     fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
+        let page = self.leaf(key)?.page;
+        let end = page.search(key).map_or_else(|index| index, |index| index + 1);
+        if let Some(index) = end.checked_sub(1) {
+            return Ok(Some((page.key(index), page.value(index))));
+        }
         self.last_below((ROOT_SLOT, self.state.page(ROOT_SLOT)?, 0), key, true)
     }
 
     fn scan(&self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Step<()> {
-        self.scan_below((ROOT_SLOT, self.state.page(ROOT_SLOT)?, 0), from, each)
-            .map(|_| ())
+        let leaf = self.leaf(from)?;
+        let first = leaf.page.search(from).unwrap_or_else(|index| index);
+        for index in first..leaf.page.len() {
+            if !each(leaf.page.key(index), leaf.page.value(index)) {
+                return Ok(());
+            }
+        }
+        match leaf.before {
+            Some(next) => {
+                let root = (ROOT_SLOT, self.state.page(ROOT_SLOT)?, 0);
+                self.scan_below(root, next, each).map(|_| ())
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -134,9 +195,9 @@ impl View for Writer<'_> {
     }
 
     fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
-        let root = (ROOT_SLOT, self.before.state.page(ROOT_SLOT)?, 0);
-        let mut before = self.before.last_below(root, key, true)?;
+        let mut before = self.before.floor(key)?;
         while let Some((at, _)) = before.filter(|(at, _)| self.changes.contains_key(*at)) {
+            let root = (ROOT_SLOT, self.before.state.page(ROOT_SLOT)?, 0);
             before = self.before.last_below(root, at, false)?;
         }
         let up_to = (Bound::Unbounded, Bound::Included(key));
@@ -174,4 +235,10 @@ impl View for Writer<'_> {
         }
         Ok(())
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has gone from a root to a leaf.
+    pub(super) static DESCENTS: Cell<u64> = const { Cell::new(0) };
 }

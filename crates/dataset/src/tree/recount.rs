@@ -29,7 +29,7 @@ impl Tree {
         let Some(mut recount) = state.recount.take() else {
             return Err(vfs::Error::Io.into());
         };
-        let step = count_some(&Reader { state }, &mut recount);
+        let step = count_some(&Reader::new(state), &mut recount);
         state.recount = Some(recount);
         match step {
             Ok(value) => Ok(Attempt::Done {
@@ -90,7 +90,7 @@ impl State {
         if !counts && next == 0 {
             return Ok(Changes::new());
         }
-        let reader = Reader { state: self };
+        let reader = Reader::new(self);
         let recounted = owners::changes_of(&reader, changes, |ino| ino < next)?;
         let entered = match counts {
             true => {

@@ -380,3 +380,39 @@ fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
     assert_eq!(tree.read(&shelf, read).unwrap(), Some(b"new".to_vec()));
     assert!(tree.clean_pages() > 0);
 }
+
+#[test]
+fn an_operation_on_keys_of_one_leaf_descends_once() {
+    let shelf = Shelf::default();
+    let tree = Tree::create(Header::new([0; 32]), 1000);
+    let key = |n: u64| n.to_be_bytes().to_vec();
+    shelf.write(&tree, |w| {
+        (0..5000).for_each(|n| w.put(key(n), vec![7; 100]))
+    });
+    assert!(tree.header().next_page > 20, "several leaves");
+    let count = |act: &dyn Fn()| {
+        let before = super::reader::DESCENTS.get();
+        act();
+        super::reader::DESCENTS.get() - before
+    };
+    let written = count(&|| {
+        shelf.write(&tree, |w| {
+            assert_eq!(w.get(&key(2000)).ok().unwrap(), Some(&[7; 100][..]));
+            assert!(w.floor(&[&key(2000)[..], b"more"].concat()).is_ok());
+            w.put(key(2000), vec![8; 100]);
+            w.put(key(2001), vec![8; 100]);
+        });
+    });
+    let read = count(&|| {
+        let read = tree.read(&shelf, |r| {
+            let mut some = Vec::new();
+            r.scan(&key(2000), &mut |_, value| {
+                some.push(value[0]);
+                some.len() < 3
+            })?;
+            Ok((r.get(&key(2001))?.map(<[u8]>::to_vec), some))
+        });
+        assert_eq!(read.unwrap(), (Some(vec![8; 100]), vec![8, 8, 7]));
+    });
+    assert_eq!((written, read), (1, 1));
+}

@@ -34,7 +34,7 @@ impl Dataset {
 
     fn operation_room(&self) -> u64 {
         // What users and groups have is on a page of its own, if it is counted.
-        OPERATION_ROOM + u64::from(self.tree.header().counts_owners) * PAGE_ROOM
+        OPERATION_ROOM + u64::from(self.tree.counts_owners()) * PAGE_ROOM
     }
 
     /// Sets space aside for an operation on the tree that can be left out. `None` where that takes waiting, or
