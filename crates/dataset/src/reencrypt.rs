@@ -52,7 +52,8 @@ impl Dataset {
                 passed += 1;
             } else {
                 left = left.saturating_sub(size);
-                let bytes = self.open.record_room(array, size as usize) + self.table_room();
+                let bytes =
+                    self.open.record_room(array, size as usize) + self.settings().table_room();
                 let Ok(room) = self.pool.reserve_besides(bytes, ReserveFor::Writing, kept) else {
                     // The commit frees what was replaced so far. Then there may be space again.
                     walk.progress.waits = !self.has_waiting();
@@ -115,7 +116,7 @@ impl Dataset {
         let read = self.open.read(array, slot, &mut buf, &mut |ptr, bytes| {
             anew = self
                 .sealer
-                .reseal(array, ptr, bytes, self.nonces(array))
+                .reseal(array, ptr, bytes, self.nonces(&self.settings(), array))
                 .ok();
             anew.is_some()
         });

@@ -135,7 +135,7 @@ impl Volume {
 
     /// Writes a piece that is not long.
     fn write_piece(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.files.check_writable()?;
+        let settings = self.files.check_writable()?;
         self.files.throttle()?;
         let _io = self.inode.io.read();
         if offset + data.len() as u64 > self.size() {
@@ -145,7 +145,7 @@ impl Volume {
         let block_size = self.in_block();
         let _mine = self.writers.lock(offset, data.len(), block_size);
         self.files
-            .write_blocks(&self.inode, block_size, offset, data)
+            .write_blocks(&settings, &self.inode, block_size, offset, data)
     }
 
     fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {

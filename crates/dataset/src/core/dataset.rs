@@ -238,11 +238,13 @@ impl Dataset {
         self.engine.clock.now()
     }
 
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if !self.open.is_writable() || self.settings.read().read_only {
+    /// What it follows now, if it can be changed.
+    pub(crate) fn check_writable(&self) -> Result<Settings> {
+        let settings = self.settings();
+        if !self.open.is_writable() || settings.read_only {
             return Err(vfs::Error::ReadOnly.into());
         }
-        Ok(())
+        Ok(settings)
     }
 
     /// Reads the tree.
@@ -287,8 +289,9 @@ impl Dataset {
         operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
-        self.check_writable()?;
-        self.change_always(scope, why, operation, then)
+        let settings = self.check_writable()?;
+        let room = self.reserve_operation(&settings, why)?;
+        self.change_within(room, scope, operation, then)
     }
 
     /// As [`Dataset::change_in`], also while the dataset's settings refuse changes.
@@ -299,7 +302,8 @@ impl Dataset {
         operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
-        self.change_within(self.reserve_operation(why)?, scope, operation, then)
+        let room = self.reserve_operation(&self.settings(), why)?;
+        self.change_within(room, scope, operation, then)
     }
 
     /// As [`Dataset::change_always`], with space that was set aside before.

@@ -1,6 +1,6 @@
 //! What an open dataset follows.
 
-use pool::{OpenDataset, SecondaryCache};
+use pool::{DEDUP_ROOM, OpenDataset, SecondaryCache};
 
 use super::log::SyncMode;
 use crate::seal::Compression;
@@ -69,6 +69,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What a record takes besides if it may be shared.
+    pub(crate) fn table_room(&self) -> u64 {
+        if self.dedup { DEDUP_ROOM } else { 0 }
+    }
+
     pub(super) fn keeps_metadata(&self) -> bool {
         self.primary_cache != PrimaryCache::None
     }

@@ -17,7 +17,7 @@ use zerocopy::IntoBytes;
 
 use crate::core::io::write::without_suidgid;
 use crate::core::log::SyncMode;
-use crate::core::{Dataset, attr_of};
+use crate::core::{Dataset, Settings, attr_of};
 use crate::error::{Error, Result};
 use crate::layout::{
     AttrValue, FLAG_ACCESS_ACL, KeyKind, NameEntry, attr_key, decode_names, entry_key, inline_key,
@@ -54,7 +54,6 @@ impl Dataset {
     }
 
     fn set_attr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.check_writable()?;
         let now = self.now();
         if let Some(size) = set.size {
             let set = *set;
@@ -248,10 +247,11 @@ fn posix<T>(result: Result<T>) -> vfs::Result<T> {
 impl Dataset {
     /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is
     /// as durable as the dataset wants it.
-    fn changing<T>(&self, ino: Ino, change: impl FnOnce() -> Result<T>) -> vfs::Result<T> {
-        posix(self.check_writable().and_then(|()| self.throttle()))?;
-        let value = posix(change())?;
-        if self.settings().sync == SyncMode::Always {
+    fn changing<T>(&self, ino: Ino, change: impl FnOnce(&Settings) -> Result<T>) -> vfs::Result<T> {
+        let settings = posix(self.check_writable())?;
+        posix(self.throttle())?;
+        let value = posix(change(&settings))?;
+        if settings.sync == SyncMode::Always {
             posix(self.sync_file(ino))?;
         }
         Ok(value)
@@ -278,7 +278,7 @@ impl FileSystem for Dataset {
     }
 
     fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> vfs::Result<Attr> {
-        self.changing(ino, || self.set_attr(ino, set))
+        self.changing(ino, |_| self.set_attr(ino, set))
     }
 
     fn readlink(&self, ino: Ino) -> vfs::Result<Vec<u8>> {
@@ -300,11 +300,11 @@ impl FileSystem for Dataset {
         if matches!(node.kind, Kind::Directory | Kind::Symlink) {
             return Err(vfs::Error::Invalid);
         }
-        self.changing(parent, || self.make_node(caller, parent, name, node))
+        self.changing(parent, |_| self.make_node(caller, parent, name, node))
     }
 
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> vfs::Result<Attr> {
-        self.changing(parent, || self.make_tmpfile(caller, parent, node))
+        self.changing(parent, |_| self.make_tmpfile(caller, parent, node))
     }
 
     fn mkdir(
@@ -318,7 +318,7 @@ impl FileSystem for Dataset {
             kind: Kind::Directory,
             ..*node
         };
-        self.changing(parent, || self.make_node(caller, parent, name, &node))
+        self.changing(parent, |_| self.make_node(caller, parent, name, &node))
     }
 
     fn symlink(
@@ -328,19 +328,19 @@ impl FileSystem for Dataset {
         name: &[u8],
         target: &[u8],
     ) -> vfs::Result<Attr> {
-        self.changing(parent, || self.make_symlink(caller, parent, name, target))
+        self.changing(parent, |_| self.make_symlink(caller, parent, name, target))
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
-        self.changing(ino, || self.make_link(ino, parent, name))
+        self.changing(ino, |_| self.make_link(ino, parent, name))
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changing(parent, || self.remove_name(parent, name, false))
+        self.changing(parent, |_| self.remove_name(parent, name, false))
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changing(parent, || self.remove_name(parent, name, true))
+        self.changing(parent, |_| self.remove_name(parent, name, true))
     }
 
     fn rename(
@@ -351,7 +351,7 @@ impl FileSystem for Dataset {
         new_name: &[u8],
         mode: RenameMode,
     ) -> vfs::Result<()> {
-        self.changing(parent, || {
+        self.changing(parent, |_| {
             self.rename_name(parent, name, new_parent, new_name, mode)
         })
     }
@@ -361,7 +361,9 @@ impl FileSystem for Dataset {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> vfs::Result<()> {
-        self.changing(ino, || self.write_file(ino, offset, data, kill_suidgid))
+        self.changing(ino, |settings| {
+            self.write_file(settings, ino, offset, data, kill_suidgid)
+        })
     }
 
     fn fsync(&self, ino: Ino, _datasync: bool) -> vfs::Result<()> {
@@ -373,7 +375,7 @@ impl FileSystem for Dataset {
     }
 
     fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> vfs::Result<()> {
-        self.changing(ino, || self.fallocate_file(ino, offset, len, mode))
+        self.changing(ino, |_| self.fallocate_file(ino, offset, len, mode))
     }
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> vfs::Result<u64> {
@@ -388,8 +390,8 @@ impl FileSystem for Dataset {
         to_offset: u64,
         len: u64,
     ) -> vfs::Result<u64> {
-        self.changing(to, || {
-            self.copy_file_range(from, from_offset, to, to_offset, len)
+        self.changing(to, |settings| {
+            self.copy_file_range(settings, from, from_offset, to, to_offset, len)
         })
     }
 
@@ -408,7 +410,7 @@ impl FileSystem for Dataset {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> vfs::Result<()> {
-        self.changing(ino, || self.set_xattr(ino, name, value, how))
+        self.changing(ino, |_| self.set_xattr(ino, name, value, how))
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<Vec<u8>> {
@@ -420,6 +422,6 @@ impl FileSystem for Dataset {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> vfs::Result<()> {
-        self.changing(ino, || self.remove_xattr(ino, name))
+        self.changing(ino, |_| self.remove_xattr(ino, name))
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use pool::ReserveFor;
 
 use crate::core::log::Scope;
-use crate::core::{Dataset, PAGE_ROOM};
+use crate::core::{Dataset, PAGE_ROOM, Settings};
 use crate::error::Result;
 use crate::tree::owners::{Account, Owner, Usage, some_accounts};
 use crate::tree::{Attempt, PAGE, View};
@@ -66,8 +66,8 @@ impl Dataset {
         if self.counts_owners() {
             return Ok(());
         }
-        self.check_writable()?;
-        let entered = self.recount().and_then(|()| self.enter_recount());
+        let settings = self.check_writable()?;
+        let entered = self.recount().and_then(|()| self.enter_recount(&settings));
         self.tree.end_recount();
         entered?;
         self.sync_all()
@@ -118,12 +118,12 @@ impl Dataset {
         }
     }
 
-    fn enter_recount(&self) -> Result<()> {
+    fn enter_recount(&self, settings: &Settings) -> Result<()> {
         // Before anything is committed that only those may change who know of it.
         self.pool.note_owners();
         let owners = self.read_tree(|r| Ok(r.recounted().map_or(0, BTreeMap::len)))? as u64;
         let pages = (owners * ACCOUNT_BYTES).div_ceil(PAGE as u64);
-        let room = self.reserve(pages * PAGE_ROOM, ReserveFor::Writing)?;
+        let room = self.reserve(settings, pages * PAGE_ROOM, ReserveFor::Writing)?;
         self.change_in(
             Scope::Unlogged,
             ReserveFor::Writing,

@@ -196,7 +196,7 @@ impl Dataset {
                     // What the slots before these have set aside is free after a commit.
                     self.pool.commit()?;
                 }
-                Err(_) => return self.reserve(bytes, ReserveFor::Freeing),
+                Err(_) => return self.reserve(&self.settings(), bytes, ReserveFor::Freeing),
             }
         }
     }

@@ -47,7 +47,7 @@ impl Dataset {
         }
         let mut buffer = Buffer::zeroed(value.len().next_multiple_of(4096));
         buffer[..value.len()].copy_from_slice(value);
-        let _room = self.record_room(buffer.len(), ReserveFor::Writing)?;
+        let _room = self.record_room(&self.settings(), buffer.len(), ReserveFor::Writing)?;
         let mut placed = Some(self.place_data(&buffer)?);
         let len = value.len() as u32;
         let operation = |w: &mut Writer<'_>| {

@@ -129,7 +129,9 @@ impl View for Reader<'_> {
 
     fn floor(&self, key: &[u8]) -> Step<Option<(&[u8], &[u8])>> {
         let page = self.leaf(key)?.page;
-        let end = page.search(key).map_or_else(|index| index, |index| index + 1);
+        let end = page
+            .search(key)
+            .map_or_else(|index| index, |index| index + 1);
         if let Some(index) = end.checked_sub(1) {
             return Ok(Some((page.key(index), page.value(index))));
         }

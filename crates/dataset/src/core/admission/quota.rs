@@ -8,6 +8,7 @@
 use pool::{Limits, Reservation, ReserveFor};
 
 use crate::core::dataset::Dataset;
+use crate::core::settings::Settings;
 use crate::error::Result;
 
 /// What an operation on names and attributes is counted as. Most change pages that another one of the same
@@ -19,8 +20,8 @@ impl Dataset {
     ///
     /// # Errors
     /// [`vfs::Error::Quota`] if they do not, also after a commit and when what waits to be freed has been.
-    pub(crate) fn charge(&self, bytes: u64) -> Result<()> {
-        if !self.settings().limited || self.try_charge(bytes)? {
+    pub(crate) fn charge(&self, settings: &Settings, bytes: u64) -> Result<()> {
+        if !settings.limited || self.try_charge(bytes)? {
             return Ok(());
         }
         let free = || {
@@ -45,14 +46,17 @@ impl Dataset {
     }
 
     /// Sets room aside in the pool, and leaves what reservations keep for others.
-    pub(crate) fn room_of_pool(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+    pub(crate) fn room_of_pool(
+        &self,
+        settings: &Settings,
+        bytes: u64,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
         let kept = match why {
             ReserveFor::Freeing | ReserveFor::FreeingAlone => {
                 return Ok(self.pool.reserve_to_free(bytes)?);
             }
-            ReserveFor::Writing if self.settings().limited => {
-                self.with_limits(|_, limits| limits.kept)?
-            }
+            ReserveFor::Writing if settings.limited => self.with_limits(|_, limits| limits.kept)?,
             ReserveFor::Writing => 0,
         };
         Ok(self.pool.reserve_besides(bytes, why, kept)?)

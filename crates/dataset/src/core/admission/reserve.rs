@@ -6,6 +6,7 @@ use pool::{Reservation, ReserveFor};
 
 use super::quota::OPERATION_CHARGE;
 use crate::core::dataset::{Dataset, PAGE_ROOM};
+use crate::core::settings::Settings;
 use crate::error::Result;
 
 /// One operation changes about this many pages.
@@ -25,11 +26,15 @@ impl Dataset {
     }
 
     /// Sets room aside for an operation on the tree.
-    pub(crate) fn reserve_operation(&self, why: ReserveFor) -> Result<Reservation> {
+    pub(crate) fn reserve_operation(
+        &self,
+        settings: &Settings,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
         if why == ReserveFor::Writing {
-            self.charge(OPERATION_CHARGE)?;
+            self.charge(settings, OPERATION_CHARGE)?;
         }
-        self.find_room(self.operation_room(), why)
+        self.find_room(settings, self.operation_room(), why)
     }
 
     fn operation_room(&self) -> u64 {
@@ -39,25 +44,34 @@ impl Dataset {
 
     /// Sets space aside for an operation on the tree that can be left out. `None` where that takes waiting, or
     /// freeing something first.
-    pub(crate) fn reserve_without_waiting(&self) -> Result<Option<Reservation>> {
-        if self.has_to_wait() || self.settings().limited && !self.try_charge(OPERATION_CHARGE)? {
+    pub(crate) fn reserve_without_waiting(
+        &self,
+        settings: &Settings,
+    ) -> Result<Option<Reservation>> {
+        if self.has_to_wait() || settings.limited && !self.try_charge(OPERATION_CHARGE)? {
             return Ok(None);
         }
-        let space = self.room_of_pool(self.operation_room(), ReserveFor::Writing);
+        let space = self.room_of_pool(settings, self.operation_room(), ReserveFor::Writing);
         Ok(space.ok())
     }
 
     /// Sets room aside for contents, if quotas allow it.
-    pub(crate) fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+    pub(crate) fn reserve(
+        &self,
+        settings: &Settings,
+        bytes: u64,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
         if why == ReserveFor::Writing {
-            self.charge(bytes)?;
+            self.charge(settings, bytes)?;
         }
-        self.find_room(bytes, why)
+        self.find_room(settings, bytes, why)
     }
 
     /// Sets room aside. Where there is none, what waits to be freed is freed first.
-    fn find_room(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        if let Ok(room) = self.room_of_pool(bytes, why) {
+    fn find_room(&self, settings: &Settings, bytes: u64, why: ReserveFor) -> Result<Reservation> {
+        let room = || self.room_of_pool(settings, bytes, why);
+        if let Ok(room) = room() {
             return Ok(room);
         }
         if why != ReserveFor::Writing {
@@ -70,8 +84,8 @@ impl Dataset {
             self.reap_dead()?;
             self.free_to_the_end()
         };
-        let room = self.after_freeing(free, || Ok(self.room_of_pool(bytes, why).ok()))?;
-        room.map_or_else(|| self.room_of_pool(bytes, why), Ok)
+        let found = self.after_freeing(free, || Ok(room().ok()))?;
+        found.map_or_else(room, Ok)
     }
 
     /// Sets space aside for a delete that finds too little: alone, and after commits, which give back what

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, ReserveFor};
+use pool::ArrayKind;
 use vfs::Ino;
 
 use super::inode::Inode;
 use super::write::Piece;
-use crate::core::Dataset;
 use crate::core::log::journal::Range;
+use crate::core::{Dataset, Settings};
 use crate::error::Result;
 
 /// The only inode of a volume.
@@ -70,13 +70,14 @@ impl Dataset {
     /// meanwhile.
     pub(crate) fn write_blocks(
         &self,
+        settings: &Settings,
         inode: &Arc<Inode>,
         block_size: usize,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
         loop {
-            let (mut parts, mut room) = (Vec::new(), Vec::new());
+            let mut parts = Vec::new();
             for part in in_blocks(offset, data.len(), block_size) {
                 let piece = Piece {
                     record: part.block,
@@ -84,11 +85,10 @@ impl Dataset {
                     data: &data[part.at..part.at + part.len],
                     filled: block_size,
                 };
-                let part = self.plan_record(inode, piece, false)?;
-                room.push(self.record_room(part.len, ReserveFor::Writing)?);
-                parts.push(part);
+                parts.push(self.plan_record(inode, piece, false)?);
             }
-            if self.put_blocks(inode, block_size, &mut parts, &mut room)? {
+            self.reserve_parts(settings, &mut parts)?;
+            if self.put_blocks(inode, block_size, &mut parts)? {
                 let complete = parts.iter().filter(|part| part.is_to_the_end(block_size));
                 for block in complete.map(|part| part.record).collect::<Vec<_>>() {
                     self.seal_early(inode, block);

@@ -12,7 +12,7 @@ use super::read::check_file;
 use super::share::{Runs, let_go};
 use super::write::SIZE_MAX;
 use crate::buffer::Buffer;
-use crate::core::{Dataset, attr_of};
+use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};
 use crate::tree::{Step, Writer};
@@ -34,13 +34,13 @@ impl Dataset {
     /// Copies up to `len` bytes, and returns how many.
     pub(crate) fn copy_file_range(
         &self,
+        settings: &Settings,
         from: Ino,
         from_offset: u64,
         to: Ino,
         to_offset: u64,
         len: u64,
     ) -> Result<u64> {
-        self.check_writable()?;
         let source = self.attr(from)?;
         let target = self.attr(to)?;
         check_file(&source)?;
@@ -56,11 +56,19 @@ impl Dataset {
         if shared > 0 {
             return Ok(shared);
         }
-        self.copy_bytes(from, from_offset, to, to_offset, len.min(COPY_MAX))
+        self.copy_bytes(
+            settings,
+            from,
+            from_offset,
+            to,
+            to_offset,
+            len.min(COPY_MAX),
+        )
     }
 
     fn copy_bytes(
         &self,
+        settings: &Settings,
         from: Ino,
         from_offset: u64,
         to: Ino,
@@ -69,7 +77,7 @@ impl Dataset {
     ) -> Result<u64> {
         let mut done = 0;
         for piece in self.read_file(from, from_offset, len)? {
-            match self.write_file(to, to_offset + done, &piece, false) {
+            match self.write_file(settings, to, to_offset + done, &piece, false) {
                 Ok(()) => done += piece.len() as u64,
                 // Whoever wants the rest is told why it cannot be had.
                 Err(_) if done > 0 => break,

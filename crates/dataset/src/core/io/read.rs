@@ -102,7 +102,8 @@ impl Dataset {
 
     fn update_atime(&self, ino: Ino, attr: &AttrValue) {
         let settings = self.settings();
-        if settings.atime == Atime::Off || self.check_writable().is_err() {
+        let is_writable = self.open.is_writable() && !settings.read_only;
+        if settings.atime == Atime::Off || !is_writable {
             return;
         }
         let now = self.now();
@@ -122,7 +123,7 @@ impl Dataset {
         };
         // Reading never waits for a commit. It goes on in a full pool, over a quota, and in a pool that is
         // suspended: its contents are what a user saves from a device that fails.
-        let touched = self.reserve_without_waiting().and_then(|space| {
+        let touched = self.reserve_without_waiting(&settings).and_then(|space| {
             space
                 .map(|space| self.change_within(space, Scope::Upkeep, touch, |_, ()| ()))
                 .transpose()

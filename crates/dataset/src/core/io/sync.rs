@@ -10,9 +10,9 @@ use super::frozen::{FrozenFiles, FrozenRecord};
 use super::inode::{DirtyRecord, Inode, SealJob, Stage};
 use super::workers::Pending;
 use crate::buffer::Buffer;
-use crate::core::Dataset;
+use crate::core::{Dataset, Settings};
 use crate::error::Result;
-use crate::seal::{Compression, Nonces, Sealed};
+use crate::seal::{Nonces, Sealed};
 
 impl Dataset {
     /// Has a record that was streamed sealed while its writer goes on.
@@ -57,7 +57,8 @@ impl Dataset {
     }
 
     pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
-        let sealed = self.seal(ArrayKind::Data, self.settings().compression, buffer)?;
+        let settings = self.settings();
+        let sealed = self.seal(&settings, ArrayKind::Data, buffer)?;
         Ok(self.place(ArrayKind::Data, &sealed)?)
     }
 
@@ -69,16 +70,17 @@ impl Dataset {
         }
     }
 
-    fn seal(&self, array: ArrayKind, compression: Compression, plain: &[u8]) -> Result<Sealed> {
+    fn seal(&self, settings: &Settings, array: ArrayKind, plain: &[u8]) -> Result<Sealed> {
+        let compression = settings.compression.of(array);
         self.sealer
-            .seal(array, compression, plain, self.nonces(array))
+            .seal(array, compression, plain, self.nonces(settings, array))
             .map_err(|error| self.not_sealed(&error))
     }
 
     /// How the records of an array get their nonces now.
-    pub(crate) fn nonces(&self, array: ArrayKind) -> Nonces<'_> {
+    pub(crate) fn nonces(&self, settings: &Settings, array: ArrayKind) -> Nonces<'_> {
         match array {
-            ArrayKind::Data if self.settings().dedup => Nonces::OfContents,
+            ArrayKind::Data if settings.dedup => Nonces::OfContents,
             ArrayKind::Data | ArrayKind::Pages => Nonces::Random(self.engine.random.as_ref()),
         }
     }
@@ -187,9 +189,9 @@ impl Dataset {
     }
 
     fn sync_pages(&self, commit: &TxgWriter<'_>, frozen: &FrozenFiles) -> Result<()> {
-        let compression = self.settings().compression.of(ArrayKind::Pages);
+        let settings = self.settings();
         let put = |slot: u64, plain: &[u8]| -> Result<()> {
-            let sealed = self.seal(ArrayKind::Pages, compression, plain)?;
+            let sealed = self.seal(&settings, ArrayKind::Pages, plain)?;
             Ok(commit.put(
                 &self.open,
                 ArrayKind::Pages,

@@ -165,9 +165,9 @@ impl Dataset {
             .iter()
             .map(|p| p.buffer.len() as i64 - p.old_len as i64)
             .sum();
-        let mut rooms = Vec::new();
+        let (settings, mut rooms) = (self.settings(), Vec::new());
         for patch in &cut.patches {
-            rooms.push(self.record_room(patch.buffer.len(), ReserveFor::Freeing)?);
+            rooms.push(self.record_room(&settings, patch.buffer.len(), ReserveFor::Freeing)?);
         }
         let records: Vec<u64> = cut.patches.iter().map(|patch| patch.record).collect();
         let (from, to) = (cut.from, cut.to);
@@ -246,7 +246,6 @@ impl Dataset {
         len: u64,
         mode: Fallocate,
     ) -> Result<()> {
-        self.check_writable()?;
         if len == 0 {
             return Err(vfs::Error::Invalid.into());
         }
@@ -254,7 +253,7 @@ impl Dataset {
         let end = end.ok_or(vfs::Error::FileTooBig)?;
         if let Fallocate::Allocate { .. } = mode {
             // Copy-on-write cannot keep room for later. It can say now that there is none.
-            drop(self.reserve(len, ReserveFor::Writing)?);
+            drop(self.reserve(&self.settings(), len, ReserveFor::Writing)?);
         } else {
             self.zero_range(ino, offset, end)?;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use pool::{ArrayKind, DEDUP_ROOM, Hold, RecordPtr, Reservation, ReserveFor};
+use pool::{ArrayKind, Hold, RecordPtr, Reservation, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
@@ -15,7 +15,7 @@ use super::share::Runs;
 use crate::buffer::Buffer;
 use crate::core::log::Scope;
 use crate::core::log::journal::Range;
-use crate::core::{Dataset, attr_of};
+use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
 use crate::layout::{
     AttrValue, Extent, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, extent_key, inline_key,
@@ -36,12 +36,18 @@ pub(super) struct Part<'a> {
     /// How long it is now; 0 for a hole.
     old_len: usize,
     base: Base,
+    /// What is set aside for it, unless the record in memory has as much: so many bytes.
+    room: Option<Reservation>,
+    held: u64,
 }
 
 impl Part<'_> {
-    /// Whether the record has left memory since it was to be changed there.
-    fn has_vanished(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
-        matches!(self.base, Base::InMemory) && !records.contains_key(&self.record)
+    /// Whether the record has left memory since it was to be changed there, or a commit has taken over the room
+    /// that it had.
+    fn is_outdated(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
+        let lacks_room = |dirty: &DirtyRecord| self.room.is_none() && dirty.room.is_none();
+        let dirty = records.get(&self.record);
+        matches!(self.base, Base::InMemory) && dirty.is_none_or(lacks_room)
     }
 
     /// Whether the record is written up to its end.
@@ -74,12 +80,12 @@ impl Dataset {
     /// Writes all of `data` at `offset`.
     pub(crate) fn write_file(
         &self,
+        settings: &Settings,
         ino: Ino,
         offset: u64,
         data: &[u8],
         kill_suidgid: bool,
     ) -> Result<()> {
-        self.check_writable()?;
         let end = offset
             .checked_add(data.len() as u64)
             .filter(|end| *end <= SIZE_MAX);
@@ -100,7 +106,7 @@ impl Dataset {
         if attr.has(FLAG_INLINE) && end.max(attr.size.get()) <= INLINE_MAX {
             return self.write_inline(&write, offset, data);
         }
-        self.write_records(&inode, &write, &attr, offset, data)
+        self.write_records(settings, &inode, &write, &attr, offset, data)
     }
 
     fn write_inline(&self, write: &Write, offset: u64, data: &[u8]) -> Result<()> {
@@ -121,6 +127,7 @@ impl Dataset {
 
     fn write_records(
         &self,
+        settings: &Settings,
         inode: &Arc<Inode>,
         write: &Write,
         attr: &AttrValue,
@@ -129,11 +136,9 @@ impl Dataset {
     ) -> Result<()> {
         loop {
             let mut parts = self.plan(inode, attr, offset, data)?;
-            let mut room = Vec::new();
-            for part in &parts {
-                room.push(self.record_room(part.len, ReserveFor::Writing)?);
-            }
-            if self.put_parts(inode, write, &mut parts, &mut room)? {
+            self.reserve_parts(settings, &mut parts)?;
+            let tree_room = self.reserve_operation(settings, ReserveFor::Writing)?;
+            if self.put_parts(inode, write, &mut parts, tree_room)? {
                 let complete: Vec<u64> = parts
                     .iter()
                     .filter(|part| part.is_to_the_end(write.record_size))
@@ -215,9 +220,14 @@ impl Dataset {
             len: needed.max(old_len),
             old_len,
             base,
+            room: None,
+            held: 0,
         };
         if let Some(dirty) = inode.records.lock().get(&record) {
-            return Ok(part(dirty.buffer.len(), Base::InMemory));
+            return Ok(Part {
+                held: dirty.room.as_ref().map_or(0, Reservation::bytes),
+                ..part(dirty.buffer.len(), Base::InMemory)
+            });
         }
         let (old_len, stored) = self.stored(inode.ino, record)?;
         let covers_all = start == 0 && data.len() >= filled;
@@ -268,6 +278,17 @@ impl Dataset {
         Ok(read.map_or_else(Buffer::default, |(_, buffer)| buffer))
     }
 
+    /// Sets room aside for the parts whose records do not have it already.
+    pub(super) fn reserve_parts(&self, settings: &Settings, parts: &mut [Part<'_>]) -> Result<()> {
+        for part in parts {
+            let bytes = self.open.record_room(ArrayKind::Data, part.len) + settings.table_room();
+            if part.held < bytes {
+                part.room = Some(self.reserve(settings, bytes, ReserveFor::Writing)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the parts into memory, in one transaction group with the file's attributes. False if a
     /// record that was in memory has left it meanwhile.
     fn put_parts(
@@ -275,10 +296,9 @@ impl Dataset {
         inode: &Arc<Inode>,
         write: &Write,
         parts: &mut [Part<'_>],
-        room: &mut Vec<Reservation>,
+        tree_room: Reservation,
     ) -> Result<bool> {
         let now = self.now();
-        let tree_room = self.reserve_operation(ReserveFor::Writing)?;
         let growth: i64 = parts
             .iter()
             .map(|part| part.len as i64 - part.old_len as i64)
@@ -298,7 +318,7 @@ impl Dataset {
         let (hold, records, slots, dirtied) = loop {
             let hold = self.pool.enter()?;
             let records = inode.records.lock();
-            if parts.iter().any(|part| part.has_vanished(&records)) {
+            if parts.iter().any(|part| part.is_outdated(&records)) {
                 return Ok(false);
             }
             let scope = Scope::Contents(write.ino);
@@ -310,8 +330,7 @@ impl Dataset {
                 }
             }
         };
-        let rooms = room.drain(..);
-        let placed = parts.iter_mut().zip(slots).zip(rooms);
+        let placed = parts.iter_mut().zip(slots);
         self.put_all(inode, records, hold.txg(), write.record_size, placed);
         self.keep_room(tree_room, dirtied);
         drop(hold);
@@ -325,11 +344,10 @@ impl Dataset {
         inode: &Arc<Inode>,
         block_size: usize,
         parts: &mut [Part<'_>],
-        room: &mut Vec<Reservation>,
     ) -> Result<bool> {
         let hold = self.pool.enter()?;
         let records = inode.records.lock();
-        if parts.iter().any(|part| part.has_vanished(&records)) {
+        if parts.iter().any(|part| part.is_outdated(&records)) {
             return Ok(false);
         }
         self.mark_changed(&hold);
@@ -337,24 +355,23 @@ impl Dataset {
             let slot = part.record;
             (part, slot)
         });
-        let placed = placed.zip(room.drain(..));
         self.put_all(inode, records, hold.txg(), block_size, placed);
         drop(hold);
         Ok(true)
     }
 
-    /// Puts parts into memory, with their slots and the room that is set aside for them. Under a hold.
+    /// Puts parts into memory, with their slots. Under a hold.
     fn put_all<'p, 'd: 'p>(
         &self,
         inode: &Arc<Inode>,
         mut records: MutexGuard<'_, BTreeMap<u64, DirtyRecord>>,
         txg: u64,
         record_size: usize,
-        parts: impl Iterator<Item = ((&'p mut Part<'d>, u64), Reservation)>,
+        parts: impl Iterator<Item = (&'p mut Part<'d>, u64)>,
     ) {
-        for ((part, slot), room) in parts {
+        for (part, slot) in parts {
             self.journal.note_range(inode.ino, part.range(txg));
-            self.put_part(&mut records, part, slot, room, record_size);
+            self.put_part(&mut records, part, slot, record_size);
         }
         drop(records);
         self.inodes
@@ -368,7 +385,6 @@ impl Dataset {
         records: &mut BTreeMap<u64, DirtyRecord>,
         part: &mut Part<'_>,
         slot: u64,
-        room: Reservation,
         record_size: usize,
     ) {
         let (before, run) = records
@@ -380,6 +396,7 @@ impl Dataset {
             0
         };
         let is_streamed = run == record_size;
+        let room = part.room.take();
         match std::mem::replace(&mut part.base, Base::InMemory) {
             Base::Ready(buffer) => {
                 debug_assert!(!buffer.is_empty());
@@ -389,7 +406,7 @@ impl Dataset {
                     stage: Stage::Dirty,
                     run,
                     is_streamed,
-                    room: Some(room),
+                    room,
                 };
                 records.insert(part.record, dirty);
             }
@@ -404,7 +421,9 @@ impl Dataset {
                 dirty.slot = slot;
                 dirty.stage = Stage::Dirty;
                 (dirty.run, dirty.is_streamed) = (run, is_streamed);
-                dirty.room = Some(room);
+                if room.is_some() {
+                    dirty.room = room;
+                }
             }
         }
         self.engine
@@ -462,14 +481,14 @@ impl Dataset {
     }
 
     /// Room for one record of this length.
-    /// What a record takes besides if it may be shared.
-    pub(crate) fn table_room(&self) -> u64 {
-        if self.settings().dedup { DEDUP_ROOM } else { 0 }
-    }
-
-    pub(crate) fn record_room(&self, len: usize, why: ReserveFor) -> Result<Reservation> {
+    pub(crate) fn record_room(
+        &self,
+        settings: &Settings,
+        len: usize,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
         let bytes = self.open.record_room(ArrayKind::Data, len);
-        self.reserve(bytes + self.table_room(), why)
+        self.reserve(settings, bytes + settings.table_room(), why)
     }
 }
 

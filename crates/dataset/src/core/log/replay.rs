@@ -182,7 +182,7 @@ impl Dataset {
             return Ok(());
         };
         let buffer = make()?;
-        let room = self.record_room(buffer.len(), ReserveFor::Freeing)?;
+        let room = self.record_room(&self.settings(), buffer.len(), ReserveFor::Freeing)?;
         let hold = self.pool.enter()?;
         self.mark_changed(&hold);
         self.put_record(&inode, &hold, record, slot, Arc::new(buffer), room);
