@@ -388,13 +388,14 @@ impl Dataset {
         self.read_tree(|r| attr_of(r, ino))
     }
 
-    /// Reads and opens the record in a slot.
+    /// Reads and opens the record in a slot, in which `ptr` was found.
     pub(crate) fn read_record(
         &self,
         array: ArrayKind,
         slot: u64,
+        ptr: RecordPtr,
     ) -> Result<Option<(RecordPtr, Buffer)>> {
-        read_record(&self.open, &self.sealer, &self.name, array, slot)
+        read_record(&self.open, &self.sealer, &self.name, array, (slot, ptr))
     }
 
     pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
@@ -415,8 +416,9 @@ fn pages_of(engine: &Engine, entry: &Entry) -> usize {
 
 impl PageSource for Dataset {
     fn load(&self, slot: u64) -> Result<Page> {
+        let ptr = self.open.get(ArrayKind::Pages, slot)?;
         let (_, buffer) = self
-            .read_record(ArrayKind::Pages, slot)?
+            .read_record(ArrayKind::Pages, slot, ptr)?
             .ok_or_else(|| self.damaged(format!("its tree: there is no page {slot}")))?;
         Page::from_bytes(&buffer).ok_or_else(|| self.damaged(format!("page {slot} of its tree")))
     }
@@ -449,12 +451,12 @@ pub(crate) fn read_record(
     sealer: &Sealer,
     name: &str,
     array: ArrayKind,
-    slot: u64,
+    (slot, ptr): (u64, RecordPtr),
 ) -> Result<Option<(RecordPtr, Buffer)>> {
     // Not borrowed: the device below may be a volume, and come here too.
     let mut sealed = SEALED.take();
     let (mut opened, mut failure) = (None, None);
-    let result = open.read(array, slot, &mut sealed, &mut |ptr, bytes| {
+    let result = open.read_found(array, slot, ptr, &mut sealed, &mut |ptr, bytes| {
         match sealer.open(array, ptr, bytes) {
             Ok(buffer) => opened = Some(buffer),
             Err(error) => {
@@ -492,7 +494,8 @@ pub(crate) fn read_header(
     sealer: &Sealer,
     name: &str,
 ) -> Result<Option<Header>> {
-    let Some((_, buffer)) = read_record(open, sealer, name, ArrayKind::Pages, 0)? else {
+    let header = (0, open.get(ArrayKind::Pages, 0)?);
+    let Some((_, buffer)) = read_record(open, sealer, name, ArrayKind::Pages, header)? else {
         return Ok(None);
     };
     let header = Header::decode(&buffer).filter(|_| buffer.len() == HEADER_SIZE);

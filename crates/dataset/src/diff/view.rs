@@ -40,7 +40,8 @@ impl PageSource for View {
         if self.ended.load(Ordering::Acquire) {
             return Err(vfs::Error::Stale.into());
         }
-        let found = read_record(&self.open, &self.sealer, &self.name, ArrayKind::Pages, slot)?;
+        let page = (slot, self.open.get(ArrayKind::Pages, slot)?);
+        let found = read_record(&self.open, &self.sealer, &self.name, ArrayKind::Pages, page)?;
         let (_, buffer) = found.ok_or_else(|| self.damaged("its tree"))?;
         Page::from_bytes(&buffer).ok_or_else(|| self.damaged("a page of its tree"))
     }

@@ -262,20 +262,35 @@ impl OpenDataset {
         buf: &mut Vec<u8>,
         accept: &mut dyn FnMut(&RecordPtr, &[u8]) -> bool,
     ) -> Result<Option<RecordPtr>> {
-        loop {
-            let ptr = self.get(array, slot)?;
-            if ptr.is_empty() {
-                return Ok(None);
-            }
+        let ptr = self.get(array, slot)?;
+        self.read_found(array, slot, ptr, buf, accept)
+    }
+
+    /// As [`OpenDataset::read`], of a slot in which `ptr` was found.
+    ///
+    /// # Errors
+    /// It is damaged, or a device failed, and the slot holds nothing else by now.
+    pub fn read_found(
+        &self,
+        array: ArrayKind,
+        slot: u64,
+        mut ptr: RecordPtr,
+        buf: &mut Vec<u8>,
+        accept: &mut dyn FnMut(&RecordPtr, &[u8]) -> bool,
+    ) -> Result<Option<RecordPtr>> {
+        while !ptr.is_empty() {
             let is_cached = self.keep(array == ArrayKind::Pages).cached;
             let mut accept = |bytes: &[u8]| accept(&ptr, bytes);
             let disk = &self.context.disk;
             match disk.record_kept(&ptr, Some(slot), buf, &mut accept, is_cached) {
                 Ok(()) => return Ok(Some(ptr)),
-                Err(_) if self.get(array, slot)? != ptr => {}
-                Err(error) => return Err(error),
+                Err(error) => match self.get(array, slot)? {
+                    same if same == ptr => return Err(error),
+                    newer => ptr = newer,
+                },
             }
         }
+        Ok(None)
     }
 
     /// Whether the bytes of a record are what its pointer says, as far as that can be known without

@@ -4,6 +4,8 @@
 //! it fills them: the first record one slot, and then as many again as the file has already. A file
 //! of any size has a few extents, and writing inside them changes nothing in the tree.
 
+use std::ops::Range;
+
 use vfs::Ino;
 
 use crate::layout::{Extent, KeyKind, dead_key, extent_key, suffix_number};
@@ -66,6 +68,24 @@ pub(crate) fn overlapping(
     }
     extents.retain(|extent| extent.record < to);
     Ok(extents)
+}
+
+/// The extents that records are in. No other page of the tree is read than those where they are or would be.
+pub(crate) fn of(view: &dyn View, ino: Ino, records: Range<u64>) -> Step<Vec<Extent>> {
+    let mut extents: Vec<Extent> = Vec::new();
+    for record in records {
+        if extents.last().is_none_or(|last| last.end() <= record) {
+            extents.extend(find(view, ino, record)?);
+        }
+    }
+    Ok(extents)
+}
+
+/// The slot of a record that one of these extents has, which ascend.
+pub(crate) fn slot_in(extents: &[Extent], record: u64) -> Option<u64> {
+    let at = extents.partition_point(|extent| extent.end() <= record);
+    let extent = extents.get(at).filter(|extent| extent.record <= record);
+    extent.map(|extent| extent.slot_of(record))
 }
 
 /// Gives a record a slot that has none, and room after it for the records to come.

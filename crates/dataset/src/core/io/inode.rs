@@ -40,6 +40,14 @@ pub(crate) struct DirtyRecord {
     pub(crate) room: Option<Reservation>,
 }
 
+impl Inode {
+    /// The contents of a record that is in memory.
+    pub(crate) fn dirty(&self, record: u64) -> Option<Arc<Buffer>> {
+        let records = self.records.lock();
+        records.get(&record).map(|dirty| Arc::clone(&dirty.buffer))
+    }
+}
+
 /// How far a dirty record is on its way.
 #[derive(Clone)]
 pub(crate) enum Stage {
@@ -118,6 +126,18 @@ impl Inodes {
     /// The inode, if it is in memory.
     pub(crate) fn find(&self, ino: Ino) -> Option<Arc<Inode>> {
         self.shard(ino).lock().get(&ino).cloned()
+    }
+
+    /// Shows the inode, which is in memory at least for as long.
+    pub(crate) fn with<R>(&self, ino: Ino, look: impl FnOnce(&Arc<Inode>) -> R) -> R {
+        if let Some(inode) = self.find(ino) {
+            return look(&inode);
+        }
+        let inode = self.get(ino);
+        let seen = look(&inode);
+        drop(inode);
+        self.release(ino);
+        seen
     }
 
     /// The inode, which comes into memory for as long as someone needs it.

@@ -6,12 +6,13 @@ use pool::{ArrayKind, RecordPtr};
 use vfs::{Ino, Kind, ReadPieces, Seek};
 
 use super::extents;
+use super::inode::Inode;
 use crate::buffer::{Buffer, piece, zeros};
 use crate::core::log::Scope;
 use crate::core::{Atime, Dataset, PrimaryCache, attr_of};
 use crate::error::Result;
-use crate::layout::{AttrValue, FLAG_INLINE, attr_key, inline_key};
-use crate::tree::{View, Writer};
+use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, inline_key};
+use crate::tree::{Reader, Step, View, Writer};
 
 /// Access times older than this are renewed by a read in any case.
 const ATIME_MAX_AGE_SECS: i64 = 24 * 3600;
@@ -19,19 +20,19 @@ const ATIME_MAX_AGE_SECS: i64 = 24 * 3600;
 impl Dataset {
     /// Reads up to `len` bytes; fewer only at the end of the file.
     pub(crate) fn read_file(&self, ino: Ino, offset: u64, len: u64) -> Result<ReadPieces> {
-        let inode = self.inodes.find(ino);
-        let _io = inode.as_ref().map(|inode| inode.io.read());
-        let (attr, inline) = self.read_tree(|r| {
-            let attr = attr_of(r, ino)?;
-            let inline = match attr.has(FLAG_INLINE) {
-                true => r
-                    .get(&inline_key(ino))?
-                    .map(<[u8]>::to_vec)
-                    .unwrap_or_default(),
-                false => Vec::new(),
-            };
-            Ok((attr, inline))
-        })?;
+        self.inodes.with(ino, |inode| {
+            let _io = inode.io.read();
+            self.read_inode(inode, offset, len)
+        })
+    }
+
+    fn read_inode(&self, inode: &Inode, offset: u64, len: u64) -> Result<ReadPieces> {
+        let ino = inode.ino;
+        let Stored {
+            attr,
+            inline,
+            extents,
+        } = self.read_tree(|r| Stored::find(r, ino, offset, len))?;
         check_file(&attr)?;
         let end = offset.saturating_add(len).min(attr.size.get());
         if offset >= end {
@@ -50,7 +51,13 @@ impl Dataset {
             let stop = (end - record * record_size).min(record_size) as usize;
             // A record that goes out whole is in the kernel's cache from now on.
             let whole = start == 0 && stop == record_size as usize;
-            let buffer = self.record(ino, record, !whole)?;
+            let buffer = match inode.dirty(record) {
+                Some(dirty) => Some(dirty),
+                None => match extents::slot_in(&extents, record) {
+                    Some(slot) => self.stored_record(slot, !whole)?,
+                    None => None,
+                },
+            };
             push_record(&mut pieces, buffer, start, stop);
             at = record * record_size + stop as u64;
         }
@@ -59,10 +66,9 @@ impl Dataset {
 
     /// The newest state of a record, as far as there is one; `None` is a hole.
     pub(crate) fn record(&self, ino: Ino, record: u64, keep: bool) -> Result<Option<Arc<Buffer>>> {
-        if let Some(inode) = self.inodes.find(ino)
-            && let Some(dirty) = inode.records.lock().get(&record)
-        {
-            return Ok(Some(Arc::clone(&dirty.buffer)));
+        let inode = self.inodes.find(ino);
+        if let Some(dirty) = inode.and_then(|inode| inode.dirty(record)) {
+            return Ok(Some(dirty));
         }
         match self.slot_of(ino, record)? {
             Some(slot) => self.stored_record(slot, keep),
@@ -80,7 +86,7 @@ impl Dataset {
         if let Some(buffer) = self.engine.cache.get(guid, &ptr.place.checksum) {
             return Ok(Some(buffer));
         }
-        let Some((ptr, buffer)) = self.read_record(ArrayKind::Data, slot)? else {
+        let Some((ptr, buffer)) = self.read_record(ArrayKind::Data, slot, ptr)? else {
             return Ok(None);
         };
         let buffer = Arc::new(buffer);
@@ -190,6 +196,35 @@ impl Dataset {
             Some(found) if found == slot => (true, record + 1),
             Some(found) => (false, (record + found - slot).min(next_dirty)),
             None => (false, extent.end().min(last).min(next_dirty)),
+        })
+    }
+}
+
+/// What the tree says of a file that is read.
+struct Stored {
+    attr: AttrValue,
+    /// Its contents, if they are in the tree.
+    inline: Vec<u8>,
+    /// Where the records are that are wanted.
+    extents: Vec<Extent>,
+}
+
+impl Stored {
+    fn find(r: &Reader<'_>, ino: Ino, offset: u64, len: u64) -> Step<Stored> {
+        let attr = attr_of(r, ino)?;
+        let end = offset.saturating_add(len).min(attr.size.get());
+        let (mut inline, mut extents) = (Vec::new(), Vec::new());
+        if attr.has(FLAG_INLINE) {
+            inline = r.get(&inline_key(ino))?.unwrap_or_default().to_vec();
+        } else if attr.kind() == Kind::File && offset < end {
+            let record_size = u64::from(attr.record_size.get());
+            let (from, to) = (offset / record_size, end.div_ceil(record_size));
+            extents = extents::of(r, ino, from..to)?;
+        }
+        Ok(Stored {
+            attr,
+            inline,
+            extents,
         })
     }
 }

@@ -274,7 +274,7 @@ impl Dataset {
         if let Some(cached) = self.engine.cache.take(self.open.guid(), checksum) {
             return Ok(Arc::unwrap_or_clone(cached));
         }
-        let read = self.read_record(ArrayKind::Data, slot)?;
+        let read = self.read_record(ArrayKind::Data, slot, *ptr)?;
         Ok(read.map_or_else(Buffer::default, |(_, buffer)| buffer))
     }
 

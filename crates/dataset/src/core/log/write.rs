@@ -75,23 +75,21 @@ impl Dataset {
         if self.open.wanted_log() == 0 {
             return Ok(None);
         }
-        let inode = self.inodes.get(ino);
-        self.place_ahead(&inode);
-        // Nobody may write between reading what there is to say and taking it.
-        let ticket = match self.volume {
-            None => {
-                let _io = inode.io.read();
-                self.log_steps(&inode)
+        self.inodes.with(ino, |inode| {
+            self.place_ahead(inode);
+            // Nobody may write between reading what there is to say and taking it.
+            match self.volume {
+                None => {
+                    let _io = inode.io.read();
+                    self.log_steps(inode)
+                }
+                // Several write to it at once.
+                Some(_) => {
+                    let _io = inode.io.write();
+                    self.log_steps(inode)
+                }
             }
-            // Several write to it at once.
-            Some(_) => {
-                let _io = inode.io.write();
-                self.log_steps(&inode)
-            }
-        };
-        drop(inode);
-        self.inodes.release(ino);
-        ticket
+        })
     }
 
     /// Has the records of a file written to where they stay, if so much changed that its entry is only to
