@@ -93,10 +93,22 @@ fn exports_of_a_volume_end_with_its_key_and_with_it() {
     place.ok("key load tank/vol");
     assert_eq!(sizes(), ["16M", "16M"]);
 
+    // The same with its pool.
+    place.fails("pool export tank", BUSY);
+    place.ok("pool export -f tank");
+    assert!(sizes().iter().all(|size| size != "16M"), "{:?}", sizes());
+    place.ok("pool import -l -d {DIR} tank");
+    assert_eq!(sizes(), ["16M", "16M"]);
+
     place.ok("destroy -r -f tank/vol");
     assert_eq!(place.ok("nbd list -H"), "");
     place.ok("daemon stop");
     place.wait_for_end();
     place.start();
+    assert_eq!(place.ok("nbd list -H"), "");
+
+    place.ok("create -V 16M tank/vol");
+    place.ok("nbd export tank/vol");
+    place.ok("pool destroy -f tank");
     assert_eq!(place.ok("nbd list -H"), "");
 }

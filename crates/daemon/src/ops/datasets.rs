@@ -116,7 +116,9 @@ impl Daemon {
         let destroyed = self.destroy_in(&imported, name, reach, force, dry_run, context);
         drop(exports);
         match &destroyed {
-            Ok(gone) if !dry_run => self.forget_exports(gone)?,
+            Ok(gone) if !dry_run => {
+                self.forget_exports(|volume| gone.iter().any(|name| name == volume))?
+            }
             Err(_) if force => self.open_exports(),
             _ => {}
         }

@@ -13,6 +13,7 @@ use parking_lot::MutexGuard;
 use protocol::api::{ExportRow, FailureKind, NewExport};
 
 use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 use crate::state::exports::device::Exportable;
@@ -174,10 +175,34 @@ impl Daemon {
         }
     }
 
+    /// Does something that takes a pool away. With `force` this ends the exports of its volumes first, until the
+    /// pool is there again.
+    pub(crate) fn without_exports<T>(
+        &self,
+        imported: &ActivePool,
+        force: bool,
+        why: &str,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if !force {
+            return work();
+        }
+        let exports = self.hold_exports();
+        let volumes = imported.volumes_in_use().into_iter();
+        let volumes = volumes.map(|id| Ok(imported.pool.name_of(id)?));
+        exports.suspend(&volumes.collect::<Result<Vec<_>>>()?, why)?;
+        let result = work();
+        drop(exports);
+        if result.is_err() {
+            self.open_exports();
+        }
+        result
+    }
+
     /// Forgets exports of volumes that are gone.
-    pub(crate) fn forget_exports(&self, volumes: &[String]) -> Result<()> {
+    pub(crate) fn forget_exports(&self, is_gone: impl Fn(&str) -> bool) -> Result<()> {
         let _changing = self.exported.changing.lock();
-        let gone = self.exports_of(volumes);
+        let gone = self.exports_of(is_gone);
         if gone.is_empty() {
             return Ok(());
         }
@@ -188,10 +213,10 @@ impl Daemon {
         self.remember_exports()
     }
 
-    fn exports_of(&self, volumes: &[String]) -> Vec<(String, Definition)> {
+    fn exports_of(&self, is_one: impl Fn(&str) -> bool) -> Vec<(String, Definition)> {
         let all = self.exported.all.lock();
         let is_one = |device: &Exportable| match device {
-            Exportable::Volume(name) => volumes.contains(name),
+            Exportable::Volume(name) => is_one(name),
             Exportable::File(_) | Exportable::Luks(_) => false,
         };
         all.iter()
@@ -312,7 +337,8 @@ impl HeldExports<'_> {
     /// Ends exports of volumes that go. Clients lose them at once. They are remembered, and opened again when
     /// the volumes can be opened.
     pub(crate) fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
-        for (name, is) in self.daemon.exports_of(volumes) {
+        let is_one = |volume: &str| volumes.iter().any(|name| name == volume);
+        for (name, is) in self.daemon.exports_of(is_one) {
             self.daemon.withdraw(&name, &is, true)?;
             self.daemon
                 .exported

@@ -193,6 +193,9 @@ impl Daemon {
             }
             names.push(self.import_one(&candidate, import, context)?);
         }
+        if !import.no_mount {
+            self.open_exports();
+        }
         Ok(names)
     }
 
@@ -341,9 +344,21 @@ impl Daemon {
             Err(_) if self.remove(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };
+        let leave = || self.export_in(&imported, force, context);
+        self.without_exports(&imported, force, "its pool was exported", leave)?;
+        close(imported, context);
+        Ok(())
+    }
+
+    fn export_in(
+        self: &Arc<Self>,
+        imported: &Arc<ActivePool>,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let mut admin = imported.lock()?;
         let own_dirs = imported.all_own_dirs();
-        let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
+        let unmounted = self.unmount_all(imported, &imported.used_ids(), force)?;
         let is_writable = !imported.pool.is_read_only() && imported.pool.suspended().is_none();
         let recorded = match is_writable {
             true => imported.pool.record(&context.origin()),
@@ -357,10 +372,8 @@ impl Daemon {
             context.tell(self.mount_again(unmounted));
             return exported;
         }
-        self.remove(name);
+        self.remove(&imported.pool.name());
         mountpoints::remove_dirs(own_dirs);
-        drop((admin, unmounted));
-        close(imported, context);
         Ok(())
     }
 
@@ -371,28 +384,43 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let imported = self.pool(name)?;
-        let mut admin = imported.lock()?;
-        let own_dirs = imported.all_own_dirs();
-        let unmounted = self.unmount_all(&imported, &imported.used_ids(), force)?;
-        imported.stop_worker();
-        let mut left = imported.pool.devices();
-        left.retain(|device| !imported.reach(self, device, context));
-        let destroyed = imported.pool.destroy();
-        if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
-            imported.start_worker();
-            context.tell(self.mount_again(unmounted));
-            return Ok(destroyed?);
-        }
-        imported.keys.lock().clear();
-        admin.let_go();
-        self.remove(name);
-        mountpoints::remove_dirs(own_dirs);
-        drop((admin, unmounted));
+        let destroy = || self.destroy_in_whole(&imported, force, context);
+        let (left, destroyed) =
+            self.without_exports(&imported, force, "its pool was destroyed", destroy)?;
+        let is_inside = |volume: &str| volume.split('/').next() == Some(name);
+        let forgotten = self.forget_exports(is_inside);
         close(imported, context);
         for device in left {
             context.prompt.notice(keeps_keys(&device));
         }
-        Ok(destroyed?)
+        destroyed.and(forgotten)
+    }
+
+    /// Returns the devices that keep their keys, and whether the rest of the end succeeded. An error where the
+    /// pool stays.
+    fn destroy_in_whole(
+        self: &Arc<Self>,
+        imported: &Arc<ActivePool>,
+        force: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(Vec<pool::DeviceInfo>, Result<()>)> {
+        let mut admin = imported.lock()?;
+        let own_dirs = imported.all_own_dirs();
+        let unmounted = self.unmount_all(imported, &imported.used_ids(), force)?;
+        imported.stop_worker();
+        let mut left = imported.pool.devices();
+        left.retain(|device| !imported.reach(self, device, context));
+        let destroyed = imported.pool.destroy().map_err(Failure::from);
+        if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
+            imported.start_worker();
+            context.tell(self.mount_again(unmounted));
+            return destroyed.map(|()| (left, Ok(())));
+        }
+        imported.keys.lock().clear();
+        admin.let_go();
+        self.remove(&imported.pool.name());
+        mountpoints::remove_dirs(own_dirs);
+        Ok((left, destroyed))
     }
 }
 
