@@ -88,6 +88,14 @@ pub trait Format: Send + Sync + 'static {
     /// `Io` if it is damaged.
     fn open_target(&self, node: &Self::Node, stored: &[u8]) -> Result<Vec<u8>>;
 
+    /// Whether there is a key for the contents of a file.
+    ///
+    /// # Errors
+    /// `NoKey`.
+    fn check_key(&self, _node: &Self::Node) -> Result<()> {
+        Ok(())
+    }
+
     /// The header of a file that gets its first bytes; of [`Layout::header`] bytes.
     ///
     /// # Errors

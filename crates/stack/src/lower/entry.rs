@@ -1,17 +1,27 @@
 //! One entry of the lower directory.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
-use vfs::Result;
+use parking_lot::RwLock;
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid, XattrFlags,
+};
+use rustix::io::{Errno, Result as Checked};
+use vfs::{Error, Result};
 
 use super::posix;
 
 /// The longest value of an extended attribute on Linux.
 const XATTR_MAX: usize = 64 << 10;
+
+/// What is asked of `statx`.
+const STATX: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// Held exclusively while a file has more permissions than it should ([`Entry::as_owner`]).
+static LENT: RwLock<()> = RwLock::new(());
 
 /// A file, directory, link or special file of the lower directory, opened for no more than naming it
 /// (`O_PATH`). It stays the same one, whatever happens to its name.
@@ -36,21 +46,29 @@ impl Entry {
     /// # Errors
     /// `NotFound`, `NotDirectory`; `CrossDevice` for a mountpoint.
     pub fn entry(&self, name: &[u8]) -> Result<Entry> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(&self.0, name, flags, Mode::empty()).map(Entry)
+        self.open(name, OFlags::PATH, Mode::empty()).map(Entry)
     }
 
-    /// Opens the entry `name` of this directory.
+    /// The entry that this descriptor stands for, whose name may be another one by now.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn of(file: impl AsFd) -> Result<Entry> {
+        let path = proc_path(file.as_fd());
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())
+            .map(Entry)
+            .map_err(posix)
+    }
+
+    /// Opens the entry `name` of this directory, beneath it and on the same file system.
     ///
     /// # Errors
     /// As [`Entry::entry`], and those of `open`.
     pub fn open(&self, name: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        openat(
-            &self.0,
-            name,
-            flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            mode,
-        )
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+        rustix::fs::openat2(&self.0, name, flags, mode, resolve).map_err(posix)
     }
 
     /// Opens this directory or regular file itself.
@@ -59,34 +77,87 @@ impl Entry {
     /// Those of `open`.
     pub fn reopen(&self, flags: OFlags) -> Result<OwnedFd> {
         let path = self.proc_path();
-        rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(posix)
+        let bits = match flags.contains(OFlags::RDWR) {
+            true => Mode::RUSR | Mode::WUSR,
+            false => Mode::RUSR,
+        };
+        let open = || rustix::fs::open(&path, flags | OFlags::CLOEXEC, Mode::empty());
+        self.as_owner(bits, open).map_err(posix)
     }
 
-    /// What `fstat` says.
+    /// What `statx` says.
     ///
     /// # Errors
     /// `Stale`, `Io`.
-    pub fn stat(&self) -> Result<Stat> {
-        rustix::fs::fstat(&self.0).map_err(posix)
+    pub fn stat(&self) -> Result<Statx> {
+        let _none_lent = LENT.read();
+        self.stat_now().map_err(posix)
+    }
+
+    fn stat_now(&self) -> Checked<Statx> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::statx(&self.0, c"", flags, STATX)
     }
 
     /// The value of an extended attribute, if there is one.
     ///
     /// # Errors
     /// `Access`, `NotSupported` if the lower file system has none, `Io`.
-    pub fn xattr(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::with_capacity(256);
+    pub fn xattr(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let (path, name) = (self.proc_path(), name.as_ref());
+        let mut capacity = 256;
         loop {
-            let spare = rustix::buffer::spare_capacity(&mut value);
-            match rustix::fs::getxattr(self.proc_path(), name, spare) {
-                Ok(_) => return Ok(Some(value)),
+            let got = self.as_owner(Mode::RUSR, || {
+                let mut value = Vec::with_capacity(capacity);
+                let spare = rustix::buffer::spare_capacity(&mut value);
+                rustix::fs::getxattr(&path, name, spare).map(|_| value)
+            });
+            match got {
+                Ok(got) => return Ok(Some(got)),
                 Err(Errno::NODATA) => return Ok(None),
-                Err(Errno::RANGE) if value.capacity() < XATTR_MAX => {
-                    value = Vec::with_capacity(XATTR_MAX);
-                }
+                Err(Errno::RANGE) if capacity < XATTR_MAX => capacity = XATTR_MAX,
                 Err(error) => return Err(posix(error)),
             }
         }
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// Those of `setxattr`.
+    pub(crate) fn set_xattr(
+        &self,
+        name: impl AsRef<[u8]>,
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<()> {
+        let path = self.proc_path();
+        let set = || rustix::fs::setxattr(&path, name.as_ref(), value, flags);
+        self.as_owner(Mode::WUSR, set).map_err(posix)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// Those of `removexattr`.
+    pub(crate) fn remove_xattr(&self, name: &[u8]) -> Result<()> {
+        let path = self.proc_path();
+        let remove = || rustix::fs::removexattr(&path, name);
+        self.as_owner(Mode::WUSR, remove).map_err(posix)
+    }
+
+    /// The names of the extended attributes.
+    ///
+    /// # Errors
+    /// Those of `listxattr`.
+    pub(crate) fn xattrs(&self) -> Result<Vec<Vec<u8>>> {
+        let mut names: Vec<u8> = Vec::with_capacity(XATTR_MAX);
+        let spare = rustix::buffer::spare_capacity(&mut names);
+        rustix::fs::listxattr(self.proc_path(), spare).map_err(posix)?;
+        let names = names
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
+        Ok(names.map(<[u8]>::to_vec).collect())
     }
 
     /// Where this symbolic link points to.
@@ -95,7 +166,7 @@ impl Entry {
     /// `Invalid` if it is none, `Io`.
     pub fn target(&self) -> Result<Vec<u8>> {
         rustix::fs::readlinkat(&self.0, c"", Vec::new())
-            .map(std::ffi::CString::into_bytes)
+            .map(CString::into_bytes)
             .map_err(posix)
     }
 
@@ -107,10 +178,9 @@ impl Entry {
     pub fn read_small(&self, name: &[u8], limit: usize) -> Result<Vec<u8>> {
         // A FIFO must not hold the reader up.
         let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
-        let kind =
-            rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file).map_err(posix)?.st_mode);
-        if !kind.is_file() {
-            return Err(vfs::Error::Io);
+        let mode = rustix::fs::fstat(&file).map_err(posix)?.st_mode;
+        if !FileType::from_raw_mode(mode).is_file() {
+            return Err(Error::Io);
         }
         let mut bytes = Vec::new();
         let read = File::from(file)
@@ -118,25 +188,61 @@ impl Entry {
             .read_to_end(&mut bytes);
         match read {
             Ok(len) if len <= limit => Ok(bytes),
-            _ => Err(vfs::Error::Io),
+            _ => Err(Error::Io),
         }
+    }
+
+    /// Changes the permission bits.
+    ///
+    /// # Errors
+    /// Those of `chmod`.
+    pub(crate) fn chmod(&self, mode: u16) -> Result<()> {
+        let mode = Mode::from_raw_mode(u32::from(mode));
+        rustix::fs::chmod(self.proc_path(), mode).map_err(posix)
+    }
+
+    /// Changes owner and group.
+    ///
+    /// # Errors
+    /// Those of `chown`.
+    pub(crate) fn chown(&self, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        rustix::fs::chownat(&self.0, c"", uid, gid, AtFlags::EMPTY_PATH).map_err(posix)
+    }
+
+    /// Calls something that needs these permissions of the owner. Where only they are missing, and
+    /// this process is the owner, it lends them to itself: the view checks permissions, and a file
+    /// without them still has a context to be read and a size to be set.
+    fn as_owner<T>(&self, bits: Mode, call: impl Fn() -> Checked<T>) -> Checked<T> {
+        match call() {
+            Err(Errno::ACCESS) => {}
+            result => return result,
+        }
+        let _lent = LENT.write();
+        let mode = Mode::from_raw_mode(u32::from(self.stat_now()?.stx_mode) & 0o7777);
+        if mode.contains(bits) {
+            return call();
+        }
+        let path = self.proc_path();
+        rustix::fs::chmod(&path, mode | bits).map_err(|_| Errno::ACCESS)?;
+        let result = call();
+        rustix::fs::chmod(&path, mode)?;
+        result
     }
 
     /// A path to this entry that nothing can redirect, for the system calls that take no descriptor
     /// of this kind.
     pub(crate) fn proc_path(&self) -> String {
-        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+        proc_path(self.0.as_fd())
     }
+}
+
+fn proc_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 impl AsFd for Entry {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// Opens `name` in `dir`, beneath it and on the same file system.
-fn openat(dir: &OwnedFd, name: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-    rustix::fs::openat2(dir, name, flags, mode, resolve).map_err(posix)
 }

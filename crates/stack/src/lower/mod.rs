@@ -2,6 +2,8 @@
 
 mod entry;
 mod errno;
+mod list;
 
 pub use entry::Entry;
 pub(crate) use errno::posix;
+pub(crate) use list::{Listed, kind, list};

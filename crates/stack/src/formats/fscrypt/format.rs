@@ -8,12 +8,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use cipher::Random;
 use vfs::{Error, Kind, Result};
 
-use super::context::{Context, Flags, KeyName, Policy};
+use super::context::{Context, Flags, KeyName, NONCE_LEN, Policy};
 use super::inode_key::InodeKey;
 use super::master_key::MasterKey;
 use super::name::{self, NAME_MAX, NokeyName, StoredName};
 use crate::formats::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};
-use crate::lower::Entry;
+use crate::lower::{Entry, list};
 
 /// The longest target of a link in the lower directory, in bytes.
 const TARGET_MAX: usize = 4095;
@@ -105,6 +105,40 @@ impl Fscrypt {
             keys,
             random,
         }
+    }
+
+    /// Gives an empty directory a policy, and with it all that will be in it.
+    ///
+    /// # Errors
+    /// `Invalid` for a policy that Linux does not allow, `NotSupported` for one that needs inode numbers
+    /// of Linux; `Exists` if the directory has one, `NotEmpty` if there is something in it; those of the
+    /// lower directory.
+    pub fn set_policy(
+        root: &Entry,
+        space: Space,
+        policy: &Policy,
+        random: &dyn Random,
+    ) -> Result<()> {
+        if !policy.is_valid() {
+            return Err(Error::Invalid);
+        }
+        if matches!(policy.flags, Flags::InoLblk64 | Flags::InoLblk32) {
+            return Err(Error::NotSupported);
+        }
+        if Space::of(root)?.is_some() {
+            return Err(Error::Exists);
+        }
+        list(root, 0, |listed| match listed.name {
+            b"." | b".." => Ok(true),
+            _ => Err(Error::NotEmpty),
+        })?;
+        let mut context = Context {
+            policy: *policy,
+            nonce: [0; NONCE_LEN],
+        };
+        random.fill(&mut context.nonce).map_err(|_| Error::Io)?;
+        let create = rustix::fs::XattrFlags::CREATE;
+        root.set_xattr(space.context(), &context.encode(), create)
     }
 
     fn key<'a>(&self, node: &'a Node) -> Result<&'a InodeKey> {
@@ -305,6 +339,10 @@ impl Format for Fscrypt {
         }
     }
 
+    fn check_key(&self, node: &Node) -> Result<()> {
+        self.key(node).map(drop)
+    }
+
     fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
         let offset = first.checked_mul(4096).ok_or(Error::FileTooBig)?;
         self.key(node)?.seal(offset, units)
@@ -316,6 +354,9 @@ impl Format for Fscrypt {
     }
 
     fn is_own_xattr(&self, name: &[u8]) -> bool {
-        name == self.space.context().as_bytes() || name == self.space.size().as_bytes()
+        [Space::Trusted, Space::User]
+            .into_iter()
+            .flat_map(|space| [space.context(), space.size()])
+            .any(|own| name == own.as_bytes())
     }
 }

@@ -1,0 +1,175 @@
+//! Attributes, extended attributes, and counts of the file system.
+
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags,
+};
+use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Time};
+
+use super::inode::Inode;
+use super::stacked::Stacked;
+use crate::formats::Format;
+use crate::lower::posix;
+
+/// Set-user-ID and set-group-ID.
+const SUID: u16 = 0o4000;
+const SGID: u16 = 0o2000;
+
+impl<F: Format> Stacked<F> {
+    /// The attributes that the view shows.
+    pub(super) fn attr(&self, inode: &Inode<F::Node>) -> Result<Attr> {
+        let stat = inode.entry.stat()?;
+        let size = match inode.kind {
+            Kind::File => self.size_of(inode, stat.stx_size)?,
+            Kind::Symlink => self.target_of(inode)?.len() as u64,
+            _ => stat.stx_size,
+        };
+        Ok(Attr {
+            ino: inode.ino,
+            kind: inode.kind,
+            mode: stat.stx_mode & 0o7777,
+            nlink: stat.stx_nlink,
+            uid: stat.stx_uid,
+            gid: stat.stx_gid,
+            rdev: device(&stat),
+            size,
+            blocks: stat.stx_blocks,
+            blksize: stat.stx_blksize,
+            atime: time(stat.stx_atime),
+            mtime: time(stat.stx_mtime),
+            ctime: time(stat.stx_ctime),
+            btime: time(stat.stx_btime),
+        })
+    }
+
+    pub(super) fn target_of(&self, inode: &Inode<F::Node>) -> Result<Vec<u8>> {
+        let stored = inode.entry.target()?;
+        self.format.open_target(&inode.node, &stored)
+    }
+
+    pub(super) fn set_attr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let inode = self.inodes.get(ino)?;
+        if let Some(size) = set.size {
+            self.truncate(&inode, size)?;
+        }
+        if set.uid.is_some() || set.gid.is_some() {
+            inode.entry.chown(set.uid, set.gid)?;
+        }
+        if set.kill_suidgid {
+            self.kill_suidgid(&inode)?;
+        }
+        if let Some(mode) = set.mode {
+            inode.entry.chmod(mode)?;
+        }
+        if set.atime.is_some() || set.mtime.is_some() {
+            let times = Timestamps {
+                last_access: to_set(set.atime),
+                last_modification: to_set(set.mtime),
+            };
+            rustix::fs::utimensat(&inode.entry, c"", &times, AtFlags::EMPTY_PATH).map_err(posix)?;
+        }
+        self.attr(&inode)
+    }
+
+    /// Takes set-user-ID from a file, and set-group-ID if it is executable by the group.
+    pub(super) fn kill_suidgid(&self, inode: &Arc<Inode<F::Node>>) -> Result<()> {
+        let mode = inode.entry.stat()?.stx_mode & 0o7777;
+        let group = match mode & 0o010 {
+            0 => 0,
+            _ => SGID,
+        };
+        let kept = mode & !(SUID | group);
+        match inode.kind == Kind::File && kept != mode {
+            true => inode.entry.chmod(kept),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn set_xattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+    ) -> Result<()> {
+        let inode = self.inodes.get(ino)?;
+        if self.format.is_own_xattr(name) {
+            return Err(Error::NotPermitted);
+        }
+        let mut flags = XattrFlags::empty();
+        flags.set(XattrFlags::CREATE, how.create);
+        flags.set(XattrFlags::REPLACE, how.replace);
+        inode.entry.set_xattr(name, value, flags)?;
+        let mode = inode.entry.stat()?.stx_mode & 0o7777;
+        match how.kill_sgid && mode & SGID != 0 {
+            true => inode.entry.chmod(mode & !SGID),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let inode = self.inodes.get(ino)?;
+        if self.format.is_own_xattr(name) {
+            return Err(Error::NoAttribute);
+        }
+        inode.entry.xattr(name)?.ok_or(Error::NoAttribute)
+    }
+
+    pub(super) fn list_xattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        let inode = self.inodes.get(ino)?;
+        let mut names = inode.entry.xattrs()?;
+        names.retain(|name| !self.format.is_own_xattr(name));
+        Ok(names)
+    }
+
+    pub(super) fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let inode = self.inodes.get(ino)?;
+        match self.format.is_own_xattr(name) {
+            true => Err(Error::NotPermitted),
+            false => inode.entry.remove_xattr(name),
+        }
+    }
+
+    pub(super) fn stat_fs(&self) -> Result<StatFs> {
+        let root = self.inodes.get(vfs::ROOT)?;
+        let lower = rustix::fs::fstatvfs(&root.entry).map_err(posix)?;
+        Ok(StatFs {
+            block_size: lower.f_frsize.try_into().unwrap_or(4096),
+            blocks: lower.f_blocks,
+            blocks_free: lower.f_bfree,
+            blocks_available: lower.f_bavail,
+            files: lower.f_files,
+            files_free: lower.f_ffree,
+            name_max: self.format.name_max(),
+        })
+    }
+}
+
+/// A device number as the kernel's `new_encode_dev` has it.
+fn device(stat: &Statx) -> u32 {
+    let (major, minor) = (stat.stx_rdev_major, stat.stx_rdev_minor);
+    minor & 0xff | major << 8 | (minor & !0xff) << 12
+}
+
+fn time(time: StatxTimestamp) -> Time {
+    Time {
+        secs: time.tv_sec,
+        nanos: time.tv_nsec,
+    }
+}
+
+fn to_set(time: Option<SetTime>) -> Timespec {
+    let special = |nanos| Timespec {
+        tv_sec: 0,
+        tv_nsec: nanos,
+    };
+    match time {
+        None => special(UTIME_OMIT),
+        Some(SetTime::Now) => special(UTIME_NOW),
+        Some(SetTime::At(time)) => Timespec {
+            tv_sec: time.secs,
+            tv_nsec: time.nanos.into(),
+        },
+    }
+}

@@ -1,0 +1,157 @@
+//! The inodes that the front end knows.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+use rustix::fs::OFlags;
+use vfs::{Error, Ino, Kind, Result};
+
+use crate::lower::Entry;
+
+/// How many lower files are open at the same time for reading and writing.
+const OPEN_MAX: usize = 256;
+
+/// An inode of the lower directory.
+pub(super) struct Inode<N> {
+    pub(super) ino: Ino,
+    pub(super) kind: Kind,
+    pub(super) entry: Entry,
+    pub(super) node: N,
+    /// Of a file: shared to read, exclusive to change. Of a directory: exclusive to change names. Of
+    /// two, the lower number first.
+    pub(super) io: RwLock<()>,
+    /// The lower file, while it is among the last that were used.
+    file: Mutex<Option<Arc<OwnedFd>>>,
+}
+
+impl<N> Inode<N> {
+    pub(super) fn new(ino: Ino, kind: Kind, entry: Entry, node: N) -> Inode<N> {
+        Inode {
+            ino,
+            kind,
+            entry,
+            node,
+            io: RwLock::new(()),
+            file: Mutex::new(None),
+        }
+    }
+
+    /// That this is a directory.
+    ///
+    /// # Errors
+    /// `NotDirectory`.
+    pub(super) fn directory(&self) -> Result<&Entry> {
+        match self.kind {
+            Kind::Directory => Ok(&self.entry),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+}
+
+/// All inodes that the front end has looked up, and how often.
+pub(super) struct Inodes<N> {
+    known: Mutex<HashMap<Ino, Known<N>>>,
+    open: Mutex<VecDeque<Weak<Inode<N>>>>,
+}
+
+struct Known<N> {
+    inode: Arc<Inode<N>>,
+    lookups: u64,
+}
+
+impl<N> Inodes<N> {
+    /// With the root, which is never forgotten.
+    pub(super) fn new(root: Inode<N>) -> Inodes<N> {
+        let root = Known {
+            inode: Arc::new(root),
+            lookups: 0,
+        };
+        Inodes {
+            known: Mutex::new(HashMap::from([(vfs::ROOT, root)])),
+            open: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// A known inode.
+    ///
+    /// # Errors
+    /// `Stale`.
+    pub(super) fn get(&self, ino: Ino) -> Result<Arc<Inode<N>>> {
+        let known = self.known.lock();
+        let found = known.get(&ino).ok_or(Error::Stale)?;
+        Ok(Arc::clone(&found.inode))
+    }
+
+    /// The inode, if it is known; with one lookup more.
+    pub(super) fn look_up(&self, ino: Ino) -> Option<Arc<Inode<N>>> {
+        let mut known = self.known.lock();
+        let found = known.get_mut(&ino)?;
+        found.lookups += 1;
+        Some(Arc::clone(&found.inode))
+    }
+
+    /// Enters an inode with one lookup; the one that another thread has entered first wins.
+    pub(super) fn enter(&self, inode: Inode<N>) -> Arc<Inode<N>> {
+        let mut known = self.known.lock();
+        let entered = known.entry(inode.ino).or_insert_with(|| Known {
+            inode: Arc::new(inode),
+            lookups: 0,
+        });
+        entered.lookups += 1;
+        Arc::clone(&entered.inode)
+    }
+
+    /// Gives lookups back.
+    pub(super) fn forget(&self, ino: Ino, count: u64) {
+        let mut known = self.known.lock();
+        if let Some(found) = known.get_mut(&ino) {
+            found.lookups = found.lookups.saturating_sub(count);
+            if found.lookups == 0 && ino != vfs::ROOT {
+                known.remove(&ino);
+            }
+        }
+    }
+
+    /// Gives all lookups back.
+    pub(super) fn forget_all(&self) {
+        self.known.lock().retain(|ino, _| *ino == vfs::ROOT);
+    }
+
+    /// The lower file of an inode, open to read, and to write where that is possible.
+    ///
+    /// # Errors
+    /// `IsDirectory`, `Invalid` for what is no file; those of `open`.
+    pub(super) fn file(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
+        match inode.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::Invalid),
+        }
+        if let Some(file) = &*inode.file.lock() {
+            return Ok(Arc::clone(file));
+        }
+        let file = match inode.entry.reopen(OFlags::RDWR) {
+            Err(Error::Access | Error::ReadOnly | Error::NotPermitted) => {
+                inode.entry.reopen(OFlags::RDONLY)?
+            }
+            file => file?,
+        };
+        Ok(self.keep(inode, file))
+    }
+
+    /// Keeps an open lower file with its inode, and closes the one that was opened first of all.
+    pub(super) fn keep(&self, inode: &Arc<Inode<N>>, file: OwnedFd) -> Arc<OwnedFd> {
+        let file = Arc::new(file);
+        *inode.file.lock() = Some(Arc::clone(&file));
+        let mut open = self.open.lock();
+        open.push_back(Arc::downgrade(inode));
+        let oldest = (open.len() > OPEN_MAX).then(|| open.pop_front()).flatten();
+        drop(open);
+        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
+            *oldest.file.lock() = None;
+        }
+        file
+    }
+}

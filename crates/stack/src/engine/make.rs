@@ -1,0 +1,358 @@
+//! Making files, directories, links and special files.
+//!
+//! Nothing gets its name before it is whole: a file is made without a name (`O_TMPFILE`) and then
+//! linked; a directory, and a file where the lower file system has no such files, is made under a
+//! temporary name and renamed. So no client ever sees one without its context.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::io::Errno;
+use vfs::{Attr, Caller, Error, Ino, Kind, NewNode, Result};
+
+use super::inode::Inode;
+use super::stacked::Stacked;
+use super::temporary;
+use crate::formats::{self, Format, LowerName, Sought};
+use crate::lower::{Entry, posix};
+
+const SGID: u16 = 0o2000;
+
+/// Permissions of what is not complete.
+const PRIVATE: Mode = Mode::RWXU;
+
+/// Who owns what is made, and who may use it.
+struct Rights {
+    uid: u32,
+    gid: u32,
+    mode: u16,
+    /// The lower file system computes the mode, from the default ACL of the directory.
+    by_acl: bool,
+}
+
+impl<F: Format> Stacked<F> {
+    /// Makes a file, directory or special file.
+    pub(super) fn make(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        new: &NewNode,
+    ) -> Result<Attr> {
+        let dir = self.inodes.get(parent)?;
+        let rights = rights(&dir, caller, new)?;
+        let made = self.format.new_node(&dir.node, new.kind)?;
+        let lower = self.format.new_name(&dir.node, name, &made.node)?;
+        let _names = dir.io.write();
+        self.check_free(&dir, name)?;
+        self.with_long_name(&dir, &lower, || match new.kind {
+            Kind::File => {
+                let (file, temporary) = make_file(&dir.entry, &rights, &made)?;
+                let entry = Entry::of(&file)?;
+                name_file(&dir.entry, &file, temporary.as_deref(), &lower.name)?;
+                self.enter_new(new.kind, entry, made.node, Some(file))
+            }
+            Kind::Directory => {
+                let entry = make_directory(&dir.entry, &rights, &made, &lower.name)?;
+                self.enter_new(new.kind, entry, made.node, None)
+            }
+            Kind::Symlink => Err(Error::Invalid),
+            _ => {
+                make_special(&dir.entry, &rights, new, &lower.name)?;
+                self.enter(&dir, &lower.name, dir.entry.entry(&lower.name)?)
+            }
+        })
+    }
+
+    /// Makes a file without a name.
+    pub(super) fn make_tmpfile(&self, caller: &Caller, parent: Ino, new: &NewNode) -> Result<Attr> {
+        let dir = self.inodes.get(parent)?;
+        let rights = rights(&dir, caller, new)?;
+        let made = self.format.new_node(&dir.node, Kind::File)?;
+        let (file, temporary) = make_file(&dir.entry, &rights, &made)?;
+        if let Some(temporary) = temporary {
+            rustix::fs::unlinkat(&dir.entry, temporary, AtFlags::empty()).map_err(posix)?;
+        }
+        let entry = Entry::of(&file)?;
+        self.enter_new(Kind::File, entry, made.node, Some(file))
+    }
+
+    /// Makes a symbolic link.
+    pub(super) fn make_symlink(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Attr> {
+        let dir = self.inodes.get(parent)?;
+        let rights = rights(&dir, caller, &NewNode::new(Kind::Symlink, 0o777))?;
+        let made = self.format.new_node(&dir.node, Kind::Symlink)?;
+        let lower = self.format.new_name(&dir.node, name, &made.node)?;
+        let stored = self.format.seal_target(&made.node, target)?;
+        let _names = dir.io.write();
+        self.check_free(&dir, name)?;
+        self.with_long_name(&dir, &lower, || {
+            rustix::fs::symlinkat(&stored[..], &dir.entry, &lower.name[..]).map_err(posix)?;
+            let entry = dir.entry.entry(&lower.name)?;
+            rights.give(&entry)?;
+            self.enter(&dir, &lower.name, entry)
+        })
+    }
+
+    /// Makes a hard link.
+    pub(super) fn make_link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let (dir, inode) = (self.inodes.get(parent)?, self.inodes.get(ino)?);
+        if inode.kind == Kind::Directory {
+            return Err(Error::NotPermitted);
+        }
+        let lower = self.format.new_name(&dir.node, name, &inode.node)?;
+        let _names = dir.io.write();
+        self.check_free(&dir, name)?;
+        self.with_long_name(&dir, &lower, || {
+            link(&inode.entry.proc_path(), dir.directory()?, &lower.name)?;
+            self.inodes.look_up(ino).ok_or(Error::Stale)?;
+            self.attr(&inode)
+                .inspect_err(|_| self.inodes.forget(ino, 1))
+        })
+    }
+
+    /// That a name is not taken, where the lower directory cannot tell by itself: the same name of
+    /// the view may have another one there.
+    pub(super) fn check_free(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<()> {
+        if self.format.lower_name(&dir.node, name)? != Sought::Listed {
+            return Ok(());
+        }
+        match self.find(dir, name) {
+            Ok(_) => Err(Error::Exists),
+            Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the file with a long name, if the name is one, and then calls what needs it. If that
+    /// fails the file goes, unless an entry has it.
+    pub(super) fn with_long_name<T>(
+        &self,
+        dir: &Inode<F::Node>,
+        lower: &LowerName,
+        then: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if let Some(long) = &lower.long {
+            write_small(dir.directory()?, &long.name, &long.contents)?;
+        }
+        then().inspect_err(|_| self.drop_long_name(dir, lower))
+    }
+
+    /// Removes the file with a long name whose entry is gone. A file that stays is hidden.
+    pub(super) fn drop_long_name(&self, dir: &Inode<F::Node>, lower: &LowerName) {
+        if let Some(long) = &lower.long
+            && dir.entry.entry(&lower.name).err() == Some(Error::NotFound)
+        {
+            let _ = rustix::fs::unlinkat(&dir.entry, &long.name[..], AtFlags::empty());
+        }
+    }
+
+    /// Enters what was just made. One lookup.
+    fn enter_new(
+        &self,
+        kind: Kind,
+        entry: Entry,
+        node: F::Node,
+        file: Option<OwnedFd>,
+    ) -> Result<Attr> {
+        let ino = self.number(entry.stat()?.stx_ino);
+        let inode = self.inodes.enter(Inode::new(ino, kind, entry, node));
+        if let Some(file) = file {
+            self.inodes.keep(&inode, file);
+        }
+        self.attr(&inode)
+            .inspect_err(|_| self.inodes.forget(ino, 1))
+    }
+}
+
+impl Rights {
+    /// Gives what was made to its owner, with its mode.
+    fn give(&self, entry: &Entry) -> Result<()> {
+        let stat = entry.stat()?;
+        let is_other = |uid: u32, gid: u32| stat.stx_uid != uid || stat.stx_gid != gid;
+        if is_other(self.uid, self.gid) && rustix::process::geteuid().is_root() {
+            entry.chown(Some(self.uid), Some(self.gid))?;
+        }
+        let is_link = FileType::from_raw_mode(u32::from(stat.stx_mode)).is_symlink();
+        match is_link || self.by_acl {
+            true => Ok(()),
+            false => entry.chmod(self.mode),
+        }
+    }
+
+    /// The mode to make it with.
+    fn first_mode(&self) -> Mode {
+        match self.by_acl {
+            true => Mode::from_raw_mode(u32::from(self.mode)),
+            false => PRIVATE,
+        }
+    }
+}
+
+fn rights<N>(dir: &Arc<Inode<N>>, caller: &Caller, new: &NewNode) -> Result<Rights> {
+    let parent = dir.directory()?.stat()?;
+    let inherits = parent.stx_mode & SGID != 0;
+    let by_acl = has_default_acl(&dir.entry)?;
+    let umask = match by_acl {
+        true => 0,
+        false => new.umask,
+    };
+    let keeps_sgid = match inherits && new.kind == Kind::Directory {
+        true => SGID,
+        false => 0,
+    };
+    Ok(Rights {
+        uid: caller.uid,
+        gid: match inherits {
+            true => parent.stx_gid,
+            false => caller.gid,
+        },
+        mode: new.mode & !umask | keeps_sgid,
+        by_acl,
+    })
+}
+
+fn has_default_acl(dir: &Entry) -> Result<bool> {
+    match dir.xattr("system.posix_acl_default") {
+        Ok(acl) => Ok(acl.is_some()),
+        Err(Error::NotSupported) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a file without a name; or, where there are no such files, with the temporary name that is
+/// returned.
+fn make_file<N>(
+    dir: &Entry,
+    rights: &Rights,
+    made: &formats::NewNode<N>,
+) -> Result<(OwnedFd, Option<Vec<u8>>)> {
+    let mode = rights.first_mode();
+    let (file, temporary) = match dir.open(b".", OFlags::TMPFILE | OFlags::RDWR, mode) {
+        Ok(file) => (file, None),
+        Err(Error::NotSupported | Error::IsDirectory | Error::NotFound | Error::Invalid) => {
+            let name = temporary::name();
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+            (dir.open(&name, flags, mode)?, Some(name))
+        }
+        Err(error) => return Err(error),
+    };
+    let prepared = Entry::of(&file).and_then(|entry| {
+        set_xattrs(&entry, made)?;
+        rights.give(&entry)
+    });
+    if let (Err(_), Some(name)) = (&prepared, &temporary) {
+        let _ = rustix::fs::unlinkat(dir, &name[..], AtFlags::empty());
+    }
+    prepared.map(|()| (file, temporary))
+}
+
+/// Gives a complete file its name.
+fn name_file(dir: &Entry, file: &OwnedFd, temporary: Option<&[u8]>, name: &[u8]) -> Result<()> {
+    let linked = link(&Entry::of(file)?.proc_path(), dir, name);
+    match temporary {
+        None => linked,
+        // A link fails where the name is taken, as a rename does not everywhere.
+        Some(temporary) => {
+            let gone = rustix::fs::unlinkat(dir, temporary, AtFlags::empty()).map_err(posix);
+            linked.and(gone)
+        }
+    }
+}
+
+/// Links what is at a path of `/proc/self/fd`.
+fn link(path: &str, dir: &Entry, name: &[u8]) -> Result<()> {
+    rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(posix)
+}
+
+fn make_directory<N>(
+    dir: &Entry,
+    rights: &Rights,
+    made: &formats::NewNode<N>,
+    name: &[u8],
+) -> Result<Entry> {
+    let temporary = temporary::name();
+    rustix::fs::mkdirat(dir, &temporary[..], rights.first_mode()).map_err(posix)?;
+    let named = dir.entry(&temporary).and_then(|entry| {
+        set_xattrs(&entry, made)?;
+        for (file, contents) in &made.files {
+            write_small(&entry, file.as_bytes(), contents)?;
+        }
+        rights.give(&entry)?;
+        rename_new(dir, &temporary, name)?;
+        Ok(entry)
+    });
+    if named.is_err() {
+        for (file, _) in &made.files {
+            if let Ok(entry) = dir.entry(&temporary) {
+                let _ = rustix::fs::unlinkat(&entry, *file, AtFlags::empty());
+            }
+        }
+        let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::REMOVEDIR);
+    }
+    named
+}
+
+/// Renames what was made to a name that is free.
+fn rename_new(dir: &Entry, from: &[u8], to: &[u8]) -> Result<()> {
+    match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+        // The lower file system has no such rename, as NFS. A plain one replaces an empty directory
+        // that another client made in this moment, and nothing else.
+        Err(Errno::INVAL | Errno::NOSYS) => match dir.entry(to) {
+            Ok(_) => Err(Error::Exists),
+            Err(Error::NotFound) => rustix::fs::renameat(dir, from, dir, to).map_err(posix),
+            Err(error) => Err(error),
+        },
+        result => result.map_err(posix),
+    }
+}
+
+fn make_special(dir: &Entry, rights: &Rights, new: &NewNode, name: &[u8]) -> Result<()> {
+    let kind = match new.kind {
+        Kind::Fifo => FileType::Fifo,
+        Kind::Socket => FileType::Socket,
+        Kind::CharDevice => FileType::CharacterDevice,
+        _ => FileType::BlockDevice,
+    };
+    let (major, minor) = (
+        (new.rdev & 0xfff00) >> 8,
+        new.rdev & 0xff | (new.rdev >> 12) & 0xfff00,
+    );
+    let device = rustix::fs::makedev(major, minor);
+    rustix::fs::mknodat(dir, name, kind, rights.first_mode(), device).map_err(posix)?;
+    dir.entry(name).and_then(|entry| rights.give(&entry))
+}
+
+fn set_xattrs<N>(entry: &Entry, made: &formats::NewNode<N>) -> Result<()> {
+    for (name, value) in &made.xattrs {
+        entry.set_xattr(name, value, XattrFlags::CREATE)?;
+    }
+    Ok(())
+}
+
+/// Writes a small file of the format's own, whole: under a temporary name first.
+pub(super) fn write_small(dir: &Entry, name: &[u8], contents: &[u8]) -> Result<()> {
+    let temporary = temporary::name();
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let file = dir.open(&temporary, flags, mode)?;
+    let written = rustix::io::pwrite(&file, contents, 0);
+    let named = match written {
+        Ok(len) if len == contents.len() => {
+            rustix::fs::renameat(dir, &temporary[..], dir, name).map_err(posix)
+        }
+        Ok(_) => Err(Error::NoSpace),
+        Err(error) => Err(posix(error)),
+    };
+    if named.is_err() {
+        let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
+    }
+    named
+}

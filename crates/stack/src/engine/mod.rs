@@ -1,0 +1,19 @@
+//! The engine: a [`vfs::FileSystem`] over a lower directory in some format.
+//!
+//! Layers, lowest first:
+//! - `inode`: the inodes that the front end knows; `temporary`: names for what is not complete;
+//! - `stacked`: the file system, and finding names in it;
+//! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
+//! - `serve`: all of it as a [`vfs::FileSystem`].
+
+mod attributes;
+mod contents;
+mod inode;
+mod make;
+mod moves;
+mod serve;
+mod sizes;
+mod stacked;
+mod temporary;
+
+pub use stacked::{Options, Stacked};

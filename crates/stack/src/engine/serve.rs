@@ -1,0 +1,140 @@
+//! The engine as a [`FileSystem`].
+
+use vfs::{
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, NewNode, ReadPieces, RenameMode,
+    Result, Seek, SetAttr, SetXattr, StatFs,
+};
+
+use super::stacked::Stacked;
+use crate::formats::Format;
+use crate::lower::posix;
+
+impl<F: Format> FileSystem for Stacked<F> {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.look_up(parent, name)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.inodes.forget(ino, count);
+    }
+
+    fn forget_all(&self) {
+        self.inodes.forget_all();
+    }
+
+    fn is_volatile(&self, _ino: Ino) -> bool {
+        self.options.shared
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.attr(&*self.inodes.get(ino)?)
+    }
+
+    fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.set_attr(ino, set)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.target_of(&*self.inodes.get(ino)?)
+    }
+
+    fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        self.make(caller, parent, name, node)
+    }
+
+    fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
+        self.make_tmpfile(caller, parent, node)
+    }
+
+    fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        self.make(caller, parent, name, node)
+    }
+
+    fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        self.make_symlink(caller, parent, name, target)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.make_link(ino, parent, name)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.remove(parent, name)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.remove_dir(parent, name)
+    }
+
+    fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.move_name((parent, name), (new_parent, new_name), mode)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
+        self.read_file(ino, offset, len)
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
+        self.write_file(ino, offset, data, kill_suidgid)
+    }
+
+    fn fsync(&self, ino: Ino, datasync: bool) -> Result<()> {
+        self.sync_inode(ino, datasync)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let root = self.inodes.get(vfs::ROOT)?;
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+        rustix::fs::syncfs(root.entry.reopen(flags)?).map_err(posix)
+    }
+
+    fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
+        self.allocate(ino, offset, len, mode)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        self.seek_file(ino, offset, what)
+    }
+
+    /// The caller has to copy: equal files have different ciphertexts.
+    fn copy_range(&self, _: Ino, _: u64, _: Ino, _: u64, _: u64) -> Result<u64> {
+        Err(Error::NotSupported)
+    }
+
+    fn readdir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        self.read_dir(ino, cookie, attrs, emit)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        self.stat_fs()
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.set_xattr(ino, name, value, how)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.get_xattr(ino, name)
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.list_xattr(ino)
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.remove_xattr(ino, name)
+    }
+}

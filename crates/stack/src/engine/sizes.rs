@@ -1,0 +1,267 @@
+//! An open file: its sizes in both directories, and its units.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vfs::{Error, Result};
+
+use super::inode::Inode;
+use super::stacked::Stacked;
+use crate::formats::{Format, Layout, SizeIn};
+use crate::lower::posix;
+
+/// A regular file, for one operation under its lock.
+pub(super) struct Body<'a, F: Format> {
+    fs: &'a Stacked<F>,
+    inode: &'a Inode<F::Node>,
+    file: Arc<OwnedFd>,
+    pub(super) layout: Layout,
+    /// Bytes in the view.
+    pub(super) size: u64,
+    /// Bytes of the lower file.
+    lower_size: u64,
+    header: Vec<u8>,
+}
+
+impl<F: Format> Stacked<F> {
+    /// The size in the view of a file with this size in the lower directory.
+    ///
+    /// # Errors
+    /// `Io` if the attribute with the size is damaged.
+    pub(super) fn size_of(&self, inode: &Inode<F::Node>, lower_size: u64) -> Result<u64> {
+        let layout = self.format.layout();
+        match layout.size {
+            SizeIn::Lower => {
+                let whole = layout.lower_unit() as u64;
+                let units = lower_size.saturating_sub(layout.header as u64) / whole;
+                // What ends in the middle of a tag is damaged, and shown up to there.
+                let size = layout.plain_size(lower_size);
+                Ok(size.unwrap_or(units * layout.unit as u64))
+            }
+            // A file that is new, or got its first bytes before a power cut, has no size yet.
+            SizeIn::Xattr(name) => match inode.entry.xattr(name)? {
+                None => Ok(0),
+                Some(bytes) => {
+                    let bytes = bytes.try_into().map_err(|_| Error::Io)?;
+                    Ok(u64::from_le_bytes(bytes))
+                }
+            },
+        }
+    }
+
+    /// Opens a file for one operation.
+    pub(super) fn body<'a>(&'a self, inode: &'a Arc<Inode<F::Node>>) -> Result<Body<'a, F>> {
+        let file = self.inodes.file(inode)?;
+        self.format.check_key(&inode.node)?;
+        let stat = rustix::fs::fstat(&file).map_err(posix)?;
+        let lower_size = stat.st_size.cast_unsigned();
+        let layout = self.format.layout();
+        let mut body = Body {
+            fs: self,
+            inode,
+            file,
+            layout,
+            size: self.size_of(inode, lower_size)?,
+            lower_size,
+            header: Vec::new(),
+        };
+        if layout.header > 0 && lower_size > 0 {
+            let mut header = vec![0; layout.header];
+            body.read_lower(0, &mut header)?;
+            self.format.check_header(&inode.node, &header)?;
+            body.header = header;
+        }
+        Ok(body)
+    }
+}
+
+impl<F: Format> Body<'_, F> {
+    /// The lower file.
+    pub(super) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    /// The number of the unit in which a byte of the view is.
+    pub(super) fn unit_of(&self, offset: u64) -> u64 {
+        offset / self.layout.unit as u64
+    }
+
+    /// Where a unit begins in the lower file.
+    pub(super) fn lower_offset(&self, unit: u64) -> Result<u64> {
+        self.layout.lower_offset(unit).ok_or(Error::FileTooBig)
+    }
+
+    /// The size that a file of this size has in the lower directory.
+    pub(super) fn lower_size_for(&self, size: u64) -> Result<u64> {
+        let lower = self.layout.lower_size(size).ok_or(Error::FileTooBig)?;
+        match i64::try_from(lower) {
+            Ok(_) => Ok(lower),
+            Err(_) => Err(Error::FileTooBig),
+        }
+    }
+
+    /// Decrypts the units `first..=last`, as far as the file goes.
+    ///
+    /// # Errors
+    /// `NoKey`; `Io` if a unit is not authentic, or the lower file is shorter than it should be.
+    pub(super) fn load(&self, first: u64, last: u64) -> Result<Vec<u8>> {
+        let unit = self.layout.unit as u64;
+        let start = first.checked_mul(unit).ok_or(Error::FileTooBig)?;
+        let end = (last.checked_add(1))
+            .and_then(|units| units.checked_mul(unit))
+            .map_or(self.size, |end| end.min(self.size));
+        let len = end.saturating_sub(start) as usize;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let lower_start = self.lower_offset(first)?;
+        let lower_end = self.lower_size_for(end)?;
+        let mut units = vec![0; (lower_end - lower_start) as usize];
+        self.read_lower(lower_start, &mut units)?;
+        self.decrypt(first, &mut units)?;
+        self.gather(&mut units);
+        units.truncate(len);
+        Ok(units)
+    }
+
+    /// Decrypts consecutive units as they lie, all but holes.
+    fn decrypt(&self, first: u64, units: &mut [u8]) -> Result<()> {
+        let whole = self.layout.lower_unit();
+        let is_hole = |unit: &[u8]| unit.len() == whole && unit.iter().all(|byte| *byte == 0);
+        let mut at = 0;
+        while at < units.len() {
+            let rest = &units[at..];
+            let holes = rest.chunks(whole).take_while(|unit| is_hole(unit)).count();
+            at = (at + holes * whole).min(units.len());
+            let rest = &units[at..];
+            let full = rest.chunks(whole).take_while(|unit| !is_hole(unit));
+            let len: usize = full.map(<[u8]>::len).sum();
+            if len > 0 {
+                let number = first + (at / whole) as u64;
+                let run = &mut units[at..at + len];
+                self.fs
+                    .format
+                    .open(&self.inode.node, &self.header, number, run)?;
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Moves the plain bytes of consecutive units together.
+    fn gather(&self, units: &mut Vec<u8>) {
+        let layout = &self.layout;
+        let around = layout.before + layout.after;
+        if around == 0 {
+            return;
+        }
+        let (mut from, mut to) = (0, 0);
+        while from < units.len() {
+            let len = layout.unit.min((units.len() - from).saturating_sub(around));
+            let plain = from + layout.before;
+            units.copy_within(plain..plain + len, to);
+            to += len;
+            from += layout.lower_unit();
+        }
+        units.truncate(to);
+    }
+
+    /// Encrypts `units`, which are laid out as in the lower file, and writes them there. The first
+    /// bytes of a file bring its header.
+    pub(super) fn store(&mut self, first: u64, units: &mut [u8]) -> Result<()> {
+        if self.lower_size == 0 && self.layout.header > 0 {
+            self.header = self.fs.format.new_header(&self.inode.node)?;
+            self.write_lower(0, &self.header)?;
+        }
+        let format = &self.fs.format;
+        format.seal(&self.inode.node, &self.header, first, units)?;
+        let offset = self.lower_offset(first)?;
+        self.write_lower(offset, units)?;
+        self.lower_size = self.lower_size.max(offset + units.len() as u64);
+        Ok(())
+    }
+
+    /// Encrypts and writes one unit with these bytes.
+    pub(super) fn store_one(&mut self, unit: u64, plain: &[u8]) -> Result<()> {
+        let layout = self.layout;
+        let len = match layout.size {
+            SizeIn::Lower => plain.len(),
+            SizeIn::Xattr(_) => layout.unit,
+        };
+        let mut lower = vec![0; layout.before + len + layout.after];
+        lower[layout.before..][..plain.len()].copy_from_slice(plain);
+        self.store(unit, &mut lower)
+    }
+
+    /// Whether a unit is a hole of the lower file.
+    pub(super) fn is_hole(&self, unit: u64) -> Result<bool> {
+        let offset = self.lower_offset(unit)?;
+        let whole = self.layout.lower_unit();
+        if offset.saturating_add(whole as u64) > self.lower_size {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; whole];
+        self.read_lower(offset, &mut bytes)?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
+    }
+
+    /// Cuts or extends the lower file.
+    pub(super) fn truncate_lower(&mut self, lower_size: u64) -> Result<()> {
+        if lower_size != self.lower_size {
+            rustix::fs::ftruncate(&self.file, lower_size).map_err(writing)?;
+            self.lower_size = lower_size;
+        }
+        Ok(())
+    }
+
+    /// Records the size, for a format that keeps it in an attribute.
+    pub(super) fn set_size(&mut self, size: u64) -> Result<()> {
+        if let SizeIn::Xattr(name) = self.layout.size {
+            let flags = rustix::fs::XattrFlags::empty();
+            (self.inode.entry).set_xattr(name, &size.to_le_bytes(), flags)?;
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// The size of the lower file.
+    pub(super) fn lower_size(&self) -> u64 {
+        self.lower_size
+    }
+
+    fn read_lower(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pread(&self.file, &mut bytes[done..], offset + done as u64) {
+                // It is shorter than its size says: a server, or another client.
+                Ok(0) => return Err(Error::Io),
+                Ok(read) => done += read,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(posix(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_lower(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pwrite(&self.file, &bytes[done..], offset + done as u64) {
+                Ok(0) => return Err(Error::Io),
+                Ok(written) => done += written,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(writing(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error of changing a lower file: one that is open only to read is not writable.
+fn writing(error: Errno) -> Error {
+    match error {
+        Errno::BADF | Errno::INVAL => Error::Access,
+        error => posix(error),
+    }
+}

@@ -1,0 +1,211 @@
+//! The file system, and finding names in it.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use rustix::fs::FileType;
+use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
+
+use super::inode::{Inode, Inodes};
+use super::temporary;
+use crate::formats::{Format, LongName, LongNames, LowerName, Sought};
+use crate::lower::{Entry, Listed, kind, list};
+
+/// The longest contents of a file with a long name.
+const LONG_NAME_MAX: usize = 4096;
+
+/// How a lower directory is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Other clients, or programs beside the mount, may change the lower directory: the front end
+    /// must ask again for names and attributes.
+    pub shared: bool,
+}
+
+/// A view of a lower directory: its files in clear.
+pub struct Stacked<F: Format> {
+    pub(super) format: F,
+    pub(super) inodes: Inodes<F::Node>,
+    /// The number of the root in the lower directory.
+    root_ino: u64,
+    pub(super) options: Options,
+}
+
+/// Where a name was found.
+pub(super) struct Found {
+    /// The name of the entry in the lower directory.
+    pub(super) lower: LowerName,
+    pub(super) entry: Entry,
+}
+
+impl<F: Format> Stacked<F> {
+    /// The view of the lower directory at `path`, which stays open.
+    ///
+    /// # Errors
+    /// Those of `open` and of [`Format::root`].
+    pub fn new(path: &Path, format: F, options: Options) -> Result<Stacked<F>> {
+        let entry = Entry::root(path)?;
+        let root_ino = entry.stat()?.stx_ino;
+        let node = format.root(&entry)?;
+        let root = Inode::new(ROOT, Kind::Directory, entry, node);
+        Ok(Stacked {
+            format,
+            inodes: Inodes::new(root),
+            root_ino,
+            options,
+        })
+    }
+
+    /// The number that the view has for a number of the lower directory: the same, but for the root.
+    pub(super) fn number(&self, lower: u64) -> Ino {
+        match lower {
+            lower if lower == self.root_ino => ROOT,
+            ROOT => self.root_ino,
+            lower => lower,
+        }
+    }
+
+    /// Looks a name up. The answer is one lookup.
+    pub(super) fn look_up(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let dir = self.inodes.get(parent)?;
+        let found = self.find(&dir, name)?;
+        self.enter(&dir, &found.lower.name, found.entry)
+    }
+
+    /// Enters what was found in a directory. One lookup.
+    pub(super) fn enter(&self, dir: &Inode<F::Node>, lower: &[u8], entry: Entry) -> Result<Attr> {
+        let stat = entry.stat()?;
+        let ino = self.number(stat.stx_ino);
+        let inode = match self.inodes.look_up(ino) {
+            Some(inode) => inode,
+            None => {
+                let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
+                let kind = crate::lower::kind(kind).ok_or(Error::Io)?;
+                let node = self.format.node(&dir.node, lower, kind, &entry)?;
+                self.inodes.enter(Inode::new(ino, kind, entry, node))
+            }
+        };
+        self.attr(&inode)
+            .inspect_err(|_| self.inodes.forget(ino, 1))
+    }
+
+    /// Finds a name of the view.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `NameTooLong`, `Io`.
+    pub(super) fn find(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
+        let lower = match self.format.lower_name(&dir.node, name)? {
+            Sought::At(lower) => lower,
+            Sought::Listed => self.find_listed(dir, name)?,
+        };
+        let entry = dir.directory()?.entry(&lower.name)?;
+        Ok(Found { lower, entry })
+    }
+
+    fn find_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<LowerName> {
+        let mut found = None;
+        self.each_name(dir, 0, |listed, plain, long| {
+            if plain == name {
+                found = Some((listed.name.to_vec(), long));
+            }
+            Ok(found.is_none())
+        })?;
+        let (name, long) = found.ok_or(Error::NotFound)?;
+        Ok(LowerName { name, long })
+    }
+
+    /// Calls `each` with the entries that the view shows, by both names, and with the file that has a
+    /// long name.
+    fn each_name(
+        &self,
+        dir: &Inode<F::Node>,
+        cookie: u64,
+        mut each: impl FnMut(&Listed<'_>, &[u8], Option<LongName>) -> Result<bool>,
+    ) -> Result<()> {
+        let entry = dir.directory()?;
+        let long_name = RefCell::new(None);
+        let long: &LongNames<'_> = &|name| {
+            let contents = entry.read_small(name, LONG_NAME_MAX)?;
+            let (name, read) = (name.to_vec(), contents.clone());
+            long_name.replace(Some(LongName { name, contents }));
+            Ok(read)
+        };
+        list(entry, cookie, |listed| {
+            if matches!(listed.name, b"." | b"..") {
+                return each(&listed, listed.name, None);
+            }
+            if temporary::is(listed.name) || self.is_own_file(listed.name) {
+                return Ok(true);
+            }
+            long_name.take();
+            match self.format.plain_name(&dir.node, listed.name, long) {
+                Ok(Some(plain)) => each(&listed, &plain, long_name.take()),
+                // What does not decode is hidden.
+                Ok(None) | Err(Error::Io | Error::NotFound) => Ok(true),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Whether a directory of the format has this file for itself.
+    pub(super) fn is_own_file(&self, lower: &[u8]) -> bool {
+        let own = self.format.own_files();
+        own.iter().any(|name| name.as_bytes() == lower)
+    }
+
+    pub(super) fn read_dir(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        attrs: bool,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let dir = self.inodes.get(ino)?;
+        self.each_name(&dir, cookie, |listed, name, _| {
+            let is_dot = matches!(listed.name, b"." | b"..");
+            let attr = match attrs && !is_dot {
+                true => self.listed_attr(&dir, listed.name)?,
+                false => None,
+            };
+            let kind = match (&attr, listed.kind) {
+                (Some(attr), _) => attr.kind,
+                (None, Some(kind)) => kind,
+                (None, None) => match kind_of(&dir.entry, listed.name) {
+                    Some(kind) => kind,
+                    None => return Ok(true),
+                },
+            };
+            let ino = match listed.name {
+                b".." if dir.ino == ROOT => ROOT,
+                _ => self.number(listed.ino),
+            };
+            let more = emit(&DirEntry {
+                ino: attr.map_or(ino, |attr| attr.ino),
+                kind,
+                name,
+                cookie: listed.cookie,
+                attr,
+            });
+            if let (false, Some(attr)) = (more, attr) {
+                self.inodes.forget(attr.ino, 1);
+            }
+            Ok(more)
+        })
+    }
+
+    /// The attributes of a listed entry, with a lookup; nothing for what the lookup of its name will
+    /// give an error.
+    fn listed_attr(&self, dir: &Inode<F::Node>, lower: &[u8]) -> Result<Option<Attr>> {
+        let entry = dir.entry.entry(lower);
+        match entry.and_then(|entry| self.enter(dir, lower, entry)) {
+            Ok(attr) => Ok(Some(attr)),
+            Err(Error::NoMemory) => Err(Error::NoMemory),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+fn kind_of(dir: &Entry, lower: &[u8]) -> Option<Kind> {
+    let stat = dir.entry(lower).and_then(|entry| entry.stat()).ok()?;
+    kind(FileType::from_raw_mode(u32::from(stat.stx_mode)))
+}

@@ -1,0 +1,22 @@
+//! Names for what is not complete yet.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What such names begin with: no format shows a name like this.
+const PREFIX: &str = ".strongroom-new-";
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A name that nothing in the lower directory has: by process and time, for two clients of one lower
+/// directory may have processes of the same number.
+pub(super) fn name() -> Vec<u8> {
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let time = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    let time = time.map_or(0, |time| time.as_nanos());
+    format!("{PREFIX}{:x}-{time:x}-{next:x}", std::process::id()).into_bytes()
+}
+
+/// Whether this is such a name.
+pub(super) fn is(name: &[u8]) -> bool {
+    name.starts_with(PREFIX.as_bytes())
+}

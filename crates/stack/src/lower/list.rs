@@ -1,0 +1,63 @@
+//! Listing a directory of the lower tree.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
+use vfs::{Error, Kind, Result};
+
+use super::{Entry, posix};
+
+/// A name in a lower directory.
+pub(crate) struct Listed<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) ino: u64,
+    /// Nothing where the lower file system does not say.
+    pub(crate) kind: Option<Kind>,
+    /// Where to continue after it.
+    pub(crate) cookie: u64,
+}
+
+/// Calls `each` with the entries of a directory after `cookie` (0: all), until it returns false.
+///
+/// # Errors
+/// Those of `open` and `getdents`, and of `each`.
+pub(crate) fn list(
+    dir: &Entry,
+    cookie: u64,
+    mut each: impl FnMut(Listed<'_>) -> Result<bool>,
+) -> Result<()> {
+    let file: OwnedFd = dir.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
+    if cookie != 0 {
+        rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::Invalid)?;
+    }
+    let mut buffer = [const { MaybeUninit::uninit() }; 32 << 10];
+    let mut entries = RawDir::new(&file, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(posix)?;
+        let listed = Listed {
+            name: entry.file_name().to_bytes(),
+            ino: entry.ino(),
+            kind: kind(entry.file_type()),
+            cookie: entry.next_entry_cookie(),
+        };
+        if !each(listed)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The kind of a file.
+pub(crate) fn kind(kind: FileType) -> Option<Kind> {
+    Some(match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::CharDevice,
+        FileType::BlockDevice => Kind::BlockDevice,
+        FileType::Unknown => return None,
+    })
+}

@@ -1,0 +1,193 @@
+//! A lower directory and its views.
+
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cipher::SystemRandom;
+use stack::formats::fscrypt::{Fscrypt, MasterKey, Mode, Policy, Space};
+use stack::{Entry, Options, Stacked};
+use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, NewNode, ROOT, Result};
+
+/// What attributes the tests use: those that every user can set.
+pub const SPACE: Space = Space::User;
+
+pub struct Lower {
+    dir: tempfile::TempDir,
+}
+
+pub fn master() -> MasterKey {
+    let key = secret::Secret::from_slice(&[7; 64]).expect("memory");
+    MasterKey::new(key).expect("a length")
+}
+
+/// The default policy of the test's key.
+pub fn policy() -> Policy {
+    match master().identifier().expect("derived") {
+        stack::formats::fscrypt::KeyName::Identifier(identifier) => Policy::new(identifier),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A policy for each pair of modes.
+pub fn policies() -> Vec<Policy> {
+    let with = |contents, names, padding| Policy {
+        contents,
+        names,
+        padding,
+        ..policy()
+    };
+    vec![
+        policy(),
+        with(Mode::Aes256Xts, Mode::Aes256Hctr2, 4),
+        with(Mode::Aes128Cbc, Mode::Aes128Cts, 8),
+        with(Mode::Adiantum, Mode::Adiantum, 16),
+        Policy {
+            flags: stack::formats::fscrypt::Flags::DirectKey,
+            ..with(Mode::Adiantum, Mode::Adiantum, 32)
+        },
+        Policy {
+            log2_unit: 9,
+            ..policy()
+        },
+        Policy {
+            key: master().descriptor(),
+            ..policy()
+        },
+    ]
+}
+
+impl Lower {
+    pub fn new(policy: &Policy) -> Lower {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Entry::root(dir.path()).expect("opened");
+        Fscrypt::set_policy(&root, SPACE, policy, &SystemRandom).expect("policy");
+        Lower { dir }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The view with the key.
+    pub fn view(&self) -> Stacked<Fscrypt> {
+        let master = master();
+        let name = master.identifier().expect("derived");
+        self.view_with([
+            (name, master),
+            (self::master().descriptor(), self::master()),
+        ])
+    }
+
+    /// The view without a key.
+    pub fn locked(&self) -> Stacked<Fscrypt> {
+        self.view_with([])
+    }
+
+    fn view_with<const N: usize>(
+        &self,
+        keys: [(stack::formats::fscrypt::KeyName, MasterKey); N],
+    ) -> Stacked<Fscrypt> {
+        let format = Fscrypt::new(SPACE, HashMap::from(keys), Arc::new(SystemRandom));
+        Stacked::new(self.path(), format, Options::default()).expect("a view")
+    }
+
+    /// Everything in the lower directory, as paths.
+    pub fn entries(&self) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        let mut todo = vec![self.path().to_owned()];
+        while let Some(dir) = todo.pop() {
+            for entry in std::fs::read_dir(dir).expect("listed") {
+                let entry = entry.expect("an entry");
+                if entry.file_type().expect("a type").is_dir() {
+                    todo.push(entry.path());
+                }
+                all.push(entry.path());
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// The only entry of the lower directory.
+    pub fn single(&self) -> PathBuf {
+        let entries = self.entries();
+        assert_eq!(entries.len(), 1, "{entries:?}");
+        entries[0].clone()
+    }
+}
+
+pub fn caller() -> Caller {
+    Caller {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    }
+}
+
+pub fn create(fs: &dyn FileSystem, parent: Ino, name: &str) -> Result<Attr> {
+    fs.create(
+        &caller(),
+        parent,
+        name.as_bytes(),
+        &NewNode::new(Kind::File, 0o644),
+    )
+}
+
+pub fn mkdir(fs: &dyn FileSystem, parent: Ino, name: &str) -> Result<Attr> {
+    fs.mkdir(
+        &caller(),
+        parent,
+        name.as_bytes(),
+        &NewNode::new(Kind::Directory, 0o755),
+    )
+}
+
+/// A new file in the root with these contents.
+pub fn file_with(fs: &dyn FileSystem, name: &str, contents: &[u8]) -> Ino {
+    let ino = create(fs, ROOT, name).expect("created").ino;
+    fs.write(ino, 0, contents, false).expect("written");
+    ino
+}
+
+/// All of a file.
+pub fn read(fs: &dyn FileSystem, ino: Ino) -> Result<Vec<u8>> {
+    fs.read(ino, 0, 1 << 24).map(|pieces| pieces.concat())
+}
+
+pub fn read_name(fs: &dyn FileSystem, name: &str) -> Result<Vec<u8>> {
+    read(fs, fs.lookup(ROOT, name.as_bytes())?.ino)
+}
+
+/// The names in a directory, sorted.
+pub fn names(fs: &dyn FileSystem, ino: Ino) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut cookie = 0;
+    loop {
+        let before = cookie;
+        let mut room = 3;
+        fs.readdir(ino, cookie, false, &mut |entry| {
+            if room == 0 {
+                return false;
+            }
+            room -= 1;
+            cookie = entry.cookie;
+            if !matches!(entry.name, b"." | b"..") {
+                names.push(String::from_utf8(entry.name.to_vec()).expect("text"));
+            }
+            true
+        })
+        .expect("listed");
+        if cookie == before {
+            names.sort();
+            return names;
+        }
+    }
+}
+
+/// Fails unless the result is this error.
+#[track_caller]
+pub fn refused<T: std::fmt::Debug>(result: Result<T>, error: Error) {
+    assert_eq!(result.err(), Some(error));
+}
