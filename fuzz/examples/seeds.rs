@@ -90,7 +90,13 @@ fn ciphers() {
     put("cipher_policy", "file", &[text]);
     put("cipher_policy", "target", &[b"portable/camellia-xts"]);
     put("cipher_policy", "hwcap", &[b"-aes,-pclmul,-avx512"]);
-    for (mode, tweak, len) in [(0, 16, 40), (1, 5, 33), (2, 32, 16), (3, 32, 100)] {
+    for (mode, tweak, len) in [
+        (0, 16, 40),
+        (1, 5, 33),
+        (2, 32, 16),
+        (3, 32, 100),
+        (4, 16, 48),
+    ] {
         let bytes = vec![mode; usize::from(tweak) + len];
         put(
             "cipher_names",
@@ -98,6 +104,7 @@ fn ciphers() {
             &[&[mode, 32, tweak, 7], &bytes],
         );
     }
+    stack_seeds();
     for what in 0..8 {
         let name = format!("message-{what}");
         put("cipher_sealed", &name, &[&[what, what % 2, 9], &[what; 70]]);
@@ -419,4 +426,22 @@ fn nbd_clients() {
         &[&hello, &option(1, b"a"), &requests],
     );
     put("nbd_negotiation", "abort", &[&hello, &option(2, b"")]);
+}
+
+/// A configuration, names and blocks for `stack_gocryptfs`, whose first byte says what follows.
+fn stack_seeds() {
+    let config = br#"{"EncryptedKey":"AAAA","ScryptObject":{"Salt":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","N":1024,"R":8,"P":1,"KeyLen":32},"Version":2,"FeatureFlags":["HKDF","GCMIV128","DirIV","EMENames","LongNames","Raw64"]}"#;
+    put("stack_gocryptfs", "config", &[&[0], config]);
+    put(
+        "stack_gocryptfs",
+        "name",
+        &[&[1], b"_TeB-elTKSJPmfPwu8GImg"],
+    );
+    put(
+        "stack_gocryptfs",
+        "long",
+        &[&[1], b"gocryptfs.longname.", &[b'A'; 43]],
+    );
+    put("stack_gocryptfs", "target", &[&[2], &[b'A'; 56]]);
+    put("stack_gocryptfs", "block", &[&[3], &[7; 60]]);
 }

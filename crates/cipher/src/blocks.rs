@@ -122,3 +122,9 @@ pub(crate) fn xor_all(blocks: &mut [Block], others: &[Block]) {
         *byte ^= other;
     }
 }
+
+/// Multiplies by x in GF(2^128) of IEEE 1619, in constant time. The first byte of a block is the lowest.
+pub(crate) fn double(tweak: u128) -> u128 {
+    let carry = (tweak as i128 >> 127) as u128;
+    tweak << 1 ^ carry & 0x87
+}

@@ -102,6 +102,12 @@ pub(crate) fn answer(mechanism: Mechanism, provider: Provider) -> Result<String>
                 hasher.update(&key);
             }
         }
+        Mechanism::Scrypt => {
+            let (log_n, mut key) = (6, [0; 64]);
+            let hash = PasswordHash::Scrypt { log_n, r: 8, p: 2 };
+            hash.derive(b"passphrase", b"salt of 16 bytes", &mut key)?;
+            hasher.update(&key);
+        }
         Mechanism::Cmac => {
             for len in [16, 24, 32] {
                 hasher.update(&cmac(&pattern(len), &[&pattern(70)])?);
@@ -145,6 +151,7 @@ fn names(mode: NameMode, provider: Provider, hasher: &mut blake3::Hasher) -> Res
     for key_len in mode.key_lens() {
         let key = NameCipher::with_provider(provider, mode, &pattern(*key_len))?;
         for len in [16, 17, 32, 255, 1500] {
+            let len = if mode.takes(len) { len } else { len / 16 * 16 };
             let plain = pattern(len);
             let mut data = plain.clone();
             key.encrypt(&tweak, &mut data)?;

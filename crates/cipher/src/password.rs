@@ -1,13 +1,14 @@
-//! Keys from passphrases: Argon2 (RFC 9106, version 0x13) and PBKDF2 (RFC 8018).
+//! Keys from passphrases: Argon2 (RFC 9106, version 0x13), PBKDF2 (RFC 8018) and scrypt (RFC 7914).
 //!
 //! This computes what it is asked for. How much a guess must cost, and how much a header may ask for, is
-//! for the caller to say: the crate `keys` for datasets, LUKS for its headers.
+//! for the caller to say: the crate `keys` for datasets, LUKS and gocryptfs for their headers.
 
 use std::num::NonZeroU32;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use zeroize::Zeroize;
 
+use crate::ffi::scrypt;
 use crate::{Digest, Error, Mechanism, Result, policy};
 
 /// Which Argon2.
@@ -56,6 +57,15 @@ pub enum PasswordHash {
         /// How many lanes can be computed in parallel, from 1 to 2^24 - 1.
         lanes: u32,
     },
+    /// scrypt.
+    Scrypt {
+        /// The binary logarithm of N: how often a block is mixed, and how many are kept.
+        log_n: u8,
+        /// The size of a block, in units of 128 bytes; not 0.
+        r: u32,
+        /// How often all of it is done; not 0.
+        p: u32,
+    },
 }
 
 impl PasswordHash {
@@ -69,6 +79,7 @@ impl PasswordHash {
             PasswordHash::Argon2 { kind, .. } => policy::provider(Mechanism::Argon2)
                 .map(drop)
                 .map_err(|error| kind.named(error)),
+            PasswordHash::Scrypt { .. } => policy::provider(Mechanism::Scrypt).map(drop),
         }
     }
 
@@ -76,7 +87,7 @@ impl PasswordHash {
     ///
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode; [`Error::PasswordHash`] for parameters, or a salt or key of a length, that the algorithm does
-    /// not have; [`Error::Memory`].
+    /// not have; [`Error::Memory`], or for scrypt [`Error::PasswordHash`] too, without the memory.
     pub fn derive(&self, password: &[u8], salt: &[u8], key: &mut [u8]) -> Result<()> {
         self.check()?;
         match *self {
@@ -98,6 +109,11 @@ impl PasswordHash {
                 let params = Params::new(memory_kib, iterations, lanes, Some(key.len()))
                     .map_err(|_| Error::PasswordHash("outside of what Argon2 has"))?;
                 argon2(kind, params, password, salt, key)
+            }
+            PasswordHash::Scrypt { log_n, r, p } => {
+                let refused = Error::PasswordHash("outside of what scrypt has");
+                let n = 1u64.checked_shl(log_n.into()).ok_or(refused)?;
+                scrypt(password, salt, (n, r, p), key)
             }
         }
     }

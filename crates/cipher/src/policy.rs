@@ -279,14 +279,17 @@ mod tests {
             ("aes-hctr2", "AES-HCTR2"),
             ("adiantum", "Adiantum (XChaCha12 and AES-256)"),
             ("adiantum-xchacha20", "Adiantum (XChaCha20 and AES-256)"),
+            ("aes-eme", "AES in EME mode"),
             ("chacha20-poly1305", "ChaCha20-Poly1305"),
             ("xchacha20-poly1305", "XChaCha20-Poly1305"),
+            ("aes-256-siv", "AES-SIV"),
             ("ripemd160", "RIPEMD-160"),
             ("whirlpool", "Whirlpool"),
             ("blake2b-512", "BLAKE2b-512"),
             ("blake2s-256", "BLAKE2s-256"),
             ("blake3", "BLAKE3"),
             ("argon2", "Argon2"),
+            ("scrypt", "scrypt"),
         ];
         for (mechanism, name) in names {
             let said = refused.iter().find(|(refused, _)| refused == mechanism);

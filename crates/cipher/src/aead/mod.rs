@@ -11,7 +11,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::algorithms::SHORT_NONCE_LEN;
+use crate::algorithms::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
 use crate::ffi::{Aead, Buffers, Ccm, Direction, GcmStream};
 use crate::{AeadAlgorithm, Error, Mechanism, Provider, Result, TAG_LEN, pieces, policy};
 
@@ -22,8 +22,9 @@ enum Engine {
 }
 
 impl Engine {
-    fn of(algorithm: AeadAlgorithm) -> Engine {
-        match algorithm {
+    /// None for what it does not have.
+    fn of(algorithm: AeadAlgorithm) -> Option<Engine> {
+        Some(match algorithm {
             AeadAlgorithm::Aes128Gcm => Engine::Whole(Aead::Aes128Gcm),
             AeadAlgorithm::Aes192Gcm => Engine::Whole(Aead::Aes192Gcm),
             AeadAlgorithm::Aes256Gcm => Engine::Whole(Aead::Aes256Gcm),
@@ -32,7 +33,8 @@ impl Engine {
             AeadAlgorithm::Aes256Ccm => Engine::Ccm(Ccm::Aes256),
             AeadAlgorithm::ChaCha20Poly1305 => Engine::Whole(Aead::ChaCha20Poly1305),
             AeadAlgorithm::XChaCha20Poly1305 => Engine::Whole(Aead::XChaCha20Poly1305),
-        }
+            AeadAlgorithm::Aes256Siv => return None,
+        })
     }
 }
 
@@ -87,12 +89,16 @@ impl AeadCipher {
     pub fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN]> {
         self.check(nonce)?;
         match (self.provider, Engine::of(self.algorithm)) {
-            (Provider::Portable, _) => portable::seal(self.algorithm, &self.key, nonce, aad, data),
+            (Provider::Portable, _) | (_, None) => {
+                portable::seal(self.algorithm, &self.key, nonce, aad, data)
+            }
             (Provider::OpenSsl, _) => {
                 crate::openssl::seal(self.algorithm, &self.key, nonce, aad, data)
             }
-            (_, Engine::Whole(aead)) => aead.seal(&self.key, nonce, aad, Buffers::InPlace(data)),
-            (_, Engine::Ccm(ccm)) => {
+            (_, Some(Engine::Whole(aead))) => {
+                aead.seal(&self.key, nonce, aad, Buffers::InPlace(data))
+            }
+            (_, Some(Engine::Ccm(ccm))) => {
                 let mut tag = [0; TAG_LEN];
                 ccm.seal(&self.key, nonce, aad, Buffers::InPlace(data), &mut tag)?;
                 Ok(tag)
@@ -114,7 +120,7 @@ impl AeadCipher {
         self.check(nonce)?;
         let key = &self.key;
         match (self.provider, Engine::of(self.algorithm)) {
-            (Provider::Portable, _) => {
+            (Provider::Portable, _) | (_, None) => {
                 let opened = portable::open(self.algorithm, key, nonce, aad, data, tag);
                 opened.inspect_err(|_| data.fill(0))
             }
@@ -122,8 +128,10 @@ impl AeadCipher {
                 let opened = crate::openssl::open(self.algorithm, key, nonce, aad, data, tag);
                 opened.inspect_err(|_| data.fill(0))
             }
-            (_, Engine::Whole(aead)) => aead.open(key, nonce, aad, tag, Buffers::InPlace(data)),
-            (_, Engine::Ccm(ccm)) => ccm.open(key, nonce, aad, tag, Buffers::InPlace(data)),
+            (_, Some(Engine::Whole(aead))) => {
+                aead.open(key, nonce, aad, tag, Buffers::InPlace(data))
+            }
+            (_, Some(Engine::Ccm(ccm))) => ccm.open(key, nonce, aad, tag, Buffers::InPlace(data)),
         }
     }
 
@@ -186,7 +194,8 @@ impl AeadCipher {
     fn check(&self, nonce: &[u8]) -> Result<()> {
         let algorithm = self.algorithm;
         let is_short = nonce.len() == SHORT_NONCE_LEN && algorithm.is_ccm();
-        if nonce.len() == algorithm.nonce_len() || is_short {
+        let is_long = nonce.len() == LONG_NONCE_LEN && algorithm.is_gcm();
+        if nonce.len() == algorithm.nonce_len() || is_short || is_long {
             Ok(())
         } else {
             Err(Error::AeadKey { algorithm })

@@ -1,12 +1,14 @@
 //! The AEADs of RustCrypto.
 
 use aes_gcm::aead::{AeadInOut, KeyInit, Nonce, Tag};
+use aes_siv::Aes256SivAead;
 use ccm::consts::{U11, U12, U16};
 
-use crate::algorithms::SHORT_NONCE_LEN;
+use crate::algorithms::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
 use crate::{AeadAlgorithm, Error, Result, TAG_LEN};
 
 type Gcm<C> = aes_gcm::AesGcm<C, U12>;
+type LongGcm<C> = aes_gcm::AesGcm<C, U16>;
 type Ccm<C> = ccm::Ccm<C, U16, U12>;
 type ShortCcm<C> = ccm::Ccm<C, U16, U11>;
 
@@ -23,6 +25,15 @@ macro_rules! with_type {
             AeadAlgorithm::Aes256Ccm if $nonce_len == SHORT_NONCE_LEN => {
                 $function::<ShortCcm<aes::Aes256>>($($argument),*)
             }
+            AeadAlgorithm::Aes128Gcm if $nonce_len == LONG_NONCE_LEN => {
+                $function::<LongGcm<aes::Aes128>>($($argument),*)
+            }
+            AeadAlgorithm::Aes192Gcm if $nonce_len == LONG_NONCE_LEN => {
+                $function::<LongGcm<aes::Aes192>>($($argument),*)
+            }
+            AeadAlgorithm::Aes256Gcm if $nonce_len == LONG_NONCE_LEN => {
+                $function::<LongGcm<aes::Aes256>>($($argument),*)
+            }
             AeadAlgorithm::Aes128Gcm => $function::<Gcm<aes::Aes128>>($($argument),*),
             AeadAlgorithm::Aes192Gcm => $function::<Gcm<aes::Aes192>>($($argument),*),
             AeadAlgorithm::Aes256Gcm => $function::<Gcm<aes::Aes256>>($($argument),*),
@@ -35,6 +46,7 @@ macro_rules! with_type {
             AeadAlgorithm::XChaCha20Poly1305 => {
                 $function::<chacha20poly1305::XChaCha20Poly1305>($($argument),*)
             }
+            AeadAlgorithm::Aes256Siv => $function::<Aes256SivAead>($($argument),*),
         }
     };
 }

@@ -5,14 +5,17 @@ use std::fmt;
 /// The nonces of RFC 4309, in bytes.
 pub(crate) const SHORT_NONCE_LEN: usize = 11;
 
+/// The nonces of gocryptfs for GCM, in bytes.
+pub(crate) const LONG_NONCE_LEN: usize = 16;
+
 /// An AEAD with a tag of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AeadAlgorithm {
-    /// NIST SP 800-38D.
+    /// NIST SP 800-38D, with nonces of 12 bytes, or 16.
     Aes128Gcm,
-    /// NIST SP 800-38D.
+    /// NIST SP 800-38D, with nonces of 12 bytes, or 16.
     Aes192Gcm,
-    /// NIST SP 800-38D.
+    /// NIST SP 800-38D, with nonces of 12 bytes, or 16.
     Aes256Gcm,
     /// NIST SP 800-38C, with nonces of 12 bytes, or 11 as in RFC 4309.
     Aes128Ccm,
@@ -24,11 +27,13 @@ pub enum AeadAlgorithm {
     ChaCha20Poly1305,
     /// draft-irtf-cfrg-xchacha-03.
     XChaCha20Poly1305,
+    /// RFC 5297 with AES-256, two keys, and the nonce after the associated data.
+    Aes256Siv,
 }
 
 impl AeadAlgorithm {
     /// Every algorithm.
-    pub const ALL: [AeadAlgorithm; 8] = [
+    pub const ALL: [AeadAlgorithm; 9] = [
         AeadAlgorithm::Aes128Gcm,
         AeadAlgorithm::Aes192Gcm,
         AeadAlgorithm::Aes256Gcm,
@@ -37,6 +42,7 @@ impl AeadAlgorithm {
         AeadAlgorithm::Aes256Ccm,
         AeadAlgorithm::ChaCha20Poly1305,
         AeadAlgorithm::XChaCha20Poly1305,
+        AeadAlgorithm::Aes256Siv,
     ];
 
     /// The name in messages.
@@ -50,6 +56,7 @@ impl AeadAlgorithm {
             AeadAlgorithm::Aes256Ccm => "aes-256-ccm",
             AeadAlgorithm::ChaCha20Poly1305 => "chacha20-poly1305",
             AeadAlgorithm::XChaCha20Poly1305 => "xchacha20-poly1305",
+            AeadAlgorithm::Aes256Siv => "aes-256-siv",
         }
     }
 
@@ -58,14 +65,16 @@ impl AeadAlgorithm {
         match self {
             AeadAlgorithm::Aes128Gcm | AeadAlgorithm::Aes128Ccm => 16,
             AeadAlgorithm::Aes192Gcm | AeadAlgorithm::Aes192Ccm => 24,
+            AeadAlgorithm::Aes256Siv => 64,
             _ => 32,
         }
     }
 
-    /// The length of its nonces, in bytes; CCM takes 11 bytes as well.
+    /// The length of its nonces, in bytes; CCM takes 11 bytes as well, and GCM 16.
     pub const fn nonce_len(self) -> usize {
         match self {
             AeadAlgorithm::XChaCha20Poly1305 => 24,
+            AeadAlgorithm::Aes256Siv => 16,
             _ => 12,
         }
     }

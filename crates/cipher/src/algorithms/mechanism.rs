@@ -21,6 +21,8 @@ pub enum Mechanism {
     Blake3,
     /// Argon2i and Argon2id.
     Argon2,
+    /// scrypt.
+    Scrypt,
     /// AES-CMAC.
     Cmac,
     /// AES key wrap.
@@ -31,7 +33,7 @@ use Provider::{AwsLc, OpenSsl, Portable};
 
 impl Mechanism {
     /// How many there are.
-    pub const COUNT: usize = 53;
+    pub const COUNT: usize = 56;
 
     /// Every mechanism, by its number.
     pub fn all() -> impl Iterator<Item = Mechanism> {
@@ -47,6 +49,7 @@ impl Mechanism {
             .chain([
                 Mechanism::Blake3,
                 Mechanism::Argon2,
+                Mechanism::Scrypt,
                 Mechanism::Cmac,
                 Mechanism::KeyWrap,
             ])
@@ -58,12 +61,13 @@ impl Mechanism {
             Mechanism::Record(suite) => suite as usize - 1,
             Mechanism::Sector(cipher, mode) => 8 + 4 * cipher as usize + mode as usize,
             Mechanism::Name(mode) => 24 + mode as usize,
-            Mechanism::Message(algorithm) => 28 + algorithm as usize,
-            Mechanism::Digest(digest) => 36 + digest as usize,
-            Mechanism::Blake3 => 49,
-            Mechanism::Argon2 => 50,
-            Mechanism::Cmac => 51,
-            Mechanism::KeyWrap => 52,
+            Mechanism::Message(algorithm) => 29 + algorithm as usize,
+            Mechanism::Digest(digest) => 38 + digest as usize,
+            Mechanism::Blake3 => 51,
+            Mechanism::Argon2 => 52,
+            Mechanism::Scrypt => 53,
+            Mechanism::Cmac => 54,
+            Mechanism::KeyWrap => 55,
         }
     }
 
@@ -76,7 +80,9 @@ impl Mechanism {
     pub fn providers(self) -> &'static [Provider] {
         use AeadAlgorithm as Aead;
         match self {
-            Mechanism::Record(_) | Mechanism::Cmac | Mechanism::KeyWrap => &[AwsLc],
+            Mechanism::Record(_) | Mechanism::Scrypt | Mechanism::Cmac | Mechanism::KeyWrap => {
+                &[AwsLc]
+            }
             Mechanism::Blake3 | Mechanism::Argon2 => &[Portable],
             Mechanism::Sector(BlockCipher::Aes, _) => &[AwsLc, OpenSsl, Portable],
             Mechanism::Sector(BlockCipher::Camellia, SectorMode::Xts) => &[Portable],
@@ -86,6 +92,7 @@ impl Mechanism {
             Mechanism::Message(
                 Aead::Aes128Gcm | Aead::Aes192Gcm | Aead::Aes256Gcm | Aead::ChaCha20Poly1305,
             ) => &[AwsLc, OpenSsl, Portable],
+            Mechanism::Message(Aead::Aes256Siv) => &[Portable],
             Mechanism::Message(_) => &[AwsLc, Portable],
             Mechanism::Digest(Digest::Ripemd160 | Digest::Whirlpool) => &[Portable],
             Mechanism::Digest(Digest::Sha3_224 | Digest::Blake2b512 | Digest::Blake2s256) => {
@@ -105,6 +112,7 @@ impl Mechanism {
             Mechanism::Name(NameMode::Hctr2) => "AES-HCTR2",
             Mechanism::Name(NameMode::Adiantum) => "Adiantum (XChaCha12 and AES-256)",
             Mechanism::Name(NameMode::AdiantumXChaCha20) => "Adiantum (XChaCha20 and AES-256)",
+            Mechanism::Name(NameMode::Eme) => "AES in EME mode",
             Mechanism::Digest(Digest::Ripemd160) => "RIPEMD-160",
             Mechanism::Digest(Digest::Whirlpool) => "Whirlpool",
             Mechanism::Digest(Digest::Blake2b512) => "BLAKE2b-512",
@@ -112,6 +120,7 @@ impl Mechanism {
             Mechanism::Digest(digest) => digest.name(),
             Mechanism::Blake3 => "BLAKE3",
             Mechanism::Argon2 => "Argon2",
+            Mechanism::Scrypt => "scrypt",
             Mechanism::Cmac => "AES-CMAC",
             Mechanism::KeyWrap => "AES key wrap",
         }
@@ -125,13 +134,15 @@ impl Mechanism {
             Mechanism::Name(mode) => mode == NameMode::CbcCts,
             Mechanism::Message(algorithm) => !matches!(
                 algorithm,
-                AeadAlgorithm::ChaCha20Poly1305 | AeadAlgorithm::XChaCha20Poly1305
+                AeadAlgorithm::ChaCha20Poly1305
+                    | AeadAlgorithm::XChaCha20Poly1305
+                    | AeadAlgorithm::Aes256Siv
             ),
             Mechanism::Digest(digest) => !matches!(
                 digest,
                 Digest::Ripemd160 | Digest::Whirlpool | Digest::Blake2b512 | Digest::Blake2s256
             ),
-            Mechanism::Blake3 | Mechanism::Argon2 => false,
+            Mechanism::Blake3 | Mechanism::Argon2 | Mechanism::Scrypt => false,
             Mechanism::Cmac | Mechanism::KeyWrap => true,
         }
     }
@@ -141,6 +152,7 @@ fn message_name(name: &'static str) -> &'static str {
     match name {
         "chacha20-poly1305" => "ChaCha20-Poly1305",
         "xchacha20-poly1305" => "XChaCha20-Poly1305",
+        "aes-256-siv" => "AES-SIV",
         approved => approved,
     }
 }
@@ -177,6 +189,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Digest(digest) => write!(f, "{digest}"),
             Mechanism::Blake3 => f.write_str("blake3"),
             Mechanism::Argon2 => f.write_str("argon2"),
+            Mechanism::Scrypt => f.write_str("scrypt"),
             Mechanism::Cmac => f.write_str("aes-cmac"),
             Mechanism::KeyWrap => f.write_str("aes-key-wrap"),
         }

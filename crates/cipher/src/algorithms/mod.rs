@@ -9,7 +9,7 @@ mod sector;
 mod suite;
 
 pub use aead::AeadAlgorithm;
-pub(crate) use aead::SHORT_NONCE_LEN;
+pub(crate) use aead::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
 pub use digest::{Digest, Output};
 pub use mechanism::Mechanism;
 pub use names::NameMode;

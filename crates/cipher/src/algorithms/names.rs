@@ -16,15 +16,19 @@ pub enum NameMode {
     Adiantum,
     /// The same with XChaCha20.
     AdiantumXChaCha20,
+    /// EME with AES ("A parallelizable enciphering mode", 2003), of whole blocks of 16 bytes, up to 2048
+    /// bytes. Keys of 16, 24 or 32 bytes, tweaks of 16.
+    Eme,
 }
 
 impl NameMode {
     /// Every mode.
-    pub const ALL: [NameMode; 4] = [
+    pub const ALL: [NameMode; 5] = [
         NameMode::CbcCts,
         NameMode::Hctr2,
         NameMode::Adiantum,
         NameMode::AdiantumXChaCha20,
+        NameMode::Eme,
     ];
 
     /// The name in messages.
@@ -34,13 +38,14 @@ impl NameMode {
             NameMode::Hctr2 => "aes-hctr2",
             NameMode::Adiantum => "adiantum",
             NameMode::AdiantumXChaCha20 => "adiantum-xchacha20",
+            NameMode::Eme => "aes-eme",
         }
     }
 
     /// The lengths of the keys that it takes, in bytes.
     pub const fn key_lens(self) -> &'static [usize] {
         match self {
-            NameMode::CbcCts | NameMode::Hctr2 => &[16, 24, 32],
+            NameMode::CbcCts | NameMode::Hctr2 | NameMode::Eme => &[16, 24, 32],
             NameMode::Adiantum | NameMode::AdiantumXChaCha20 => &[32],
         }
     }
@@ -48,9 +53,17 @@ impl NameMode {
     /// The length of its tweaks in bytes, if it takes one length only.
     pub const fn tweak_len(self) -> Option<usize> {
         match self {
-            NameMode::CbcCts => Some(16),
+            NameMode::CbcCts | NameMode::Eme => Some(16),
             NameMode::Hctr2 => None,
             NameMode::Adiantum | NameMode::AdiantumXChaCha20 => Some(32),
+        }
+    }
+
+    /// Whether it takes data of this length, in bytes.
+    pub const fn takes(self, len: usize) -> bool {
+        match self {
+            NameMode::Eme => len >= 16 && len.is_multiple_of(16) && len <= 2048,
+            _ => len >= 16,
         }
     }
 }

@@ -14,11 +14,11 @@ use crate::{Error, Result};
 /// An AEAD of AWS-LC with a 16-byte tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aead {
-    /// 16-byte key, 12-byte nonce.
+    /// 16-byte key, nonce of 12 bytes or 16.
     Aes128Gcm,
-    /// 24-byte key, 12-byte nonce.
+    /// 24-byte key, nonce of 12 bytes or 16.
     Aes192Gcm,
-    /// 32-byte key, 12-byte nonce.
+    /// 32-byte key, nonce of 12 bytes or 16.
     Aes256Gcm,
     /// 32-byte key, 12-byte nonce.
     ChaCha20Poly1305,
@@ -110,10 +110,11 @@ impl Aead {
         }
     }
 
-    fn nonce_len(self) -> usize {
+    fn takes_nonce(self, len: usize) -> bool {
         match self {
-            Aead::Aes128Gcm | Aead::Aes192Gcm | Aead::Aes256Gcm | Aead::ChaCha20Poly1305 => 12,
-            Aead::XChaCha20Poly1305 => 24,
+            Aead::Aes128Gcm | Aead::Aes192Gcm | Aead::Aes256Gcm => len == 12 || len == 16,
+            Aead::ChaCha20Poly1305 => len == 12,
+            Aead::XChaCha20Poly1305 => len == 24,
         }
     }
 
@@ -137,7 +138,7 @@ struct Context(Wiped<sys::EVP_AEAD_CTX>);
 impl Context {
     #[inline]
     fn new(aead: Aead, key: &[u8], nonce: &[u8]) -> Result<Context> {
-        if key.len() != aead.key_len() || nonce.len() != aead.nonce_len() {
+        if key.len() != aead.key_len() || !aead.takes_nonce(nonce.len()) {
             return Err(Error::Library);
         }
         let mut context = Context(Wiped::uninit());

@@ -18,7 +18,7 @@ pub(crate) struct GcmStream {
 }
 
 impl GcmStream {
-    /// Begins a message; `key` has 16, 24 or 32 bytes, `nonce` 12.
+    /// Begins a message; `key` has 16, 24 or 32 bytes, `nonce` 12 or 16.
     pub(crate) fn new(
         key: &[u8],
         nonce: &[u8],
@@ -35,7 +35,7 @@ impl GcmStream {
             }
         };
         let mut context = CipherContext::new(cipher, direction)?;
-        context.set_iv_len(12)?;
+        context.set_iv_len(nonce.len())?;
         context.set_key(key, Some(nonce))?;
         // An update takes no more than an int counts.
         for aad in aad.chunks(1 << 30) {

@@ -21,6 +21,7 @@ mod evp;
 mod fork;
 mod gcm;
 mod library;
+mod scrypt;
 mod sector;
 
 pub(crate) use aead::Aead;
@@ -31,4 +32,5 @@ pub(crate) use evp::Direction;
 pub(crate) use fork::generation as fork_generation;
 pub(crate) use gcm::GcmStream;
 pub(crate) use library::random_public;
+pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};

@@ -1,11 +1,12 @@
 //! Ciphers for names: the output has the length of the input, 16 bytes and more.
 //!
-//! fscrypt encrypts names with them (it pads names to 16 bytes and more). HCTR2 and Adiantum change
-//! all of the output with any bit of the input; CBC-CTS only what comes after it. None of them
+//! fscrypt and gocryptfs encrypt names with them (they pad names to 16 bytes and more). HCTR2, Adiantum
+//! and EME change all of the output with any bit of the input; CBC-CTS only what comes after it. None of them
 //! authenticates, and the same name under the same tweak is the same ciphertext.
 
 mod adiantum;
 mod cts;
+mod eme;
 mod engine;
 mod hctr2;
 
@@ -49,6 +50,7 @@ impl NameCipher {
         let engine: Box<dyn Engine> = match mode {
             NameMode::CbcCts => Box::new(cts::Cts::new(provider, key)?),
             NameMode::Hctr2 => Box::new(hctr2::Hctr2::new(provider, key)?),
+            NameMode::Eme => Box::new(eme::Eme::new(provider, key)?),
             NameMode::Adiantum => adiantum::boxed::<chacha20::XChaCha12>(provider, key)?,
             NameMode::AdiantumXChaCha20 => adiantum::boxed::<chacha20::XChaCha20>(provider, key)?,
         };
@@ -58,7 +60,7 @@ impl NameCipher {
     /// Encrypts `data` where it is.
     ///
     /// # Errors
-    /// [`Error::NameSize`] for less than 16 bytes, or a tweak of another length than
+    /// [`Error::NameSize`] for data that the mode does not [take](NameMode::takes), or a tweak of another length than
     /// [`NameMode::tweak_len`]; `data` is then as it was.
     pub fn encrypt(&self, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         self.run(Direction::Encrypt, tweak, data)
@@ -91,7 +93,7 @@ impl NameCipher {
         if self.mode.tweak_len().is_some_and(|len| len != tweak.len()) {
             return Err(wrong("a tweak", tweak.len()));
         }
-        if data.len() < 16 {
+        if !self.mode.takes(data.len()) {
             return Err(wrong("data", data.len()));
         }
         self.engine.run(direction, tweak, data)

@@ -131,7 +131,9 @@ pub(crate) fn seal(
     let mut run = || -> Attempt<[u8; TAG_LEN]> {
         let mut context = CipherCtx::new()?;
         let cipher = with_name(algorithm)?;
-        context.encrypt_init(Some(&cipher), Some(key), Some(nonce))?;
+        context.encrypt_init(Some(&cipher), None, None)?;
+        context.set_iv_length(nonce.len())?;
+        context.encrypt_init(None, Some(key), Some(nonce))?;
         context.cipher_update(aad, None)?;
         let len = data.len();
         context.cipher_update_inplace(data, len)?;
@@ -155,7 +157,9 @@ pub(crate) fn open(
     let mut run = || -> Attempt<CipherCtx> {
         let mut context = CipherCtx::new()?;
         let cipher = with_name(algorithm)?;
-        context.decrypt_init(Some(&cipher), Some(key), Some(nonce))?;
+        context.decrypt_init(Some(&cipher), None, None)?;
+        context.set_iv_length(nonce.len())?;
+        context.decrypt_init(None, Some(key), Some(nonce))?;
         context.cipher_update(aad, None)?;
         let len = data.len();
         context.cipher_update_inplace(data, len)?;

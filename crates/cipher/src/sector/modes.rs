@@ -4,7 +4,7 @@
 //! second implementation of everything.
 
 use super::engine::{Engine, Sectors};
-use crate::blocks::{Block, Blocks, xor, xor_all};
+use crate::blocks::{Block, Blocks, double, xor, xor_all};
 use crate::ffi::Direction;
 use crate::{Result, SectorMode};
 
@@ -100,12 +100,6 @@ fn add_tweaks(first: Block, blocks: &mut [Block], tweaks: &mut [Block]) -> Block
         next = double(next);
     }
     next.to_le_bytes()
-}
-
-/// Multiplies by x in GF(2^128) of IEEE 1619, in constant time.
-fn double(tweak: u128) -> u128 {
-    let carry = (tweak as i128 >> 127) as u128;
-    tweak << 1 ^ carry & 0x87
 }
 
 /// CBC, ECB or CTR.

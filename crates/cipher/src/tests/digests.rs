@@ -214,7 +214,34 @@ fn password_hashes_of_cryptsetup() {
 }
 
 #[test]
+fn scrypt_of_rfc_7914() {
+    for (password, salt, (log_n, r, p), expected) in [
+        (
+            "",
+            "",
+            (4, 1, 1),
+            "77d6576238657b203b19ca42c18a0497f16b4844e3074ae8dfdffa3fede21442\
+             fcd0069ded0948f8326a753a0fc81f17e8d3e0fb2e0d3628cf35e20c38d18906",
+        ),
+        (
+            "password",
+            "NaCl",
+            (10, 8, 16),
+            "fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162\
+             2eaf30d92e22a3886ff109279d9830dac727afb94a83ee6d8360cbdfa2cc0640",
+        ),
+    ] {
+        let mut key = [0; 64];
+        let hash = PasswordHash::Scrypt { log_n, r, p };
+        let done = hash.derive(password.as_bytes(), salt.as_bytes(), &mut key);
+        done.expect("parameters");
+        assert_eq!(key[..], hex(expected));
+    }
+}
+
+#[test]
 fn impossible_password_hashes_are_refused() {
+    let scrypt = |log_n, r, p| PasswordHash::Scrypt { log_n, r, p };
     let argon2 = |memory_kib, iterations, lanes| PasswordHash::Argon2 {
         kind: Argon2Kind::Argon2id,
         memory_kib,
@@ -235,6 +262,11 @@ fn impossible_password_hashes_are_refused() {
         (argon2(64, 1, 1), 16, 3),
         (pbkdf2(0), 16, 32),
         (pbkdf2(1), 16, 0),
+        (scrypt(0, 8, 1), 16, 32),
+        (scrypt(64, 8, 1), 16, 32),
+        (scrypt(10, 0, 1), 16, 32),
+        (scrypt(10, 8, 0), 16, 32),
+        (scrypt(30, 8, 1), 16, 32),
     ] {
         let done = hash.derive(b"password", &vec![0; salt], &mut vec![0; key]);
         assert!(matches!(done, Err(Error::PasswordHash(_))), "{hash:?}");

@@ -4,7 +4,7 @@
 //! Published are vectors of AES (FIPS 197) in ECB, CBC and CTR (NIST SP 800-38A) and XTS (IEEE 1619), of
 //! Camellia (RFC 5528 for CTR), Serpent and Twofish (cryptsetup's), GCM, CCM and the ChaCha family (their
 //! standards), XAES-256-GCM (C2SP), CTS (RFC 3962), HCTR2 and Adiantum (their authors'), of the hashes, HMAC,
-//! HKDF, PBKDF2, Argon2 (RFCs and FIPS), and of what Linux wrote with fscrypt. Where Project Wycheproof has a
+//! HKDF, PBKDF2, Argon2, scrypt (RFCs and FIPS), and of what Linux wrote with fscrypt. Where Project Wycheproof has a
 //! set, it is run. The response files of NIST's CAVP are not here: they have more of the same.
 //!
 //! Nothing is published of these, which another implementation judges:
@@ -16,6 +16,7 @@
 //! - IVs of sectors but with CBC, for which cryptsetup has them: the same two;
 //! - HMAC with hashes that only RustCrypto has (RIPEMD-160, Whirlpool): the hashes are judged, and HMAC with
 //!   others is. With BLAKE2, OpenSSL if it is built in;
+//! - EME: a second program over OpenSSL's AES; in the crate `stack` also names that gocryptfs made;
 //! - the anti-forensic splitter: a second reading of its article in `digests`, and containers of cryptsetup's
 //!   in the crate `luks`.
 

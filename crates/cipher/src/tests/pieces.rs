@@ -76,7 +76,8 @@ fn names_in_pieces() {
         for provider in Mechanism::Name(mode).providers() {
             let cipher =
                 NameCipher::with_provider(*provider, mode, &bytes(2, 32)).expect("key length");
-            for len in [16, 17, 31, 32, 33, 47, 48, 50] {
+            let lens = [16, 17, 31, 32, 33, 47, 48, 50].into_iter();
+            for len in lens.filter(|len| mode.takes(*len)) {
                 let plain = bytes(3, len);
                 let mut whole = plain.clone();
                 cipher.encrypt(&tweak, &mut whole).expect("encrypt");

@@ -2,5 +2,8 @@
 
 mod format;
 pub mod fscrypt;
+pub mod gocryptfs;
+#[cfg(test)]
+mod tree;
 
 pub use format::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};

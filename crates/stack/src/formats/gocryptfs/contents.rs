@@ -1,0 +1,167 @@
+//! Contents: a header with the id of the file, then blocks, each authentic in its place of its file.
+
+use std::sync::Arc;
+
+use cipher::{AeadAlgorithm, AeadCipher, Random};
+use secret::Secret;
+use vfs::{Error, Result};
+
+use super::features::Content;
+use crate::formats::{Layout, SizeIn};
+
+/// Version 2, and an id of 16 bytes.
+pub(super) const HEADER_LEN: usize = 18;
+
+/// The version in headers.
+const VERSION: [u8; 2] = 2u16.to_be_bytes();
+
+/// Plain bytes of a block.
+const BLOCK: usize = 4096;
+
+const TAG_LEN: usize = 16;
+
+/// The key of contents, and of the targets of links.
+pub(super) struct ContentKey {
+    cipher: AeadCipher,
+    nonce_len: usize,
+    /// AES-SIV has its tag before the data.
+    tag_first: bool,
+    random: Arc<dyn Random>,
+}
+
+impl ContentKey {
+    pub(super) fn new(
+        content: Content,
+        key: &Secret,
+        random: Arc<dyn Random>,
+    ) -> cipher::Result<ContentKey> {
+        let (algorithm, nonce_len) = match content {
+            Content::AesGcm => (AeadAlgorithm::Aes256Gcm, 16),
+            Content::AesSiv => (AeadAlgorithm::Aes256Siv, 16),
+            Content::XChaCha20Poly1305 => (AeadAlgorithm::XChaCha20Poly1305, 24),
+        };
+        Ok(ContentKey {
+            cipher: AeadCipher::new(algorithm, key.expose())?,
+            nonce_len,
+            tag_first: content == Content::AesSiv,
+            random,
+        })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        let tag_before = if self.tag_first { TAG_LEN } else { 0 };
+        Layout {
+            header: HEADER_LEN,
+            before: self.nonce_len + tag_before,
+            unit: BLOCK,
+            after: TAG_LEN - tag_before,
+            size: SizeIn::Lower,
+        }
+    }
+
+    /// The header of a new file.
+    pub(super) fn new_header(&self) -> Result<Vec<u8>> {
+        let mut header = VERSION.to_vec();
+        header.resize(HEADER_LEN, 0);
+        self.random
+            .fill(&mut header[VERSION.len()..])
+            .map_err(|_| Error::Io)?;
+        Ok(header)
+    }
+
+    /// Seals consecutive blocks of the file with this header.
+    pub(super) fn seal(&self, header: &[u8], first: u64, blocks: &mut [u8]) -> Result<()> {
+        let id = file_id(header)?;
+        for (number, block) in (first..).zip(blocks.chunks_mut(self.layout().lower_unit())) {
+            self.seal_block(&associated(number, id), block)?;
+        }
+        Ok(())
+    }
+
+    /// Opens consecutive blocks of the file with this header.
+    pub(super) fn open(&self, header: &[u8], first: u64, blocks: &mut [u8]) -> Result<()> {
+        let id = file_id(header)?;
+        for (number, block) in (first..).zip(blocks.chunks_mut(self.layout().lower_unit())) {
+            self.open_block(&associated(number, id), block)?;
+        }
+        Ok(())
+    }
+
+    /// What is no block of a file is sealed as block 0 of a file without id.
+    pub(super) fn seal_value(&self, plain: &[u8]) -> Result<Vec<u8>> {
+        let layout = self.layout();
+        let mut sealed = vec![0; layout.before + plain.len() + layout.after];
+        sealed[layout.before..][..plain.len()].copy_from_slice(plain);
+        self.seal_block(&[0; 8], &mut sealed)?;
+        Ok(sealed)
+    }
+
+    /// Opens what [`ContentKey::seal_value`] sealed.
+    pub(super) fn open_value(&self, mut sealed: Vec<u8>) -> Result<Vec<u8>> {
+        self.open_block(&[0; 8], &mut sealed)?;
+        let layout = self.layout();
+        sealed.truncate(sealed.len() - layout.after);
+        Ok(sealed.split_off(layout.before))
+    }
+
+    fn seal_block(&self, associated: &[u8], block: &mut [u8]) -> Result<()> {
+        let random = self.random.nonce().map_err(|_| Error::Io)?;
+        let Parts { nonce, data, tag } = self.parts(block)?;
+        nonce.copy_from_slice(&random[..nonce.len()]);
+        *tag = self
+            .cipher
+            .seal(nonce, associated, data)
+            .map_err(|_| Error::Io)?;
+        Ok(())
+    }
+
+    fn open_block(&self, associated: &[u8], block: &mut [u8]) -> Result<()> {
+        let Parts { nonce, data, tag } = self.parts(block)?;
+        // A lower file system that lost the block can leave zeros where the nonce was.
+        if nonce.iter().all(|byte| *byte == 0) {
+            return Err(Error::Io);
+        }
+        self.cipher
+            .open(nonce, associated, data, tag)
+            .map_err(|_| Error::Io)
+    }
+
+    /// Cuts a block, which has at least one byte of data.
+    fn parts<'a>(&self, block: &'a mut [u8]) -> Result<Parts<'a>> {
+        let (nonce, rest) = block
+            .split_at_mut_checked(self.nonce_len)
+            .ok_or(Error::Io)?;
+        let cut = match self.tag_first {
+            true => rest.split_first_chunk_mut().map(|(tag, data)| (data, tag)),
+            false => rest.split_last_chunk_mut(),
+        };
+        match cut {
+            Some((data, tag)) if !data.is_empty() => Ok(Parts { nonce, data, tag }),
+            _ => Err(Error::Io),
+        }
+    }
+}
+
+struct Parts<'a> {
+    nonce: &'a mut [u8],
+    data: &'a mut [u8],
+    tag: &'a mut [u8; TAG_LEN],
+}
+
+/// The id in a header.
+pub(super) fn file_id(header: &[u8]) -> Result<&[u8; 16]> {
+    let id = header.strip_prefix(&VERSION).ok_or(Error::Io)?;
+    let id: &[u8; 16] = id.try_into().map_err(|_| Error::Io)?;
+    match id {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => Err(Error::Io),
+        id => Ok(id),
+    }
+}
+
+/// What is authenticated with a block.
+fn associated(number: u64, id: &[u8; 16]) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes[8..].copy_from_slice(id);
+    bytes
+}

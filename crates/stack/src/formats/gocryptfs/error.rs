@@ -1,0 +1,21 @@
+//! What can be wrong with `gocryptfs.conf`.
+
+/// Why a configuration was not read, made or unlocked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no JSON of the right shape.
+    #[error("gocryptfs.conf is damaged: {0}")]
+    Damaged(String),
+    /// It says something that is not understood here.
+    #[error("gocryptfs.conf needs what is not supported: {0}")]
+    Unsupported(String),
+    /// The passphrase does not open the master key, or the sealed key was changed: they look the same.
+    #[error("the passphrase is wrong")]
+    WrongPassphrase,
+    /// The cipher refuses, by its policy or for want of memory.
+    #[error(transparent)]
+    Cipher(#[from] cipher::Error),
+    /// There is no locked memory left.
+    #[error(transparent)]
+    Memory(#[from] secret::Error),
+}

@@ -1,0 +1,227 @@
+//! gocryptfs as a [`Format`].
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use cipher::Random;
+use secret::Key;
+use vfs::{Error, Kind, Result};
+
+use super::config::{CONFIG_NAME, Config};
+use super::contents::{self, ContentKey};
+use super::error;
+use super::names::{DIR_IV_NAME, DirIv, NAME_MAX, NameKey, Stored};
+use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, Sought};
+use crate::lower::Entry;
+
+/// The longest target of a link in the lower directory, in bytes.
+const TARGET_MAX: usize = 4095;
+
+/// gocryptfs, with its master key.
+pub struct Gocryptfs {
+    contents: ContentKey,
+    /// None if names are clear.
+    names: Option<NameKey>,
+    dir_iv: bool,
+    random: Arc<dyn Random>,
+}
+
+/// An inode: of files there is nothing to know.
+#[derive(Debug)]
+pub struct Node {
+    /// Of a directory.
+    iv: DirIv,
+    is_root: bool,
+}
+
+impl Gocryptfs {
+    /// With the master key that [`Config::unlock`] gave.
+    ///
+    /// # Errors
+    /// Those of the ciphers and of locked memory.
+    pub fn new(
+        config: &Config,
+        master: &Key,
+        random: Arc<dyn Random>,
+    ) -> std::result::Result<Gocryptfs, error::Error> {
+        let features = config.features();
+        let key = config.content_key(master)?;
+        let names = match features.names {
+            Some(names) => Some(NameKey::new(names, &config.name_key(master)?)?),
+            None => None,
+        };
+        Ok(Gocryptfs {
+            contents: ContentKey::new(features.content, &key, random.clone())?,
+            names,
+            dir_iv: features.names.is_some_and(|names| names.dir_iv),
+            random,
+        })
+    }
+
+    /// The files of a new directory.
+    ///
+    /// # Errors
+    /// `Io` without random numbers.
+    pub fn new_directory(&self) -> Result<NewNode<Node>> {
+        let mut iv = [0; 16];
+        let mut files = Vec::new();
+        if self.dir_iv {
+            self.random.fill(&mut iv).map_err(|_| Error::Io)?;
+            files.push((DIR_IV_NAME, iv.to_vec()));
+        }
+        Ok(NewNode {
+            node: Node { iv, is_root: false },
+            xattrs: Vec::new(),
+            files,
+        })
+    }
+
+    fn read_iv(&self, read: impl FnOnce(usize) -> Result<Vec<u8>>) -> Result<DirIv> {
+        if !self.dir_iv {
+            return Ok([0; 16]);
+        }
+        let iv: DirIv = read(16)?.try_into().map_err(|_| Error::Io)?;
+        // All names of directories without an IV would be alike, so this one was lost.
+        if iv == [0; 16] {
+            return Err(Error::Io);
+        }
+        Ok(iv)
+    }
+}
+
+impl Format for Gocryptfs {
+    type Node = Node;
+
+    fn name(&self) -> &'static str {
+        "gocryptfs"
+    }
+
+    fn layout(&self) -> Layout {
+        self.contents.layout()
+    }
+
+    fn name_max(&self) -> u32 {
+        NAME_MAX as u32
+    }
+
+    fn root(&self, root: &Entry) -> Result<Node> {
+        let iv = self.read_iv(|limit| root.read_small(DIR_IV_NAME.as_bytes(), limit))?;
+        Ok(Node { iv, is_root: true })
+    }
+
+    fn node(&self, _dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
+        let iv = match kind {
+            Kind::Directory => {
+                self.read_iv(|limit| entry.read_small(DIR_IV_NAME.as_bytes(), limit))?
+            }
+            _ => [0; 16],
+        };
+        Ok(Node { iv, is_root: false })
+    }
+
+    fn new_node(&self, _dir: &Node, kind: Kind) -> Result<NewNode<Node>> {
+        if kind == Kind::Directory {
+            return self.new_directory();
+        }
+        Ok(NewNode {
+            node: Node {
+                iv: [0; 16],
+                is_root: false,
+            },
+            xattrs: Vec::new(),
+            files: Vec::new(),
+        })
+    }
+
+    fn plain_name(
+        &self,
+        dir: &Node,
+        lower: &[u8],
+        long: &LongNames<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        if dir.is_root && lower == CONFIG_NAME.as_bytes() {
+            return Ok(None);
+        }
+        let Some(names) = &self.names else {
+            return Ok(Some(lower.to_vec()));
+        };
+        match names.stored(lower) {
+            Stored::Own => Ok(None),
+            Stored::Whole(whole) => names.open(&dir.iv, whole).map(Some),
+            Stored::Long(file) => {
+                let whole = long(&file)?;
+                match names.is_long(lower, &whole) {
+                    true => names.open(&dir.iv, &whole).map(Some),
+                    false => Err(Error::Io),
+                }
+            }
+        }
+    }
+
+    fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+        match &self.names {
+            Some(names) => names.seal(&dir.iv, plain).map(Sought::At),
+            None if plain.len() > NAME_MAX => Err(Error::NameTooLong),
+            None if dir.is_root && plain == CONFIG_NAME.as_bytes() => Err(Error::NotFound),
+            None => Ok(Sought::At(LowerName {
+                name: plain.to_vec(),
+                long: None,
+            })),
+        }
+    }
+
+    fn new_name(&self, dir: &Node, plain: &[u8], _node: &Node) -> Result<LowerName> {
+        match self.lower_name(dir, plain) {
+            Ok(Sought::At(name)) => Ok(name),
+            Ok(Sought::Listed) => Err(Error::Io),
+            // The name of the configuration, in a directory with clear names.
+            Err(Error::NotFound) => Err(Error::NotPermitted),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn seal_target(&self, _node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+        let Some(names) = &self.names else {
+            return Ok(target.to_vec());
+        };
+        let sealed = self.contents.seal_value(target)?;
+        let stored = names.base64().encode(sealed).into_bytes();
+        match stored.len() {
+            ..=TARGET_MAX => Ok(stored),
+            _ => Err(Error::NameTooLong),
+        }
+    }
+
+    fn open_target(&self, _node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+        match &self.names {
+            Some(names) => {
+                let sealed = names.base64().decode(stored).map_err(|_| Error::Io)?;
+                self.contents.open_value(sealed)
+            }
+            None => Ok(stored.to_vec()),
+        }
+    }
+
+    fn new_header(&self, _node: &Node) -> Result<Vec<u8>> {
+        self.contents.new_header()
+    }
+
+    fn check_header(&self, _node: &Node, header: &[u8]) -> Result<()> {
+        contents::file_id(header).map(drop)
+    }
+
+    fn seal(&self, _node: &Node, header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        self.contents.seal(header, first, units)
+    }
+
+    fn open(&self, _node: &Node, header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        self.contents.open(header, first, units)
+    }
+
+    fn own_files(&self) -> &'static [&'static str] {
+        match self.dir_iv {
+            true => &[DIR_IV_NAME],
+            false => &[],
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! For tests: whole trees, read and written through a format alone, without the engine.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use vfs::Kind;
+
+use super::{Format, LowerName, Sought};
+use crate::lower::Entry;
+
+/// What a tree has at a path of the view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Directory,
+    File(Vec<u8>),
+    Link(Vec<u8>),
+}
+
+pub(super) type Tree = BTreeMap<Vec<u8>, Item>;
+
+/// All that the view has over the lower directory `root`. What does not decode is left out.
+pub(super) fn read<F: Format>(format: &F, root: &Path) -> Tree {
+    let node = format
+        .root(&Entry::root(root).expect("root"))
+        .expect("a root");
+    let mut tree = Tree::new();
+    read_directory(format, root, &node, &[], &mut tree);
+    tree
+}
+
+fn read_directory<F: Format>(
+    format: &F,
+    path: &Path,
+    dir: &F::Node,
+    prefix: &[u8],
+    tree: &mut Tree,
+) {
+    let entry = Entry::root(path).expect("directory");
+    let long = |name: &[u8]| entry.read_small(name, 1024);
+    for lower in fs::read_dir(path).expect("list") {
+        let lower = lower.expect("entry").file_name().into_vec();
+        let Ok(Some(plain)) = format.plain_name(dir, &lower, &long) else {
+            continue;
+        };
+        check_found(format, dir, &lower, &plain);
+        let (view, path) = (join(prefix, &plain), path.join(OsStr::from_bytes(&lower)));
+        let kind = fs::symlink_metadata(&path).expect("kind").file_type();
+        let kind = match (kind.is_dir(), kind.is_symlink()) {
+            (true, _) => Kind::Directory,
+            (_, true) => Kind::Symlink,
+            _ => Kind::File,
+        };
+        let child = entry.entry(&lower).expect("entry");
+        let node = format.node(dir, &lower, kind, &child).expect("node");
+        let item = match kind {
+            Kind::Directory => {
+                read_directory(format, &path, &node, &view, tree);
+                Item::Directory
+            }
+            Kind::Symlink => {
+                let target = child.target().expect("target");
+                Item::Link(format.open_target(&node, &target).expect("target"))
+            }
+            _ => Item::File(read_file(format, &node, fs::read(&path).expect("read"))),
+        };
+        tree.insert(view, item);
+    }
+}
+
+/// A name that is listed is found again.
+fn check_found<F: Format>(format: &F, dir: &F::Node, lower: &[u8], plain: &[u8]) {
+    if let Sought::At(name) = format.lower_name(dir, plain).expect("a name that there is") {
+        assert_eq!(name.name, lower);
+    }
+}
+
+/// The contents of the file that is stored as `lower`.
+pub(super) fn read_file<F: Format>(format: &F, node: &F::Node, mut lower: Vec<u8>) -> Vec<u8> {
+    let layout = format.layout();
+    let size = layout.plain_size(lower.len() as u64).expect("a size");
+    if size == 0 {
+        return Vec::new();
+    }
+    let (header, units) = lower.split_at_mut(layout.header);
+    format.check_header(node, header).expect("header");
+    let mut plain = Vec::new();
+    for (number, unit) in units.chunks_mut(layout.lower_unit()).enumerate() {
+        let is_whole = unit.len() == layout.lower_unit();
+        if !is_whole || unit.iter().any(|byte| *byte != 0) {
+            let opened = format.open(node, header, number as u64, unit);
+            opened.expect("an authentic unit");
+        }
+        plain.extend(&unit[layout.before..unit.len() - layout.after]);
+    }
+    plain
+}
+
+/// Makes a tree in the lower directory `root`, which has been made one of this format.
+pub(super) fn write<F: Format>(format: &F, root: &Path, tree: &Tree) {
+    let node = format
+        .root(&Entry::root(root).expect("root"))
+        .expect("a root");
+    write_directory(format, root, &node, &[], tree);
+}
+
+fn write_directory<F: Format>(format: &F, path: &Path, dir: &F::Node, prefix: &[u8], tree: &Tree) {
+    for (view, item) in tree {
+        let Some(plain) = name_in(prefix, view) else {
+            continue;
+        };
+        let kind = match item {
+            Item::Directory => Kind::Directory,
+            Item::File(_) => Kind::File,
+            Item::Link(_) => Kind::Symlink,
+        };
+        let new = format.new_node(dir, kind).expect("node");
+        let LowerName { name, long } = format.new_name(dir, plain, &new.node).expect("name");
+        if let Some(long) = long {
+            fs::write(path.join(OsStr::from_bytes(&long.name)), long.contents).expect("name");
+        }
+        let path = path.join(OsStr::from_bytes(&name));
+        match item {
+            Item::Directory => {
+                fs::create_dir(&path).expect("directory");
+                for (name, contents) in &new.files {
+                    fs::write(path.join(name), contents).expect("own file");
+                }
+                write_directory(format, &path, &new.node, view, tree);
+            }
+            Item::File(plain) => {
+                fs::write(&path, write_file(format, &new.node, plain)).expect("file");
+            }
+            Item::Link(target) => {
+                let stored = format.seal_target(&new.node, target).expect("target");
+                symlink(OsStr::from_bytes(&stored), &path).expect("link");
+            }
+        }
+    }
+}
+
+/// How the contents `plain` are stored.
+pub(super) fn write_file<F: Format>(format: &F, node: &F::Node, plain: &[u8]) -> Vec<u8> {
+    if plain.is_empty() {
+        return Vec::new();
+    }
+    let layout = format.layout();
+    let mut lower = format.new_header(node).expect("header");
+    let header = lower.clone();
+    for (number, plain) in plain.chunks(layout.unit).enumerate() {
+        let mut unit = vec![0; layout.before];
+        unit.extend(plain);
+        unit.resize(unit.len() + layout.after, 0);
+        format
+            .seal(node, &header, number as u64, &mut unit)
+            .expect("seal");
+        lower.extend(unit);
+    }
+    assert_eq!(
+        layout.lower_size(plain.len() as u64),
+        Some(lower.len() as u64)
+    );
+    lower
+}
+
+/// The name of `view` in the directory `prefix`, if it is in it.
+fn name_in<'a>(prefix: &[u8], view: &'a [u8]) -> Option<&'a [u8]> {
+    let name = match prefix {
+        [] => view,
+        _ => view.strip_prefix(prefix)?.strip_prefix(b"/")?,
+    };
+    (!name.is_empty() && !name.contains(&b'/')).then_some(name)
+}
+
+fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    match prefix {
+        [] => name.to_vec(),
+        _ => [prefix, b"/", name].concat(),
+    }
+}
