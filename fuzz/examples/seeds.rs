@@ -9,7 +9,7 @@ use std::sync::Arc;
 use block::{BlockDevice, MemoryDevice};
 use cipher::{Padding, SeededRandom, Suite};
 use keys::{Argon2Params, Backup, BackupKeyring, Generation, KeyMaterial, Keyring, Wrapping};
-use protocol::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request};
+use protocol::api::{Anchor, Answer, Command, DeviceGroup, PoolDevices, Reply, Request, command};
 use protocol::wire;
 use secret::{Key, Secret};
 use store::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, encode_frame};
@@ -277,7 +277,7 @@ fn frames() {
         command,
         hash_memory: None,
     };
-    let create = Command::PoolCreate {
+    let create = Command::PoolCreate(command::PoolCreate {
         pool: "tank".into(),
         devices: Box::new(PoolDevices {
             groups: vec![DeviceGroup {
@@ -290,7 +290,7 @@ fn frames() {
         force: false,
         props: vec![("compression".into(), "lz4".into())],
         no_mount: true,
-    };
+    });
     let secret = Secret::from_slice(b"correct horse").unwrap();
     for (name, command) in [("create", create), ("mounts", Command::Mounts)] {
         let mut bytes = Vec::new();

@@ -44,7 +44,7 @@ pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 pub(crate) type LocalResult<T = Outcome> = std::result::Result<T, daemon::Failure>;
 
 /// Has something done that has nothing to show, but as JSON the names that it was done to.
-pub(crate) fn call_quiet(session: &mut Session, command: Command) -> Result {
+pub(crate) fn call_quiet(session: &mut Session, command: impl Into<Command>) -> Result {
     match session.call(command)? {
         Reply::Names(names) if session.json => Ok(Outcome::text(json::show(&names))),
         Reply::Nothing | Reply::Names(_) => Ok(Outcome::done()),
@@ -53,7 +53,10 @@ pub(crate) fn call_quiet(session: &mut Session, command: Command) -> Result {
 }
 
 /// Asks for names.
-pub(crate) fn call_names(session: &mut Session, command: Command) -> Result<Vec<String>> {
+pub(crate) fn call_names(
+    session: &mut Session,
+    command: impl Into<Command>,
+) -> Result<Vec<String>> {
     match session.call(command)? {
         Reply::Nothing => Ok(Vec::new()),
         reply => answer!(reply, Names),

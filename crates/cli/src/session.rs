@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// Has a command done, by a daemon that is started if none runs.
-    pub(crate) fn call(&mut self, command: Command) -> Result<Reply, Failure> {
+    pub(crate) fn call(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let client = self.connect()?;
         client.call(command, &mut self.prompter)
     }
@@ -68,7 +68,7 @@ impl Session {
     /// Has a command done that asks for a secret which is known already.
     pub(crate) fn call_with_secret(
         &mut self,
-        command: Command,
+        command: impl Into<Command>,
         secret: Secret,
     ) -> Result<Reply, Failure> {
         let client = Client::connect_or_start(&self.socket)?;
@@ -83,7 +83,7 @@ impl Session {
     /// Has a command done that sends or receives data, by a daemon that is started if none runs.
     pub(crate) fn call_with_data(
         &mut self,
-        command: Command,
+        command: impl Into<Command>,
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
         let client = self.connect()?;
@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Has a command done by a daemon that runs.
-    pub(crate) fn call_running(&mut self, command: Command) -> Result<Reply, Failure> {
+    pub(crate) fn call_running(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let client = Client::connect(&self.socket)?;
         client.call(command, &mut self.prompter)
     }

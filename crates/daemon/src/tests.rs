@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pool::{PoolState, Reach};
-use protocol::api::{Ask, DeviceGroup, FailureKind, NewExport, NewVolume, PoolDevices, Props};
+use protocol::api::{Ask, DeviceGroup, FailureKind, NewVolume, PoolDevices, Props, command};
 use secret::Secret;
 
 use crate::failure::Result;
@@ -388,7 +388,7 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     };
     let props = encrypted(&key_file(dir.path(), "key"));
     command(|context| daemon.create(&volume, &props, context)).unwrap();
-    let export = NewExport {
+    let export = command::NbdExport {
         device: "tank/disk".into(),
         name: None,
         description: None,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pool::Entry;
 use protocol::accounts;
-use protocol::api::{FailureKind, PermissionChange, PermissionRow, WhoKind};
+use protocol::api::{FailureKind, PermissionRow, WhoKind, command};
 use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
@@ -311,7 +311,7 @@ impl Daemon {
     /// Allows something, or allows it no longer.
     pub(crate) fn change_permissions(
         &self,
-        change: &PermissionChange,
+        change: &command::ChangePermissions,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let (imported, _) = self.find(&change.name)?;

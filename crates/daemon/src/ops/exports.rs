@@ -10,7 +10,7 @@ use std::sync::Arc;
 use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
 use nbd::Export;
 use parking_lot::MutexGuard;
-use protocol::api::{ExportRow, FailureKind, NewExport};
+use protocol::api::{ExportRow, FailureKind, command};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
@@ -25,7 +25,7 @@ const MEMORY: &str = "exports.json";
 
 impl Daemon {
     /// Exports a device.
-    pub(crate) fn export_device(&self, new: &NewExport) -> Result<()> {
+    pub(crate) fn export_device(&self, new: &command::NbdExport) -> Result<()> {
         let device = Exportable::parse(&new.device)?;
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
         let name = new.name.clone().unwrap_or_else(|| device.default_name());

@@ -10,8 +10,8 @@ use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
 use protocol::api::{
-    Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, OpenMapping,
-    PlainMapping,
+    Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, PlainMapping,
+    command,
 };
 use protocol::device_name::DeviceName;
 use secret::Secret;
@@ -25,7 +25,11 @@ use crate::state::mapping_table::{Entry, HeaderLoan, Open};
 
 impl Daemon {
     /// Opens a container or a plain mapping.
-    pub(crate) fn open_mapping(&self, new: &OpenMapping, prompt: &mut dyn Prompt) -> Result<()> {
+    pub(crate) fn open_mapping(
+        &self,
+        new: &command::LuksOpen,
+        prompt: &mut dyn Prompt,
+    ) -> Result<()> {
         check_name(&new.name)?;
         {
             let mut all = self.mappings.0.lock();
@@ -292,7 +296,7 @@ fn times(served: &Served) -> MappingTimes {
     }
 }
 
-fn open_luks(daemon: &Daemon, new: &OpenMapping, prompt: &mut dyn Prompt) -> Result<Open> {
+fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) -> Result<Open> {
     let data = daemon.device(&new.device, new)?;
     let header = new.header.as_deref();
     let header = header.map(|path| daemon.device(path, new)).transpose()?;
@@ -331,7 +335,7 @@ fn open_luks(daemon: &Daemon, new: &OpenMapping, prompt: &mut dyn Prompt) -> Res
 
 fn open_plain(
     daemon: &Daemon,
-    new: &OpenMapping,
+    new: &command::LuksOpen,
     plain: &PlainMapping,
     prompt: &mut dyn Prompt,
 ) -> Result<Open> {
@@ -371,7 +375,7 @@ fn open_plain(
     })
 }
 
-fn flags(new: &OpenMapping) -> Flags {
+fn flags(new: &command::LuksOpen) -> Flags {
     Flags {
         read_only: new.read_only,
         allow_discards: new.allow_discards,
@@ -382,7 +386,7 @@ fn flags(new: &OpenMapping) -> Flags {
 
 impl Daemon {
     /// A file, a disk or a volume, for a new mapping.
-    fn device(&self, path: &Path, new: &OpenMapping) -> Result<Arc<dyn BlockDevice>> {
+    fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<Arc<dyn BlockDevice>> {
         if let Some(volume) = DeviceName::parse(path).volume() {
             let user = format!("the mapping '{}'", new.name);
             return Ok(Arc::new(self.lend_volume(volume, &user)?));
@@ -397,7 +401,7 @@ impl Daemon {
 
 /// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
 /// or one that the caller may not read.
-fn passphrase(new: &OpenMapping, prompt: &mut dyn Prompt) -> Result<Secret> {
+fn passphrase(new: &command::LuksOpen, prompt: &mut dyn Prompt) -> Result<Secret> {
     let ask = Ask {
         dataset: new.device.display().to_string(),
         format: match new.with_key_file {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use dataset::RecordOpener;
 use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
-use protocol::api::{Answer, Command, FailureKind, Props, Reply, SendWhat};
+use protocol::api::{Answer, Command, FailureKind, Props, Reply, SendWhat, command};
 use protocol::property::{Property, Settable};
 use protocol::wire::{self, DataReader, DataWriter};
 
@@ -34,17 +34,17 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> std::result::Result<Result<Reply>, Command> {
         match command {
-            Command::Send { what, raw, props } => {
+            Command::Send(command::Send { what, raw, props }) => {
                 let sent = self.send(&what, raw, props, &data, context.view);
                 Ok(sent.map(|()| Reply::Nothing))
             }
-            Command::Receive {
+            Command::Receive(command::Receive {
                 target,
                 force,
                 resumable,
                 props,
                 exclude,
-            } => {
+            }) => {
                 let into = ReceiveInto {
                     target: &target,
                     force,
@@ -54,7 +54,7 @@ impl Daemon {
                 let received = self.receive(&into, &props, exclude, &data, context);
                 Ok(received.map(Reply::Names))
             }
-            Command::LuksBorrow { device, how } => {
+            Command::LuksBorrow(command::LuksBorrow { device, how }) => {
                 Ok(self.lend(&device, how, &data).map(|()| Reply::Nothing))
             }
             other => Err(other),

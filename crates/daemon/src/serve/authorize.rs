@@ -6,7 +6,7 @@ use std::sync::Arc;
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
 use protocol::api::{
-    Allowed, Command, DatasetRow, FailureKind, OwnerKind, Props, SendWhat, Value, WhoKind,
+    Allowed, Command, DatasetRow, FailureKind, OwnerKind, Props, SendWhat, Value, WhoKind, command,
 };
 
 use crate::failure::{Failure, Result};
@@ -69,13 +69,13 @@ impl Daemon {
 impl Check<'_> {
     fn datasets(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Create {
+            Command::Create(command::Create {
                 name,
                 props,
                 parents,
                 volume,
                 ..
-            } => {
+            }) => {
                 self.make(name, props, *parents)?;
                 match (volume, name.rsplit_once('/')) {
                     // Room is reserved for it.
@@ -85,29 +85,29 @@ impl Check<'_> {
                     _ => Ok(()),
                 }
             }
-            Command::Destroy {
+            Command::Destroy(command::Destroy {
                 name,
                 recursive,
                 clones,
                 ..
-            }
-            | Command::Shred {
+            })
+            | Command::Shred(command::Shred {
                 name,
                 recursive,
                 clones,
                 ..
-            } => self.destroy(name, reach(*recursive, *clones)),
-            Command::Clone {
+            }) => self.destroy(name, reach(*recursive, *clones)),
+            Command::Clone(command::Clone {
                 snapshot,
                 name,
                 props,
                 parents,
                 ..
-            } => {
+            }) => {
                 self.need(snapshot, &["clone"])?;
                 self.make(name, props, *parents)
             }
-            Command::Promote { name } => {
+            Command::Promote(command::Promote { name }) => {
                 self.need(name, &["promote", "mount"])?;
                 let (imported, entry) = self.find(name)?;
                 match imported.pool.entry(entry.origin) {
@@ -116,7 +116,7 @@ impl Check<'_> {
                     Err(_) => Ok(()),
                 }
             }
-            Command::Rename { from, to } => {
+            Command::Rename(command::Rename { from, to }) => {
                 self.need(from, &["rename"])?;
                 match to.rsplit_once('/').filter(|_| !from.contains('@')) {
                     None => Ok(()),
@@ -126,7 +126,7 @@ impl Check<'_> {
                     }
                 }
             }
-            Command::Set { names, props, .. } => {
+            Command::Set(command::Set { names, props, .. }) => {
                 for name in names {
                     // Also where no property asks for a permission.
                     self.something_of(dataset_of(name))?;
@@ -134,11 +134,11 @@ impl Check<'_> {
                 }
                 Ok(())
             }
-            Command::Inherit {
+            Command::Inherit(command::Inherit {
                 names,
                 prop,
                 recursive,
-            } => {
+            }) => {
                 let permission = properties::permission_for(prop);
                 let mut names = names.iter();
                 names.try_for_each(|name| self.need_below(name, *recursive, &[permission]))
@@ -149,30 +149,30 @@ impl Check<'_> {
 
     fn snapshots(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Snapshot { names, recursive } => {
+            Command::Snapshot(command::Snapshot { names, recursive }) => {
                 self.need_all(names, *recursive, &["snapshot"])
             }
-            Command::Rollback {
+            Command::Rollback(command::Rollback {
                 name, recursive, ..
-            } => {
+            }) => {
                 self.need(name, &["rollback", "mount"])?;
                 match recursive {
                     true => self.destroy_later(name),
                     false => Ok(()),
                 }
             }
-            Command::Hold {
+            Command::Hold(command::Hold {
                 names, recursive, ..
-            } => self.need_all(names, *recursive, &["hold"]),
-            Command::Release {
+            }) => self.need_all(names, *recursive, &["hold"]),
+            Command::Release(command::Release {
                 names, recursive, ..
-            } => self.need_all(names, *recursive, &["release"]),
+            }) => self.need_all(names, *recursive, &["release"]),
             // Where the stream goes on from may be another dataset's.
-            Command::Send {
+            Command::Send(command::Send {
                 what: SendWhat::Snapshot { name, from, .. },
                 raw,
                 ..
-            } => {
+            }) => {
                 // A caller who may not have the contents opened can send them as long as they are sealed.
                 let needed: &[&str] = match *raw && self.is_sealed(name) {
                     true => &["send"],
@@ -184,19 +184,19 @@ impl Check<'_> {
                     None => Ok(()),
                 }
             }
-            Command::Diff { from, to } => {
+            Command::Diff(command::Diff { from, to }) => {
                 self.need(from, &["diff"])?;
                 match to.as_ref().filter(|to| !to.starts_with('@')) {
                     Some(to) => self.need(to, &["diff"]),
                     None => Ok(()),
                 }
             }
-            Command::Receive {
+            Command::Receive(command::Receive {
                 target,
                 force,
                 props,
                 ..
-            } => {
+            }) => {
                 self.receive(target)?;
                 let (at, is_there) = self.receives_at(target)?;
                 if *force && is_there {
@@ -204,46 +204,48 @@ impl Check<'_> {
                 }
                 self.properties(at, props)
             }
-            Command::ReceiveAbandon { target } => self.receive(target),
+            Command::ReceiveAbandon(command::ReceiveAbandon { target }) => self.receive(target),
             other => self.mounts(other),
         }
     }
 
     fn mounts(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Mount {
+            Command::Mount(command::Mount {
                 name: Some(name),
                 dir: None,
                 overlay: false,
                 allowed,
                 load_keys,
                 ..
-            } if *allowed == Allowed::default() => {
+            }) if *allowed == Allowed::default() => {
                 self.need(name, &["mount"])?;
                 match load_keys {
                     true => self.key_root(name),
                     false => Ok(()),
                 }
             }
-            Command::Mount { name: Some(_), .. } | Command::Remount { .. } => Err(refused(
-                "where and how it is mounted is for root to say; mount it by its name alone",
-            )),
-            Command::Unmount {
+            Command::Mount(command::Mount { name: Some(_), .. }) | Command::Remount(_) => {
+                Err(refused(
+                    "where and how it is mounted is for root to say; mount it by its name alone",
+                ))
+            }
+            Command::Unmount(command::Unmount {
                 target: Some(name), ..
-            } if !name.starts_with('/') => self.need(name, &["mount"]),
+            }) if !name.starts_with('/') => self.need(name, &["mount"]),
             other => self.keys(other),
         }
     }
 
     fn keys(&self, command: &Command) -> Result<()> {
         match command {
-            Command::KeyLoad {
+            Command::KeyLoad(command::KeyLoad {
                 names,
                 recursive,
                 location,
                 keysource,
                 ..
-            } if !names.is_empty() => {
+            }) if !names.is_empty() => {
                 // The format does not matter here.
                 let given = location.as_ref().map(|location| format!("raw,{location}"));
                 let given = given.filter(|_| location.as_deref() != Some("prompt"));
@@ -254,38 +256,38 @@ impl Check<'_> {
                 }
                 self.need_all(names, *recursive, &["key"])
             }
-            Command::KeyUnload {
+            Command::KeyUnload(command::KeyUnload {
                 names, recursive, ..
-            } if !names.is_empty() => self.need_all(names, *recursive, &["key"]),
+            }) if !names.is_empty() => self.need_all(names, *recursive, &["key"]),
             // It says what the daemon reads and runs.
-            Command::KeyAccept { names, recursive } if !names.is_empty() => {
+            Command::KeyAccept(command::KeyAccept { names, recursive }) if !names.is_empty() => {
                 self.need_all(names, *recursive, &["key", "keysource"])
             }
-            Command::KeyChange {
+            Command::KeyChange(command::KeyChange {
                 name, keysource, ..
-            }
-            | Command::KeyAdd {
+            })
+            | Command::KeyAdd(command::KeyAdd {
                 name, keysource, ..
-            }
-            | Command::KeyRemove {
+            })
+            | Command::KeyRemove(command::KeyRemove {
                 name, keysource, ..
-            } => {
+            }) => {
                 self.source(name, keysource.as_deref())?;
                 self.need(name, &["keychange"])
             }
-            Command::KeyRotate { name, .. } => self.need(name, &["keychange"]),
+            Command::KeyRotate(command::KeyRotate { name, .. }) => self.need(name, &["keychange"]),
             other => self.looks(other),
         }
     }
 
     fn looks(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Get {
+            Command::Get(command::Get {
                 names,
                 depth,
                 snapshots,
                 props,
-            } if !names.is_empty() => {
+            }) if !names.is_empty() => {
                 for name in names {
                     let (imported, entry) = self.find(name)?;
                     let looks_below = *depth != Some(0) || *snapshots;
@@ -299,11 +301,11 @@ impl Check<'_> {
                 }
                 Ok(())
             }
-            Command::Userspace { name, kind, .. } => match kind {
+            Command::Userspace(command::Userspace { name, kind, .. }) => match kind {
                 OwnerKind::User => self.need(name, &["userused", "userobjused"]),
                 OwnerKind::Group => self.need(name, &["groupused", "groupobjused"]),
             },
-            Command::Holds { names, recursive } if !names.is_empty() => {
+            Command::Holds(command::Holds { names, recursive }) if !names.is_empty() => {
                 for name in names.iter().map(|name| dataset_of(name)) {
                     let (imported, entry) = self.find(name)?;
                     for head in below(&imported, &entry, *recursive)? {
@@ -312,13 +314,13 @@ impl Check<'_> {
                 }
                 Ok(())
             }
-            Command::KeyStatus { names } if !names.is_empty() => {
+            Command::KeyStatus(command::KeyStatus { names }) if !names.is_empty() => {
                 let mut names = names.iter().map(|name| dataset_of(name));
                 names.try_for_each(|name| self.something_of(name))
             }
-            Command::KeySlots { name }
-            | Command::KeyGenerations { name }
-            | Command::Permissions { name } => self.something_of(name),
+            Command::KeySlots(command::KeySlots { name })
+            | Command::KeyGenerations(command::KeyGenerations { name })
+            | Command::Permissions(command::Permissions { name }) => self.something_of(name),
             Command::ChangePermissions(change) => {
                 let own: Vec<&str> = change.permissions.iter().map(String::as_str).collect();
                 // A set can have more tomorrow than whoever passes it on today.

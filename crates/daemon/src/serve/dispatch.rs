@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::api::{Command, DaemonReport, Reply};
+use protocol::api::{Command, DaemonReport, Reply, command};
 use vfs::Caller;
 
 use crate::failure::Result;
@@ -25,14 +25,14 @@ impl Daemon {
     ) -> Result<Reply> {
         let done = |()| Reply::Nothing;
         match command {
-            Command::PoolCreate {
+            Command::PoolCreate(command::PoolCreate {
                 pool,
                 devices,
                 size,
                 force,
                 props,
                 no_mount,
-            } => {
+            }) => {
                 let new = NewPool {
                     name: pool,
                     devices: *devices,
@@ -43,8 +43,10 @@ impl Daemon {
                 };
                 self.create_pool(new, context).map(done)
             }
-            Command::PoolImportable { search } => self.importable(&search).map(Reply::Importable),
-            Command::PoolImport {
+            Command::PoolImportable(command::PoolImportable { search }) => {
+                self.importable(&search).map(Reply::Importable)
+            }
+            Command::PoolImport(command::PoolImport {
                 search,
                 pool,
                 new_name,
@@ -54,7 +56,7 @@ impl Daemon {
                 load_keys,
                 without_logs,
                 accept,
-            } => {
+            }) => {
                 let import = ImportPool {
                     search,
                     pool,
@@ -69,30 +71,36 @@ impl Daemon {
                 };
                 self.import_pools(&import, context).map(Reply::Names)
             }
-            Command::PoolExport { pool, force } => {
+            Command::PoolExport(command::PoolExport { pool, force }) => {
                 self.export_pool(&pool, force, context).map(done)
             }
-            Command::PoolDestroy { pool, force } => {
+            Command::PoolDestroy(command::PoolDestroy { pool, force }) => {
                 self.destroy_pool(&pool, force, context).map(done)
             }
-            Command::PoolDevices { pool, change } => {
+            Command::PoolDevices(command::PoolDevices { pool, change }) => {
                 self.change_devices(&pool, &change, context).map(done)
             }
-            Command::PoolStatus { pools } => self.status(&pools).map(Reply::Pools),
-            Command::PoolIo { pools } => self.pool_io(&pools).map(Reply::Io),
-            Command::PoolSync { pools } => self.sync(&pools).map(done),
-            Command::PoolScrub { pool, stop } => self.scrub(&pool, stop, context).map(done),
-            Command::PoolFeatures { pools } => self.features(&pools).map(Reply::Features),
-            Command::PoolHistory { pool, internal } => {
+            Command::PoolStatus(command::PoolStatus { pools }) => {
+                self.status(&pools).map(Reply::Pools)
+            }
+            Command::PoolIo(command::PoolIo { pools }) => self.pool_io(&pools).map(Reply::Io),
+            Command::PoolSync(command::PoolSync { pools }) => self.sync(&pools).map(done),
+            Command::PoolScrub(command::PoolScrub { pool, stop }) => {
+                self.scrub(&pool, stop, context).map(done)
+            }
+            Command::PoolFeatures(command::PoolFeatures { pools }) => {
+                self.features(&pools).map(Reply::Features)
+            }
+            Command::PoolHistory(command::PoolHistory { pool, internal }) => {
                 self.history(&pool, internal).map(Reply::History)
             }
-            Command::Create {
+            Command::Create(command::Create {
                 name,
                 props,
                 parents,
                 no_mount,
                 volume,
-            } => {
+            }) => {
                 let new = NewDatasets {
                     name: &name,
                     parents,
@@ -101,32 +109,36 @@ impl Daemon {
                 };
                 self.create(&new, &props, context).map(done)
             }
-            Command::Destroy {
+            Command::Destroy(command::Destroy {
                 name,
                 recursive,
                 clones,
                 force,
                 dry_run,
-            } => self
+            }) => self
                 .destroy(&name, reach(recursive, clones), force, dry_run, context)
                 .map(Reply::Names),
-            Command::Shred {
+            Command::Shred(command::Shred {
                 name,
                 recursive,
                 clones,
                 force,
                 dry_run,
-            } => self
+            }) => self
                 .shred(&name, reach(recursive, clones), force, dry_run, context)
                 .map(Reply::Shredded),
-            Command::ReceiveAbandon { target } => self.abandon_receive(&target, context).map(done),
-            Command::Rename { from, to } => self.rename(&from, &to, context).map(done),
-            Command::Get {
+            Command::ReceiveAbandon(command::ReceiveAbandon { target }) => {
+                self.abandon_receive(&target, context).map(done)
+            }
+            Command::Rename(command::Rename { from, to }) => {
+                self.rename(&from, &to, context).map(done)
+            }
+            Command::Get(command::Get {
                 names,
                 depth,
                 snapshots,
                 props,
-            } => self
+            }) => self
                 .get(&Get {
                     names,
                     depth,
@@ -137,27 +149,27 @@ impl Daemon {
                     Some(_) => Reply::Datasets(rows),
                     None => Reply::Datasets(self.seen_by(&context.peer, rows)),
                 }),
-            Command::Set {
+            Command::Set(command::Set {
                 names,
                 props,
                 force,
-            } => self.set(&names, &props, force, context).map(done),
-            Command::Userspace { name, kind, check } => self
+            }) => self.set(&names, &props, force, context).map(done),
+            Command::Userspace(command::Userspace { name, kind, check }) => self
                 .userspace(&name, kind, check, context)
                 .map(Reply::Accounts),
-            Command::Inherit {
+            Command::Inherit(command::Inherit {
                 names,
                 prop,
                 recursive,
-            } => self.inherit(&names, &prop, recursive, context).map(done),
-            Command::Snapshot { names, recursive } => {
+            }) => self.inherit(&names, &prop, recursive, context).map(done),
+            Command::Snapshot(command::Snapshot { names, recursive }) => {
                 self.snapshot(&names, recursive, context).map(Reply::Names)
             }
-            Command::Rollback {
+            Command::Rollback(command::Rollback {
                 name,
                 recursive,
                 force,
-            } => self.rollback(&name, recursive, force, context).map(done),
+            }) => self.rollback(&name, recursive, force, context).map(done),
             other => self.run_clones_and_holds(other, context),
         }
     }
@@ -169,14 +181,14 @@ impl Daemon {
     ) -> Result<Reply> {
         let done = |()| Reply::Nothing;
         match command {
-            Command::Clone {
+            Command::Clone(command::Clone {
                 snapshot,
                 name,
                 props,
                 rekey,
                 parents,
                 no_mount,
-            } => {
+            }) => {
                 let clone = CloneOf {
                     snapshot: &snapshot,
                     name: &name,
@@ -187,19 +199,23 @@ impl Daemon {
                 };
                 self.clone_snapshot(&clone, context).map(done)
             }
-            Command::Promote { name } => self.promote(&name, context).map(done),
-            Command::Hold {
+            Command::Promote(command::Promote { name }) => self.promote(&name, context).map(done),
+            Command::Hold(command::Hold {
                 names,
                 tag,
                 recursive,
-            } => self.hold(&names, &tag, recursive, context).map(done),
-            Command::Release {
+            }) => self.hold(&names, &tag, recursive, context).map(done),
+            Command::Release(command::Release {
                 names,
                 tag,
                 recursive,
-            } => self.release(&names, &tag, recursive, context).map(done),
-            Command::Diff { from, to } => self.diff(&from, to.as_deref()).map(Reply::Diff),
-            Command::Holds { names, recursive } => self.holds(&names, recursive).map(Reply::Holds),
+            }) => self.release(&names, &tag, recursive, context).map(done),
+            Command::Diff(command::Diff { from, to }) => {
+                self.diff(&from, to.as_deref()).map(Reply::Diff)
+            }
+            Command::Holds(command::Holds { names, recursive }) => {
+                self.holds(&names, recursive).map(Reply::Holds)
+            }
             other => self.run_mounts(other, context),
         }
     }
@@ -207,14 +223,14 @@ impl Daemon {
     fn run_mounts(self: &Arc<Self>, command: Command, context: &mut Context<'_>) -> Result<Reply> {
         let done = |()| Reply::Nothing;
         match command {
-            Command::Mount {
+            Command::Mount(command::Mount {
                 name: Some(name),
                 dir,
                 load_keys,
                 read_only,
                 overlay,
                 allowed,
-            } => {
+            }) => {
                 let how = HowToMount {
                     dir,
                     read_only,
@@ -224,47 +240,59 @@ impl Daemon {
                 };
                 self.mount_one(&name, load_keys, &how, context).map(done)
             }
-            Command::Mount {
+            Command::Mount(command::Mount {
                 name: None,
                 load_keys,
                 ..
-            } => self.mount_all(load_keys, context).map(done),
-            Command::Remount {
+            }) => self.mount_all(load_keys, context).map(done),
+            Command::Remount(command::Remount {
                 name,
                 read_only,
                 allowed,
-            } => self.remount(&name, read_only, allowed).map(done),
+            }) => self.remount(&name, read_only, allowed).map(done),
             Command::Mounts => self.mount_list().map(Reply::Mounts),
-            Command::Unmount { target, force } => {
+            Command::Unmount(command::Unmount { target, force }) => {
                 self.unmount(target.as_deref(), force, context).map(done)
             }
-            Command::Inspect {
+            Command::Inspect(command::Inspect {
                 target,
                 detail,
                 check,
-            } => {
+            }) => {
                 let inspection = self.inspect(&target, detail, check)?;
                 Ok(Reply::Inspection(Box::new(inspection)))
             }
-            Command::Anchor { names } => self.anchors(&names).map(Reply::Anchors),
-            Command::AnchorVerify { anchors } => {
+            Command::Anchor(command::Anchor { names }) => self.anchors(&names).map(Reply::Anchors),
+            Command::AnchorVerify(command::AnchorVerify { anchors }) => {
                 self.check_anchors(&anchors).map(Reply::AnchorRows)
             }
-            Command::Permissions { name } => self.permissions(&name).map(Reply::Permissions),
+            Command::Permissions(command::Permissions { name }) => {
+                self.permissions(&name).map(Reply::Permissions)
+            }
             Command::ChangePermissions(change) => {
                 self.change_permissions(&change, context).map(done)
             }
             Command::ZoneCreate(new) => self.create_zone(&new, context).map(done),
-            Command::ZoneDestroy { name } => self.destroy_zone(&name, context).map(done),
+            Command::ZoneDestroy(command::ZoneDestroy { name }) => {
+                self.destroy_zone(&name, context).map(done)
+            }
             Command::Zones => Ok(Reply::Zones(self.zone_rows())),
             Command::NbdExport(new) => self.export_device(&new).map(done),
-            Command::NbdUnexport { name, force } => self.unexport(&name, force).map(done),
+            Command::NbdUnexport(command::NbdUnexport { name, force }) => {
+                self.unexport(&name, force).map(done)
+            }
             Command::NbdExports => Ok(Reply::Exports(self.export_rows())),
             Command::LuksOpen(new) => self.open_mapping(&new, context.prompt).map(done),
-            Command::LuksClose { name } => self.close_mapping(&name).map(done),
-            Command::LuksStatus { names } => self.mapping_rows(&names).map(Reply::Mappings),
-            Command::LuksRefresh { name, change } => self.change_mapping(&name, &change).map(done),
-            Command::LuksResize { name, size } => self.resize_mapping(&name, size).map(done),
+            Command::LuksClose(command::LuksClose { name }) => self.close_mapping(&name).map(done),
+            Command::LuksStatus(command::LuksStatus { names }) => {
+                self.mapping_rows(&names).map(Reply::Mappings)
+            }
+            Command::LuksRefresh(command::LuksRefresh { name, change }) => {
+                self.change_mapping(&name, &change).map(done)
+            }
+            Command::LuksResize(command::LuksResize { name, size }) => {
+                self.resize_mapping(&name, size).map(done)
+            }
             Command::DaemonStatus => Ok(Reply::Daemon(self.report())),
             other => self.run_keys(other, context),
         }

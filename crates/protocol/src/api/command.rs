@@ -1,27 +1,87 @@
-//! Everything that can be asked for.
+//! Everything that can be asked for: a struct for each command, and [`Command`], which is one of them.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::anchor::Anchor;
 use super::report::OwnerKind;
-use super::serving::{Borrowing, MappingChange, NewExport, OpenMapping};
+use super::serving::{Borrowing, MappingChange, PlainMapping};
 use super::wanted::{
-    Allowed, DeviceChange, InspectTarget, NewVolume, NewZone, PermissionChange, PoolDevices, Props,
-    Rotation, SendWhat,
+    Allowed, DeviceChange, InspectTarget, NewVolume, Props, Rotation, SendWhat, WhoKind,
 };
 
-/// What is wanted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Command {
+/// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
+/// fields come first. `$d` is a dollar sign for the macro inside.
+macro_rules! commands {
+    (($d:tt)
+     { $($(#[$alone_doc:meta])* $alone:ident;)* }
+     $($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
+        /// What is wanted.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Command {
+            $($(#[$alone_doc])* $alone,)*
+            $($(#[$doc])* $name($name),)*
+        }
+
+        $($(#[$alone_doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $alone;
+
+        impl From<$alone> for Command {
+            fn from(_: $alone) -> Command {
+                Command::$alone
+            }
+        })*
+
+        $($(#[$doc])*
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$of])* pub $field: $type,)*
+        }
+
+        impl From<$name> for Command {
+            fn from(command: $name) -> Command {
+                Command::$name(command)
+            }
+        })*
+
+        /// Does the same with the struct of a command, whichever it is: `with_command!(command, each => f(each))`.
+        #[macro_export]
+        macro_rules! with_command {
+            ($d command:expr, $d each:ident => $d do:expr) => {
+                match $d command {
+                    $($crate::api::Command::$alone => {
+                        let $d each = $crate::api::command::$alone;
+                        $d do
+                    })*
+                    $($crate::api::Command::$name($d each) => $d do,)*
+                }
+            };
+        }
+    };
+}
+
+commands! {
+    ($)
+    {
+        /// What is mounted where.
+        Mounts;
+        /// Which zones there are.
+        Zones;
+        /// Which exports there are.
+        NbdExports;
+        /// Whether the daemon runs, and with what.
+        DaemonStatus;
+        /// Unmount everything and end.
+        DaemonStop;
+    }
     /// Make a pool with a root dataset.
     PoolCreate {
         /// Its name.
         pool: String,
         /// Files and disks, absolute.
-        devices: Box<PoolDevices>,
+        devices: Box<super::PoolDevices>,
         /// Make the files first, of this many bytes.
         size: Option<u64>,
         /// Overwrite what the devices hold.
@@ -30,12 +90,12 @@ pub enum Command {
         props: Props,
         /// Leave the root dataset unmounted.
         no_mount: bool,
-    },
+    }
     /// Say which pools could be imported.
     PoolImportable {
         /// Files, disks, or directories of such; the usual places if empty.
         search: Vec<PathBuf>,
-    },
+    }
     /// Import a pool, or all.
     PoolImport {
         /// As above.
@@ -57,62 +117,62 @@ pub enum Command {
         /// Read keys from where the pool says, now and later.
         #[serde(default)]
         accept: bool,
-    },
+    }
     /// Let go of a pool.
     PoolExport {
         /// Its name.
         pool: String,
         /// Unmount what is in use.
         force: bool,
-    },
+    }
     /// Destroy a pool.
     PoolDestroy {
         /// Its name.
         pool: String,
         /// Unmount what is in use.
         force: bool,
-    },
+    }
     /// The state of pools; of all if none is named.
     PoolStatus {
         /// Their names.
         pools: Vec<String>,
-    },
+    }
     /// What the devices of pools did; of all pools if none is named.
     PoolIo {
         /// Their names.
         pools: Vec<String>,
-    },
+    }
     /// Change which devices a pool is made of.
     PoolDevices {
         /// The pool.
         pool: String,
         /// How.
         change: DeviceChange,
-    },
+    }
     /// Make everything durable that was written to pools; to all if none is named.
     PoolSync {
         /// Their names.
         pools: Vec<String>,
-    },
+    }
     /// Begin, or stop, reading everything.
     PoolScrub {
         /// The pool.
         pool: String,
         /// Stop it instead.
         stop: bool,
-    },
+    }
     /// What pools have that not every program knows; of all if none is named.
     PoolFeatures {
         /// Their names.
         pools: Vec<String>,
-    },
+    }
     /// What was done to a pool.
     PoolHistory {
         /// The pool.
         pool: String,
         /// Also what the pool did by itself.
         internal: bool,
-    },
+    }
     /// Make a dataset.
     Create {
         /// Its name.
@@ -126,7 +186,7 @@ pub enum Command {
         /// Make it a volume.
         #[serde(default)]
         volume: Option<NewVolume>,
-    },
+    }
     /// Destroy datasets or snapshots.
     Destroy {
         /// Its name.
@@ -139,7 +199,7 @@ pub enum Command {
         force: bool,
         /// Only say what would go.
         dry_run: bool,
-    },
+    }
     /// Destroy datasets together with their keys, and prove it.
     Shred {
         /// The dataset.
@@ -152,7 +212,7 @@ pub enum Command {
         force: bool,
         /// Only say what would go, and what would stay readable.
         dry_run: bool,
-    },
+    }
     /// Make a dataset that begins as a snapshot.
     Clone {
         /// The snapshot.
@@ -167,12 +227,12 @@ pub enum Command {
         parents: bool,
         /// Leave it unmounted.
         no_mount: bool,
-    },
+    }
     /// Have a clone own what it shares with its origin.
     Promote {
         /// The clone.
         name: String,
-    },
+    }
     /// Put a tag on snapshots, which keeps them from being destroyed.
     Hold {
         /// The snapshots.
@@ -181,7 +241,7 @@ pub enum Command {
         tag: String,
         /// Of the same names below, too.
         recursive: bool,
-    },
+    }
     /// Take a tag away.
     Release {
         /// The snapshots.
@@ -190,14 +250,14 @@ pub enum Command {
         tag: String,
         /// Of the same names below, too.
         recursive: bool,
-    },
+    }
     /// Which tags snapshots have.
     Holds {
         /// The snapshots.
         names: Vec<String>,
         /// Of the same names below, too.
         recursive: bool,
-    },
+    }
     /// Send a snapshot: data follows.
     Send {
         /// What.
@@ -206,7 +266,7 @@ pub enum Command {
         raw: bool,
         /// With the properties of the dataset.
         props: bool,
-    },
+    }
     /// Receive what is sent: data follows once the daemon is ready.
     Receive {
         /// A dataset, or a snapshot of one by its whole name.
@@ -219,26 +279,26 @@ pub enum Command {
         props: Props,
         /// Properties that are left out.
         exclude: Vec<String>,
-    },
+    }
     /// Tell what differs between a snapshot and a later one.
     Diff {
         /// The snapshot.
         from: String,
         /// A later one, `@name` for one of the same dataset, or a dataset; its own if it is left out.
         to: Option<String>,
-    },
+    }
     /// Throw away what an interrupted receive left.
     ReceiveAbandon {
         /// The dataset.
         target: String,
-    },
+    }
     /// Give a dataset or snapshot another name.
     Rename {
         /// The old name.
         from: String,
         /// The new name.
         to: String,
-    },
+    }
     /// Look at properties.
     Get {
         /// Datasets and snapshots; all if none is named.
@@ -249,7 +309,7 @@ pub enum Command {
         snapshots: bool,
         /// Which properties; all if empty.
         props: Vec<String>,
-    },
+    }
     /// Set properties.
     Set {
         /// Datasets.
@@ -259,7 +319,7 @@ pub enum Command {
         /// Also a smaller size of a volume.
         #[serde(default)]
         force: bool,
-    },
+    }
     /// What users or groups have in a dataset and may have.
     Userspace {
         /// The dataset.
@@ -268,7 +328,7 @@ pub enum Command {
         kind: OwnerKind,
         /// Count anew first, and fail if something else was counted.
         check: bool,
-    },
+    }
     /// Unset a property, so that it is inherited.
     Inherit {
         /// Datasets.
@@ -277,7 +337,7 @@ pub enum Command {
         prop: String,
         /// Below them too.
         recursive: bool,
-    },
+    }
     /// Mount a dataset or snapshot, or all.
     Mount {
         /// What; everything that mounts by itself if absent.
@@ -293,7 +353,7 @@ pub enum Command {
         /// What else it allows, where that is not as the properties say.
         #[serde(default)]
         allowed: Allowed,
-    },
+    }
     /// Change what a mount allows.
     Remount {
         /// The dataset or snapshot that is mounted.
@@ -302,23 +362,21 @@ pub enum Command {
         read_only: Option<bool>,
         /// What else changes.
         allowed: Allowed,
-    },
-    /// What is mounted where.
-    Mounts,
+    }
     /// Unmount a dataset by its name or its directory, or all.
     Unmount {
         /// What; everything if absent.
         target: Option<String>,
         /// Even if it is in use.
         force: bool,
-    },
+    }
     /// Make snapshots of one moment.
     Snapshot {
         /// `dataset@snapshot`
         names: Vec<String>,
         /// Below them too.
         recursive: bool,
-    },
+    }
     /// Take a dataset back to a snapshot.
     Rollback {
         /// `dataset@snapshot`
@@ -327,7 +385,7 @@ pub enum Command {
         recursive: bool,
         /// Unmount what is in use.
         force: bool,
-    },
+    }
     /// Load keys.
     KeyLoad {
         /// Datasets; all if none is named.
@@ -340,7 +398,7 @@ pub enum Command {
         keysource: Option<String>,
         /// Only try whether the key is the right one.
         dry_run: bool,
-    },
+    }
     /// Unload keys.
     KeyUnload {
         /// Datasets; all if none is named.
@@ -349,7 +407,7 @@ pub enum Command {
         recursive: bool,
         /// Unmount what is in use.
         force: bool,
-    },
+    }
     /// Put another key in the place of a dataset's.
     KeyChange {
         /// The dataset.
@@ -362,19 +420,19 @@ pub enum Command {
         only: bool,
         /// Use the key of the dataset above instead.
         inherit: bool,
-    },
+    }
     /// Give a dataset new data keys.
     KeyRotate {
         /// The dataset.
         name: String,
         /// How.
         how: Rotation,
-    },
+    }
     /// Which data keys there are, and what needs them.
     KeyGenerations {
         /// The dataset.
         name: String,
-    },
+    }
     /// Add a slot to a dataset's key.
     KeyAdd {
         /// The dataset.
@@ -383,7 +441,7 @@ pub enum Command {
         keysource: Option<String>,
         /// Slots with a higher one are tried first.
         priority: u8,
-    },
+    }
     /// Remove a slot.
     KeyRemove {
         /// The dataset.
@@ -394,17 +452,17 @@ pub enum Command {
         keysource: Option<String>,
         /// Even if that opens nothing.
         force: bool,
-    },
+    }
     /// Which slots there are.
     KeySlots {
         /// The dataset.
         name: String,
-    },
+    }
     /// Copy keyrings.
     KeyBackup {
         /// The dataset; with it those that have their key from it.
         name: String,
-    },
+    }
     /// Put keyrings back.
     KeyRestore {
         /// The dataset.
@@ -413,19 +471,19 @@ pub enum Command {
         backup: String,
         /// Where the key that opens it comes from; from where it did if absent.
         keysource: Option<String>,
-    },
+    }
     /// Accept where the keys of datasets come from, as their properties say now.
     KeyAccept {
         /// Datasets with keys of their own.
         names: Vec<String>,
         /// With those below them.
         recursive: bool,
-    },
+    }
     /// Whether keys are loaded.
     KeyStatus {
         /// Datasets; all if none is named.
         names: Vec<String>,
-    },
+    }
     /// Look at the structures of a pool.
     Inspect {
         /// An imported pool's name, or the devices of one that is not.
@@ -434,79 +492,131 @@ pub enum Command {
         detail: u8,
         /// Check that every unit belongs to exactly one thing.
         check: bool,
-    },
+    }
     /// What to keep elsewhere of the state of datasets.
     Anchor {
         /// With everything below them; all if none is named.
         names: Vec<String>,
-    },
+    }
     /// Compare datasets with what was kept.
     AnchorVerify {
         /// What was kept.
-        anchors: Vec<Anchor>,
-    },
+        anchors: Vec<super::Anchor>,
+    }
     /// Who may do what to a dataset.
     Permissions {
         /// The dataset.
         name: String,
-    },
+    }
     /// Allow something, or allow it no longer.
-    ChangePermissions(PermissionChange),
+    ChangePermissions {
+        /// The dataset.
+        name: String,
+        /// Whether it is to be allowed no longer.
+        remove: bool,
+        /// Names or numbers; one, which does not matter, for everyone.
+        who: Vec<String>,
+        /// What they are names of; of users or else of groups if absent.
+        kind: Option<WhoKind>,
+        /// Which permissions; with `remove` all if there are none.
+        permissions: Vec<String>,
+        /// On the dataset itself.
+        local: bool,
+        /// On what is below it.
+        below: bool,
+    }
     /// Give a tenant a socket of its own that reaches one dataset and what is below it.
-    ZoneCreate(NewZone),
+    ZoneCreate {
+        /// Its name.
+        name: String,
+        /// The dataset that is its root.
+        dataset: String,
+        /// What the root is called in the zone; the last part of its name if absent.
+        alias: Option<String>,
+        /// Whether the tenant cannot change the root itself.
+        immutable: bool,
+        /// Who besides root may use it: a user, or after a colon a group.
+        owner: Option<String>,
+    }
     /// Take the socket away.
     ZoneDestroy {
         /// The zone.
         name: String,
-    },
-    /// Which zones there are.
-    Zones,
+    }
     /// Offer a device to others.
-    NbdExport(Box<NewExport>),
+    NbdExport {
+        /// The device, as `Exportable` in the daemon has it: an absolute path.
+        device: String,
+        /// What clients call it; the last part of the path if absent.
+        name: Option<String>,
+        /// What it is, for people.
+        description: Option<String>,
+        /// Whether clients cannot change it.
+        read_only: bool,
+        /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
+        listen: Option<String>,
+        /// A directory with certificates, for TCP.
+        tls_certificates: Option<PathBuf>,
+    }
     /// Take an export back.
     NbdUnexport {
         /// The export.
         name: String,
         /// Also from those who use it.
         force: bool,
-    },
-    /// Which exports there are.
-    NbdExports,
+    }
     /// Open a container.
-    LuksOpen(Box<OpenMapping>),
+    LuksOpen {
+        /// The file or disk.
+        device: PathBuf,
+        /// Where the header is, if elsewhere.
+        header: Option<PathBuf>,
+        /// What the mapping is called.
+        name: String,
+        /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
+        with_key_file: bool,
+        /// Only this key slot.
+        key_slot: Option<u32>,
+        /// Whether writes are refused.
+        read_only: bool,
+        /// Whether discards are passed on.
+        allow_discards: bool,
+        /// Whether reads are queued.
+        read_workqueue: bool,
+        /// Whether writes are queued.
+        write_workqueue: bool,
+        /// What a header would say, if there is none.
+        plain: Option<PlainMapping>,
+    }
     /// Close a mapping.
     LuksClose {
         /// The mapping.
         name: String,
-    },
+    }
     /// Which mappings are open, and how they do.
     LuksStatus {
         /// These; all if there are none.
         names: Vec<String>,
-    },
+    }
     /// Change how a mapping is served.
     LuksRefresh {
         /// The mapping.
         name: String,
         /// What changes.
         change: MappingChange,
-    },
+    }
     /// Make a mapping larger or smaller.
     LuksResize {
         /// The mapping.
         name: String,
         /// So many bytes; as many as the device has if absent.
         size: Option<u64>,
-    },
+    }
     /// Lend the caller a volume, or the header of a container that is open.
     LuksBorrow {
         /// The volume, or the path of the device that the header is on.
         device: PathBuf,
         /// What it does with it.
         how: Borrowing,
-    },
-    /// Whether the daemon runs, and with what.
-    DaemonStatus,
-    /// Unmount everything and end.
-    DaemonStop,
+    }
 }

@@ -4,7 +4,7 @@
 //! of their own.
 
 mod anchor;
-mod command;
+pub mod command;
 mod failure;
 mod inspection;
 mod pools;
@@ -34,11 +34,11 @@ pub use report::{
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange, MappingRow,
-    MappingTimes, NewExport, OpenMapping, PlainMapping,
+    MappingTimes, PlainMapping,
 };
 pub use wanted::{
-    AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, NewZone,
-    PermissionChange, PoolDevices, Props, Rotation, SendWhat, WhoKind,
+    AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,
+    Rotation, SendWhat, WhoKind,
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more

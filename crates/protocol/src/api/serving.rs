@@ -1,25 +1,6 @@
 //! Block devices that the daemon serves: exports and LUKS mappings.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
-
-/// An export to make.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NewExport {
-    /// The device, as `Exportable` in the daemon has it: an absolute path.
-    pub device: String,
-    /// What clients call it; the last part of the path if absent.
-    pub name: Option<String>,
-    /// What it is, for people.
-    pub description: Option<String>,
-    /// Whether clients cannot change it.
-    pub read_only: bool,
-    /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
-    pub listen: Option<String>,
-    /// A directory with certificates, for TCP.
-    pub tls_certificates: Option<PathBuf>,
-}
 
 /// An export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,31 +23,6 @@ pub struct ExportRow {
     pub connections: usize,
     /// Why it is not open.
     pub failure: Option<String>,
-}
-
-/// A container to open.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct OpenMapping {
-    /// The file or disk.
-    pub device: PathBuf,
-    /// Where the header is, if elsewhere.
-    pub header: Option<PathBuf>,
-    /// What the mapping is called.
-    pub name: String,
-    /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
-    pub with_key_file: bool,
-    /// Only this key slot.
-    pub key_slot: Option<u32>,
-    /// Whether writes are refused.
-    pub read_only: bool,
-    /// Whether discards are passed on.
-    pub allow_discards: bool,
-    /// Whether reads are queued.
-    pub read_workqueue: bool,
-    /// Whether writes are queued.
-    pub write_workqueue: bool,
-    /// What a header would say, if there is none.
-    pub plain: Option<PlainMapping>,
 }
 
 /// A mapping without a header.

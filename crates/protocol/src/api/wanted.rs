@@ -180,25 +180,6 @@ pub enum Rotation {
     Resume,
 }
 
-/// What is to be allowed, to whom.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PermissionChange {
-    /// The dataset.
-    pub name: String,
-    /// Whether it is to be allowed no longer.
-    pub remove: bool,
-    /// Names or numbers; one, which does not matter, for everyone.
-    pub who: Vec<String>,
-    /// What they are names of; of users or else of groups if absent.
-    pub kind: Option<WhoKind>,
-    /// Which permissions; with `remove` all if there are none.
-    pub permissions: Vec<String>,
-    /// On the dataset itself.
-    pub local: bool,
-    /// On what is below it.
-    pub below: bool,
-}
-
 /// Whom something is allowed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -213,21 +194,6 @@ pub enum WhoKind {
     Creator,
     /// Nobody: permissions that have a name, beginning with `@`.
     Set,
-}
-
-/// A zone to make.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NewZone {
-    /// Its name.
-    pub name: String,
-    /// The dataset that is its root.
-    pub dataset: String,
-    /// What the root is called in the zone; the last part of its name if absent.
-    pub alias: Option<String>,
-    /// Whether the tenant cannot change the root itself.
-    pub immutable: bool,
-    /// Who besides root may use it: a user, or after a colon a group.
-    pub owner: Option<String>,
 }
 
 /// What to inspect.

@@ -15,7 +15,7 @@ use secret::Secret;
 
 use crate::accounts::{group_name, user_name};
 use crate::api::{
-    API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request,
+    API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request, command,
 };
 use crate::wire;
 
@@ -132,7 +132,11 @@ impl Client {
     }
 
     /// Has a command done.
-    pub fn call(self, command: Command, terminal: &mut dyn Terminal) -> Result<Reply, Failure> {
+    pub fn call(
+        self,
+        command: impl Into<Command>,
+        terminal: &mut dyn Terminal,
+    ) -> Result<Reply, Failure> {
         self.call_with_data(command, terminal, &mut NoData)
     }
 
@@ -142,7 +146,7 @@ impl Client {
     /// [`FailureKind::NotFound`] if the daemon has no such device; [`FailureKind::Busy`].
     pub fn borrow(mut self, device: &Path, how: Borrowing) -> Result<RemoteDevice, Failure> {
         let device = device.to_owned();
-        self.request(Command::LuksBorrow { device, how })?;
+        self.request(command::LuksBorrow { device, how })?;
         match wire::receive(&mut self.stream).map_err(lost)? {
             Answer::Lent(is) => Ok(RemoteDevice::new(self.stream, is)),
             Answer::Failed(failure) => Err(failure),
@@ -153,7 +157,7 @@ impl Client {
     /// Has a command done that sends or receives data.
     pub fn call_with_data(
         mut self,
-        command: Command,
+        command: impl Into<Command>,
         terminal: &mut dyn Terminal,
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
@@ -188,10 +192,10 @@ impl Client {
 }
 
 impl Client {
-    fn request(&mut self, command: Command) -> Result<(), Failure> {
+    fn request(&mut self, command: impl Into<Command>) -> Result<(), Failure> {
         let request = Request {
             version: API_VERSION,
-            command,
+            command: command.into(),
             hash_memory: self.hash_memory,
         };
         let Err(error) = wire::send(&mut self.stream, &request) else {

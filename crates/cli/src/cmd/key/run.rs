@@ -6,7 +6,7 @@ use std::path::Path;
 
 use keys::{KeySource, Location};
 use protocol::api::{
-    Ask, AskFormat, Command, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow,
+    Ask, AskFormat, Failure, FailureKind, GenerationRow, KeyRow, Rotation, SlotRow, command,
 };
 use protocol::client::Terminal;
 use protocol::digits::{hex, unhex};
@@ -27,7 +27,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
     match args {
         Key::Load(args) => {
             session.hash_memory = args.cost.hash_memory;
-            let command = Command::KeyLoad {
+            let command = command::KeyLoad {
                 names: args.names,
                 recursive: args.recursive,
                 location: args.location,
@@ -38,14 +38,14 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
         }
         Key::Accept(args) => call_quiet(
             session,
-            Command::KeyAccept {
+            command::KeyAccept {
                 names: args.names,
                 recursive: args.recursive,
             },
         ),
         Key::Unload(args) => call_quiet(
             session,
-            Command::KeyUnload {
+            command::KeyUnload {
                 names: args.names,
                 recursive: args.recursive,
                 force: args.force,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
         ),
         Key::Change(args) => call_quiet(
             session,
-            Command::KeyChange {
+            command::KeyChange {
                 name: args.name,
                 keysource: args.keysource,
                 slot: args.slot,
@@ -69,12 +69,12 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
                 _ => Rotation::New,
             };
             let name = args.name;
-            call_quiet(session, Command::KeyRotate { name, how })
+            call_quiet(session, command::KeyRotate { name, how })
         }
         Key::Generations(args) => generations(args, session),
         Key::Status(args) => status(args, session),
         Key::Add(args) => {
-            let command = Command::KeyAdd {
+            let command = command::KeyAdd {
                 name: args.name,
                 keysource: args.keysource,
                 priority: args.priority,
@@ -90,7 +90,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
 }
 
 fn remove(args: KeyRemove, session: &mut Session) -> Result {
-    let command = Command::KeyRemove {
+    let command = command::KeyRemove {
         name: args.name,
         slot: args.slot,
         keysource: args.keysource,
@@ -100,7 +100,7 @@ fn remove(args: KeyRemove, session: &mut Session) -> Result {
 }
 
 fn slots(args: KeySlots, session: &mut Session) -> Result {
-    let command = Command::KeySlots { name: args.name };
+    let command = command::KeySlots { name: args.name };
     let rows = answer!(session.call(command)?, Slots)?;
     if session.json {
         return Ok(Outcome::text(json::show(&rows)));
@@ -123,7 +123,7 @@ fn slots(args: KeySlots, session: &mut Session) -> Result {
 }
 
 fn generations(args: KeyGenerations, session: &mut Session) -> Result {
-    let command = Command::KeyGenerations { name: args.name };
+    let command = command::KeyGenerations { name: args.name };
     let rows = answer!(session.call(command)?, Generations)?;
     if session.json {
         return Ok(Outcome::text(json::show(&rows)));
@@ -159,7 +159,7 @@ fn generations(args: KeyGenerations, session: &mut Session) -> Result {
 }
 
 fn backup(args: KeyBackup, session: &mut Session) -> Result {
-    let command = Command::KeyBackup { name: args.name };
+    let command = command::KeyBackup { name: args.name };
     let digits = answer!(session.call(command)?, Backup)?;
     let bytes =
         unhex(&digits).ok_or_else(|| other("the answer of the daemon is not understood"))?;
@@ -182,7 +182,7 @@ fn restore(args: KeyRestore, session: &mut Session) -> Result {
             return Err(other("nothing was changed"));
         }
     }
-    let command = Command::KeyRestore {
+    let command = command::KeyRestore {
         name: args.name,
         backup: hex(&bytes),
         keysource: args.keysource,
@@ -205,7 +205,7 @@ fn read_backup(path: &Path) -> Result<Vec<u8>> {
 
 fn status(args: KeyStatus, session: &mut Session) -> Result {
     let names = args.names;
-    let rows = answer!(session.call(Command::KeyStatus { names })?, Keys)?;
+    let rows = answer!(session.call(command::KeyStatus { names })?, Keys)?;
     if session.json {
         return Ok(Outcome::text(json::show(&rows)));
     }

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 use std::time::Instant;
 
-use protocol::api::{Command, Failure, SendWhat};
+use protocol::api::{Failure, SendWhat, command};
 use protocol::client::Data;
 use rustix::io::Errno;
 
@@ -29,7 +29,7 @@ pub(crate) fn send(args: Send, session: &mut Session) -> Result {
             from: args.from.or(args.all_from),
         },
     };
-    let command = Command::Send {
+    let command = command::Send {
         what,
         raw: args.raw,
         props: args.props,
@@ -45,7 +45,7 @@ pub(crate) fn send(args: Send, session: &mut Session) -> Result {
 pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
     let target = args.target;
     if args.abandon {
-        return call_quiet(session, Command::ReceiveAbandon { target });
+        return call_quiet(session, command::ReceiveAbandon { target });
     }
     if std::io::stdin().is_terminal() {
         return Err(usage(
@@ -54,7 +54,7 @@ pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
     }
     input_is_data();
     let exclude = args.exclude.iter().map(|name| canonical(name).into());
-    let command = Command::Receive {
+    let command = command::Receive {
         target,
         force: args.force,
         resumable: args.resumable,

@@ -1,6 +1,6 @@
 //! Zones.
 
-use protocol::api::{Command, NewZone, ZoneRow};
+use protocol::api::{Command, ZoneRow, command};
 
 use crate::cmd::zone::args::{Zone, ZoneCreate, ZoneList};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -11,20 +11,20 @@ use crate::show::table::{self, Column};
 pub(crate) fn run(args: Zone, session: &mut Session) -> Result {
     match args {
         Zone::Create(args) => create(args, session),
-        Zone::Destroy { name } => call_quiet(session, Command::ZoneDestroy { name }),
+        Zone::Destroy { name } => call_quiet(session, command::ZoneDestroy { name }),
         Zone::List(args) => list(&args, session),
     }
 }
 
 fn create(args: ZoneCreate, session: &mut Session) -> Result {
-    let new = NewZone {
+    let new = command::ZoneCreate {
         name: args.name,
         dataset: args.dataset,
         alias: args.alias,
         immutable: args.immutable,
         owner: args.owner,
     };
-    call_quiet(session, Command::ZoneCreate(new))
+    call_quiet(session, new)
 }
 
 fn list(args: &ZoneList, session: &mut Session) -> Result {

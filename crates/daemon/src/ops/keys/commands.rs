@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keys::KeySource;
 use pool::{Entry, Origin};
-use protocol::api::{Command, FailureKind, Reply, Rotation};
+use protocol::api::{Command, FailureKind, Reply, Rotation, command};
 use protocol::digits::{hex, unhex};
 
 use crate::failure::{Failure, Result};
@@ -35,13 +35,13 @@ impl Daemon {
         let origin = context.origin();
         let done = |()| Reply::Nothing;
         match command {
-            Command::KeyLoad {
+            Command::KeyLoad(command::KeyLoad {
                 names,
                 recursive,
                 location,
                 keysource,
                 dry_run,
-            } => {
+            }) => {
                 let load = Load {
                     names: &names,
                     recursive,
@@ -51,18 +51,18 @@ impl Daemon {
                 };
                 self.key_load(&load, context).map(done)
             }
-            Command::KeyUnload {
+            Command::KeyUnload(command::KeyUnload {
                 names,
                 recursive,
                 force,
-            } => self.key_unload(&names, recursive, force, context).map(done),
-            Command::KeyChange {
+            }) => self.key_unload(&names, recursive, force, context).map(done),
+            Command::KeyChange(command::KeyChange {
                 name,
                 keysource,
                 slot,
                 only,
                 inherit,
-            } => {
+            }) => {
                 let (imported, entry) = self.find(&name)?;
                 let change = KeyChange {
                     keysource: keysource.as_deref(),
@@ -72,7 +72,7 @@ impl Daemon {
                 };
                 imported.change_key(&entry, change, context).map(done)
             }
-            Command::KeyRotate { name, how } => {
+            Command::KeyRotate(command::KeyRotate { name, how }) => {
                 let (imported, entry) = self.find(&name)?;
                 let rotated = match how {
                     Rotation::New => imported.rotate_key(&entry, &origin),
@@ -87,12 +87,14 @@ impl Daemon {
                 };
                 rotated.map(done)
             }
-            Command::KeyGenerations { name } => {
+            Command::KeyGenerations(command::KeyGenerations { name }) => {
                 let (imported, entry) = self.find(&name)?;
                 imported.generation_rows(&entry).map(Reply::Generations)
             }
-            Command::KeyStatus { names } => self.key_status(&names).map(Reply::Keys),
-            Command::KeyAccept { names, recursive } => {
+            Command::KeyStatus(command::KeyStatus { names }) => {
+                self.key_status(&names).map(Reply::Keys)
+            }
+            Command::KeyAccept(command::KeyAccept { names, recursive }) => {
                 self.key_accept(&names, recursive, context).map(done)
             }
             other => self.run_slots(other, context),
@@ -102,43 +104,43 @@ impl Daemon {
     fn run_slots(&self, command: Command, context: &mut Context<'_>) -> Result<Reply> {
         let origin = context.origin();
         match command {
-            Command::KeyAdd {
+            Command::KeyAdd(command::KeyAdd {
                 name,
                 keysource,
                 priority,
-            } => {
+            }) => {
                 let (imported, entry) = self.find(&name)?;
                 let source = keysource.as_deref();
                 imported
                     .add_slot(&entry, source, priority, context)
                     .map(Reply::Slot)
             }
-            Command::KeyRemove {
+            Command::KeyRemove(command::KeyRemove {
                 name,
                 slot,
                 keysource,
                 force,
-            } => {
+            }) => {
                 let (imported, entry) = self.find(&name)?;
                 let source = keysource.as_deref();
                 imported
                     .remove_slot(&entry, slot, source, force, &origin, context.prompt)
                     .map(|()| Reply::Nothing)
             }
-            Command::KeySlots { name } => {
+            Command::KeySlots(command::KeySlots { name }) => {
                 let (imported, entry) = self.find(&name)?;
                 imported.slot_rows(&entry).map(Reply::Slots)
             }
-            Command::KeyBackup { name } => {
+            Command::KeyBackup(command::KeyBackup { name }) => {
                 let (imported, entry) = self.find(&name)?;
                 let backup = imported.backup_keys(&entry)?;
                 Ok(Reply::Backup(hex(&backup)))
             }
-            Command::KeyRestore {
+            Command::KeyRestore(command::KeyRestore {
                 name,
                 backup,
                 keysource,
-            } => {
+            }) => {
                 let (imported, entry) = self.find(&name)?;
                 let bytes = unhex(&backup)
                     .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;

@@ -5,7 +5,7 @@
 
 mod line;
 
-use protocol::api::{Command, DeviceChange, PermissionChange, Props, Rotation, WhoKind};
+use protocol::api::{Command, DeviceChange, Props, Rotation, WhoKind, command};
 
 use line::{LEFT_OUT, Line, property, size};
 
@@ -19,14 +19,14 @@ pub(crate) fn line(command: &Command) -> String {
 
 fn of_pools(command: &Command) -> Line {
     match command {
-        Command::PoolCreate {
+        Command::PoolCreate(command::PoolCreate {
             pool,
             devices,
             size: of_files,
             force,
             props,
             no_mount,
-        } => {
+        }) => {
             let (place, props): (Props, Props) = props
                 .iter()
                 .cloned()
@@ -40,13 +40,13 @@ fn of_pools(command: &Command) -> Line {
                 .word(pool)
                 .devices(devices)
         }
-        Command::PoolImportable { search } => {
+        Command::PoolImportable(command::PoolImportable { search }) => {
             let line = Line::new("pool import");
             search
                 .iter()
                 .fold(line, |line, dir| line.word("-d").path(dir))
         }
-        Command::PoolImport {
+        Command::PoolImport(command::PoolImport {
             search,
             pool,
             new_name,
@@ -56,7 +56,7 @@ fn of_pools(command: &Command) -> Line {
             load_keys,
             without_logs,
             accept,
-        } => {
+        }) => {
             let line = Line::new("pool import")
                 .flag("--accept", *accept)
                 .flag("-a", pool.is_none())
@@ -70,19 +70,23 @@ fn of_pools(command: &Command) -> Line {
                 .fold(line, |line, dir| line.word("-d").path(dir));
             line.words(pool).words(new_name)
         }
-        Command::PoolExport { pool, force } => {
+        Command::PoolExport(command::PoolExport { pool, force }) => {
             Line::new("pool export").flag("-f", *force).word(pool)
         }
-        Command::PoolDestroy { pool, force } => {
+        Command::PoolDestroy(command::PoolDestroy { pool, force }) => {
             Line::new("pool destroy").flag("-f", *force).word(pool)
         }
-        Command::PoolStatus { pools } => Line::new("pool status").words(pools),
-        Command::PoolIo { pools } => Line::new("pool iostat").words(pools),
-        Command::PoolDevices { pool, change } => of_devices(pool, change),
-        Command::PoolSync { pools } => Line::new("pool sync").words(pools),
-        Command::PoolScrub { pool, stop } => Line::new("pool scrub").flag("-s", *stop).word(pool),
-        Command::PoolFeatures { pools } => Line::new("pool upgrade").words(pools),
-        Command::PoolHistory { pool, internal } => {
+        Command::PoolStatus(command::PoolStatus { pools }) => Line::new("pool status").words(pools),
+        Command::PoolIo(command::PoolIo { pools }) => Line::new("pool iostat").words(pools),
+        Command::PoolDevices(command::PoolDevices { pool, change }) => of_devices(pool, change),
+        Command::PoolSync(command::PoolSync { pools }) => Line::new("pool sync").words(pools),
+        Command::PoolScrub(command::PoolScrub { pool, stop }) => {
+            Line::new("pool scrub").flag("-s", *stop).word(pool)
+        }
+        Command::PoolFeatures(command::PoolFeatures { pools }) => {
+            Line::new("pool upgrade").words(pools)
+        }
+        Command::PoolHistory(command::PoolHistory { pool, internal }) => {
             Line::new("pool history").flag("-i", *internal).word(pool)
         }
         other => of_datasets(other),
@@ -124,66 +128,66 @@ fn of_devices(pool: &str, change: &DeviceChange) -> Line {
 
 fn of_datasets(command: &Command) -> Line {
     match command {
-        Command::Create {
+        Command::Create(command::Create {
             name,
             props,
             parents,
             no_mount,
             volume,
-        } => Line::new("create")
+        }) => Line::new("create")
             .flag("-p", *parents)
             .flag("-s", volume.is_some_and(|volume| volume.sparse))
             .flag("-u", *no_mount)
             .option("-V", volume.map(|volume| size(volume.size)))
             .props("-o", props)
             .word(name),
-        Command::Destroy {
+        Command::Destroy(command::Destroy {
             name,
             recursive,
             clones,
             force,
             dry_run,
-        }
-        | Command::Shred {
+        })
+        | Command::Shred(command::Shred {
             name,
             recursive,
             clones,
             force,
             dry_run,
-        } => Line::new("destroy")
-            .flag("--shred", matches!(command, Command::Shred { .. }))
+        }) => Line::new("destroy")
+            .flag("--shred", matches!(command, Command::Shred(_)))
             .flag("-f", *force)
             .flag("-n", *dry_run)
             .flag("-r", *recursive)
             .flag("-R", *clones)
             .word(name),
-        Command::Rename { from, to } => Line::new("rename").word(from).word(to),
-        Command::Get { names, props, .. } => {
+        Command::Rename(command::Rename { from, to }) => Line::new("rename").word(from).word(to),
+        Command::Get(command::Get { names, props, .. }) => {
             let all = match props.is_empty() {
                 true => "all".into(),
                 false => props.join(","),
             };
             Line::new("get").word(all).words(names)
         }
-        Command::Set {
+        Command::Set(command::Set {
             names,
             props,
             force,
-        } => {
+        }) => {
             let mut props: Vec<String> = props.iter().map(property).collect();
             props.sort();
             let line = Line::new("set").flag("-f", *force);
             line.words(props).words(names)
         }
-        Command::Inherit {
+        Command::Inherit(command::Inherit {
             names,
             prop,
             recursive,
-        } => {
+        }) => {
             let line = Line::new("inherit").flag("-r", *recursive);
             line.word(prop).words(names)
         }
-        Command::Userspace { name, kind, check } => {
+        Command::Userspace(command::Userspace { name, kind, check }) => {
             let verb = match kind {
                 protocol::api::OwnerKind::User => "userspace",
                 protocol::api::OwnerKind::Group => "groupspace",
@@ -196,53 +200,53 @@ fn of_datasets(command: &Command) -> Line {
 
 fn of_snapshots(command: &Command) -> Line {
     match command {
-        Command::Snapshot { names, recursive } => {
+        Command::Snapshot(command::Snapshot { names, recursive }) => {
             Line::new("snapshot").flag("-r", *recursive).words(names)
         }
-        Command::Rollback {
+        Command::Rollback(command::Rollback {
             name,
             recursive,
             force,
-        } => {
+        }) => {
             let line = Line::new("rollback").flag("-f", *force);
             line.flag("-r", *recursive).word(name)
         }
-        Command::Clone {
+        Command::Clone(command::Clone {
             snapshot,
             name,
             props,
             rekey,
             parents,
             no_mount,
-        } => Line::new("clone")
+        }) => Line::new("clone")
             .flag("-K", *rekey)
             .flag("-p", *parents)
             .flag("-u", *no_mount)
             .props("-o", props)
             .word(snapshot)
             .word(name),
-        Command::Promote { name } => Line::new("promote").word(name),
-        Command::Hold {
+        Command::Promote(command::Promote { name }) => Line::new("promote").word(name),
+        Command::Hold(command::Hold {
             names,
             tag,
             recursive,
-        } => {
+        }) => {
             let line = Line::new("hold").flag("-r", *recursive);
             line.word(tag).words(names)
         }
-        Command::Release {
+        Command::Release(command::Release {
             names,
             tag,
             recursive,
-        } => {
+        }) => {
             let line = Line::new("release").flag("-r", *recursive);
             line.word(tag).words(names)
         }
-        Command::Holds { names, recursive } => {
+        Command::Holds(command::Holds { names, recursive }) => {
             Line::new("holds").flag("-r", *recursive).words(names)
         }
-        Command::Diff { from, to } => Line::new("diff").word(from).words(to),
-        Command::Send { what, raw, props } => {
+        Command::Diff(command::Diff { from, to }) => Line::new("diff").word(from).words(to),
+        Command::Send(command::Send { what, raw, props }) => {
             let line = Line::new("send").flag("-p", *props).flag("-w", *raw);
             match what {
                 protocol::api::SendWhat::Snapshot { name, from, all } => {
@@ -252,13 +256,13 @@ fn of_snapshots(command: &Command) -> Line {
                 protocol::api::SendWhat::Rest { .. } => line.word("-t").word(LEFT_OUT),
             }
         }
-        Command::Receive {
+        Command::Receive(command::Receive {
             target,
             force,
             resumable,
             props,
             exclude,
-        } => {
+        }) => {
             let mut exclude = exclude.clone();
             exclude.sort();
             let line = Line::new("receive")
@@ -268,20 +272,22 @@ fn of_snapshots(command: &Command) -> Line {
             let leave = |line: Line, name: String| line.option("-x", Some(name));
             exclude.into_iter().fold(line, leave).word(target)
         }
-        Command::ReceiveAbandon { target } => Line::new("receive -A").word(target),
+        Command::ReceiveAbandon(command::ReceiveAbandon { target }) => {
+            Line::new("receive -A").word(target)
+        }
         other => of_keys(other),
     }
 }
 
 fn of_keys(command: &Command) -> Line {
     match command {
-        Command::KeyLoad {
+        Command::KeyLoad(command::KeyLoad {
             names,
             recursive,
             location,
             keysource,
             dry_run,
-        } => Line::new("key load")
+        }) => Line::new("key load")
             .flag("-a", names.is_empty())
             .flag("-n", *dry_run)
             .flag("-r", *recursive)
@@ -289,31 +295,31 @@ fn of_keys(command: &Command) -> Line {
             .option("-L", location.as_ref().map(|_| LEFT_OUT))
             .keysource(keysource.as_ref())
             .words(names),
-        Command::KeyAccept { names, recursive } => {
+        Command::KeyAccept(command::KeyAccept { names, recursive }) => {
             Line::new("key accept").flag("-r", *recursive).words(names)
         }
-        Command::KeyUnload {
+        Command::KeyUnload(command::KeyUnload {
             names,
             recursive,
             force,
-        } => Line::new("key unload")
+        }) => Line::new("key unload")
             .flag("-a", names.is_empty())
             .flag("-f", *force)
             .flag("-r", *recursive)
             .words(names),
-        Command::KeyChange {
+        Command::KeyChange(command::KeyChange {
             name,
             keysource,
             slot,
             only,
             inherit,
-        } => Line::new("key change")
+        }) => Line::new("key change")
             .flag("-i", *inherit)
             .flag("--only", *only)
             .option("--slot", slot.map(|slot| slot.to_string()))
             .keysource(keysource.as_ref())
             .word(name),
-        Command::KeyRotate { name, how } => {
+        Command::KeyRotate(command::KeyRotate { name, how }) => {
             let verb = match how {
                 Rotation::New => "key -K",
                 Rotation::Reencrypt => "key -K --reencrypt",
@@ -322,60 +328,62 @@ fn of_keys(command: &Command) -> Line {
             };
             Line::new(verb).word(name)
         }
-        Command::KeyGenerations { name } => Line::new("key generations").word(name),
-        Command::KeyAdd {
+        Command::KeyGenerations(command::KeyGenerations { name }) => {
+            Line::new("key generations").word(name)
+        }
+        Command::KeyAdd(command::KeyAdd {
             name,
             keysource,
             priority,
-        } => {
+        }) => {
             let priority = (*priority != USUAL_PRIORITY).then(|| priority.to_string());
             let line = Line::new("key add").option("-p", priority);
             line.keysource(keysource.as_ref()).word(name)
         }
-        Command::KeyRemove {
+        Command::KeyRemove(command::KeyRemove {
             name,
             slot,
             keysource,
             force,
-        } => {
+        }) => {
             let line = Line::new("key remove").flag("-f", *force);
             let line = line.keysource(keysource.as_ref()).word(name);
             line.word(slot.to_string())
         }
-        Command::KeySlots { name } => Line::new("key slots").word(name),
-        Command::KeyBackup { name } => Line::new("key backup").word(name),
-        Command::KeyRestore {
+        Command::KeySlots(command::KeySlots { name }) => Line::new("key slots").word(name),
+        Command::KeyBackup(command::KeyBackup { name }) => Line::new("key backup").word(name),
+        Command::KeyRestore(command::KeyRestore {
             name,
             backup: _,
             keysource,
-        } => {
+        }) => {
             let line = Line::new("key restore").keysource(keysource.as_ref());
             line.word(name).word(LEFT_OUT)
         }
-        Command::KeyStatus { names } => Line::new("key status").words(names),
+        Command::KeyStatus(command::KeyStatus { names }) => Line::new("key status").words(names),
         other => of_rights(other),
     }
 }
 
 fn of_rights(command: &Command) -> Line {
     match command {
-        Command::Mount {
+        Command::Mount(command::Mount {
             name,
             dir,
             load_keys,
             ..
-        } => {
+        }) => {
             let line = Line::new("mount")
                 .flag("-a", name.is_none())
                 .flag("-l", *load_keys)
                 .words(name);
             dir.iter().fold(line, |line, dir| line.path(dir))
         }
-        Command::Remount {
+        Command::Remount(command::Remount {
             name,
             read_only,
             allowed: _,
-        } => {
+        }) => {
             let options = match read_only {
                 Some(true) => "remount,ro",
                 Some(false) => "remount,rw",
@@ -385,14 +393,14 @@ fn of_rights(command: &Command) -> Line {
             line.word(name)
         }
         Command::Mounts => Line::new("mount"),
-        Command::Unmount { target, force } => Line::new("unmount")
+        Command::Unmount(command::Unmount { target, force }) => Line::new("unmount")
             .flag("-a", target.is_none())
             .flag("-f", *force)
             .words(target),
-        Command::Inspect { .. } => Line::new("inspect"),
-        Command::Anchor { names } => Line::new("anchor").words(names),
-        Command::AnchorVerify { .. } => Line::new("anchor verify"),
-        Command::Permissions { name } => Line::new("allow").word(name),
+        Command::Inspect(_) => Line::new("inspect"),
+        Command::Anchor(command::Anchor { names }) => Line::new("anchor").words(names),
+        Command::AnchorVerify(_) => Line::new("anchor verify"),
+        Command::Permissions(command::Permissions { name }) => Line::new("allow").word(name),
         Command::ChangePermissions(change) => of_permissions(change),
         Command::ZoneCreate(new) => Line::new("zone create")
             .option("--alias", new.alias.as_ref())
@@ -400,68 +408,72 @@ fn of_rights(command: &Command) -> Line {
             .flag("--immutable", new.immutable)
             .option("--owner", new.owner.as_ref())
             .word(&new.name),
-        Command::ZoneDestroy { name } => Line::new("zone destroy").word(name),
+        Command::ZoneDestroy(command::ZoneDestroy { name }) => Line::new("zone destroy").word(name),
         Command::Zones => Line::new("zone list"),
         Command::NbdExport(new) => Line::new("nbd export").word(&new.device),
-        Command::NbdUnexport { name, force } => {
+        Command::NbdUnexport(command::NbdUnexport { name, force }) => {
             Line::new("nbd unexport").flag("--force", *force).word(name)
         }
         Command::NbdExports => Line::new("nbd list"),
         Command::LuksOpen(new) => Line::new("luks open").path(&new.device).word(&new.name),
-        Command::LuksClose { name } => Line::new("luks close").word(name),
-        Command::LuksStatus { names } => Line::new("luks status").words(names),
-        Command::LuksRefresh { name, .. } => Line::new("luks refresh").word(name),
-        Command::LuksResize { name, .. } => Line::new("luks resize").word(name),
-        Command::LuksBorrow { device, .. } => Line::new("luks").path(device),
+        Command::LuksClose(command::LuksClose { name }) => Line::new("luks close").word(name),
+        Command::LuksStatus(command::LuksStatus { names }) => Line::new("luks status").words(names),
+        Command::LuksRefresh(command::LuksRefresh { name, .. }) => {
+            Line::new("luks refresh").word(name)
+        }
+        Command::LuksResize(command::LuksResize { name, .. }) => {
+            Line::new("luks resize").word(name)
+        }
+        Command::LuksBorrow(command::LuksBorrow { device, .. }) => Line::new("luks").path(device),
         Command::DaemonStatus => Line::new("daemon status"),
         Command::DaemonStop => Line::new("daemon stop"),
-        Command::PoolCreate { .. }
-        | Command::PoolImportable { .. }
-        | Command::PoolImport { .. }
-        | Command::PoolExport { .. }
-        | Command::PoolDestroy { .. }
-        | Command::PoolStatus { .. }
-        | Command::PoolIo { .. }
-        | Command::PoolDevices { .. }
-        | Command::PoolSync { .. }
-        | Command::PoolScrub { .. }
-        | Command::PoolFeatures { .. }
-        | Command::PoolHistory { .. }
-        | Command::Create { .. }
-        | Command::Destroy { .. }
-        | Command::Shred { .. }
-        | Command::Rename { .. }
-        | Command::Get { .. }
-        | Command::Set { .. }
-        | Command::Inherit { .. }
-        | Command::Userspace { .. }
-        | Command::Snapshot { .. }
-        | Command::Rollback { .. }
-        | Command::Clone { .. }
-        | Command::Promote { .. }
-        | Command::Hold { .. }
-        | Command::Release { .. }
-        | Command::Holds { .. }
-        | Command::Diff { .. }
-        | Command::Send { .. }
-        | Command::Receive { .. }
-        | Command::ReceiveAbandon { .. }
-        | Command::KeyLoad { .. }
-        | Command::KeyAccept { .. }
-        | Command::KeyUnload { .. }
-        | Command::KeyChange { .. }
-        | Command::KeyRotate { .. }
-        | Command::KeyGenerations { .. }
-        | Command::KeyAdd { .. }
-        | Command::KeyRemove { .. }
-        | Command::KeySlots { .. }
-        | Command::KeyBackup { .. }
-        | Command::KeyRestore { .. }
-        | Command::KeyStatus { .. } => unreachable!("it is above"),
+        Command::PoolCreate(_)
+        | Command::PoolImportable(_)
+        | Command::PoolImport(_)
+        | Command::PoolExport(_)
+        | Command::PoolDestroy(_)
+        | Command::PoolStatus(_)
+        | Command::PoolIo(_)
+        | Command::PoolDevices(_)
+        | Command::PoolSync(_)
+        | Command::PoolScrub(_)
+        | Command::PoolFeatures(_)
+        | Command::PoolHistory(_)
+        | Command::Create(_)
+        | Command::Destroy(_)
+        | Command::Shred(_)
+        | Command::Rename(_)
+        | Command::Get(_)
+        | Command::Set(_)
+        | Command::Inherit(_)
+        | Command::Userspace(_)
+        | Command::Snapshot(_)
+        | Command::Rollback(_)
+        | Command::Clone(_)
+        | Command::Promote(_)
+        | Command::Hold(_)
+        | Command::Release(_)
+        | Command::Holds(_)
+        | Command::Diff(_)
+        | Command::Send(_)
+        | Command::Receive(_)
+        | Command::ReceiveAbandon(_)
+        | Command::KeyLoad(_)
+        | Command::KeyAccept(_)
+        | Command::KeyUnload(_)
+        | Command::KeyChange(_)
+        | Command::KeyRotate(_)
+        | Command::KeyGenerations(_)
+        | Command::KeyAdd(_)
+        | Command::KeyRemove(_)
+        | Command::KeySlots(_)
+        | Command::KeyBackup(_)
+        | Command::KeyRestore(_)
+        | Command::KeyStatus(_) => unreachable!("it is above"),
     }
 }
 
-fn of_permissions(change: &PermissionChange) -> Line {
+fn of_permissions(change: &command::ChangePermissions) -> Line {
     let verb = if change.remove { "unallow" } else { "allow" };
     let kind = match change.kind {
         Some(WhoKind::User) => "-u",

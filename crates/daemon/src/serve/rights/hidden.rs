@@ -1,6 +1,6 @@
 //! Datasets beside and below those that a delegate may see: their names are not told.
 
-use protocol::api::{DatasetRow, PermissionChange, Value, WhoKind};
+use protocol::api::{DatasetRow, Value, WhoKind, command};
 
 use super::samples::{create, props};
 use super::site::{Right, Site, ZONES};
@@ -21,7 +21,7 @@ fn a_command_on_all_below_names_none_of_them() {
     let on_fs = site.delegate(|right| right.dataset == "tank/web/fs");
     let fs = || vec!["tank/web/fs".to_owned()];
     let snapshots = || vec!["tank/web/fs@1".to_owned()];
-    let allow = PermissionChange {
+    let allow = command::ChangePermissions {
         name: "tank/web/fs".into(),
         remove: false,
         who: vec!["12346".into()],
@@ -31,42 +31,42 @@ fn a_command_on_all_below_names_none_of_them() {
         below: true,
     };
     for command in [
-        Command::Snapshot {
+        Command::Snapshot(command::Snapshot {
             names: vec!["tank/web/fs@9".into()],
             recursive: true,
-        },
-        Command::Hold {
+        }),
+        Command::Hold(command::Hold {
             names: snapshots(),
             tag: "tag".into(),
             recursive: true,
-        },
-        Command::Holds {
+        }),
+        Command::Holds(command::Holds {
             names: snapshots(),
             recursive: true,
-        },
-        Command::Get {
+        }),
+        Command::Get(command::Get {
             names: fs(),
             depth: None,
             snapshots: false,
             props: Vec::new(),
-        },
-        Command::Inherit {
+        }),
+        Command::Inherit(command::Inherit {
             names: fs(),
             prop: "compression".into(),
             recursive: true,
-        },
-        Command::Destroy {
+        }),
+        Command::Destroy(command::Destroy {
             name: "tank/web/fs".into(),
             recursive: true,
             clones: false,
             force: false,
             dry_run: true,
-        },
-        Command::KeyUnload {
+        }),
+        Command::KeyUnload(command::KeyUnload {
             names: fs(),
             recursive: true,
             force: false,
-        },
+        }),
         Command::ChangePermissions(allow),
     ] {
         let told = refusal(site.ask_as(&on_fs, &command));
@@ -88,12 +88,14 @@ fn a_place_of_a_key_is_allowed_where_it_is_used() {
         (Some("file:///nonexistent"), None),
         (None, Some("raw,file:///nonexistent")),
     ] {
-        let load = |recursive| Command::KeyLoad {
-            names: vec!["tank/web/fs".into()],
-            recursive,
-            location: location.map(str::to_owned),
-            keysource: keysource.map(str::to_owned),
-            dry_run: true,
+        let load = |recursive| {
+            Command::KeyLoad(command::KeyLoad {
+                names: vec!["tank/web/fs".into()],
+                recursive,
+                location: location.map(str::to_owned),
+                keysource: keysource.map(str::to_owned),
+                dry_run: true,
+            })
         };
         let peer = site.delegate(has);
         let alone = site.ask_as(&peer, &load(false));
@@ -106,11 +108,13 @@ fn a_place_of_a_key_is_allowed_where_it_is_used() {
 fn clones_of_others_are_not_named() {
     let site = Site::new(&ZONES[..1]);
     let on = |dataset: &'static str| site.delegate(move |right| right.dataset == dataset);
-    let get = |name: &str, prop: &str| Command::Get {
-        names: vec![name.into()],
-        depth: Some(0),
-        snapshots: false,
-        props: vec![prop.into()],
+    let get = |name: &str, prop: &str| {
+        Command::Get(command::Get {
+            names: vec![name.into()],
+            depth: Some(0),
+            snapshots: false,
+            props: vec![prop.into()],
+        })
     };
     let value = |peer, name, prop| match site.ask_as(peer, &get(name, prop)) {
         Ok(Reply::Datasets(rows)) => {
@@ -129,21 +133,23 @@ fn clones_of_others_are_not_named() {
     );
 
     // A later snapshot with a clone is in the way of a rollback.
-    site.root(Command::Clone {
+    site.root(Command::Clone(command::Clone {
         snapshot: "tank/web/fs/x@2".into(),
         name: "tank/web/fs/second".into(),
         props: props(&[]),
         rekey: false,
         parents: false,
         no_mount: true,
-    });
+    }));
     site.root(create("tank/web/fs/third".into(), &[]));
-    let destroy = |name: &str, clones| Command::Destroy {
-        name: name.into(),
-        recursive: true,
-        clones,
-        force: false,
-        dry_run: false,
+    let destroy = |name: &str, clones| {
+        Command::Destroy(command::Destroy {
+            name: name.into(),
+            recursive: true,
+            clones,
+            force: false,
+            dry_run: false,
+        })
     };
     let before = site.state();
     for (command, kind) in [
@@ -151,11 +157,11 @@ fn clones_of_others_are_not_named() {
         (destroy("tank/web/fs/x@1", true), FailureKind::Permission),
         (destroy("tank/web/fs/x", false), FailureKind::Busy),
         (
-            Command::Rollback {
+            Command::Rollback(command::Rollback {
                 name: "tank/web/fs/x@1".into(),
                 recursive: true,
                 force: false,
-            },
+            }),
             FailureKind::Busy,
         ),
     ] {

@@ -1,7 +1,7 @@
 //! A copy of a sealed dataset, and the file with its key: a delegate has the two, and not the right to have one
 //! opened with the other.
 
-use protocol::api::{Props, SendWhat};
+use protocol::api::{Props, SendWhat, command};
 use protocol::client::Data;
 
 use super::site::{Site, ZONES};
@@ -51,10 +51,10 @@ fn no_file_of_root_opens_a_copy() {
     create_pool(&site.daemon, dir.path(), "vault");
     let source = key_file(dir.path(), "key");
     create(&site.daemon, "tank/secret", &encrypted(&source));
-    site.root(Command::Snapshot {
+    site.root(Command::Snapshot(command::Snapshot {
         names: vec!["tank/secret@1".into()],
         recursive: false,
-    });
+    }));
     for above in ["vault/ann", "tank/ann"] {
         create(&site.daemon, above, &Props::new());
         let all = "receive,create,mount,key,keysource,keychange,send";
@@ -74,7 +74,7 @@ fn no_file_of_root_opens_a_copy() {
 fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
     let ann = site.delegate(|_| false);
     let mut stream = Stream::default();
-    let send = Command::Send {
+    let send = Command::Send(command::Send {
         what: SendWhat::Snapshot {
             name: "tank/secret@1".into(),
             from: None,
@@ -82,30 +82,30 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
         },
         raw: true,
         props: false,
-    };
+    });
     site.transfer_as(&ann, &send, &mut stream).unwrap();
-    let receive = Command::Receive {
+    let receive = Command::Receive(command::Receive {
         target: copy.into(),
         force: false,
         resumable: false,
         props: Props::new(),
         exclude: Vec::new(),
-    };
+    });
     site.transfer_as(&ann, &receive, &mut stream).unwrap();
 
     let names = || vec![copy.to_owned()];
     let above = || vec![copy.rsplit_once('/').unwrap().0.to_owned()];
     let location = source.strip_prefix("raw,").unwrap();
     let load = |names, recursive, location: Option<&str>, keysource: Option<&str>, dry_run| {
-        Command::KeyLoad {
+        Command::KeyLoad(command::KeyLoad {
             names,
             recursive,
             location: location.map(str::to_owned),
             keysource: keysource.map(str::to_owned),
             dry_run,
-        }
+        })
     };
-    let accept = |names, recursive| Command::KeyAccept { names, recursive };
+    let accept = |names, recursive| Command::KeyAccept(command::KeyAccept { names, recursive });
     let before = site.state();
     for command in [
         accept(names(), false),
@@ -129,18 +129,18 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
 
     // Root opens it; that gives the data keys to nobody.
     site.root(load(names(), false, Some(location), None, false));
-    let add = Command::KeyAdd {
+    let add = Command::KeyAdd(command::KeyAdd {
         name: copy.into(),
         keysource: Some("hex,prompt".into()),
         priority: 128,
-    };
+    });
     let outcome = site.ask_as(&ann, &add);
     assert!(is_refused(&outcome), "{outcome:?}");
-    site.root(Command::KeyUnload {
+    site.root(Command::KeyUnload(command::KeyUnload {
         names: names(),
         recursive: false,
         force: false,
-    });
+    }));
 
     // With the permission where the data keys come from she may.
     allow(site, "tank/secret", "send,key");

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use crate::ops::keys::handing::NEEDED;
 use crate::ops::receive_policy::DANGEROUS;
 use crate::serve::command_text;
-use protocol::api::Result;
 use protocol::api::{Command, FailureKind, Reply};
+use protocol::api::{Result, command};
 use site::{Right, Site, ZONES};
 
 /// What a delegate needs for a request.
@@ -312,11 +312,11 @@ fn what_may_not_be_seen_is_as_if_it_were_not_there() {
         all.extend(samples::about("tank/web/fs", &to));
         all.extend(samples::about(&fs, "tank/web/to"));
         all.extend(samples::about(at, &to));
-        all.push(Command::Set {
+        all.push(Command::Set(command::Set {
             names: vec![fs],
             props: Vec::new(),
             force: false,
-        });
+        }));
         all
     };
     let mut compared = 0;

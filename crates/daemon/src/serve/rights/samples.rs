@@ -1,9 +1,8 @@
 //! One request of each kind.
 
 use protocol::api::{
-    Allowed, Anchor, Borrowing, Command, DeviceChange, InspectTarget, MappingChange, NewExport,
-    NewVolume, NewZone, OpenMapping, OwnerKind, PermissionChange, PoolDevices, Props, Rotation,
-    SendWhat, WhoKind,
+    Allowed, Anchor, Borrowing, Command, DeviceChange, InspectTarget, MappingChange, NewVolume,
+    OwnerKind, PoolDevices, Props, Rotation, SendWhat, WhoKind, command,
 };
 
 /// A file that is no key, and that nobody makes.
@@ -28,26 +27,28 @@ pub(super) fn about(fs: &str, to: &str) -> Vec<Command> {
 }
 
 pub(super) fn create(name: String, of: &[(&str, &str)]) -> Command {
-    Command::Create {
+    Command::Create(command::Create {
         name,
         props: props(of),
         parents: false,
         no_mount: false,
         volume: None,
-    }
+    })
 }
 
 fn of_datasets(fs: &str) -> Vec<Command> {
     let new = || format!("{fs}/new");
-    let volume = |sparse| Command::Create {
-        name: new(),
-        props: Props::new(),
-        parents: false,
-        no_mount: false,
-        volume: Some(NewVolume {
-            size: 1 << 20,
-            sparse,
-        }),
+    let volume = |sparse| {
+        Command::Create(command::Create {
+            name: new(),
+            props: Props::new(),
+            parents: false,
+            no_mount: false,
+            volume: Some(NewVolume {
+                size: 1 << 20,
+                sparse,
+            }),
+        })
     };
     vec![
         create(new(), &[]),
@@ -56,65 +57,71 @@ fn of_datasets(fs: &str) -> Vec<Command> {
         create(new(), &[("keysource", PROMPT)]),
         create(new(), &[("encryption", "on"), ("keysource", PROMPT)]),
         create(new(), &[("keysource", KEY_FILE)]),
-        Command::Create {
+        Command::Create(command::Create {
             name: format!("{fs}/not/new"),
             props: Props::new(),
             parents: true,
             no_mount: false,
             volume: None,
-        },
+        }),
         volume(true),
         volume(false),
         destroy(format!("{fs}/vol"), false),
         destroy(format!("{fs}/x"), true),
         destroy(format!("{fs}@2"), false),
-        Command::Shred {
+        Command::Shred(command::Shred {
             name: format!("{fs}/clone"),
             recursive: true,
             clones: false,
             force: false,
             dry_run: true,
-        },
-        Command::Rename {
+        }),
+        Command::Rename(command::Rename {
             from: format!("{fs}/vol"),
             to: format!("{fs}/new"),
-        },
-        Command::Rename {
+        }),
+        Command::Rename(command::Rename {
             from: format!("{fs}@2"),
             to: "@3".into(),
-        },
-        Command::Promote {
+        }),
+        Command::Promote(command::Promote {
             name: format!("{fs}/clone"),
-        },
+        }),
     ]
 }
 
 fn destroy(name: String, clones: bool) -> Command {
-    Command::Destroy {
+    Command::Destroy(command::Destroy {
         name,
         recursive: true,
         clones,
         force: false,
         dry_run: false,
-    }
+    })
 }
 
 fn of_properties(fs: &str) -> Vec<Command> {
-    let get = |names: &[&str], depth, prop: &str| Command::Get {
-        names: names.iter().map(|name| (*name).into()).collect(),
-        depth,
-        snapshots: false,
-        props: vec![prop.into()],
+    let get = |names: &[&str], depth, prop: &str| {
+        Command::Get(command::Get {
+            names: names.iter().map(|name| (*name).into()).collect(),
+            depth,
+            snapshots: false,
+            props: vec![prop.into()],
+        })
     };
-    let set = |name: &str, of: &[(&str, &str)]| Command::Set {
-        names: vec![name.into()],
-        props: props(of),
-        force: false,
+    let set = |name: &str, of: &[(&str, &str)]| {
+        Command::Set(command::Set {
+            names: vec![name.into()],
+            props: props(of),
+            force: false,
+        })
     };
-    let account = |kind, check| Command::Userspace {
-        name: fs.into(),
-        kind,
-        check,
+    let account = |kind, check| {
+        Command::Userspace(command::Userspace {
+            name: fs.into(),
+            kind,
+            check,
+        })
     };
     vec![
         get(&[fs], Some(0), "used"),
@@ -125,11 +132,11 @@ fn of_properties(fs: &str) -> Vec<Command> {
         set(fs, &[("org.example:note", "x")]),
         set(fs, &[("userquota@0", "1M")]),
         set(&format!("{fs}/vol"), &[("volsize", "2M")]),
-        Command::Inherit {
+        Command::Inherit(command::Inherit {
             names: vec![fs.into()],
             prop: "compression".into(),
             recursive: false,
-        },
+        }),
         account(OwnerKind::User, false),
         account(OwnerKind::Group, true),
     ]
@@ -138,44 +145,48 @@ fn of_properties(fs: &str) -> Vec<Command> {
 fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
     let names = || vec![format!("{fs}@2")];
     let tag = || "tag".to_owned();
-    let rollback = |at: &str, recursive| Command::Rollback {
-        name: format!("{fs}{at}"),
-        recursive,
-        force: false,
+    let rollback = |at: &str, recursive| {
+        Command::Rollback(command::Rollback {
+            name: format!("{fs}{at}"),
+            recursive,
+            force: false,
+        })
     };
-    let clone = |of: &str, name: String, source: &[(&str, &str)]| Command::Clone {
-        snapshot: format!("{fs}{of}"),
-        name,
-        props: props(source),
-        rekey: false,
-        parents: false,
-        no_mount: false,
+    let clone = |of: &str, name: String, source: &[(&str, &str)]| {
+        Command::Clone(command::Clone {
+            snapshot: format!("{fs}{of}"),
+            name,
+            props: props(source),
+            rekey: false,
+            parents: false,
+            no_mount: false,
+        })
     };
     vec![
-        Command::Snapshot {
+        Command::Snapshot(command::Snapshot {
             names: vec![format!("{fs}@9")],
             recursive: false,
-        },
+        }),
         rollback("@2", false),
         rollback("@1", true),
-        Command::Hold {
+        Command::Hold(command::Hold {
             names: names(),
             tag: tag(),
             recursive: false,
-        },
-        Command::Holds {
+        }),
+        Command::Holds(command::Holds {
             names: names(),
             recursive: false,
-        },
-        Command::Release {
+        }),
+        Command::Release(command::Release {
             names: names(),
             tag: tag(),
             recursive: false,
-        },
-        Command::Diff {
+        }),
+        Command::Diff(command::Diff {
             from: format!("{fs}@1"),
             to: Some("@2".into()),
-        },
+        }),
         clone("/x@1", format!("{fs}/new"), &[]),
         clone("/x@1", format!("{fs}/new"), &[("keysource", PROMPT)]),
         clone("@1", format!("{to}/new"), &[("keysource", PROMPT)]),
@@ -183,28 +194,32 @@ fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
 }
 
 fn of_streams(fs: &str, to: &str) -> Vec<Command> {
-    let send = |at: &str, from: Option<&str>, raw| Command::Send {
-        what: SendWhat::Snapshot {
-            name: format!("{fs}{at}"),
-            from: from.map(str::to_owned),
-            all: false,
-        },
-        raw,
-        props: false,
+    let send = |at: &str, from: Option<&str>, raw| {
+        Command::Send(command::Send {
+            what: SendWhat::Snapshot {
+                name: format!("{fs}{at}"),
+                from: from.map(str::to_owned),
+                all: false,
+            },
+            raw,
+            props: false,
+        })
     };
-    let receive = |target: &str, force, of: &[(&str, &str)]| Command::Receive {
-        target: target.into(),
-        force,
-        resumable: false,
-        props: props(of),
-        exclude: Vec::new(),
+    let receive = |target: &str, force, of: &[(&str, &str)]| {
+        Command::Receive(command::Receive {
+            target: target.into(),
+            force,
+            resumable: false,
+            props: props(of),
+            exclude: Vec::new(),
+        })
     };
     let new = format!("{to}/new");
     vec![
         send("@1", None, true),
         send("@1", None, false),
         send("@2", Some("@1"), true),
-        Command::Send {
+        Command::Send(command::Send {
             what: SendWhat::Snapshot {
                 name: format!("{to}@1"),
                 from: None,
@@ -212,46 +227,50 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
             },
             raw: true,
             props: false,
-        },
-        Command::Send {
+        }),
+        Command::Send(command::Send {
             what: SendWhat::Rest {
                 token: "nonsense".into(),
             },
             raw: true,
             props: false,
-        },
+        }),
         receive(&new, false, &[]),
         receive(&new, false, &[("compression", "off")]),
         receive(&new, false, &[("mountpoint", "legacy")]),
         receive(fs, false, &[]),
         receive(fs, true, &[]),
-        Command::ReceiveAbandon { target: new },
+        Command::ReceiveAbandon(command::ReceiveAbandon { target: new }),
     ]
 }
 
 fn of_mounts(fs: &str) -> Vec<Command> {
-    let mount = |name: Option<&str>, dir: Option<&str>, load_keys| Command::Mount {
-        name: name.map(str::to_owned),
-        dir: dir.map(Into::into),
-        load_keys,
-        read_only: false,
-        overlay: false,
-        allowed: Allowed::default(),
+    let mount = |name: Option<&str>, dir: Option<&str>, load_keys| {
+        Command::Mount(command::Mount {
+            name: name.map(str::to_owned),
+            dir: dir.map(Into::into),
+            load_keys,
+            read_only: false,
+            overlay: false,
+            allowed: Allowed::default(),
+        })
     };
-    let unmount = |target: Option<&str>| Command::Unmount {
-        target: target.map(str::to_owned),
-        force: false,
+    let unmount = |target: Option<&str>| {
+        Command::Unmount(command::Unmount {
+            target: target.map(str::to_owned),
+            force: false,
+        })
     };
     vec![
         mount(Some(fs), None, false),
         mount(Some(&format!("{fs}/x")), None, true),
         mount(Some(fs), Some("/nonexistent"), false),
         mount(None, None, false),
-        Command::Remount {
+        Command::Remount(command::Remount {
             name: fs.into(),
             read_only: Some(true),
             allowed: Allowed::default(),
-        },
+        }),
         unmount(Some(fs)),
         unmount(Some("/nonexistent")),
         unmount(None),
@@ -262,30 +281,34 @@ fn of_mounts(fs: &str) -> Vec<Command> {
 fn of_keys(fs: &str) -> Vec<Command> {
     let name = || fs.to_owned();
     let names = || vec![name()];
-    let load = |names, source: Option<&str>| Command::KeyLoad {
-        names,
-        recursive: false,
-        location: None,
-        keysource: source.map(str::to_owned),
-        dry_run: true,
+    let load = |names, source: Option<&str>| {
+        Command::KeyLoad(command::KeyLoad {
+            names,
+            recursive: false,
+            location: None,
+            keysource: source.map(str::to_owned),
+            dry_run: true,
+        })
     };
-    let change = |source: Option<&str>, inherit| Command::KeyChange {
-        name: name(),
-        keysource: source.map(str::to_owned),
-        slot: None,
-        only: false,
-        inherit,
+    let change = |source: Option<&str>, inherit| {
+        Command::KeyChange(command::KeyChange {
+            name: name(),
+            keysource: source.map(str::to_owned),
+            slot: None,
+            only: false,
+            inherit,
+        })
     };
-    let rotate = |how| Command::KeyRotate { name: name(), how };
+    let rotate = |how| Command::KeyRotate(command::KeyRotate { name: name(), how });
     vec![
         load(names(), None),
         load(names(), Some(KEY_FILE)),
         load(Vec::new(), None),
-        Command::KeyUnload {
+        Command::KeyUnload(command::KeyUnload {
             names: names(),
             recursive: false,
             force: false,
-        },
+        }),
         change(Some(PROMPT), false),
         change(Some(KEY_FILE), false),
         change(None, true),
@@ -293,37 +316,37 @@ fn of_keys(fs: &str) -> Vec<Command> {
         rotate(Rotation::Reencrypt),
         rotate(Rotation::Pause),
         rotate(Rotation::Resume),
-        Command::KeyAdd {
+        Command::KeyAdd(command::KeyAdd {
             name: name(),
             keysource: Some(PROMPT.into()),
             priority: 128,
-        },
-        Command::KeyRemove {
+        }),
+        Command::KeyRemove(command::KeyRemove {
             name: name(),
             slot: 0,
             keysource: None,
             force: true,
-        },
-        Command::KeySlots { name: name() },
-        Command::KeyGenerations { name: name() },
-        Command::KeyStatus { names: names() },
-        Command::KeyStatus { names: Vec::new() },
-        Command::KeyAccept {
+        }),
+        Command::KeySlots(command::KeySlots { name: name() }),
+        Command::KeyGenerations(command::KeyGenerations { name: name() }),
+        Command::KeyStatus(command::KeyStatus { names: names() }),
+        Command::KeyStatus(command::KeyStatus { names: Vec::new() }),
+        Command::KeyAccept(command::KeyAccept {
             names: names(),
             recursive: false,
-        },
-        Command::KeyBackup { name: name() },
-        Command::KeyRestore {
+        }),
+        Command::KeyBackup(command::KeyBackup { name: name() }),
+        Command::KeyRestore(command::KeyRestore {
             name: name(),
             backup: String::new(),
             keysource: None,
-        },
+        }),
     ]
 }
 
 fn of_people(fs: &str) -> Vec<Command> {
     let allow = |kind, who: &str, permission: &str| {
-        Command::ChangePermissions(PermissionChange {
+        Command::ChangePermissions(command::ChangePermissions {
             name: fs.into(),
             remove: false,
             who: vec![who.into()],
@@ -334,13 +357,13 @@ fn of_people(fs: &str) -> Vec<Command> {
         })
     };
     vec![
-        Command::Permissions { name: fs.into() },
+        Command::Permissions(command::Permissions { name: fs.into() }),
         allow(WhoKind::User, "12346", "hold"),
         allow(WhoKind::Set, "@set", "hold"),
-        Command::Anchor {
+        Command::Anchor(command::Anchor {
             names: vec![fs.into()],
-        },
-        Command::AnchorVerify {
+        }),
+        Command::AnchorVerify(command::AnchorVerify {
             anchors: vec![Anchor {
                 dataset: fs.into(),
                 pool_guid: 1,
@@ -349,7 +372,7 @@ fn of_people(fs: &str) -> Vec<Command> {
                 sequence: 1,
                 seal: String::new(),
             }],
-        },
+        }),
     ]
 }
 
@@ -358,18 +381,18 @@ pub(super) fn of_the_machine() -> Vec<Command> {
     let pool = || "tank".to_owned();
     let device = "/nonexistent/device";
     vec![
-        Command::PoolCreate {
+        Command::PoolCreate(command::PoolCreate {
             pool: "pool".into(),
             devices: Box::new(PoolDevices::default()),
             size: None,
             force: false,
             props: Props::new(),
             no_mount: false,
-        },
-        Command::PoolImportable {
+        }),
+        Command::PoolImportable(command::PoolImportable {
             search: vec!["/nonexistent".into()],
-        },
-        Command::PoolImport {
+        }),
+        Command::PoolImport(command::PoolImport {
             search: vec!["/nonexistent".into()],
             pool: Some("pool".into()),
             new_name: None,
@@ -379,67 +402,67 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             load_keys: false,
             without_logs: false,
             accept: false,
-        },
-        Command::PoolExport {
+        }),
+        Command::PoolExport(command::PoolExport {
             pool: pool(),
             force: false,
-        },
-        Command::PoolDestroy {
+        }),
+        Command::PoolDestroy(command::PoolDestroy {
             pool: pool(),
             force: false,
-        },
-        Command::PoolStatus {
+        }),
+        Command::PoolStatus(command::PoolStatus {
             pools: vec![pool()],
-        },
-        Command::PoolIo {
+        }),
+        Command::PoolIo(command::PoolIo {
             pools: vec![pool()],
-        },
-        Command::PoolDevices {
+        }),
+        Command::PoolDevices(command::PoolDevices {
             pool: pool(),
             change: DeviceChange::Clear { device: None },
-        },
-        Command::PoolSync {
+        }),
+        Command::PoolSync(command::PoolSync {
             pools: vec![pool()],
-        },
-        Command::PoolScrub {
+        }),
+        Command::PoolScrub(command::PoolScrub {
             pool: pool(),
             stop: false,
-        },
-        Command::PoolFeatures {
+        }),
+        Command::PoolFeatures(command::PoolFeatures {
             pools: vec![pool()],
-        },
-        Command::PoolHistory {
+        }),
+        Command::PoolHistory(command::PoolHistory {
             pool: pool(),
             internal: false,
-        },
-        Command::Inspect {
+        }),
+        Command::Inspect(command::Inspect {
             target: InspectTarget::Devices(vec![device.into()]),
             detail: 0,
             check: false,
-        },
-        Command::ZoneCreate(NewZone {
+        }),
+        Command::ZoneCreate(command::ZoneCreate {
             name: "new".into(),
             dataset: "tank/web".into(),
             alias: None,
             immutable: false,
             owner: None,
         }),
-        Command::ZoneDestroy { name: "z".into() },
+        Command::ZoneDestroy(command::ZoneDestroy { name: "z".into() }),
         Command::Zones,
-        Command::NbdExport(Box::new(NewExport {
+        Command::NbdExport(command::NbdExport {
             device: device.into(),
             name: None,
             description: None,
             read_only: true,
             listen: None,
             tls_certificates: None,
-        })),
-        Command::NbdUnexport {
+        }),
+        Command::NbdUnexport(command::NbdUnexport {
             name: "export".into(),
             force: false,
-        },
+        }),
         Command::NbdExports,
-        Command::LuksOpen(Box::new(OpenMapping {
+        Command::LuksOpen(command::LuksOpen {
             device: device.into(),
             header: None,
             name: "mapping".into(),
@@ -450,27 +473,27 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             read_workqueue: false,
             write_workqueue: false,
             plain: None,
-        })),
-        Command::LuksClose {
+        }),
+        Command::LuksClose(command::LuksClose {
             name: "mapping".into(),
-        },
-        Command::LuksStatus { names: Vec::new() },
-        Command::LuksRefresh {
+        }),
+        Command::LuksStatus(command::LuksStatus { names: Vec::new() }),
+        Command::LuksRefresh(command::LuksRefresh {
             name: "mapping".into(),
             change: MappingChange {
                 read_workqueue: Some(true),
                 write_workqueue: None,
                 allow_discards: None,
             },
-        },
-        Command::LuksResize {
+        }),
+        Command::LuksResize(command::LuksResize {
             name: "mapping".into(),
             size: None,
-        },
-        Command::LuksBorrow {
+        }),
+        Command::LuksBorrow(command::LuksBorrow {
             device: device.into(),
             how: Borrowing::Look,
-        },
+        }),
         Command::DaemonStatus,
         Command::DaemonStop,
     ]

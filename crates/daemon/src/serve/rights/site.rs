@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pool::Origin;
-use protocol::api::{Ask, AskFormat, Command, NewZone, Reply};
+use protocol::api::{Ask, AskFormat, Command, Reply, command};
 use protocol::api::{Failure, Result};
 use protocol::client::{Client, Data, Terminal};
 use protocol::property::{PROPERTIES, Property, Settable};
@@ -77,28 +77,28 @@ impl Site {
             self.root(create(fs.clone(), props));
             self.root(create(format!("{fs}/x"), &[]));
             for snapshot in ["1", "2"] {
-                self.root(Command::Snapshot {
+                self.root(Command::Snapshot(command::Snapshot {
                     names: vec![format!("{fs}@{snapshot}")],
                     recursive: true,
-                });
+                }));
             }
             let volume = json!({"create": {"name": format!("{fs}/vol"), "props": [], "parents": false,
                                 "no_mount": true, "volume": {"size": 1 << 20, "sparse": true}}});
             self.root(serde_json::from_value(volume).unwrap());
-            self.root(Command::Clone {
+            self.root(Command::Clone(command::Clone {
                 snapshot: format!("{fs}/x@1"),
                 name: format!("{fs}/clone"),
                 props: Vec::new(),
                 rekey: false,
                 parents: false,
                 no_mount: true,
-            });
+            }));
         }
-        self.root(Command::Snapshot {
+        self.root(Command::Snapshot(command::Snapshot {
             names: vec![format!("{root}/to@1")],
             recursive: false,
-        });
-        let new = NewZone {
+        }));
+        let new = command::ZoneCreate {
             name: zone.into(),
             dataset: root,
             alias: None,

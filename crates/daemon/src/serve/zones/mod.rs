@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pool::Entry;
-use protocol::api::{FailureKind, NewZone, ZoneRow};
+use protocol::api::{FailureKind, ZoneRow, command};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
@@ -30,7 +30,7 @@ impl Daemon {
     /// Makes a zone, and listens for its tenant.
     pub(crate) fn create_zone(
         self: &Arc<Self>,
-        new: &NewZone,
+        new: &command::ZoneCreate,
         context: &mut Context<'_>,
     ) -> Result<()> {
         check_name(&new.name)?;
@@ -246,7 +246,7 @@ fn check_root(root: &Entry, name: &str) -> Result<()> {
 }
 
 /// What the root is called in the zone: the name of a pool, as it seems there.
-fn alias(new: &NewZone) -> Result<String> {
+fn alias(new: &command::ZoneCreate) -> Result<String> {
     let last = new.dataset.rsplit('/').next().unwrap_or_default();
     let alias = new.alias.as_deref().unwrap_or(last);
     match pool::DatasetName::parse(alias) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protocol::api::{Ask, Command, DatasetRow, Reply, Source, Value};
+use protocol::api::{Ask, Command, DatasetRow, Reply, Source, Value, command};
 use protocol::client::{Client, Terminal};
 use secret::Secret;
 use serde_json::{Value as Json, json};
@@ -58,7 +58,7 @@ impl Site {
     }
 
     fn zone(&self, immutable: bool) -> &Site {
-        let new = NewZone {
+        let new = command::ZoneCreate {
             name: "z".into(),
             dataset: "tank/web".into(),
             alias: None,
@@ -588,7 +588,7 @@ fn zones_are_remembered() {
 fn what_cannot_be_a_zone_is_refused() {
     let site = Site::new();
     let refused = |name: &str, dataset: &str, alias: Option<&str>, owner: Option<&str>| {
-        let new = NewZone {
+        let new = command::ZoneCreate {
             name: name.into(),
             dataset: dataset.into(),
             alias: alias.map(Into::into),

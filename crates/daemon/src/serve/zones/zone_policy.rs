@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
-use protocol::api::{Allowed, Command, FailureKind, Props, SendWhat};
+use protocol::api::{Allowed, Command, FailureKind, Props, SendWhat, command};
 
 use crate::failure::{Failure, Result};
 use crate::ops::transfer::Piece;
@@ -34,138 +34,140 @@ impl Daemon {
     /// What a tenant's command means to the daemon, if he may have it done.
     pub(crate) fn admit(&self, view: &View, mut command: Command) -> Result<Command> {
         match &mut command {
-            Command::Create {
+            Command::Create(command::Create {
                 name,
                 props,
                 volume,
                 ..
-            } => {
+            }) => {
                 view.new_name(name)?;
                 if volume.is_some_and(|volume| !volume.sparse) {
                     return Err(denied("only the global zone can reserve space; use -s"));
                 }
                 view.new_props(name, props)?;
             }
-            Command::Destroy {
+            Command::Destroy(command::Destroy {
                 name,
                 recursive,
                 clones,
                 ..
-            }
-            | Command::Shred {
+            })
+            | Command::Shred(command::Shred {
                 name,
                 recursive,
                 clones,
                 ..
-            } => view.destroy(name, reach(*recursive, *clones))?,
-            Command::Clone {
+            }) => view.destroy(name, reach(*recursive, *clones))?,
+            Command::Clone(command::Clone {
                 snapshot,
                 name,
                 props,
                 parents,
                 ..
-            } => {
+            }) => {
                 view.translate_name(snapshot)?;
                 view.new_name(name)?;
                 view.clone(snapshot, name, props, *parents)?;
                 view.new_props(name, props)?;
             }
-            Command::Promote { name } => view.promote(name)?,
-            Command::Rename { from, to } => view.rename(from, to)?,
-            Command::Set { names, props, .. } => {
+            Command::Promote(command::Promote { name }) => view.promote(name)?,
+            Command::Rename(command::Rename { from, to }) => view.rename(from, to)?,
+            Command::Set(command::Set { names, props, .. }) => {
                 for name in names {
                     view.change(name)?;
                     view.props(name, props)?;
                 }
             }
-            Command::Inherit { names, prop, .. } => {
+            Command::Inherit(command::Inherit { names, prop, .. }) => {
                 let prop = properties::whole_name(prop)?;
                 for name in names {
                     view.change(name)?;
                     view.property(name, &prop)?;
                 }
             }
-            Command::Snapshot { names, .. }
-            | Command::Hold { names, .. }
-            | Command::Release { names, .. } => {
+            Command::Snapshot(command::Snapshot { names, .. })
+            | Command::Hold(command::Hold { names, .. })
+            | Command::Release(command::Release { names, .. }) => {
                 names.iter_mut().try_for_each(|name| view.change(name))?;
             }
             // To look for the first time begins to count.
-            Command::Rollback { name, .. } | Command::Userspace { name, .. } => {
+            Command::Rollback(command::Rollback { name, .. })
+            | Command::Userspace(command::Userspace { name, .. }) => {
                 view.change(name)?;
             }
-            Command::Get { names, .. } if names.is_empty() => {
+            Command::Get(command::Get { names, .. }) if names.is_empty() => {
                 names.push(view.inward(&view.alias)?);
             }
-            Command::Get { names, .. } | Command::Holds { names, .. } => {
+            Command::Get(command::Get { names, .. })
+            | Command::Holds(command::Holds { names, .. }) => {
                 names
                     .iter_mut()
                     .try_for_each(|name| view.translate_name(name))?;
             }
-            Command::Diff { from, to } => {
+            Command::Diff(command::Diff { from, to }) => {
                 view.translate_name(from)?;
                 if let Some(to) = to.as_mut().filter(|to| !to.starts_with('@')) {
                     view.translate_name(to)?;
                 }
             }
             // Whether the keys that go with it are his is looked at when they are known: [`View::may_send`].
-            Command::Send { what, .. } => view.send(what)?,
-            Command::Mount { .. } | Command::Unmount { .. } => view.mounts(&mut command)?,
+            Command::Send(command::Send { what, .. }) => view.send(what)?,
+            Command::Mount(_) | Command::Unmount(_) => view.mounts(&mut command)?,
             // How it is mounted is for the global zone to say.
-            Command::Remount { .. } => return Err(refused()),
+            Command::Remount(_) => return Err(refused()),
             // Of what is mounted he is told what is his.
             Command::Mounts => {}
-            Command::KeyLoad { .. }
-            | Command::KeyUnload { .. }
-            | Command::KeyChange { .. }
-            | Command::KeyRotate { .. }
-            | Command::KeyGenerations { .. }
-            | Command::KeyAdd { .. }
-            | Command::KeyRemove { .. }
-            | Command::KeySlots { .. }
-            | Command::KeyStatus { .. } => view.keys(&mut command)?,
-            Command::Receive {
+            Command::KeyLoad(_)
+            | Command::KeyUnload(_)
+            | Command::KeyChange(_)
+            | Command::KeyRotate(_)
+            | Command::KeyGenerations(_)
+            | Command::KeyAdd(_)
+            | Command::KeyRemove(_)
+            | Command::KeySlots(_)
+            | Command::KeyStatus(_) => view.keys(&mut command)?,
+            Command::Receive(command::Receive {
                 target,
                 resumable,
                 props,
                 ..
-            } => view.receive(target, *resumable, props)?,
+            }) => view.receive(target, *resumable, props)?,
             // A tenant's receive leaves nothing.
-            Command::ReceiveAbandon { .. } => return Err(refused()),
+            Command::ReceiveAbandon(_) => return Err(refused()),
             // Copies of wrapped keys, and marks of the state of a dataset, name more than what is the tenant's.
-            Command::KeyBackup { .. }
-            | Command::KeyRestore { .. }
-            | Command::KeyAccept { .. }
-            | Command::Anchor { .. }
-            | Command::AnchorVerify { .. } => return Err(refused()),
+            Command::KeyBackup(_)
+            | Command::KeyRestore(_)
+            | Command::KeyAccept(_)
+            | Command::Anchor(_)
+            | Command::AnchorVerify(_) => return Err(refused()),
             // These are about pools, the machine, and other people.
-            Command::PoolCreate { .. }
-            | Command::PoolImportable { .. }
-            | Command::PoolImport { .. }
-            | Command::PoolExport { .. }
-            | Command::PoolDestroy { .. }
-            | Command::PoolStatus { .. }
-            | Command::PoolIo { .. }
-            | Command::PoolDevices { .. }
-            | Command::PoolSync { .. }
-            | Command::PoolScrub { .. }
-            | Command::PoolFeatures { .. }
-            | Command::PoolHistory { .. }
-            | Command::Inspect { .. }
-            | Command::Permissions { .. }
+            Command::PoolCreate(_)
+            | Command::PoolImportable(_)
+            | Command::PoolImport(_)
+            | Command::PoolExport(_)
+            | Command::PoolDestroy(_)
+            | Command::PoolStatus(_)
+            | Command::PoolIo(_)
+            | Command::PoolDevices(_)
+            | Command::PoolSync(_)
+            | Command::PoolScrub(_)
+            | Command::PoolFeatures(_)
+            | Command::PoolHistory(_)
+            | Command::Inspect(_)
+            | Command::Permissions(_)
             | Command::ChangePermissions(_)
             | Command::ZoneCreate(_)
-            | Command::ZoneDestroy { .. }
+            | Command::ZoneDestroy(_)
             | Command::Zones
             | Command::NbdExport(_)
-            | Command::NbdUnexport { .. }
+            | Command::NbdUnexport(_)
             | Command::NbdExports
             | Command::LuksOpen(_)
-            | Command::LuksClose { .. }
-            | Command::LuksStatus { .. }
-            | Command::LuksRefresh { .. }
-            | Command::LuksResize { .. }
-            | Command::LuksBorrow { .. }
+            | Command::LuksClose(_)
+            | Command::LuksStatus(_)
+            | Command::LuksRefresh(_)
+            | Command::LuksResize(_)
+            | Command::LuksBorrow(_)
             | Command::DaemonStatus
             | Command::DaemonStop => return Err(refused()),
         }
@@ -178,24 +180,24 @@ impl Zone {
     /// it has been carried out, for commands that are decided by that. Those that change it are done alone.
     pub(crate) fn guard_names(&self, command: &Command) -> Result<NameGuard<'_>> {
         let found = match command {
-            Command::Rename { .. }
-            | Command::Promote { .. }
-            | Command::Destroy { .. }
-            | Command::Shred { .. }
-            | Command::KeyChange { inherit: true, .. } => {
+            Command::Rename(_)
+            | Command::Promote(_)
+            | Command::Destroy(_)
+            | Command::Shred(_)
+            | Command::KeyChange(command::KeyChange { inherit: true, .. }) => {
                 let alone = self.names.try_write_for(PATIENCE);
                 alone.map(NameGuard::Alone)
             }
-            Command::Clone { .. }
-            | Command::Mount { .. }
-            | Command::KeyLoad { .. }
-            | Command::KeyUnload { .. }
-            | Command::KeyChange { .. }
-            | Command::KeyRotate { .. }
-            | Command::KeyGenerations { .. }
-            | Command::KeyAdd { .. }
-            | Command::KeyRemove { .. }
-            | Command::KeySlots { .. } => {
+            Command::Clone(_)
+            | Command::Mount(_)
+            | Command::KeyLoad(_)
+            | Command::KeyUnload(_)
+            | Command::KeyChange(_)
+            | Command::KeyRotate(_)
+            | Command::KeyGenerations(_)
+            | Command::KeyAdd(_)
+            | Command::KeyRemove(_)
+            | Command::KeySlots(_) => {
                 let shared = self.names.try_read_for(PATIENCE);
                 shared.map(NameGuard::Shared)
             }
@@ -431,14 +433,14 @@ impl View {
 
     fn mounts(&self, command: &mut Command) -> Result<()> {
         match command {
-            Command::Mount {
+            Command::Mount(command::Mount {
                 name: Some(name),
                 dir: None,
                 overlay: false,
                 allowed,
                 load_keys,
                 ..
-            } if *allowed == Allowed::default() => {
+            }) if *allowed == Allowed::default() => {
                 self.translate_name(name)?;
                 let entry = self.find(name)?;
                 match *load_keys && !self.imported.has_key(self.imported.key_root(&entry)?) {
@@ -446,9 +448,9 @@ impl View {
                     false => Ok(()),
                 }
             }
-            Command::Unmount {
+            Command::Unmount(command::Unmount {
                 target: Some(name), ..
-            } if !name.starts_with('/') => self.translate_name(name),
+            }) if !name.starts_with('/') => self.translate_name(name),
             _ => Err(denied(
                 "name the dataset alone: where and how it is mounted is for the global zone to say",
             )),
@@ -457,13 +459,13 @@ impl View {
 
     fn keys(&self, command: &mut Command) -> Result<()> {
         match command {
-            Command::KeyLoad {
+            Command::KeyLoad(command::KeyLoad {
                 names,
                 recursive,
                 location,
                 keysource,
                 ..
-            } if !names.is_empty() => {
+            }) if !names.is_empty() => {
                 check_source(keysource.as_deref())?;
                 if location
                     .as_ref()
@@ -474,28 +476,28 @@ impl View {
                 let mut names = names.iter_mut();
                 names.try_for_each(|name| self.own_keys(name, *recursive))
             }
-            Command::KeyUnload {
+            Command::KeyUnload(command::KeyUnload {
                 names, recursive, ..
-            } if !names.is_empty() => {
+            }) if !names.is_empty() => {
                 let mut names = names.iter_mut();
                 names.try_for_each(|name| self.own_keys(name, *recursive))
             }
-            Command::KeyChange {
+            Command::KeyChange(command::KeyChange {
                 name, keysource, ..
-            }
-            | Command::KeyAdd {
+            })
+            | Command::KeyAdd(command::KeyAdd {
                 name, keysource, ..
-            }
-            | Command::KeyRemove {
+            })
+            | Command::KeyRemove(command::KeyRemove {
                 name, keysource, ..
-            } => {
+            }) => {
                 check_source(keysource.as_deref())?;
                 self.own_keys(name, false)
             }
-            Command::KeyRotate { name, .. }
-            | Command::KeyGenerations { name }
-            | Command::KeySlots { name } => self.own_keys(name, false),
-            Command::KeyStatus { names } if names.is_empty() => {
+            Command::KeyRotate(command::KeyRotate { name, .. })
+            | Command::KeyGenerations(command::KeyGenerations { name })
+            | Command::KeySlots(command::KeySlots { name }) => self.own_keys(name, false),
+            Command::KeyStatus(command::KeyStatus { names }) if names.is_empty() => {
                 for head in self.imported.heads_below(&self.root)? {
                     if head.suite != 0 {
                         names.push(self.imported.pool.name_of(head.id)?);
@@ -506,7 +508,7 @@ impl View {
                     false => Ok(()),
                 }
             }
-            Command::KeyStatus { names } => names
+            Command::KeyStatus(command::KeyStatus { names }) => names
                 .iter_mut()
                 .try_for_each(|name| self.translate_name(name)),
             _ => Err(denied("name the datasets whose keys this is about")),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use protocol::api::{Command, PermissionChange, PermissionRow, WhoKind};
+use protocol::api::{PermissionRow, WhoKind, command};
 
 use crate::cmd::dataset::args::{Allow, Delegated, Unallow};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -18,16 +18,20 @@ pub(crate) fn allow(args: Allow, session: &mut Session) -> Result {
         return show(name, session);
     }
     let change = change(args.how, args.words, false)?;
-    call_quiet(session, Command::ChangePermissions(change))
+    call_quiet(session, change)
 }
 
 pub(crate) fn unallow(args: Unallow, session: &mut Session) -> Result {
     let change = change(args.how, args.words, true)?;
-    call_quiet(session, Command::ChangePermissions(change))
+    call_quiet(session, change)
 }
 
 /// What the words mean: the dataset is the last, and everyone needs no name.
-fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<PermissionChange> {
+fn change(
+    how: Delegated,
+    mut words: Vec<String>,
+    remove: bool,
+) -> Result<command::ChangePermissions> {
     let unclear = || usage("name users, permissions and a dataset; 'help allow' has examples");
     let name = words.pop().ok_or_else(unclear)?;
     let mut words = words.into_iter();
@@ -53,7 +57,7 @@ fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<Permis
     let kind = kinds.into_iter().find(|(is_meant, _)| *is_meant);
     let kind = kind.map(|(_, kind)| kind);
     let both = how.local == how.descendent;
-    Ok(PermissionChange {
+    Ok(command::ChangePermissions {
         name,
         remove,
         who: list(who.ok_or_else(unclear)?),
@@ -66,7 +70,7 @@ fn change(how: Delegated, mut words: Vec<String>, remove: bool) -> Result<Permis
 
 fn show(name: &str, session: &mut Session) -> Result {
     let name = name.to_owned();
-    let rows = answer!(session.call(Command::Permissions { name })?, Permissions)?;
+    let rows = answer!(session.call(command::Permissions { name })?, Permissions)?;
     Ok(Outcome::text(match session.json {
         true => json::show(&rows),
         false => text(&rows),

@@ -8,7 +8,7 @@ mod select;
 mod shred;
 pub(crate) mod userspace;
 
-use protocol::api::{Command, NewVolume, Props};
+use protocol::api::{NewVolume, Props, command};
 
 use crate::cmd::dataset::args::{Create, Destroy, Inherit, Rename, Set};
 use crate::cmd::sure::may_destroy;
@@ -19,7 +19,7 @@ use crate::show::json;
 use crate::show::properties::canonical;
 
 pub(crate) fn create(args: Create, session: &mut Session) -> Result {
-    let command = Command::Create {
+    let command = command::Create {
         name: args.name,
         props: args.props,
         parents: args.parents,
@@ -36,7 +36,7 @@ pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
     if args.shred {
         return shred::run(&args, session);
     }
-    let ask = |dry_run| Command::Destroy {
+    let ask = |dry_run| command::Destroy {
         name: args.name.clone(),
         recursive: args.recursive,
         clones: args.clones,
@@ -66,7 +66,7 @@ fn report(names: &[String], what: &str, as_json: bool) -> Outcome {
 pub(crate) fn rename(args: Rename, session: &mut Session) -> Result {
     let to = renamed(&args.from, args.to);
     let from = args.from;
-    call_quiet(session, Command::Rename { from, to })
+    call_quiet(session, command::Rename { from, to })
 }
 
 /// The new name in full: of a snapshot, the dataset may be left out.
@@ -80,7 +80,7 @@ fn renamed(from: &str, to: String) -> String {
 
 pub(crate) fn set(args: Set, session: &mut Session) -> Result {
     let (props, names) = split(&args.words)?;
-    let command = Command::Set {
+    let command = command::Set {
         names,
         props,
         force: args.force,
@@ -109,7 +109,7 @@ fn split(words: &[String]) -> Result<(Props, Vec<String>)> {
 }
 
 pub(crate) fn inherit(args: Inherit, session: &mut Session) -> Result {
-    let command = Command::Inherit {
+    let command = command::Inherit {
         names: args.names,
         prop: canonical(&args.property).into(),
         recursive: args.recursive,

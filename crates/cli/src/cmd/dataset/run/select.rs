@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use protocol::api::{Command, DatasetRow};
+use protocol::api::{DatasetRow, command};
 
 use crate::cmd::dataset::args::Type;
 use crate::outcome::Result;
@@ -63,7 +63,7 @@ impl Selection {
         session: &mut Session,
         props: Vec<String>,
     ) -> Result<Vec<DatasetRow>> {
-        let command = Command::Get {
+        let command = command::Get {
             names: self.names.clone(),
             depth: self.depth,
             snapshots: self.snapshots && self.depth != Some(0),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use protocol::api::{Command, ShredReport, Survivor};
+use protocol::api::{ShredReport, Survivor, command};
 
 use crate::cmd::dataset::args::Destroy;
 use crate::cmd::sure::may_destroy;
@@ -22,7 +22,7 @@ Cannot be known from here:
 
 pub(super) fn run(args: &Destroy, session: &mut Session) -> Result {
     let mut ask = |dry_run| {
-        let command = Command::Shred {
+        let command = command::Shred {
             name: args.name.clone(),
             recursive: args.recursive,
             clones: args.clones,

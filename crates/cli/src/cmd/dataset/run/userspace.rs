@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use protocol::api::{self, AccountRow, OwnerKind};
+use protocol::api::{AccountRow, OwnerKind, command};
 
 use crate::cmd::dataset::args::{AccountField, Accounts};
 use crate::outcome::{Outcome, Result};
@@ -11,7 +11,7 @@ use crate::show::table::{self, Column};
 use crate::show::{json, size};
 
 pub(crate) fn run(args: &Accounts, kind: OwnerKind, session: &mut Session) -> Result {
-    let command = api::Command::Userspace {
+    let command = command::Userspace {
         name: args.name.clone(),
         kind,
         check: args.check,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use protocol::api::{Allowed, Command, MountRow};
+use protocol::api::{Allowed, Command, MountRow, command};
 
 use crate::cmd::export::args::{Mount, MountOption, Unmount};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -37,14 +37,14 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
         let name = args
             .name
             .ok_or_else(|| usage("name the dataset to change"))?;
-        let command = Command::Remount {
+        let command = command::Remount {
             name,
             read_only,
             allowed,
         };
         return call_quiet(session, command);
     }
-    let command = Command::Mount {
+    let command = command::Mount {
         name: args.name,
         dir: args.dir.as_deref().map(absolute).transpose()?,
         load_keys: args.load_keys,
@@ -75,7 +75,7 @@ fn report(rows: &[MountRow]) -> String {
 }
 
 pub(crate) fn unmount(args: Unmount, session: &mut Session) -> Result {
-    let command = Command::Unmount {
+    let command = command::Unmount {
         target: args.target.as_deref().map(target).transpose()?,
         force: args.force,
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protocol::api::{Command, ExportRow, NewExport};
+use protocol::api::{Command, ExportRow, command};
 
 use crate::cmd::export::args::{Nbd, NbdExport, NbdList};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -16,7 +16,7 @@ pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
         Nbd::Export(args) => export(args, session),
         Nbd::Unexport(args) => {
             let (name, force) = (args.name, args.force);
-            call_quiet(session, Command::NbdUnexport { name, force })
+            call_quiet(session, command::NbdUnexport { name, force })
         }
         Nbd::List(args) => list(&args, session),
     }
@@ -32,7 +32,7 @@ fn export(args: NbdExport, session: &mut Session) -> Result {
         None => None,
     };
     let certificates = args.tls_certificates.as_deref().map(absolute);
-    let new = NewExport {
+    let new = command::NbdExport {
         device: match args.device.starts_with(['/', '.']) {
             true => text_of(&absolute(Path::new(&args.device))?)?,
             false => args.device,
@@ -43,7 +43,7 @@ fn export(args: NbdExport, session: &mut Session) -> Result {
         listen,
         tls_certificates: certificates.transpose()?,
     };
-    call_quiet(session, Command::NbdExport(Box::new(new)))
+    call_quiet(session, new)
 }
 
 fn text_of(path: &Path) -> Result<String> {

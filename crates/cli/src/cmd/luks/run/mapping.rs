@@ -3,9 +3,7 @@
 use std::fmt::Write;
 
 use luks::SECTOR;
-use protocol::api::{
-    Command, MappingChange, MappingRow, MappingTimes, OpenMapping, PlainMapping, Reply,
-};
+use protocol::api::{MappingChange, MappingRow, MappingTimes, PlainMapping, Reply, command};
 
 use super::format;
 use super::key::read_key_file;
@@ -28,7 +26,7 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     let key_file = args.key.key_file.as_deref();
     let key_file = key_file.map(|path| read_key_file(path, len_max));
     let key_file = key_file.transpose()?;
-    let new = OpenMapping {
+    let command = command::LuksOpen {
         device: device_path(&args.container.device)?,
         header: header.map(device_path).transpose()?,
         name: args.name,
@@ -40,7 +38,6 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         write_workqueue: args.write_workqueue,
         plain,
     };
-    let command = Command::LuksOpen(Box::new(new));
     match key_file {
         None => call_quiet(session, command),
         Some(key) => match session.call_with_secret(command, key)? {
@@ -68,7 +65,7 @@ fn plain(args: &LuksPlain) -> Result<PlainMapping> {
 }
 
 pub(super) fn close(args: LuksClose, session: &mut Session) -> Result {
-    call_quiet(session, Command::LuksClose { name: args.name })
+    call_quiet(session, command::LuksClose { name: args.name })
 }
 
 pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
@@ -83,17 +80,17 @@ pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
         allow_discards: change(args.allow_discards, args.no_allow_discards),
     };
     let name = args.name;
-    call_quiet(session, Command::LuksRefresh { name, change })
+    call_quiet(session, command::LuksRefresh { name, change })
 }
 
 pub(super) fn resize(args: LuksResize, session: &mut Session) -> Result {
     let (name, size) = (args.name, args.device_size);
-    call_quiet(session, Command::LuksResize { name, size })
+    call_quiet(session, command::LuksResize { name, size })
 }
 
 pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
     let names = args.names;
-    let rows = answer!(session.call(Command::LuksStatus { names })?, Mappings)?;
+    let rows = answer!(session.call(command::LuksStatus { names })?, Mappings)?;
     Ok(Outcome::text(match session.json {
         true => json::show(&rows),
         false => rows.iter().map(text).collect::<Vec<_>>().join("\n"),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::api::{Command, DeviceChange, DeviceGroup, PoolDevices};
+use protocol::api::{DeviceChange, DeviceGroup, PoolDevices, command};
 
 use crate::cmd::pool::args::Pool;
 use crate::outcome::{Result, call_quiet};
@@ -15,7 +15,7 @@ const RAIDZ_MAX: usize = 32;
 /// Has the devices of a pool changed.
 pub(super) fn run(args: Pool, session: &mut Session) -> Result {
     let (pool, change) = change(args)?;
-    call_quiet(session, Command::PoolDevices { pool, change })
+    call_quiet(session, command::PoolDevices { pool, change })
 }
 
 /// The path of a device, which may be given by its name in `/dev`.

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use protocol::api::{
-    CheckRow, Command, Failure, FailureKind, InspectTarget, InspectedDataset, Inspection, LogRow,
-    PointerRow,
+    CheckRow, Failure, FailureKind, InspectTarget, InspectedDataset, Inspection, LogRow,
+    PointerRow, command,
 };
 
 use super::devices;
@@ -15,7 +15,7 @@ use crate::session::{Session, answer};
 use crate::show::{json, size, text, time};
 
 pub(crate) fn run(args: Inspect, session: &mut Session) -> Result {
-    let command = Command::Inspect {
+    let command = command::Inspect {
         target: target(&args.targets)?,
         detail: args.detail,
         check: args.check,

@@ -1,6 +1,6 @@
 //! `pool iostat`: what pools ask of their devices.
 
-use protocol::api::{CacheIo, Command, DeviceIo, Io, PoolIo};
+use protocol::api::{CacheIo, DeviceIo, Io, PoolIo, command};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolIostat;
@@ -16,7 +16,7 @@ pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
     let mut before: Vec<PoolIo> = Vec::new();
     repeat::run(again, |made| {
         let pools = pools.clone();
-        let now = answer!(session.call(Command::PoolIo { pools })?, Io)?;
+        let now = answer!(session.call(command::PoolIo { pools })?, Io)?;
         let since: Vec<PoolIo> = now.iter().map(|pool| pool_since(pool, &before)).collect();
         before = now;
         Ok(match session.json {

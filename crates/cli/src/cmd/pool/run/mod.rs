@@ -11,7 +11,7 @@ mod upgrade;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use protocol::api::{Command, HistoryRow, ImportablePool, PoolReport};
+use protocol::api::{HistoryRow, ImportablePool, PoolReport, command};
 
 use crate::cmd::pool::args::{
     Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         | Pool::Online(_)
         | Pool::Remove(_)
         | Pool::Clear(_)) => devices::run(args, session),
-        Pool::Sync(args) => call_quiet(session, Command::PoolSync { pools: args.pools }),
+        Pool::Sync(args) => call_quiet(session, command::PoolSync { pools: args.pools }),
         Pool::History(args) => history(args, session),
         Pool::Upgrade(args) => upgrade::run(args, session),
         Pool::Destroy(args) => destroy(args, session),
@@ -52,7 +52,7 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
     if let Some(mountpoint) = args.mountpoint {
         props.push(("mountpoint".into(), mountpoint));
     }
-    let command = Command::PoolCreate {
+    let command = command::PoolCreate {
         pool: args.pool,
         devices: Box::new(devices),
         size: args.size,
@@ -68,14 +68,14 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
     let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| device_path(path)).collect();
     let search = search?;
     if args.pool.is_none() && !args.all {
-        let command = Command::PoolImportable { search };
+        let command = command::PoolImportable { search };
         let pools = answer!(session.call(command)?, Importable)?;
         return Ok(Outcome::text(match session.json {
             true => json::show(&pools),
             false => importable(&pools),
         }));
     }
-    let command = Command::PoolImport {
+    let command = command::PoolImport {
         search,
         pool: args.pool,
         new_name: args.new_name,
@@ -136,7 +136,7 @@ fn export(args: PoolExport, session: &mut Session) -> Result {
     let force = args.force;
     let mut outcome = Outcome::done();
     for pool in args.pools {
-        let done = call_quiet(session, Command::PoolExport { pool, force });
+        let done = call_quiet(session, command::PoolExport { pool, force });
         outcome.failures.extend(done.err());
     }
     Ok(outcome)
@@ -146,7 +146,7 @@ fn list(args: PoolList, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words.clone())?;
     repeat::run(again, |_| {
         let pools = pools.clone();
-        let pools = answer!(session.call(Command::PoolStatus { pools })?, Pools)?;
+        let pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
         Ok(match session.json {
             true => json::show(&pools),
             false => listed(&pools, &args),
@@ -209,7 +209,7 @@ fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
 }
 
 fn history(args: PoolHistory, session: &mut Session) -> Result {
-    let command = Command::PoolHistory {
+    let command = command::PoolHistory {
         pool: args.pool.clone(),
         internal: args.internal,
     };
@@ -265,7 +265,7 @@ fn destroy(args: PoolDestroy, session: &mut Session) -> Result {
         }
     }
     let force = args.force;
-    call_quiet(session, Command::PoolDestroy { pool, force })
+    call_quiet(session, command::PoolDestroy { pool, force })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use protocol::api::{Command, Failure, FailureKind, PoolReport, ScrubRow};
+use protocol::api::{Failure, FailureKind, PoolReport, ScrubRow, command};
 
 use crate::cmd::pool::args::PoolScrub;
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -13,7 +13,7 @@ use crate::show::json;
 const POLL: Duration = Duration::from_millis(250);
 
 pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
-    let begin = Command::PoolScrub {
+    let begin = command::PoolScrub {
         pool: args.pool.clone(),
         stop: args.stop,
     };
@@ -39,7 +39,7 @@ pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
 fn wait(pool: &str, session: &mut Session) -> Result<PoolReport> {
     let mut bar = None;
     loop {
-        let command = Command::PoolStatus {
+        let command = command::PoolStatus {
             pools: vec![pool.into()],
         };
         let reports = answer!(session.call_running(command)?, Pools)?;

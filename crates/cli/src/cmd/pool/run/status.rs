@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::api::{Command, DeviceRow, PoolReport, RemovalRow, ScrubRow};
+use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, command};
 
 use super::repeat;
 use crate::cmd::pool::args::PoolStatus;
@@ -16,7 +16,7 @@ pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words)?;
     repeat::run(again, |made| {
         let pools = pools.clone();
-        let pools = answer!(session.call(Command::PoolStatus { pools })?, Pools)?;
+        let pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
         if session.json {
             return Ok(json::show(&pools));
         }

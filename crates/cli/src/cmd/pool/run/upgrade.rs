@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use daemon::{FORMAT_VERSION, known_features};
-use protocol::api::{Command, FeatureRow, PoolFeatures};
+use protocol::api::{FeatureRow, PoolFeatures, command};
 use serde_json::json;
 
 use crate::cmd::pool::args::PoolUpgrade;
@@ -23,7 +23,7 @@ pub(super) fn run(args: PoolUpgrade, session: &mut Session) -> Result {
         }));
     }
     let is_list = args.pools.is_empty() && !args.all;
-    let command = Command::PoolFeatures { pools: args.pools };
+    let command = command::PoolFeatures { pools: args.pools };
     let pools = answer!(session.call(command)?, Features)?;
     Ok(Outcome::text(match (session.json, is_list) {
         (true, _) => json::show(&pools),

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use daemon::anchor_line;
-use protocol::api::{Anchor, AnchorOutcome, AnchorRow, Command, Failure, FailureKind};
+use protocol::api::{Anchor, AnchorOutcome, AnchorRow, Failure, FailureKind, command};
 
 use crate::cmd::service::args;
 use crate::outcome::{Outcome, Result};
@@ -20,7 +20,7 @@ pub(crate) fn run(args: args::Anchor, session: &mut Session) -> Result {
 }
 
 fn print(names: Vec<String>, session: &mut Session) -> Result {
-    let anchors = answer!(session.call(Command::Anchor { names })?, Anchors)?;
+    let anchors = answer!(session.call(command::Anchor { names })?, Anchors)?;
     if session.json {
         return Ok(Outcome::text(json::show(&anchors)));
     }
@@ -32,7 +32,7 @@ fn print(names: Vec<String>, session: &mut Session) -> Result {
 
 fn verify(file: Option<&Path>, session: &mut Session) -> Result {
     let anchors = anchors(&read(file)?)?;
-    let rows = answer!(session.call(Command::AnchorVerify { anchors })?, AnchorRows)?;
+    let rows = answer!(session.call(command::AnchorVerify { anchors })?, AnchorRows)?;
     let text = match session.json {
         true => json::show(&rows),
         false => report(&rows),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use protocol::api::{Command, DiffReport, DiffRow};
+use protocol::api::{DiffReport, DiffRow, command};
 
 use crate::cmd::snapshot::args::Diff;
 use crate::outcome::{Outcome, Result};
@@ -10,7 +10,7 @@ use crate::session::{Session, answer};
 use crate::show::json;
 
 pub(crate) fn run(args: Diff, session: &mut Session) -> Result {
-    let command = Command::Diff {
+    let command = command::Diff {
         from: args.from.clone(),
         to: args.to.clone(),
     };

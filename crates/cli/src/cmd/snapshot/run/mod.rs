@@ -2,7 +2,7 @@
 
 pub(crate) mod diff;
 
-use protocol::api::{self, HoldRow};
+use protocol::api::{HoldRow, command};
 
 use crate::cmd::snapshot::args::{Clone, Hold, Holds, Promote, Release, Rollback, Snapshot};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -11,7 +11,7 @@ use crate::show::table::{self, Column};
 use crate::show::{json, time};
 
 pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
-    let command = api::Command::Snapshot {
+    let command = command::Snapshot {
         names: args.names,
         recursive: args.recursive,
     };
@@ -19,7 +19,7 @@ pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
 }
 
 pub(crate) fn rollback(args: Rollback, session: &mut Session) -> Result {
-    let command = api::Command::Rollback {
+    let command = command::Rollback {
         name: args.name,
         recursive: args.recursive,
         force: args.force,
@@ -28,7 +28,7 @@ pub(crate) fn rollback(args: Rollback, session: &mut Session) -> Result {
 }
 
 pub(crate) fn clone(args: Clone, session: &mut Session) -> Result {
-    let command = api::Command::Clone {
+    let command = command::Clone {
         snapshot: args.snapshot,
         name: args.name,
         props: args.props,
@@ -40,11 +40,11 @@ pub(crate) fn clone(args: Clone, session: &mut Session) -> Result {
 }
 
 pub(crate) fn promote(args: Promote, session: &mut Session) -> Result {
-    call_quiet(session, api::Command::Promote { name: args.name })
+    call_quiet(session, command::Promote { name: args.name })
 }
 
 pub(crate) fn hold(args: Hold, session: &mut Session) -> Result {
-    let command = api::Command::Hold {
+    let command = command::Hold {
         names: args.names,
         tag: args.tag,
         recursive: args.recursive,
@@ -53,7 +53,7 @@ pub(crate) fn hold(args: Hold, session: &mut Session) -> Result {
 }
 
 pub(crate) fn release(args: Release, session: &mut Session) -> Result {
-    let command = api::Command::Release {
+    let command = command::Release {
         names: args.names,
         tag: args.tag,
         recursive: args.recursive,
@@ -62,7 +62,7 @@ pub(crate) fn release(args: Release, session: &mut Session) -> Result {
 }
 
 pub(crate) fn holds(args: Holds, session: &mut Session) -> Result {
-    let command = api::Command::Holds {
+    let command = command::Holds {
         names: args.names,
         recursive: args.recursive,
     };
