@@ -40,9 +40,7 @@ fn may_not(place: &Place, uid: u32, line: &str) -> String {
 
 #[test]
 fn datasets_of_ones_own() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     let socket = || fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777;
     assert_eq!(socket(), 0o600);
     place.ok("allow 12345 create,mount,snapshot,destroy tank/a");
@@ -120,9 +118,7 @@ fn datasets_of_ones_own() {
 
 #[test]
 fn loading_keys_and_changing_them_are_different() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     place.ok_with("create -o encryption=on tank/a/secret", "correct horse\n");
     place.ok("allow -g 54321 key tank/a");
     place.ok("allow 12346 keychange tank/a");
@@ -159,9 +155,7 @@ fn loading_keys_and_changing_them_are_different() {
 /// Who has a wrapping key can read what the data keys below it seal.
 #[test]
 fn data_keys_come_under_no_other_key() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     let secret = "correct battery\n";
     place.ok_with("create -o encryption=on tank/a/top", secret);
     place.ok("create tank/a/top/x");
@@ -246,9 +240,7 @@ fn data_keys_come_under_no_other_key() {
 
 #[test]
 fn properties_are_allowed_one_by_one() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     place.ok("allow -e compression,create,mount,userprop tank/a");
     may(&place, ANN, "set compression=zstd tank/a");
     may(&place, BOB, "inherit compression tank/a");
@@ -267,9 +259,7 @@ fn properties_are_allowed_one_by_one() {
 
 #[test]
 fn on_a_dataset_or_below_it() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     place.ok("create tank/a/x");
     place.ok("allow -l 12345 snapshot tank/a");
     place.ok("allow -d 12346 snapshot tank/a");
@@ -309,9 +299,7 @@ fn on_a_dataset_or_below_it() {
 
 #[test]
 fn sets_stand_for_permissions() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     place.ok("allow -s @basic create,mount tank");
     place.ok("allow -s @more @basic,snapshot tank");
     place.ok("allow 12345 @more tank/a");
@@ -345,9 +333,7 @@ fn sets_stand_for_permissions() {
 
 #[test]
 fn who_makes_a_dataset_may_do_more_to_it() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     place.ok("allow 12345 create,mount tank/a");
     place.ok("allow 12346 create,mount,clone tank/a");
     place.ok("allow -c destroy,snapshot tank");
@@ -372,9 +358,7 @@ fn who_makes_a_dataset_may_do_more_to_it() {
 
 #[test]
 fn received_by_those_to_whom_it_is_allowed() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     let key = place.arg("k");
     place.ok(&format!("keygen {key}"));
     place.ok(&format!(
@@ -471,9 +455,7 @@ fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
 
 #[test]
 fn idle_connections_lock_nobody_else_out() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     place.ok("allow -e mount tank/a");
     // So few that all of them could be taken.
     let pid = Pid::from_raw(place.pid() as i32);
@@ -497,9 +479,7 @@ fn idle_connections_lock_nobody_else_out() {
 /// What a caller says beside a command is nothing to the daemon.
 #[test]
 fn history_says_what_was_done() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     let forged = r#"{"snapshot":{"names":["tank/a@1"],"recursive":false}}"#;
     let request = |version: u64| {
         let typed = "strongroom destroy -r tank/b";
@@ -528,9 +508,7 @@ fn history_says_what_was_done() {
 /// Who mounts a dataset for the first time does not own it for that.
 #[test]
 fn to_mount_is_not_to_own() {
-    let Some(place) = tank() else {
-        return;
-    };
+    let Some(place) = tank() else { return };
     if !can_mount() {
         return;
     }

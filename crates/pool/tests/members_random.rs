@@ -144,9 +144,7 @@ impl Run {
             use DeviceState::{Faulted, Missing, Offline};
             matches!(device.state, Faulted | Missing | Offline)
         });
-        let Some(info) = self.pick(away) else {
-            return;
-        };
+        let Some(info) = self.pick(away) else { return };
         let device = self.device(info.guid);
         device.heal();
         self.workload.pool.release_device(info.guid).unwrap();

@@ -221,9 +221,7 @@ impl World {
     /// Takes from the pool which of equal snapshots it has chosen for what was received.
     fn learn_origins(&mut self, pool: &Pool, new: &[String]) {
         for name in new {
-            let Ok(entry) = pool.find(name) else {
-                continue;
-            };
+            let Ok(entry) = pool.find(name) else { continue };
             let origin = self.origin_of(pool, &entry);
             let dataset = self.datasets.get_mut(name).unwrap();
             dataset.origin = dataset.origin.or(origin);
