@@ -154,8 +154,11 @@ pub fn create_pool_with_guid(
 }
 
 pub fn open_pool(device: Arc<FaultDevice>) -> pool::Result<Pool> {
-    let store = Store::open(vec![device as Arc<dyn BlockDevice>])?;
-    Pool::open(Arc::new(store), env(3), false)
+    open_devices(vec![device as Arc<dyn BlockDevice>])
+}
+
+pub fn open_devices(devices: Vec<Arc<dyn BlockDevice>>) -> pool::Result<Pool> {
+    Pool::open(Arc::new(Store::open(devices)?), env(3), false)
 }
 
 pub fn open_image(image: Vec<u8>) -> pool::Result<Pool> {

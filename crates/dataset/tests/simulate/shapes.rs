@@ -40,4 +40,6 @@ pub const SHAPES: &[Shape] = &[
     with_logs(&[(1, 0)], 1),
     with_logs(&[(2, 0)], 2),
     with_logs(&[(3, 1)], 1),
+    shape(&[(3, 2)], 0),
+    shape(&[(6, 2)], 1),
 ];

@@ -575,10 +575,13 @@ impl Sim {
             pool.commit().unwrap();
         }
         self.scrub_all();
+        assert_eq!(pool.scrub_status().repaired, 0);
         self.check();
         assert!(!self.is_over);
         self.count_caches();
+        let members = self.members();
         pool.export().unwrap();
+        self.check_with_few(members);
     }
 }
 
