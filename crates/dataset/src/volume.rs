@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use pool::{Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
 
 use crate::core::Engine;
+use crate::core::dataset::unless_suspended;
 use crate::core::io::ahead::ReadAhead;
 use crate::core::io::blocks::{VOLUME_INO, in_blocks};
 use crate::core::io::inode::Inode;
@@ -58,7 +59,8 @@ impl Volume {
             name: pool.name_of(id).unwrap_or_default(),
             reason: "it is not a volume".into(),
         })?;
-        let (files, _) = Dataset::assemble(engine, pool, &entry, keys, settings)?;
+        let files = Dataset::assemble(engine, pool, &entry, keys, settings);
+        let (files, _) = unless_suspended(pool, &entry, files)?;
         let inode = files.inodes.get(VOLUME_INO);
         files.replay_log()?;
         let volume = Volume {

@@ -5,7 +5,7 @@ mod common;
 use block::fault::{Fault, FaultClock};
 use cipher::Suite;
 use common::*;
-use dataset::{Atime, Settings};
+use dataset::{Atime, Dataset, Settings};
 use pool::DeviceState;
 use vfs::{FileSystem, Kind, NewNode, ROOT};
 
@@ -46,4 +46,41 @@ fn files_are_read_and_their_access_times_stay() {
     // Nothing says that it is done which is not.
     assert!(files.unlink(ROOT, b"inline").is_err());
     assert!(files.sync_all().is_err());
+}
+
+/// A commit that fails in the middle leaves in memory what is neither the old state nor the new one.
+#[test]
+fn a_dataset_that_does_not_open_names_the_suspended_pool() {
+    let mut refused = 0;
+    for event in 0..60 {
+        let clock = FaultClock::new();
+        let device = fault_device(16 << 20, &clock);
+        let pool = create_pool(&device, SUITE);
+        let files = open_files(&pool, SUITE, Settings::default(), 0);
+        let write = |name: &str| {
+            let node = NewNode::new(Kind::File, 0o644);
+            let ino = files.create(&ROOT_USER, ROOT, name.as_bytes(), &node)?.ino;
+            files.write(ino, 0, &vec![7; 300_000], false)
+        };
+        write("before").unwrap();
+        files.sync_all().unwrap();
+        device.inject(Fault::DeadFrom(clock.now() + event));
+        let _ = write("after");
+        if files.sync_all().is_ok() {
+            break;
+        }
+        drop(files);
+        device.heal();
+        let id = pool.top().unwrap().id;
+        let keys = SUITE.map(data_keys);
+        let settings = Settings::default();
+        let opened = Dataset::open(&engine(7, 0), &pool, id, keys, settings, &ROOT_USER);
+        if let Err(error) = opened {
+            refused += 1;
+            let said = error.to_string();
+            assert!(said.contains("the pool is suspended"), "{said}");
+            assert!(said.contains("export it"), "{said}");
+        }
+    }
+    assert!(refused > 0);
 }

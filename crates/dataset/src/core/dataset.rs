@@ -74,7 +74,8 @@ impl Dataset {
     ///
     /// # Errors
     /// [`Error::Damaged`] if the seal over the dataset, or what is needed to open it, is not as the
-    /// key holder left it; [`Error::Keys`] if there is no locked memory for the keys.
+    /// key holder left it; [`Error::Keys`] if there is no locked memory for the keys. [`pool::Error::Suspended`] in a
+    /// suspended pool, where the state in memory may be unfinished.
     pub fn open(
         engine: &Arc<Engine>,
         pool: &Pool,
@@ -83,10 +84,22 @@ impl Dataset {
         settings: Settings,
         owner: &Caller,
     ) -> Result<Arc<Dataset>> {
-        let entry = &pool.entry(id)?;
+        let entry = pool.entry(id)?;
+        let opened = Dataset::open_entry(engine, pool, &entry, keys, settings, owner);
+        unless_suspended(pool, &entry, opened)
+    }
+
+    fn open_entry(
+        engine: &Arc<Engine>,
+        pool: &Pool,
+        entry: &Entry,
+        keys: Option<Vec<DataKeys>>,
+        settings: Settings,
+        owner: &Caller,
+    ) -> Result<Arc<Dataset>> {
         if entry.volume().is_some() {
             return Err(pool::Error::Refused {
-                name: pool.name_of(id)?,
+                name: pool.name_of(entry.id)?,
                 reason: "it is a volume, and has no files".into(),
             }
             .into());
@@ -404,6 +417,15 @@ impl Dataset {
             what: what.into(),
         }
     }
+}
+
+/// An error of opening, or that of the suspended pool: there the present state may be one that a commit left
+/// unfinished in memory, which is no damage.
+pub(crate) fn unless_suspended<T>(pool: &Pool, entry: &Entry, opened: Result<T>) -> Result<T> {
+    if opened.is_err() && !entry.is_snapshot() && pool.suspended().is_some() {
+        pool.check_writable()?;
+    }
+    opened
 }
 
 /// How many clean pages a tree may keep. Many snapshots of a dataset may be open at a time.
