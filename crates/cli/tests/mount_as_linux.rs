@@ -176,3 +176,89 @@ fn the_helper_that_mount_calls() {
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
     assert_eq!(call("mount.strongroom", "tank/a").status.code(), Some(1));
 }
+
+#[test]
+fn a_refused_mount_says_why_and_mounts_nothing() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    place.ok("unmount tank/a");
+    place.ok("snapshot tank/a@1");
+    place.ok("create -V 1M tank/volume");
+    place.ok("create -o canmount=off tank/off");
+    place.ok("create -o mountpoint=none tank/none");
+    let full = place.path("full");
+    fs::create_dir_all(full.join("content")).unwrap();
+    let file = place.path("file");
+    fs::write(&file, b"").unwrap();
+    let below = place.path("below");
+    fs::create_dir(&below).unwrap();
+    let read_only = rustix::mount::MountFlags::RDONLY;
+    rustix::mount::mount("none", &below, "tmpfs", read_only, None).unwrap();
+    let missing = below.join("missing");
+    for (line, code, why) in [
+        (
+            format!("tank/a {}", full.display()),
+            BUSY,
+            "is not empty; use -O",
+        ),
+        (
+            "tank/off".to_owned(),
+            PERMISSION,
+            "set canmount=noauto tank/off",
+        ),
+        (
+            format!("tank/off {}", dir.display()),
+            PERMISSION,
+            "canmount is off",
+        ),
+        ("tank/none".to_owned(), USAGE, "has no mountpoint"),
+        ("tank/a@1".to_owned(), USAGE, "has no mountpoint"),
+        ("tank/volume".to_owned(), USAGE, "is a volume"),
+        (
+            format!("tank/a {}", file.display()),
+            OTHER,
+            "Not a directory",
+        ),
+        (
+            format!("tank/a {}", missing.display()),
+            PERMISSION,
+            "Read-only file system",
+        ),
+    ] {
+        let said = place.fails(&format!("mount {line}"), code);
+        has(&said, why);
+    }
+    rustix::mount::unmount(&below, UnmountFlags::empty()).unwrap();
+    assert_eq!(place.ok("mount"), "");
+    place.ok(&format!("mount -O tank/a {}", full.display()));
+    place.fails("mount tank/a", BUSY);
+}
+
+#[test]
+fn a_pool_that_is_read_only_refuses_changes_and_mounts_read_only() {
+    let Some((place, dir)) = mounted_place() else {
+        return;
+    };
+    fs::write(dir.join("file"), b"text").unwrap();
+    place.ok("pool export tank");
+    place.ok("pool import -o readonly=on -d {DIR} tank");
+    for line in [
+        "create tank/b",
+        "snapshot tank/a@1",
+        "set atime=off tank/a",
+        "destroy -f tank/a",
+        "rename tank/a tank/b",
+        "pool scrub tank",
+        "pool clear tank",
+    ] {
+        has(&place.fails(line, PERMISSION), "read-only");
+    }
+    place.ok("unmount tank/a");
+    place.ok("mount -o rw tank/a");
+    assert!(options_at(&dir).contains(&"ro".to_owned()));
+    place.fails("mount -o remount,rw tank/a", USAGE);
+    assert_eq!(fs::read(dir.join("file")).unwrap(), b"text");
+    let refused = fs::write(dir.join("file"), b"new").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
+}

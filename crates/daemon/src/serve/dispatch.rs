@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use protocol::api::{Command, DaemonReport, Reply, command};
+use protocol::api::{Command, DaemonReport, FailureKind, Reply, command};
 use vfs::Caller;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ops::clones::CloneOf;
 use crate::ops::datasets::NewDatasets;
 use crate::ops::keys::commands::unloaded_roots;
@@ -347,6 +347,15 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let (imported, entry) = self.find(name)?;
+        if !entry.is_snapshot() && entry.props.get("canmount").is_some_and(|is| is == "off") {
+            return Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "'{name}' is not mounted: its property canmount is off; 'strongroom set canmount=noauto \
+                     {name}' lets a command mount it"
+                ),
+            ));
+        }
         if load_keys && entry.suite != 0 {
             imported.ensure_key(imported.key_root(&entry)?, context.prompt)?;
         }

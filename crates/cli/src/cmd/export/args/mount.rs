@@ -37,8 +37,9 @@ JSON
 
 EXIT CODES
   3 if there is no such dataset; 5 if it is mounted already, or the directory is not empty and -O
-  is not given; 7 if the key is wrong; 8 if it is not loaded. With -a, the exit code is that of
-  the first failure; the other datasets are mounted.")]
+  is not given; 6 if canmount is off, or the system refuses the mount; 7 if the key is wrong; 8 if
+  it is not loaded. With -a, the exit code is that of the first failure; the other datasets are
+  mounted.")]
 pub(crate) struct Mount {
     /// Mount all datasets with canmount=on and a mountpoint
     #[arg(short, conflicts_with_all = ["name", "dir"])]
