@@ -51,7 +51,7 @@ fn test(mechanism: Mechanism, provider: Provider) -> MechanismTest {
     }
 }
 
-/// Whether a test of the tests wants this one to fail. Not in programs for use.
+/// Whether a unit test makes this known answer fail. Always false in released programs.
 fn is_broken(mechanism: Mechanism, provider: Provider) -> bool {
     if !cfg!(debug_assertions) {
         return false;
@@ -131,7 +131,7 @@ fn sectors(
     hasher: &mut blake3::Hasher,
 ) -> Result<()> {
     let spec = SectorSpec::parse(&format!("{}-{}-plain64", cipher.name(), mode.name()))?;
-    // AES-192-XTS is not everybody's.
+    // Not every provider has AES-192-XTS.
     for key_len in spec.key_lens().iter().filter(|len| **len != 48) {
         let key = SectorCipher::with_provider(provider, spec, &pattern(*key_len))?;
         for (count, size) in [(1, 16), (5, 512), (2, 4096)] {
@@ -190,7 +190,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
 
-/// The answer, computed with the portable provider (and with AWS-LC where nobody else has it), whose
+/// The answer, computed with the portable provider (and with AWS-LC where no other provider has it), whose
 /// own answers the published vectors of the tests vouch for.
 fn known(mechanism: Mechanism) -> &'static str {
     let name = mechanism.to_string();

@@ -86,8 +86,9 @@ impl PasswordHash {
     /// Hashes `password` to `key`, of any length (Argon2: 4 bytes and more).
     ///
     /// # Errors
-    /// [`Error::NotApproved`] in FIPS mode; [`Error::PasswordHash`] for parameters, or a salt or key of a length, that the algorithm does
-    /// not have; [`Error::Memory`], or for scrypt [`Error::PasswordHash`] too, without the memory.
+    /// [`Error::NotApproved`] in FIPS mode; [`Error::PasswordHash`] for parameters, or a salt or key of a
+    /// length, that the algorithm does not have; [`Error::Memory`], or for scrypt [`Error::PasswordHash`] too,
+    /// without the memory.
     pub fn derive(&self, password: &[u8], salt: &[u8], key: &mut [u8]) -> Result<()> {
         self.check()?;
         match *self {
@@ -137,7 +138,7 @@ fn argon2(
         .map_err(|_| Error::PasswordHash("the salt is too short or too long for Argon2"))
 }
 
-/// The blocks of one hash, wiped on drop: whoever has them can guess without the cost.
+/// The blocks of one hash, wiped on drop: with them, an attacker could test guesses without the cost.
 struct Memory(Vec<Block>);
 
 impl Memory {

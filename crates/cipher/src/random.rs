@@ -1,8 +1,8 @@
 //! Random numbers: an interface, the real source, and one that a seed replays.
 //!
 //! Keys and nonces come from separate generators of AWS-LC (CTR-DRBG with AES-256, SP 800-90A, each
-//! seeded by the operating system and by a jitter source), so that nonces, which everybody sees,
-//! say nothing about the state that makes keys.
+//! seeded by the operating system and by a jitter source), so that nonces, which are public, say
+//! nothing about the state that makes keys.
 
 use std::cell::RefCell;
 use std::fmt;

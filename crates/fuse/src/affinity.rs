@@ -9,7 +9,7 @@
 //!
 //! Where requests follow each other closely and a processor has nothing else to do, the worker is free
 //! instead, and looks for the next request for a moment before it sleeps. The scheduler puts the two
-//! apart then, since neither waits for the other's processor, and nobody has to be woken.
+//! apart then, since neither waits for the other's processor, and no thread has to be woken.
 //!
 //! This is a matter of speed only: what fails is left alone.
 
@@ -108,10 +108,10 @@ impl Affinity {
         }
     }
 
-    /// `asker` is 0 if that is the kernel itself, or someone who cannot be seen from here.
+    /// `asker` is 0 for the kernel itself, and for a process outside this PID namespace.
     fn note(&mut self, asker: u32) {
         if asker == 0 {
-            // The kernel forgets inodes and closes files on behalf of whoever asks in between.
+            // The kernel forgets inodes and closes files between the requests of any process.
             return;
         }
         if asker != self.asker {
@@ -127,7 +127,7 @@ impl Affinity {
         }
     }
 
-    /// Whether there is one that nobody uses but this worker, and the program while that does not wait.
+    /// Whether there is a processor that only this worker uses, and the program while it does not wait.
     fn has_idle_processor(&self) -> bool {
         tasks_running().is_some_and(|tasks| tasks < self.processors)
     }
@@ -162,7 +162,7 @@ impl Affinity {
         }
     }
 
-    /// The worker may run wherever it might before, until someone has asked often enough again.
+    /// The worker may run wherever it might before, until one program has asked often enough again.
     fn let_go(&mut self) {
         (self.count, self.soon, self.looks) = (0, 0, false);
         if let Some(kept) = self.kept.take() {

@@ -1,4 +1,4 @@
-//! A page of a directory, as the kernel wants it.
+//! A page of a directory in the kernel's format.
 
 use vfs::{Attr, DirEntry};
 use zerocopy::IntoBytes;

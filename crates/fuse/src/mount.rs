@@ -179,7 +179,7 @@ impl Mount {
         attach::listed(self.id).is_some()
     }
 
-    /// Whether the kernel still uses the file system. After a lazy unmount by someone else
+    /// Whether the kernel still uses the file system. After a lazy unmount by another process
     /// (`umount -l`) that is so until its files are closed.
     pub fn is_mounted(&self) -> bool {
         self.session.is_live()
@@ -228,7 +228,7 @@ impl Mount {
         Ok(())
     }
 
-    /// Where the mount is in the tree; nowhere if someone else has lazily unmounted it.
+    /// Where the mount is in the tree; nowhere if another process has lazily unmounted it.
     fn locate(&self) -> Result<Option<Spot>, Error> {
         match attach::find(self.id, &self.path) {
             None if attach::listed(self.id).is_some() => Err(Error::Covered(self.path.clone())),
@@ -253,7 +253,7 @@ impl Mount {
                 Some(inside) => Error::Inside { path, inside },
                 None => Error::Busy(path),
             }),
-            // Someone else was faster.
+            // Another process was faster.
             _ if self.locate()?.is_none() => Ok(()),
             cause => Err(self.cannot_unmount(cause)),
         }

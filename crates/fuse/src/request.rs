@@ -21,7 +21,7 @@ pub(crate) struct Request<'a> {
 /// A request that could not be read.
 #[derive(Debug)]
 pub(crate) struct Malformed {
-    /// The header, if there is one: then someone waits for an answer.
+    /// The header, if there is one: then a caller waits for an answer.
     pub(crate) header: Option<abi::InHeader>,
 }
 

@@ -1,4 +1,4 @@
-//! Requests as the kernel writes them, and as nobody should.
+//! Requests as the kernel writes them, and malformed ones.
 
 use zerocopy::IntoBytes;
 

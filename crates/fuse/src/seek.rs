@@ -61,7 +61,7 @@ impl Searcher {
         !std::mem::replace(&mut state.has_thread, true)
     }
 
-    /// No thread could be started: whoever waits gets an error.
+    /// No thread could be started: waiting callers get an error.
     pub(crate) fn give_up(&self, device: impl AsFd) {
         let mut state = self.state.lock();
         state.has_thread = false;

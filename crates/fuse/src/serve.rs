@@ -22,7 +22,7 @@ pub(crate) enum Answer {
     Privileges(Ino),
     /// Contents of a file, up to so many bytes.
     Pieces(ReadPieces, usize),
-    /// Nobody waits, or the answer comes from elsewhere.
+    /// The kernel expects no answer, or another thread sends it.
     Silence,
 }
 
@@ -247,8 +247,8 @@ impl Server<'_> {
         convert::entry(found, self.valid(parent), self.valid(found.ino))
     }
 
-    /// Takes set-user-ID and set-group-ID bits from a file that someone unprivileged is about to change, in a
-    /// way that the kernel leaves this to us without a word. Whether there were any.
+    /// Takes set-user-ID and set-group-ID bits from a file that an unprivileged process is about to change,
+    /// where the kernel leaves this to us. Returns whether there were any.
     fn kill_suidgid(&self, caller: &Caller, ino: Ino) -> Result<bool> {
         // What the kernel goes by, the capability to set these bits, it does not tell.
         if caller.uid == 0 {
@@ -301,7 +301,7 @@ impl Server<'_> {
     }
 }
 
-/// Whether whoever runs a file does so with the rights of its owner or group.
+/// Whether a process that runs the file gets the rights of its owner or group.
 fn has_suidgid(attr: &Attr) -> bool {
     attr.kind == Kind::File && attr.mode & 0o6000 != 0
 }

@@ -33,7 +33,7 @@ use crate::workers::Workers;
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The file system was unmounted, by us or by someone else, and nothing uses it any more.
+    /// The file system was unmounted, by us or by another process, and nothing uses it any more.
     Unmounted,
     /// The connection was cut: by a forced unmount, or through `/sys/fs/fuse/connections`.
     Aborted,
@@ -330,7 +330,7 @@ impl Seat {
         let session = Arc::clone(&self.session);
         session.live.fetch_add(1, Ordering::AcqRel);
         session.spawn(name, move || run(self)).inspect_err(|error| {
-            // Whoever calls this is still counted, so that this is not the end.
+            // The calling thread is still counted, so this does not end the session.
             session.live.fetch_sub(1, Ordering::AcqRel);
             tracing::debug!(%error, name, "no thread");
         })
@@ -340,7 +340,7 @@ impl Seat {
         let Seat {
             session, device, ..
         } = self;
-        // Before the session counts as ended, so that by then nobody waits for an answer.
+        // Before the session counts as ended, so that by then no caller waits for an answer.
         drop(device);
         if session.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             session.finish();
@@ -378,8 +378,8 @@ impl Seat {
             search: &|search| self.search(search),
             hears_opens: session.hears_opens,
         };
-        // A file system that panicked may be in any state, but it is still there, and so is whoever
-        // waits: an error for this call is the best there is.
+        // A file system that panicked may be in any state, but it is still mounted, and the caller
+        // still waits: it gets an error for this call.
         let excused = opcode != op::WRITE;
         session.workers.begin(self.number, excused);
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
@@ -395,8 +395,8 @@ impl Seat {
         match answer {
             Ok(Ok(Answer::Output)) => replier.bytes(out),
             Ok(Ok(Answer::Unkept)) => {
-                // Before the answer, so that whoever asked never sees it again. Of directories
-                // there is nothing to be written back, so this asks nothing of us.
+                // Before the answer, so that the caller never sees the old entry again.
+                // Directories have nothing to write back, so this sends no request to us.
                 let device = self.device.as_fd();
                 notify_inval_inode(device, request.header.nodeid, 0, 0);
                 replier.bytes(out);

@@ -14,8 +14,8 @@
 //! Only the worker that waits is a thread all the time. The watcher starts another one when that is needed,
 //! and one that is not needed any more ends. But who waits in the kernel notices nothing, and keeps the memory
 //! of its largest request. So when nothing was asked for a second, the watcher has the kernel ping those who
-//! wait: each gives its memory back, and then ends or waits again. A ping needs a file that the kernel still knows; without
-//! one they wait until something is asked.
+//! wait: each gives its memory back, and then ends or waits again. A ping needs a file that the kernel still
+//! knows; without one they wait until something is asked.
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
@@ -146,7 +146,7 @@ impl Workers {
         self.waiting.load(Relaxed) == 1
     }
 
-    /// Begins a roll call. Whoever hears it has answered every request that it took before.
+    /// Begins a roll call. A worker that answers it has answered every request that it took before.
     pub(crate) fn call(&self) -> u64 {
         self.call.fetch_add(1, SeqCst) + 1
     }
@@ -273,7 +273,7 @@ impl Workers {
     /// The watcher sleeps until something is asked, or until then. Whether nothing was asked.
     fn sleep(&self, until: Option<Instant>) -> bool {
         self.watcher_sleeps.store(true, SeqCst);
-        // Someone may have begun before that could be seen.
+        // A worker may have begun before it could see that.
         let begun = self.all.iter().any(Worker::is_busy);
         let mut is_over = false;
         while !begun && !is_over && self.watcher_sleeps.load(SeqCst) && !self.stop.load(SeqCst) {
@@ -289,7 +289,7 @@ impl Workers {
     }
 }
 
-/// Whether the kernel has requests that nobody has taken.
+/// Whether the kernel has requests that no worker has taken.
 pub(crate) fn requests_lie(device: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(device, PollFlags::IN)];
     let ready = rustix::event::poll(&mut polled, Some(&Timespec::default()));

@@ -4,8 +4,8 @@
 //! Header · Entry 1 · its texts and keyring · Entry 2 · ... · BLAKE3 of everything before
 //! ```
 //!
-//! A backup holds wrapped keys only. Whoever has it and a passphrase or key that opened a slot when it
-//! was made can open them, also after the passphrase was changed: it is kept like a key.
+//! A backup holds wrapped keys only. With a passphrase or key that opened a slot when the backup was
+//! made, it opens, even after the passphrase was changed. Keep it like a key.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

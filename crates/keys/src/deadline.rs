@@ -33,7 +33,7 @@ pub fn in_time<T: Send + 'static>(
     let work = move || {
         let result = work();
         drop(counted);
-        // Nobody may be waiting any more.
+        // The receiver may have given up.
         let _ = sender.send(result);
     };
     let thread = std::thread::Builder::new().name("key".into());

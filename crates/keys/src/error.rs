@@ -203,7 +203,7 @@ pub enum Error {
     /// There are as many slots as there can be.
     #[error("all {max} key slots are in use; remove one first", max = SLOTS_MAX)]
     SlotsFull,
-    /// Without this slot nobody could unlock the dataset.
+    /// Without this slot the dataset could not be unlocked any more.
     #[error("key slot {0} is the last one that can be used; add another before you remove it")]
     LastSlot(u32),
     /// There is no such generation in the keyring.

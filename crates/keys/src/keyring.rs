@@ -93,8 +93,8 @@ impl Keyring {
     }
 
     /// The keyring with those generations only that this wrapping key opens, and the numbers of the others.
-    /// All keys that it holds were made by someone who had the wrapping key, but what is received without a
-    /// key can bring generations that nobody made.
+    /// All keys that it holds were made with the wrapping key, but a stream received without a key can bring
+    /// forged generations.
     ///
     /// # Errors
     /// As [`Generation::open`] for the oldest, if none opens; [`Error::Secret`].

@@ -136,7 +136,7 @@ fn open(path: &Path, format: Format) -> Result<(File, Stat)> {
     Ok((file, stat))
 }
 
-/// Whether this is `/dev/random` or `/dev/urandom`: a raw key from there is one that nobody has.
+/// Whether this is `/dev/random` or `/dev/urandom`: a raw key from there is a new random key each time.
 fn is_random_device(stat: &Stat) -> bool {
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
     let number = (

@@ -1,9 +1,9 @@
 //! Keys from other programs, which may ask a TPM, a token, or a service: `exec:///PROGRAM` is started,
 //! `unix:///SOCKET` is there already. What both sides say is in `docs/KEY-PROVIDERS.md`.
 //!
-//! What runs is run as the daemon's user, and which program it is stands in a property, which whoever can
-//! write to the devices can set. So a program counts only in directories that are for nothing else, and if
-//! nobody but this user and root can change it, or a directory above.
+//! The program runs as the daemon's user, and a property names it. An attacker who can write to the devices
+//! can set that property. So a program is accepted only in directories that are for nothing else, and only if
+//! no one but this user and root can change it or a directory above it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -54,7 +54,7 @@ impl Provider {
         }
     }
 
-    /// The path without symbolic links, which nobody else can put something else in the place of.
+    /// The path without symbolic links. Other users cannot replace what is there.
     fn checked(&self, places: &[PathBuf]) -> Result<PathBuf> {
         let real =
             check_trusted(&self.path).map_err(|(path, reason)| self.failed_at(&path, reason))?;
@@ -85,8 +85,8 @@ pub struct KeyRequest<'a> {
 /// Gets the key of a dataset from a program.
 ///
 /// # Errors
-/// [`Error::KeyProvider`] if it is in another place or others could change it, if it cannot be started or reached, says no, or takes
-/// longer; as [`crate::read_file`] for what the key is.
+/// [`Error::KeyProvider`] if it is in another place or others could change it, if it cannot be started or
+/// reached, says no, or takes longer; as [`crate::read_file`] for what the key is.
 pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<KeyMaterial> {
     let path = provider.checked(request.places)?;
     let until = Instant::now() + request.time_max;

@@ -3,7 +3,7 @@
 //! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
 //! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), or unwrapped by a key that stays in
 //! its token. All that the slot says of
-//! itself is authenticated, so that nobody can, say, lower the cost of a guess, or move a slot to
+//! itself is authenticated, so an attacker cannot lower the cost of a guess, or move a slot to
 //! another wrapping key.
 
 use cipher::Random;

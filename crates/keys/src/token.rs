@@ -4,9 +4,9 @@
 //! unwrapped inside of the token, by AES-GCM; the slot holds it wrapped. With `hex` and `passphrase` the
 //! token is a safe: the text is read from a data object.
 //!
-//! Which module is loaded stands in a property, which whoever can write to the devices can set. So a module is
-//! loaded only if it is in a list of this user's ([`TokenModules`]), and in a process of its own, which does one thing
-//! and ends: a module that crashes or hangs is an error message.
+//! A property names the module, and an attacker who can write to the devices can set it. So a module is
+//! loaded only if it is in a list of this user's ([`TokenModules`]), and in a process of its own, which does one
+//! thing and ends: a module that crashes or hangs is an error message.
 
 mod helper;
 mod inside;

@@ -4,8 +4,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The path without symbolic links, if nobody but root and this user can change what is there, or put
-/// something else in its place. Otherwise what they can change, and what is wrong with it.
+/// The path without symbolic links, if only root and this user can change or replace what is there.
+/// Otherwise which file or directory others can change, and why.
 pub(crate) fn check_trusted(path: &Path) -> std::result::Result<PathBuf, (PathBuf, String)> {
     let failed = |error: io::Error| (path.to_owned(), error.to_string());
     let real = path.canonicalize().map_err(failed)?;

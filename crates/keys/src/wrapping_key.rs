@@ -8,8 +8,8 @@ use crate::Result;
 
 /// The key that wraps the generations of one or more keyrings.
 ///
-/// It exists only because a slot was unlocked, or because it was just made: so whoever holds one may
-/// change slots without knowing a passphrase.
+/// It exists only because a slot was unlocked, or because it was just made. So its holder may change
+/// slots without a passphrase.
 pub struct WrappingKey {
     id: [u8; 16],
     key: Key,

@@ -143,7 +143,7 @@ fn refuses_with_a_reason() {
             "raw,pkcs11:object=%4?module-path=/m",
             "two hexadecimal digits",
         ),
-        ("raw,http://host/key", "everybody"),
+        ("raw,http://host/key", "everyone"),
     ];
     for (text, reason) in refused {
         let error = text.parse::<KeySource>().expect_err(text);

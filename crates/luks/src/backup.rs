@@ -17,13 +17,13 @@ use crate::{Error, Result, luks1};
 pub const BACKUP_LEN_MAX: u64 = 2 * (4 << 20) + (128 << 20);
 
 impl Container {
-    /// The header with all key material: whoever has it and a passphrase of today has the key, also
+    /// The header with all key material. With it, a passphrase of today opens the container, even
     /// after the passphrase was changed.
     pub fn backup(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.header_len() as usize];
         self.device.read_at(0, &mut bytes)?;
         if let Header::V1(header) = &self.header {
-            // What lies between is nobody's, and may be left from something else.
+            // The bytes between are unused, and may be left from an earlier content.
             let end = header.encode().len();
             bytes[end..header.areas()[0].max(end as u64) as usize].fill(0);
         }

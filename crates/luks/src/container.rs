@@ -80,7 +80,7 @@ impl Container {
         })
     }
 
-    /// Reads the header of a device that nobody else has, and writes again what copy of it is damaged. If
+    /// Reads the header of a device that has no other user, and repairs a damaged copy of it. If
     /// something else was written over the first copy, that stays: the container opens to read.
     ///
     /// # Errors
@@ -453,7 +453,7 @@ impl Container {
         self.forget_slots(&[id], random)
     }
 
-    /// Overwrites the material of all slots: nobody can open the container any more, with any passphrase.
+    /// Overwrites the material of all slots: no passphrase opens the container any more.
     ///
     /// The slot of a re-encryption that is under way holds no key, and the header refers to it: it stays, as
     /// cryptsetup leaves it.

@@ -98,7 +98,7 @@ pub enum Error {
         /// The token.
         token: u32,
     },
-    /// Without this slot nobody could open the container.
+    /// Without this slot the container could not be opened any more.
     #[error("key slot {slot} is the last one; what is in the container would be lost for good")]
     LastSlot {
         /// The slot.

@@ -92,7 +92,7 @@ impl Kdf {
         })
     }
 
-    /// The hash, if its cost is one that somebody may have chosen in earnest.
+    /// The hash, if its cost is within sane limits.
     fn checked(&self) -> Result<PasswordHash> {
         match self {
             Kdf::Pbkdf2 { hash, iterations } => pbkdf2(hash, *iterations),

@@ -2,13 +2,13 @@
 //!
 //! One thread at a time has the input: it takes a request from it and, as long as the device is quick,
 //! carries it out at once and keeps the answer until several can be sent together or no request waits.
-//! Nobody is woken. Where the device is slow it copies the request, leaves the input to another thread, and
+//! No other thread is woken. Where the device is slow it copies the request, leaves the input to another thread, and
 //! carries the request out beside it. So requests overtake each other, as the protocol allows; a flush is
 //! about those that were answered before.
 //!
 //! A large request is carried out in pieces, so that a connection needs little memory whatever is asked of
-//! it, and what is copied stays in the processor's cache. A client that does not read its answers has
-//! whoever serves it wait, and nobody else.
+//! it, and what is copied stays in the processor's cache. A client that does not read its answers delays
+//! only its own threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -166,7 +166,9 @@ impl<'a> Connection<'a> {
             _ => 0,
         };
         if payload > PAYLOAD_MAX {
-            return Err(Gone::Protocol("it wants to write more than it may at once"));
+            return Err(Gone::Protocol(
+                "it asked to write more than one request may",
+            ));
         }
         if let Err(error) = self.check(&request) {
             input.skip(&*self.link, payload.into())?;
@@ -231,7 +233,7 @@ impl<'a> Connection<'a> {
         }
         self.threads.fetch_add(1, Relaxed);
         let help = move || {
-            // It has cut the connection if it failed; whoever began that says so.
+            // If it failed, it has cut the connection; the thread that cut it reports the reason.
             let _ = self.work(scope);
             self.helpers.put_back();
         };

@@ -83,7 +83,7 @@ impl Connection<'_> {
         self.refuse(buffers, request, outcome.err().unwrap_or(0))
     }
 
-    /// Carries a request out while nobody else looks at the input.
+    /// Carries a request out while no other thread reads the input.
     pub(crate) fn answer_at_once(
         &self,
         request: &Request,

@@ -210,7 +210,7 @@ impl Exports {
         Ok(())
     }
 
-    /// One less; returns when nobody uses it any more.
+    /// One less; returns when the export has no more users.
     ///
     /// # Errors
     /// [`Error::NoSuchExport`]; [`Error::InUse`] if there are connections, or with `force` if one still

@@ -72,7 +72,7 @@ pub fn requests(bytes: &[u8]) {
     let name: &[u8] = if agreed & 4 == 0 { b"a" } else { b"b" };
     let export = exports().find(name).expect("it is there");
     let session = Session {
-        attached: export.attach(&link).expect("nobody closed it"),
+        attached: export.attach(&link).expect("it is open"),
         size: 64 << 10,
         structured: agreed & 1 != 0,
         allocation: agreed & 2 != 0,

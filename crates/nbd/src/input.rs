@@ -1,4 +1,4 @@
-//! What a client sent and nobody has looked at yet: one system call brings many small requests.
+//! Input of a client that is not parsed yet: one system call reads many small requests.
 
 use std::io;
 

@@ -26,14 +26,14 @@ pub(crate) trait Link: Send + Sync {
     /// Tells the client that nothing more comes.
     fn finish(&self);
 
-    /// Has whoever sends or receives fail, now and later.
+    /// Makes sending and receiving fail, now and later.
     fn cut(&self);
 }
 
 /// A connected socket.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// Until then the client has to say what it wants,
+    /// Until then the handshake has to end,
     deadline: Instant,
     /// unless it has.
     has_time: AtomicBool,

@@ -54,8 +54,9 @@ enum Next {
     End,
 }
 
-/// Asks a client what it wants. With `tls` it gets nothing before the connection is secure; `authenticated` is
-/// called then, and says whether one more such client may be there. `None` if it ends without having an export.
+/// Runs the handshake: the client chooses an export. With `tls` it gets nothing before the connection is secure;
+/// `authenticated` is called then, and says whether one more such client may be there. `None` if it ends without
+/// having an export.
 pub(crate) fn negotiate(
     link: &mut Arc<dyn Link>,
     input: &mut Input,
@@ -198,7 +199,7 @@ impl Client<'_> {
     /// The old way to have an export, which knows no refusal.
     fn export_name(&mut self, name: &[u8]) -> Result<Next> {
         let export = self.exports.find(name);
-        let export = export.ok_or(Gone::Protocol("it wants an export that is not there"))?;
+        let export = export.ok_or(Gone::Protocol("it asked for an export that does not exist"))?;
         let session = self.attach(&export, name)?;
         let session = session.ok_or(Gone::Protocol("the export is ending"))?;
         let mut reply = session.size.to_be_bytes().to_vec();
@@ -210,7 +211,7 @@ impl Client<'_> {
         Ok(Next::Session(session))
     }
 
-    /// Tells what an export is, and lets the client have it if it wants.
+    /// Answers `NBD_OPT_INFO` and `NBD_OPT_GO`: describes an export, and for `GO` attaches the client to it.
     fn export(&mut self, wanted: u32, data: &[u8]) -> Result<Next> {
         let Some((name, infos)) = export_request(data) else {
             return self.refuse(wanted, answer::INVALID);

@@ -66,7 +66,7 @@ pub(crate) mod can {
     pub(crate) const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// What a request wants.
+/// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,

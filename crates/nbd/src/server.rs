@@ -100,7 +100,7 @@ impl Listener {
         }
     }
 
-    /// Has whoever accepts fail.
+    /// Makes the accepting thread fail and end.
     fn wake(&self) {
         let fd = match self {
             Listener::Unix(listener) => listener.as_fd(),
@@ -116,7 +116,7 @@ impl Listener {
         }
     }
 
-    /// Whether whoever connected may be there at all.
+    /// Whether this client may connect at all.
     fn admits(&self, fd: &OwnedFd) -> bool {
         match self {
             Listener::Tcp(..) => true,

@@ -62,7 +62,7 @@ pub fn receive_piece(stream: &mut impl Read, piece: &mut Vec<u8>) -> io::Result<
     receive_data(stream, kind, len, piece)
 }
 
-/// What is written to it goes as data; whoever ends it says so with [`DataWriter::end`].
+/// Sends what is written to it as data messages. [`DataWriter::end`] ends them.
 pub struct DataWriter<W: Write> {
     stream: W,
     piece: Vec<u8>,

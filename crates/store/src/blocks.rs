@@ -17,8 +17,8 @@ impl Store {
         self.put_superblock(txg, payload, Member::is_active)
     }
 
-    /// Writes the newest superblock once more, to the members that are online, and flushes. Whoever wrote
-    /// it may have ended before it was durable, or on all of them.
+    /// Writes the newest superblock once more, to the members that are online, and flushes. The process that
+    /// wrote it may have ended before it was durable, or before it was on all of them.
     ///
     /// # Errors
     /// `Error::Device` if a device fails that the pool cannot do without.

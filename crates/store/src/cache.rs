@@ -1,8 +1,8 @@
 //! Devices that hold copies only, of what is elsewhere in a pool: their label, and the range behind it.
 //!
 //! A cache device is in no group and holds nothing that anybody needs. Its label says whose it is, so
-//! that a device is not written to that has become another one meanwhile. What lies behind the label
-//! is known to whoever wrote it, for as long as he runs.
+//! that a device is not written to that has become another one meanwhile. What lies behind the label is
+//! known only to the process that wrote it, while it runs.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl CacheRange {
         Ok(self.device.write_at(START + at(unit), pieces)?)
     }
 
-    /// Makes it a device that belongs to nobody. What it held is let go of, as far as the device can.
+    /// Makes it a device that belongs to no pool. Discards its contents, as far as the device can.
     ///
     /// # Errors
     /// [`Error::Device`] if the device fails.

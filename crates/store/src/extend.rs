@@ -45,7 +45,7 @@ impl Store {
         let extended = Arc::new(member.with_size(size));
         extended.write_back_header(&keys?, superblock)?;
         if let Err(error) = extended.write_label(Copy::Front) {
-            // Nobody knows which of the two is there. The old one is as good, while both ends are whole.
+            // It is unknown which of the two labels is there. The old one is as good, while both ends are whole.
             let _ = member.write_label(Copy::Front);
             return Err(error);
         }

@@ -384,7 +384,7 @@ impl Groups {
         Arc::clone(&self.layout.read())
     }
 
-    /// Changes the layout; whoever uses the one before goes on with it.
+    /// Changes the layout; running operations go on with the one before.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Layout)) {
         let mut current = self.layout.write();
         let mut layout = Layout::clone(&current);

@@ -420,8 +420,8 @@ impl Member {
         self.condition.dirty.load(Ordering::Acquire) || self.condition.flushing.is_locked()
     }
 
-    /// Flushes what was written since the last flush, also if someone else flushes it. After a failure
-    /// none succeeds: the kernel may have dropped what it could not write, and says so once.
+    /// Flushes what was written since the last flush, also if another thread flushes at the same time. After a
+    /// failure none succeeds: the kernel may have dropped what it could not write, and says so once.
     pub(crate) fn flush(&self) -> Result<()> {
         let _flushing = self.condition.flushing.lock();
         if self.condition.has_lost.load(Ordering::Acquire) {

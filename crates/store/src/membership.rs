@@ -16,7 +16,7 @@ pub enum MemberState {
     Resilvering = 1,
     /// It failed. It is neither written nor read.
     Faulted = 2,
-    /// Somebody wants it left alone.
+    /// The administrator took it offline.
     Offline = 3,
 }
 

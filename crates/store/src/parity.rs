@@ -1,8 +1,8 @@
 //! Groups with parity: which columns are read, and what each of them gets.
 //!
 //! A *way* of reading is a set of columns to do without; what they hold is got back from the parity.
-//! Those that are not there are in all of them. The others are tried one after the other until
-//! whoever reads takes what comes out: nothing here says which column is wrong. Of a column that two
+//! Missing columns are in all of them. The others are tried one after the other until the reader
+//! accepts the result: nothing here says which column is wrong. Of a column that two
 //! members hold, while one takes the other's place, both are tried.
 
 use std::borrow::Cow;

@@ -206,7 +206,7 @@ pub struct SetXattr {
     pub create: bool,
     /// `XATTR_REPLACE`: fail if it does not.
     pub replace: bool,
-    /// An ACL is set by someone outside the file's group: clear set-group-ID.
+    /// An ACL is set by a user outside the file's group: clear set-group-ID.
     pub kill_sgid: bool,
 }
 

@@ -63,7 +63,7 @@ impl AeadCipher {
     }
 
     /// As [`AeadCipher::open_stream`], in one pass, for an `input` that cannot be read twice: `output`
-    /// **gets bytes that nobody has authenticated**, and must not use them if this fails.
+    /// **gets bytes that are not authenticated yet**, and must not use them if this fails.
     ///
     /// # Errors
     /// As [`AeadCipher::open_stream`].

@@ -50,7 +50,7 @@ impl Buffers<'_> {
         }
     }
 
-    /// Zeroes the output: nobody may see plaintext that was not authenticated.
+    /// Zeroes the output: the caller must not see unauthenticated plaintext.
     pub(crate) fn wipe_output(&mut self) {
         match self {
             Buffers::Apart(_, output) => output.fill(0),

@@ -1,7 +1,7 @@
 //! AES-CCM (NIST SP 800-38C), through AWS-LC's `EVP_CIPHER` interface.
 //!
 //! AWS-LC has no `EVP_AEAD` for CCM with the 12-byte nonces and 16-byte tags of the suites. Its
-//! `EVP_CIPHER` wants things in one order, which this module keeps to itself. (Lengths are arguments
+//! `EVP_CIPHER` requires a fixed order of calls, which this module hides. (Lengths are arguments
 //! so that the examples of the standard, which have others, can be tests.)
 //!
 //! 1. choose the cipher without key and nonce, since the next two must be known when those are set;

@@ -1,5 +1,5 @@
-//! The system's OpenSSL 3, if this program is built with the feature `openssl`: for whoever must use
-//! it, and as a judge of the others.
+//! The system's OpenSSL 3, if this program is built with the feature `openssl`: for systems that must
+//! use it, and as a check of the other providers.
 //!
 //! Through the crate `openssl`, without foreign code of our own.
 

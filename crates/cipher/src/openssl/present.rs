@@ -92,7 +92,7 @@ impl SectorKey {
         }
         let len = sector.len();
         match self.mode {
-            // The crate wants room for a block more than these modes write.
+            // The crate requires one spare block of output beyond what these modes write.
             SectorMode::Cbc | SectorMode::Ecb => {
                 scratch.resize(len + 16, 0);
                 let done = context.cipher_update(sector, Some(scratch))?;

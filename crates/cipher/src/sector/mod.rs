@@ -1,7 +1,7 @@
 //! Ciphers of sectors: what dm-crypt and LUKS do to a block device.
 //!
-//! A sector is sealed in place and stays as long as it was, so nothing is authenticated: whoever
-//! can write the device can garble sectors, or put old ones back. An IV is computed from the
+//! A sector is encrypted in place and keeps its length, so nothing is authenticated: an attacker
+//! who can write to the device can garble sectors, or put old ones back. An IV is computed from the
 //! sector's number. The names are those of dm-crypt (`aes-xts-plain64`), and what is made here is
 //! what the Linux kernel reads.
 //!
@@ -62,7 +62,8 @@ impl SectorCipher {
     /// Expands `key` for `spec`, with the provider that [`Policy`](crate::Policy) names.
     ///
     /// # Errors
-    /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::SectorKey`] unless the key has one of [`SectorSpec::key_lens`].
+    /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::SectorKey`] unless the key has one
+    /// of [`SectorSpec::key_lens`].
     pub fn new(spec: SectorSpec, key: &[u8]) -> Result<SectorCipher> {
         let provider = policy::provider(Mechanism::Sector(spec.cipher(), spec.mode()))?;
         match SectorCipher::with_provider(provider, spec, key) {

@@ -206,7 +206,7 @@ fn nothing_unauthentic_leaves_a_stream() {
     }
 }
 
-/// A file that somebody changes between the two times that it is read.
+/// A file that changes between its two reads.
 struct Changing {
     first: Cursor<Vec<u8>>,
     second: Vec<u8>,

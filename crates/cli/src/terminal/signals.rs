@@ -2,7 +2,7 @@
 //!
 //! A process that is interrupted, ended or stopped at a prompt must turn echo on again first, or its
 //! user types blindly into the shell. So during a prompt these signals only wake the reader, which
-//! restores the terminal and then does what the signal wants; at other times they do what they always do.
+//! restores the terminal and then raises the signal again; at other times they keep their usual effect.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -67,7 +67,7 @@ impl Signals {
         i32::try_from(signal).ok().filter(|signal| *signal != 0)
     }
 
-    /// Does what the signal wants.
+    /// Raises the signal again with its usual effect.
     pub(super) fn obey(&self, signal: i32) -> io::Result<()> {
         low_level::emulate_default_handler(signal)
     }

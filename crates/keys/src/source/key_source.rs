@@ -2,11 +2,11 @@
 //!
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
-//! server ([`KeyUrl`]), of a program ([`Provider`]) or of a token ([`TokenUri`]). What is refused is refused with the spelling that
-//! works.
+//! server ([`KeyUrl`]), of a program ([`Provider`]) or of a token ([`TokenUri`]). What is refused is refused
+//! with the spelling that works.
 //!
-//! A rejected text is not repeated in the message: somebody may have typed a passphrase where the
-//! location goes.
+//! A rejected text is not repeated in the message: it may be a passphrase, typed in place of the
+//! location.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -112,7 +112,7 @@ fn parse_location(text: &str) -> Result<Location> {
         "exec" => parse_provider("exec", rest),
         "unix" => parse_provider("unix", rest),
         "pkcs11" => TokenUri::parse(rest).map(Location::Token),
-        "http" => refuse("http:// would show the key to everybody on the way"),
+        "http" => refuse("http:// would show the key to everyone on the network"),
         _ => refuse(LOCATIONS),
     }
 }

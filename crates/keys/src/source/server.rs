@@ -30,7 +30,7 @@ impl KeyUrl {
         }
         if host.contains('@') {
             return refuse(
-                "a name and password in an address can be read by everybody; leave them out",
+                "a name and password in an address can be read by all users; leave them out",
             );
         }
         if !address.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -67,7 +67,7 @@ impl TokenUri {
                 }
                 "pin-value" => {
                     return refuse(
-                        "a PIN in a property can be read by everybody; use pin-source=file:/PATH, or none \
+                        "a PIN in a property can be read by all users; use pin-source=file:/PATH, or none \
                          to be asked",
                     );
                 }

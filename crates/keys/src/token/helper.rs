@@ -1,8 +1,9 @@
 //! The process that loads a module, and what both sides say over the socket that is its standard input.
 //!
 //! A request is a length (4 bytes, little-endian) and: the number of what is to be done (1 byte), the path of the
-//! module, the URI and the PIN, each with its length before it (2 bytes), and the payload. An answer is a length and: 0
-//! and the result, or the number of an error and its reason. Secrets are in this socket and in locked memory only.
+//! module, the URI and the PIN, each with its length before it (2 bytes), and the payload. An answer is a length
+//! and: 0 and the result, or the number of an error and its reason. Secrets are in this socket and in locked
+//! memory only.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -140,7 +141,7 @@ fn receive(from: &mut impl Read) -> io::Result<Result<Secret>> {
 /// Loads one module and does one thing with it, as the process at the other end of the standard input asks.
 ///
 /// # Errors
-/// If nobody asks there as [`crate::token_material`] does.
+/// If standard input is not the socket of [`crate::token_material`].
 pub fn serve_token() -> io::Result<()> {
     let other = |error: Error| io::Error::other(error.to_string());
     harden_process().map_err(io::Error::other)?;

@@ -125,7 +125,7 @@ pub(super) fn unwrap(
 }
 
 impl TokenUri {
-    /// What a module says, so that somebody can do something about it.
+    /// The error of a module, with what the user can do about it.
     fn explained(&self, error: Failed) -> Error {
         let Failed::Pkcs11(rv, _) = &error else {
             return self.failed(error);

@@ -24,7 +24,7 @@ pub struct TokenModules {
 }
 
 impl TokenModules {
-    /// The module of a token, if it is listed, and nobody but root and this user can change it or the list.
+    /// The module of a token, if it is listed, and only root and this user can change it or the list.
     pub(super) fn module(&self, uri: &TokenUri) -> Result<PathBuf> {
         let unusable = |path: &Path, why: String| {
             uri.failed(format_args!("its module {}: {why}", path.display()))

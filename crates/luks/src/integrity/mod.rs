@@ -7,9 +7,9 @@
 //!   begins there is a superblock, then a journal, then areas of tags and data in turn ([`superblock`],
 //!   [`journal`]).
 //!
-//! A sector that was changed by others, or never written, is an error of its own for whoever reads it
-//! ([`block::Error::Unauthentic`]), and no byte of it is given out. What nobody notices is a sector that
-//! is put back, with its tag, as it was at another time.
+//! A sector that was changed by others, or never written, gives the reader an error of its own
+//! ([`block::Error::Unauthentic`]), and no byte of it is returned. A replay is not detected: a sector put
+//! back, with its tag, as it was at an earlier time.
 
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -66,7 +66,7 @@ pub fn wipe(container: &Container, key: &Secret, progress: &mut dyn FnMut(u64, u
         return Err(Error::usage("this is not the key of the container"));
     }
     let device = Arc::clone(container.device());
-    // Nobody else has it yet, and what is torn is still not authentic: there is nothing to keep.
+    // The device has no other user yet, and torn sectors stay unauthentic: there is nothing to keep.
     let sealed = Sealed::new(&segment, integrity, device, key, Mode::Direct)?;
     let len = sealed.data_len();
     let mut buffer = Vec::with_capacity(WIPE_PIECE);

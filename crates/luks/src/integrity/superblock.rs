@@ -1,9 +1,8 @@
 //! The superblock of dm-integrity, and where things lie behind it.
 //!
 //! After the kernel's documentation (Documentation/admin-guide/device-mapper/dm-integrity.rst) and the
-//! structures of its driver. All numbers are little-endian. The superblock says how large everything is
-//! and comes from whoever could write to the device: what [`Layout::new`] has accepted lies on the device,
-//! and no sum of it overflows.
+//! structures of its driver. All numbers are little-endian. The superblock gives all sizes and is not
+//! trusted: every area that [`Layout::new`] accepts lies on the device, and no sum overflows.
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -6,8 +6,8 @@
 //! again when the device is opened. A section of the journal is written again only when what was in it is
 //! durable in place.
 //!
-//! Blocks wait in memory until the batch is full or somebody flushes; until then they are read from there.
-//! One lock is held while a batch is committed, and shared by readers: nobody sees a block without its tag.
+//! Blocks wait in memory until the batch is full or a flush comes; until then they are read from there.
+//! One lock is held while a batch is committed, and shared by readers: no reader sees a block without its tag.
 
 use std::collections::HashMap;
 use std::io::IoSlice;

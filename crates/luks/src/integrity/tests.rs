@@ -1,5 +1,5 @@
-//! The power fails, and devices do, while blocks are written with their tags: whoever opens the device
-//! afterwards finds each block with its own tag, and nothing older than what was made durable.
+//! Power and devices fail while blocks are written with their tags. The next open finds each block with
+//! its own tag, and no block older than its last durable state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

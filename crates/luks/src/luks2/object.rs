@@ -1,5 +1,5 @@
-//! Looking into JSON that nobody has checked: each value is asked for with its type, and what is
-//! missing or of another type is an error that names it.
+//! Reading untrusted JSON: each value is asked for with its type. A missing value, or one of
+//! another type, is an error that names it.
 
 use serde_json::{Map, Value};
 

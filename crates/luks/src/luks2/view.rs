@@ -1,8 +1,8 @@
 //! What the JSON area says, after all of it has been checked.
 //!
 //! The rules are those of the specification (section 3) and of what cryptsetup refuses: whatever is
-//! read here is either usable or of a kind that is named as unknown. Members that are not mentioned
-//! here are nobody's business, and stay in the JSON as they are.
+//! read here is either usable or of a kind that is named as unknown. Other members are not
+//! interpreted, and stay in the JSON as they are.
 
 use std::collections::BTreeMap;
 

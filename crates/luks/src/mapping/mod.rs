@@ -9,8 +9,8 @@
 //!   with its own buffer. Large requests use several processors; small ones wait for another thread.
 //!
 //! Whole sectors only. A part of a sector would have to be read, decrypted, changed and written again:
-//! a write beside it at the same time could be lost, and a power cut would garble bytes that nobody wrote.
-//! Who wants smaller units than [`SectorSizes::logical`] has to build them with locks of his own.
+//! a write beside it at the same time could be lost, and a power cut would garble bytes outside the write. A
+//! caller that needs smaller units than [`SectorSizes::logical`] has to build them with its own locks.
 
 mod meter;
 mod queue;

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::sectors::{Core, Gather, PIECE};
 
-/// Requests wait in this many places for each thread; whoever comes then waits as well.
+/// Places in the queue for each thread. A caller that finds the queue full waits.
 const PLACES: usize = 4;
 
 pub(super) struct Queue {
@@ -107,7 +107,7 @@ impl Queue {
             buffer,
             answer: answer.clone(),
         };
-        // Without a thread (none could be started) nobody would answer.
+        // Without a thread (none could be started) a request would never be answered.
         !self.threads.is_empty()
             && self
                 .jobs

@@ -48,7 +48,7 @@ pub struct AnchorRow {
     pub now: Option<u64>,
     /// What became of it.
     pub outcome: AnchorOutcome,
-    /// Whether the present seal was checked with the key. Without that someone who can write to the
-    /// devices could have made up the sequence.
+    /// Whether the present seal was checked with the key. Without that check an attacker who can write
+    /// to the devices could have forged the sequence.
     pub is_verified: bool,
 }

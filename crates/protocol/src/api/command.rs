@@ -110,7 +110,7 @@ commands! {
         force: bool,
         /// Leave its datasets unmounted.
         no_mount: bool,
-        /// Load the keys that need nobody to type.
+        /// Load the keys that need no typing.
         load_keys: bool,
         /// Give up what waits in logs on devices that are not there.
         without_logs: bool,

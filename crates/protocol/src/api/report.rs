@@ -50,7 +50,7 @@ pub enum Value {
 pub enum Source {
     /// It is counted or fixed.
     None,
-    /// Nobody set it.
+    /// It was not set.
     Default,
     /// It was set here.
     Local,

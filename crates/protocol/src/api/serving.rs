@@ -9,7 +9,7 @@ pub struct ExportRow {
     pub name: String,
     /// The device.
     pub device: String,
-    /// What it is, for people; empty if nobody said.
+    /// A description for people; empty if none was given.
     pub description: String,
     /// How large it is, in bytes; absent if it is not open.
     pub size: Option<u64>,
@@ -117,15 +117,15 @@ pub struct MappingTimes {
     pub p999_ns: Option<u64>,
 }
 
-/// What somebody does with a device that he borrows.
+/// What the borrower of a device does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Borrowing {
-    /// He looks at its header, whoever else uses it.
+    /// Reads its header, even while it is in use.
     Look,
-    /// He changes its header in ways that leave an open container as it is.
+    /// Changes its header in ways that leave an open container as it is.
     ChangeHeader,
-    /// He has it for himself.
+    /// Uses it alone.
     Own,
 }
 
@@ -142,7 +142,7 @@ pub struct BorrowedDevice {
     pub physical: u32,
 }
 
-/// What a device is asked for, by whoever borrows it.
+/// A request to a borrowed device.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceRequest {

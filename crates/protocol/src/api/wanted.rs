@@ -188,11 +188,11 @@ pub enum WhoKind {
     User,
     /// The members of a group.
     Group,
-    /// Everybody on the machine.
+    /// All users of the machine.
     Everyone,
-    /// Whoever makes a dataset below, on that dataset.
+    /// The user who creates a dataset below, on that dataset.
     Creator,
-    /// Nobody: permissions that have a name, beginning with `@`.
+    /// No user: a named set of permissions. Its name begins with `@`.
     Set,
 }
 

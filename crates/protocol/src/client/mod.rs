@@ -30,7 +30,7 @@ pub const TAKEN: &str = "taken";
 
 /// What a client does for the daemon while a command runs.
 pub trait Terminal {
-    /// Asks a person for a secret; `None` if there is nobody, or they gave up.
+    /// Asks a person for a secret; `None` if there is no person to ask, or they gave up.
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure>;
 
     /// Tells a person something.
@@ -201,7 +201,7 @@ impl Client {
         let Err(error) = wire::send(&mut self.stream, &request) else {
             return Ok(());
         };
-        // Whoever may not be heard is told so before he is.
+        // A refused client gets the refusal before it sends its command.
         match wire::receive(&mut self.stream) {
             Ok(Answer::Failed(failure)) => Err(failure),
             _ => Err(lost(error)),

@@ -102,7 +102,7 @@ impl Drop for RemoteDevice {
             .stream
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        // The next command that wants it is not told that it is still in use.
+        // So that the next command does not find it still in use.
         if wire::send(stream, &DeviceRequest::End).is_ok() {
             let _: Result<Answer> = wire::receive(stream);
         }

@@ -28,7 +28,7 @@ const LOCKED_MAX: usize = 256 << 20;
 
 static ARENA: Mutex<Arena> = Mutex::new(Arena::new());
 
-/// A piece of locked memory. It belongs to whoever holds this value, until [`give_back`].
+/// A piece of locked memory. It belongs to the holder of this value, until [`give_back`].
 pub(super) struct Slot {
     /// Where it is. Aligned to the smaller of `len` and a page.
     pub(super) address: NonNull<u8>,

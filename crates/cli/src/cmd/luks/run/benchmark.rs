@@ -90,7 +90,7 @@ fn kdfs() -> Result<Vec<(String, Kdf)>> {
 fn speed(name: &str, bits: usize, sector: usize) -> Result<Speed> {
     let failed = |error: cipher::Error| other(format!("{name} with {bits} bits: {error}"));
     let spec = SectorSpec::parse(name).map_err(failed)?;
-    // XTS wants two keys that differ.
+    // XTS requires two keys that differ.
     let key: Vec<u8> = (0..format::key_len(bits)?).map(|n| n as u8).collect();
     let cipher = SectorCipher::new(spec, &key).map_err(failed)?;
     let mut data = vec![0x5a; BUFFER];
