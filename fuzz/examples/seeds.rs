@@ -444,4 +444,32 @@ fn stack_seeds() {
     );
     put("stack_gocryptfs", "target", &[&[2], &[b'A'; 56]]);
     put("stack_gocryptfs", "block", &[&[3], &[7; 60]]);
+    put(
+        "stack_pefs",
+        "name",
+        &[&[0], b".OyHmY8og87Bz80B7R4ibelfAlmP3HRsP"],
+    );
+    put("stack_pefs", "target", &[&[1], b"_aD6nYkpZa2b"]);
+    put("stack_pefs", "config", &[&[2], b"camellia256-xts:3000"]);
+    put("stack_pefs", "database", &[&[3], &pefs_database()]);
+}
+
+/// A btree with one leaf, and one record in it.
+fn pefs_database() -> Vec<u8> {
+    let mut file = vec![0; 1024];
+    let mut put = |at: usize, number: u32| file[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    for (at, number) in [(0, 0x05_3162), (4, 3), (8, 512), (20, 0x20)] {
+        put(at, number);
+    }
+    // The leaf: its number and kind, where its offsets and its items end, an offset; an item.
+    let offset = 512 - 144;
+    for (at, number) in [(512, 1), (524, 2), (528, 22 | offset << 16), (532, offset)] {
+        put(at, number);
+    }
+    let item = 512 + offset as usize;
+    put(item, 8);
+    put(item + 4, 124);
+    file[item + 9..item + 17].fill(b'K');
+    file[item + 17..item + 141].fill(b'V');
+    file
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::selftest::{KNOWN, blake3_holds};
 use crate::{
     AeadAlgorithm, AeadCipher, Argon2Kind, BlockCipher, Error, Mechanism, NameCipher, NameMode,
-    Padding, PasswordHash, Policy, Provider, Result, SectorCipher, SectorMode, SectorSpec, cmac,
-    unwrap_key, wrap_key,
+    Padding, PasswordHash, Policy, Provider, Result, SectorCipher, SectorMode, SectorSpec, Vmac,
+    cmac, unwrap_key, wrap_key,
 };
 
 /// The outcome of the test of one mechanism of one provider.
@@ -111,6 +111,13 @@ pub(crate) fn answer(mechanism: Mechanism, provider: Provider) -> Result<String>
         Mechanism::Cmac => {
             for len in [16, 24, 32] {
                 hasher.update(&cmac(&pattern(len), &[&pattern(70)])?);
+            }
+        }
+        Mechanism::Vmac => {
+            let key = Vmac::new(&std::array::from_fn(|i| i as u8))?;
+            for (number, len) in [0, 16, 128, 500].into_iter().enumerate() {
+                let mac = key.mac(&[number as u8; 16], &pattern(len));
+                hasher.update(&mac.to_le_bytes());
             }
         }
         Mechanism::KeyWrap => {

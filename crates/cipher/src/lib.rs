@@ -12,6 +12,7 @@
 //!   over encodings that cannot be confused.
 //! - [`SectorCipher`] seals and opens the sectors of block devices, as dm-crypt and LUKS do; [`af`]
 //!   spreads a key over many sectors.
+//!   [`XtsCipher`] does those of any length, as pefs has.
 //! - [`NameCipher`] encrypts names without making them longer, as fscrypt does.
 //! - [`AeadCipher`] seals messages whose nonces the caller has, in pieces and in streams too.
 //! - [`Digest`] hashes and authenticates with the hashes of others' formats, and [`PasswordHash`]
@@ -34,7 +35,7 @@
 //! - `algorithms`: what is computed, by name;
 //! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
 //! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and what they compute;
-//! - `record`, `random`, `aead`, `names`, `password`, `keywrap`, [`af`]: what callers use;
+//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `keywrap`, `vmac`, [`af`]: what callers use;
 //! - `hardware`, `selftest`, `kat`: tests, and what the processor has.
 
 mod aead;
@@ -59,6 +60,8 @@ mod random;
 mod record;
 mod sector;
 mod selftest;
+mod stealing;
+mod vmac;
 
 pub use aead::AeadCipher;
 pub use algorithms::{
@@ -77,6 +80,8 @@ pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use sector::SectorCipher;
 pub use selftest::{SelfTest, selftest};
+pub use stealing::XtsCipher;
+pub use vmac::Vmac;
 
 #[cfg(test)]
 mod tests;

@@ -290,6 +290,7 @@ mod tests {
             ("blake3", "BLAKE3"),
             ("argon2", "Argon2"),
             ("scrypt", "scrypt"),
+            ("vmac-64", "VMAC-64"),
         ];
         for (mechanism, name) in names {
             let said = refused.iter().find(|(refused, _)| refused == mechanism);

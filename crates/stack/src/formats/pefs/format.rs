@@ -1,0 +1,252 @@
+//! pefs as a [`Format`].
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use cipher::Random;
+use vfs::{Error, Kind, Result};
+
+use super::key::{Key, KeyId};
+use super::names::{self, NAME_MAX, Tweak};
+use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, SizeIn, Sought};
+use crate::lower::Entry;
+
+/// Plain bytes of a sector, and of what is stored for it.
+const SECTOR: usize = 4096;
+
+/// The longest name as the lower directory has it, in bytes.
+const RAW_NAME_MAX: usize = 255;
+
+/// The longest target of a link, in bytes.
+const TARGET_MAX: usize = 766;
+
+/// pefs, with the keys that are there.
+pub struct Pefs {
+    /// The first one is for what enters a directory without a key.
+    keys: RwLock<Vec<Arc<Key>>>,
+    random: Arc<dyn Random>,
+}
+
+/// An inode. The default is one that is not encrypted, as the root.
+#[derive(Debug, Default)]
+pub struct Node(Option<Sealed>);
+
+/// What an inode with an encrypted name has. Others are as they are in the lower directory.
+#[derive(Debug)]
+struct Sealed {
+    key: Arc<Key>,
+    tweak: Tweak,
+}
+
+impl Pefs {
+    /// Without a key.
+    pub fn new(random: Arc<dyn Random>) -> Pefs {
+        Pefs {
+            keys: RwLock::default(),
+            random,
+        }
+    }
+
+    /// Appends a key.
+    ///
+    /// # Errors
+    /// `Exists` if one with this id is there.
+    pub fn add_key(&self, key: Key) -> Result<()> {
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if keys.iter().any(|other| other.id() == key.id()) {
+            return Err(Error::Exists);
+        }
+        keys.push(Arc::new(key));
+        Ok(())
+    }
+
+    /// Takes a key away, from open files too.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove_key(&self, id: KeyId) -> Result<()> {
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let at = keys.iter().position(|key| key.id() == id);
+        keys.remove(at.ok_or(Error::NotFound)?).remove();
+        Ok(())
+    }
+
+    /// The keys, in their order.
+    pub fn keys(&self) -> Vec<Arc<Key>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.clone()
+    }
+
+    /// What a stored name says under one of the keys: that of its directory first, then the later ones, then
+    /// the earlier ones.
+    fn open_name(&self, dir: &Node, lower: &[u8]) -> Option<(Sealed, Vec<u8>)> {
+        let keys = self.keys();
+        let is_of_dir =
+            |key: &Arc<Key>| dir.0.as_ref().is_some_and(|dir| Arc::ptr_eq(&dir.key, key));
+        let first = keys.iter().position(is_of_dir).unwrap_or_default();
+        let (earlier, later) = keys.split_at(first);
+        later.iter().chain(earlier).find_map(|key| {
+            let (tweak, plain) = key.names.open(lower)?;
+            let key = key.clone();
+            Some((Sealed { key, tweak }, plain))
+        })
+    }
+
+    /// The key of what is made in a directory.
+    fn key_in(&self, dir: &Node) -> Result<Arc<Key>> {
+        match &dir.0 {
+            Some(dir) => dir.key.check().map(|_| dir.key.clone()),
+            None => self.keys().first().cloned().ok_or(Error::ReadOnly),
+        }
+    }
+}
+
+impl Sealed {
+    /// The IV of the sector with this number.
+    fn iv(&self, sector: u64) -> [u8; 16] {
+        let offset = sector.wrapping_mul(SECTOR as u64);
+        let mut iv = [0; 16];
+        iv[..8].copy_from_slice(&offset.to_le_bytes());
+        iv[8..].copy_from_slice(&self.tweak);
+        iv
+    }
+
+    fn seal(&self, first: u64, sectors: &mut [u8]) -> Result<()> {
+        let contents = &self.key.check()?.contents;
+        let mut sectors = (first..).zip(sectors.chunks_mut(SECTOR));
+        sectors
+            .try_for_each(|(number, sector)| contents.encrypt(&self.iv(number), sector))
+            .map_err(|_| Error::Io)
+    }
+
+    fn open(&self, first: u64, sectors: &mut [u8]) -> Result<()> {
+        let contents = &self.key.check()?.contents;
+        let mut sectors = (first..).zip(sectors.chunks_mut(SECTOR));
+        sectors
+            .try_for_each(|(number, sector)| contents.decrypt(&self.iv(number), sector))
+            .map_err(|_| Error::Io)
+    }
+}
+
+impl Format for Pefs {
+    type Node = Node;
+
+    fn name(&self) -> &'static str {
+        "pefs"
+    }
+
+    fn layout(&self) -> Layout {
+        Layout {
+            header: 0,
+            before: 0,
+            unit: SECTOR,
+            after: 0,
+            size: SizeIn::Lower,
+        }
+    }
+
+    fn name_max(&self) -> u32 {
+        NAME_MAX as u32
+    }
+
+    fn root(&self, _root: &Entry) -> Result<Node> {
+        Ok(Node(None))
+    }
+
+    fn node(&self, dir: &Node, lower: &[u8], _kind: Kind, _entry: &Entry) -> Result<Node> {
+        match (self.open_name(dir, lower), &dir.0) {
+            (Some((sealed, _)), _) => Ok(Node(Some(sealed))),
+            (None, None) => Ok(Node(None)),
+            (None, Some(_)) => Err(Error::NotFound),
+        }
+    }
+
+    fn new_node(&self, dir: &Node, _kind: Kind) -> Result<NewNode<Node>> {
+        let key = self.key_in(dir)?;
+        let mut tweak = Tweak::default();
+        self.random.fill(&mut tweak).map_err(|_| Error::Io)?;
+        Ok(NewNode {
+            node: Node(Some(Sealed { key, tweak })),
+            xattrs: Vec::new(),
+            files: Vec::new(),
+        })
+    }
+
+    fn plain_name(
+        &self,
+        dir: &Node,
+        lower: &[u8],
+        _long: &LongNames<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        Ok(match (self.open_name(dir, lower), &dir.0) {
+            (Some((_, plain)), _) => Some(plain),
+            (None, None) => Some(lower.to_vec()),
+            (None, Some(_)) => None,
+        })
+    }
+
+    fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+        let max = if dir.0.is_some() {
+            NAME_MAX
+        } else {
+            RAW_NAME_MAX
+        };
+        match plain.len() <= max {
+            true => Ok(Sought::Listed),
+            false => Err(Error::NameTooLong),
+        }
+    }
+
+    fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
+        let name = match (&node.0, &dir.0) {
+            (Some(node), Some(dir)) if !Arc::ptr_eq(&node.key, &dir.key) => {
+                return Err(Error::CrossDevice);
+            }
+            (Some(node), _) => node.key.check()?.names.seal(&node.tweak, plain)?,
+            (None, Some(_)) => return Err(Error::CrossDevice),
+            (None, None) if self.keys().is_empty() => return Err(Error::ReadOnly),
+            (None, None) if plain.len() > RAW_NAME_MAX => return Err(Error::NameTooLong),
+            (None, None) => plain.to_vec(),
+        };
+        Ok(LowerName { name, long: None })
+    }
+
+    fn seal_target(&self, node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+        let Some(node) = &node.0 else {
+            return Ok(target.to_vec());
+        };
+        if target.len() > TARGET_MAX {
+            return Err(Error::NameTooLong);
+        }
+        let mut sealed = target.to_vec();
+        node.seal(0, &mut sealed)?;
+        Ok(names::encode(&sealed))
+    }
+
+    fn open_target(&self, node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+        let Some(node) = &node.0 else {
+            return Ok(stored.to_vec());
+        };
+        let mut target = names::decode(stored).ok_or(Error::Io)?;
+        node.open(0, &mut target)?;
+        // A target that was changed decrypts to anything.
+        match target.contains(&0) {
+            true => Err(Error::Io),
+            false => Ok(target),
+        }
+    }
+
+    fn check_key(&self, node: &Node) -> Result<()> {
+        let Some(node) = &node.0 else { return Ok(()) };
+        node.key.check().map(drop)
+    }
+
+    fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        let Some(node) = &node.0 else { return Ok(()) };
+        node.seal(first, units)
+    }
+
+    fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        let Some(node) = &node.0 else { return Ok(()) };
+        node.open(first, units)
+    }
+}

@@ -1,0 +1,155 @@
+//! Keys: a master key, its id, and what is derived from it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cipher::{Digest, PasswordHash, XtsCipher};
+use secret::Secret;
+
+use super::algorithm::Algorithm;
+use super::error::Error;
+use super::names::NameKey;
+
+/// The length of a master key, in bytes.
+pub(super) const MASTER_LEN: usize = 64;
+
+/// How often a passphrase is hashed unless something else is said.
+pub const DEFAULT_ITERATIONS: u32 = 50_000;
+
+/// What a key is known by. Shown as hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub [u8; 8]);
+
+/// A master key, in locked memory.
+#[derive(Debug)]
+pub struct MasterKey(Secret);
+
+impl MasterKey {
+    /// From the contents of key files and a passphrase. Without iterations the passphrase is taken as it
+    /// is; an empty one is none.
+    ///
+    /// # Errors
+    /// [`Error::NoInput`], [`Error::Cipher`], [`Error::Memory`].
+    pub fn from_parts(
+        key_files: &[Secret],
+        passphrase: Option<(&Secret, u32)>,
+    ) -> Result<MasterKey, Error> {
+        let passphrase = passphrase.filter(|(passphrase, _)| !passphrase.is_empty());
+        if key_files.is_empty() && passphrase.is_none() {
+            return Err(Error::NoInput);
+        }
+        let mut hashed = Secret::new();
+        match passphrase {
+            None => {}
+            Some((passphrase, 0)) => hashed.push_slice(passphrase.expose())?,
+            Some((passphrase, iterations)) => {
+                hashed = Secret::zeroed(MASTER_LEN)?;
+                let digest = Digest::Sha512;
+                let hash = PasswordHash::Pbkdf2 { digest, iterations };
+                hash.derive(passphrase.expose(), &[], hashed.expose_mut())?;
+            }
+        }
+        let files = key_files.iter().map(Secret::expose);
+        let parts: Vec<&[u8]> = files.chain([hashed.expose()]).collect();
+        MasterKey::from_slice(&Digest::Sha512.hmac(&[], &parts))
+    }
+
+    /// From its bytes, of the right number.
+    pub(super) fn from_slice(bytes: &[u8]) -> Result<MasterKey, Error> {
+        debug_assert_eq!(bytes.len(), MASTER_LEN);
+        Ok(MasterKey(Secret::from_slice(bytes)?))
+    }
+
+    /// By what it is known. It does not depend on the algorithm.
+    pub fn id(&self) -> KeyId {
+        let hash = Digest::Sha512.hmac(self.0.expose(), &[b"<KEY ID>\0"]);
+        KeyId(*hash.first_chunk().expect("64 bytes"))
+    }
+
+    /// The key that seals the record of this key in a chain.
+    pub(super) fn record_key(&self) -> cipher::Output {
+        Digest::Sha512.hmac(self.0.expose(), &[b"<ENCRYPTED KEY>\0"])
+    }
+
+    /// The keys of data, tweaks, names and checksums.
+    fn derive(&self) -> Result<[Secret; 4], Error> {
+        let mut before = Secret::zeroed(MASTER_LEN)?;
+        let mut next = |number: u8| -> Result<Secret, Error> {
+            let parts = [before.expose(), b"PEFSKEY-V1\0", &[number]];
+            let key = Secret::from_slice(&Digest::Sha512.hmac(self.0.expose(), &parts))?;
+            before = key.try_clone()?;
+            Ok(key)
+        };
+        Ok([next(1)?, next(2)?, next(3)?, next(4)?])
+    }
+}
+
+/// A key that is ready for use.
+pub struct Key {
+    id: KeyId,
+    algorithm: Algorithm,
+    pub(super) names: NameKey,
+    pub(super) contents: XtsCipher,
+    is_removed: AtomicBool,
+}
+
+impl Key {
+    /// Derives and expands the keys.
+    ///
+    /// # Errors
+    /// [`Error::Cipher`], [`Error::Memory`].
+    pub fn new(master: &MasterKey, algorithm: Algorithm) -> Result<Key, Error> {
+        let [data, tweak, name, checksum] = master.derive()?;
+        let len = algorithm.key_len();
+        let (data, tweak) = (&data.expose()[..len], &tweak.expose()[..len]);
+        Ok(Key {
+            id: master.id(),
+            algorithm,
+            names: NameKey::new(&name, &checksum)?,
+            contents: XtsCipher::new(algorithm.cipher(), data, tweak)?,
+            is_removed: AtomicBool::new(false),
+        })
+    }
+
+    /// By what it is known.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// What it seals contents with.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// From now on whoever still has it gets `NoKey`.
+    pub(super) fn remove(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// # Errors
+    /// `NoKey` if it was removed.
+    pub(super) fn check(&self) -> vfs::Result<&Key> {
+        match self.is_removed.load(Ordering::Acquire) {
+            true => Err(vfs::Error::NoKey),
+            false => Ok(self),
+        }
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyId({self})")
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({} {}, [redacted])", self.id, self.algorithm)
+    }
+}
