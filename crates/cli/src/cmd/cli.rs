@@ -20,6 +20,7 @@ use crate::cmd::pool::args::{Inspect, Pool};
 use crate::cmd::send::args::{Receive, Send};
 use crate::cmd::service::args::{Anchor, Bench, Completion, Daemon, Manual};
 use crate::cmd::snapshot::args::{Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot};
+use crate::cmd::stack::args::Stack;
 use crate::cmd::zone::args::Zone;
 
 macro_rules! socket_help {
@@ -99,6 +100,8 @@ pub(crate) enum Command {
     Unallow(Unallow),
     #[command(subcommand)]
     Luks(Box<Luks>),
+    #[command(subcommand)]
+    Stack(Stack),
     #[command(subcommand)]
     Zone(Zone),
     #[command(subcommand)]

@@ -15,6 +15,7 @@ mod pool;
 mod send;
 mod service;
 mod snapshot;
+mod stack;
 mod sure;
 mod values;
 mod zone;
@@ -60,6 +61,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Allow(args) => dataset::run::delegation::allow(args, session),
         Command::Unallow(args) => dataset::run::delegation::unallow(args, session),
         Command::Luks(args) => Ok(luks::run::run(*args, session)?),
+        Command::Stack(args) => Ok(stack::run::run(args, session.json)?),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),

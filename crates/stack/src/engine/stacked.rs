@@ -1,7 +1,6 @@
 //! The file system, and finding names in it.
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use rustix::fs::FileType;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
@@ -39,12 +38,11 @@ pub(super) struct Found {
 }
 
 impl<F: Format> Stacked<F> {
-    /// The view of the lower directory at `path`, which stays open.
+    /// The view of a lower directory.
     ///
     /// # Errors
-    /// Those of `open` and of [`Format::root`].
-    pub fn new(path: &Path, format: F, options: Options) -> Result<Stacked<F>> {
-        let entry = Entry::root(path)?;
+    /// Those of [`Format::root`].
+    pub fn new(entry: Entry, format: F, options: Options) -> Result<Stacked<F>> {
         let root_ino = entry.stat()?.stx_ino;
         let node = format.root(&entry)?;
         let root = Inode::new(ROOT, Kind::Directory, entry, node);

@@ -90,8 +90,9 @@ impl Lower {
         &self,
         keys: [(stack::formats::fscrypt::KeyName, MasterKey); N],
     ) -> Stacked<Fscrypt> {
+        let root = Entry::root(self.path()).expect("opened");
         let format = Fscrypt::new(SPACE, HashMap::from(keys), Arc::new(SystemRandom));
-        Stacked::new(self.path(), format, Options::default()).expect("a view")
+        Stacked::new(root, format, Options::default()).expect("a view")
     }
 
     /// Everything in the lower directory, as paths.

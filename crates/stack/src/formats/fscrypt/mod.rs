@@ -11,6 +11,8 @@
 
 mod context;
 mod format;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod inode_key;
 mod master_key;
 mod mode;

@@ -38,7 +38,7 @@ pub(super) fn ask(device: &Path, new: bool) -> Result<Secret> {
 }
 
 /// All that is in a key file, with newlines.
-pub(super) fn key_file(path: &Path) -> Result<Secret> {
+pub(crate) fn key_file(path: &Path) -> Result<Secret> {
     read_key_file(path, None)
 }
 

@@ -9,6 +9,8 @@ mod look;
 mod mapping;
 mod remote_device;
 
+pub(crate) use key::key_file;
+
 use crate::cmd::luks::args::Luks;
 use crate::outcome::Result;
 use crate::session::Session;

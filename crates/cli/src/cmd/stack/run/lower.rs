@@ -1,0 +1,72 @@
+//! The lower directory and its key.
+
+use std::path::Path;
+
+use daemon::Failure;
+use protocol::api::FailureKind;
+use stack::Entry;
+use stack::formats::fscrypt::{MasterKey, Policy, Space};
+use vfs::Error;
+
+use crate::cmd::luks::run::key_file;
+use crate::outcome::LocalResult as Result;
+
+/// The shortest key, in bytes: what it protects is AES-256.
+const KEY_MIN: usize = 32;
+
+/// Opens the lower directory.
+pub(super) fn open(dir: &Path) -> Result<Entry> {
+    Entry::root(dir).map_err(|error| failure(dir, error))
+}
+
+/// The policy of a lower directory, and where it is kept.
+pub(super) fn policy(dir: &Path, lower: &Entry) -> Result<(Space, Policy)> {
+    match Space::of(lower) {
+        Ok(Some((space, context))) => Ok((space, context.policy)),
+        Ok(None) => Err(Failure::other(format!(
+            "{} is not prepared for encrypted files; `strongroom stack init` prepares an empty directory",
+            dir.display()
+        ))),
+        Err(Error::Io) => Err(Failure::new(
+            FailureKind::Damaged,
+            format!("the policy of {} is damaged", dir.display()),
+        )),
+        Err(error) => Err(failure(dir, error)),
+    }
+}
+
+/// The master key in a file.
+pub(super) fn master_key(path: &Path) -> Result<MasterKey> {
+    let key = key_file(path)?;
+    let len = key.len();
+    let key = (len >= KEY_MIN).then(|| MasterKey::new(key)).flatten();
+    key.ok_or_else(|| {
+        let message = format!(
+            "the key file {} has {len} bytes; a key has {KEY_MIN} to 64",
+            path.display()
+        );
+        Failure::new(FailureKind::NoKey, message)
+    })
+}
+
+/// What an error of the lower directory means to a command.
+pub(super) fn failure(dir: &Path, error: Error) -> Failure {
+    let dir = dir.display();
+    let (kind, why) = match error {
+        Error::NotFound => (FailureKind::NotFound, "there is no such directory"),
+        Error::NotDirectory => (FailureKind::Usage, "it is not a directory"),
+        Error::Exists => (FailureKind::Exists, "it has a policy already"),
+        Error::NotEmpty => (FailureKind::Other, "it is not empty"),
+        Error::Access | Error::NotPermitted | Error::ReadOnly => {
+            (FailureKind::Permission, "it cannot be read or changed")
+        }
+        Error::NotSupported => (
+            FailureKind::Other,
+            "its file system does not have the extended attributes that are necessary, or the \
+             policy needs inode numbers",
+        ),
+        Error::NoSpace | Error::Quota => (FailureKind::NoSpace, "there is not enough free space"),
+        _ => return Failure::new(FailureKind::Device, format!("{dir}: {error}")),
+    };
+    Failure::new(kind, format!("{dir}: {why}"))
+}

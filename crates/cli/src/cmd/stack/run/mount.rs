@@ -1,0 +1,115 @@
+//! Serving the view of a lower directory until it is unmounted.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use cipher::SystemRandom;
+use daemon::Failure;
+use fuse::{AccessTimes, End, Mount};
+use protocol::api::FailureKind;
+use protocol::client::Terminal;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
+use stack::{Options, Stacked};
+
+use super::lower;
+use crate::cmd::stack::args::StackMount;
+use crate::outcome::{LocalResult as Result, Outcome};
+use crate::terminal::Prompter;
+
+pub(super) fn run(args: &StackMount) -> Result {
+    secret::harden_process().map_err(Failure::from)?;
+    let dir = lower::open(&args.dir)?;
+    let (space, policy) = lower::policy(&args.dir, &dir)?;
+    let keys = match &args.key_file {
+        None => HashMap::new(),
+        Some(path) => {
+            let key = lower::master_key(path)?;
+            HashMap::from([(right(&key, &policy, &args.dir)?, key)])
+        }
+    };
+    more_files();
+    let format = Fscrypt::new(space, keys, Arc::new(SystemRandom));
+    let shared = !args.private;
+    let view = Stacked::new(dir, format, Options { shared })
+        .map_err(|error| lower::failure(&args.dir, error))?;
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
+    let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
+    let mount = Mount::new(Arc::new(view), &args.mountpoint, &options(args))?;
+    let mount = Arc::new(mount);
+    let ended = {
+        let handle = signals.handle();
+        mount.on_end(move |_| handle.close());
+        end_by_signal(signals, &mount, &args.mountpoint);
+        mount.wait()
+    };
+    match ended {
+        End::Unmounted | End::Aborted => Ok(Outcome::done()),
+        End::Failed(errno) => Err(Failure::other(format!(
+            "{} is not mounted any more: error {errno} of /dev/fuse",
+            args.mountpoint.display()
+        ))),
+    }
+}
+
+/// The name by which the policy knows the key, if it is the right one.
+fn right(key: &MasterKey, policy: &Policy, dir: &Path) -> Result<KeyName> {
+    // A policy of version 1 does not have to name its key in this way; what the tool makes does.
+    let name = match policy.key {
+        KeyName::Descriptor(_) => Ok(key.descriptor()),
+        KeyName::Identifier(_) => key.identifier(),
+    };
+    match name {
+        Ok(name) if name == policy.key => Ok(name),
+        Ok(_) => Err(Failure::new(
+            FailureKind::WrongKey,
+            format!("the key is not the one of {}", dir.display()),
+        )),
+        Err(error) => Err(Failure::other(error.to_string())),
+    }
+}
+
+fn options(args: &StackMount) -> fuse::Options {
+    fuse::Options {
+        fs_name: args.dir.display().to_string(),
+        subtype: "strongroom-stack".to_owned(),
+        read_only: args.read_only,
+        allow_other: args.allow_other,
+        // With this the kernel reads a file anew each time that it is opened.
+        access_times: match args.private {
+            true => AccessTimes::Relative,
+            false => AccessTimes::Always,
+        },
+        ..fuse::Options::default()
+    }
+}
+
+/// Waits for signals until the mount has ended. The first unmounts what is not in use, the second by
+/// force.
+fn end_by_signal(mut signals: Signals, mount: &Arc<Mount>, mountpoint: &Path) {
+    let mut terminal = Prompter::default();
+    terminal.notice(&format!("mounted on {}", mountpoint.display()));
+    let mut force = false;
+    for _ in signals.forever() {
+        match mount.unmount(force) {
+            Ok(()) => break,
+            Err(error) => terminal.notice(&format!("{error}; interrupt again to unmount by force")),
+        }
+        force = true;
+    }
+}
+
+/// Allows as many open files as the system lets this process have: each inode that the kernel keeps is
+/// one.
+fn more_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // The mount works without, for fewer files.
+    let _ = setrlimit(Resource::Nofile, raised);
+}

@@ -1,0 +1,296 @@
+//! Directories that are encrypted file by file, by command and mounted.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{
+    Done, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount, has,
+};
+
+/// A lower directory with its key, without a daemon.
+fn prepared() -> Place {
+    let place = Place::without_daemon();
+    place.ok("keygen {DIR}/key");
+    fs::create_dir(place.path("lower")).expect("a directory");
+    fs::create_dir(place.path("view")).expect("a directory");
+    place.ok("stack init -d {DIR}/key {DIR}/lower");
+    place
+}
+
+fn refused(place: &Place, line: &str, code: i32, why: &str) {
+    let Done { code: got, err, .. } = place.run(&place.words(line));
+    assert_eq!(got, code, "{line}: {err}");
+    has(&err, why);
+}
+
+/// A mount by a process of its own.
+struct Mounted {
+    process: Child,
+    view: PathBuf,
+}
+
+impl Mounted {
+    fn new(place: &Place, options: &[&str]) -> Mounted {
+        let mut process = Command::new(PROGRAM)
+            .args(["stack", "mount"])
+            .args(options)
+            .args([place.path("lower"), place.path("view")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        // It says one line when it is mounted.
+        let mut line = String::new();
+        let output = process.stderr.as_mut().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        assert!(line.contains("mounted on"), "{line}");
+        let view = place.path("view");
+        Mounted { process, view }
+    }
+
+    fn with_key(place: &Place) -> Mounted {
+        Mounted::new(place, &["-d", &place.arg("key")])
+    }
+
+    /// Runs a script of the shell in the view, and returns what it prints.
+    fn shell(&self, script: &str) -> String {
+        let done = Command::new("sh")
+            .args(["-euc", script])
+            .current_dir(&self.view)
+            .output()
+            .expect("a shell");
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{script}: {errors}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Ends the mount by a signal, as a terminal does.
+    fn end(mut self) {
+        let process = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("sent");
+        assert!(self.process.wait().expect("ended").success());
+        assert!(fs::read_dir(&self.view).expect("listed").next().is_none());
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let place = prepared();
+    let lower = "{DIR}/lower";
+    let key = "-d {DIR}/key";
+    refused(
+        &place,
+        &format!("stack init {key} {lower}"),
+        EXISTS,
+        "has a policy",
+    );
+    refused(
+        &place,
+        &format!("stack init {key} {{DIR}}/none"),
+        NOT_FOUND,
+        "no such directory",
+    );
+    refused(
+        &place,
+        &format!("stack init {key} {{DIR}}/key"),
+        USAGE,
+        "not a directory",
+    );
+    refused(
+        &place,
+        &format!("stack init {key} {{DIR}}"),
+        OTHER,
+        "not empty",
+    );
+    refused(
+        &place,
+        &format!("stack init {key} --padding 5 {{DIR}}/view"),
+        USAGE,
+        "4, 8, 16 or 32",
+    );
+    refused(&place, "stack status {DIR}/view", OTHER, "stack init");
+    refused(
+        &place,
+        &format!("stack mount {key} {{DIR}}/view {{DIR}}/view"),
+        OTHER,
+        "stack init",
+    );
+    let mount = |key| format!("stack mount -d {{DIR}}/{key} {lower} {{DIR}}/view");
+    place.ok("keygen {DIR}/other");
+    refused(&place, &mount("other"), WRONG_KEY, "not the one");
+    refused(&place, &mount("none"), NO_KEY, "No such file");
+    fs::write(place.path("short"), [1; 31]).expect("written");
+    refused(&place, &mount("short"), NO_KEY, "31 bytes");
+    refused(
+        &place,
+        &format!("stack mount {lower} {{DIR}}/view"),
+        USAGE,
+        "--locked",
+    );
+}
+
+#[test]
+fn status_needs_no_key() {
+    let place = prepared();
+    has(
+        &place.ok("stack status {DIR}/lower"),
+        "AES_256_XTS, not authenticated",
+    );
+    has(
+        &place.ok("--json stack status {DIR}/lower"),
+        "\"padding\": 32",
+    );
+    place.ok("stack init -d {DIR}/key --cipher adiantum --padding 4 {DIR}/view");
+    has(
+        &place.ok("stack status {DIR}/view"),
+        "Adiantum, padded to 4 bytes",
+    );
+}
+
+#[test]
+fn programs_use_the_view() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let mounted = Mounted::with_key(&place);
+    mounted.shell(
+        "mkdir -p a/b; echo text > a/b/file; ln -s b/file a/link; ln a/b/file a/hard; \
+         mkfifo pipe; cp a/link copy; mv a/hard moved; \
+         dd if=/dev/zero of=sparse bs=1 count=0 seek=10M 2>/dev/null; \
+         for i in $(seq 300); do echo $i > file-$i; done",
+    );
+    assert_eq!(mounted.shell("cat moved a/link copy"), "text\n".repeat(3));
+    assert_eq!(mounted.shell("ls | wc -l").trim(), "305");
+    assert_eq!(
+        mounted.shell("cat file-* | sort -n | tail -1").trim(),
+        "300"
+    );
+    assert_eq!(
+        mounted.shell("stat -c '%h %s' moved; du -k sparse | cut -f1"),
+        "2 5\n0\n"
+    );
+    mounted.end();
+    let mounted = Mounted::new(&place, &["--private", "-d", &place.arg("key")]);
+    assert_eq!(
+        mounted.shell("cat a/link; readlink a/link"),
+        "text\nb/file\n"
+    );
+    mounted.shell("rm -rf *");
+    mounted.end();
+    assert!(
+        fs::read_dir(place.path("lower"))
+            .expect("listed")
+            .next()
+            .is_none()
+    );
+}
+
+/// Over the lower directory itself, which is hidden meanwhile.
+#[test]
+fn mounted_over_itself() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    fs::remove_dir(place.path("view")).expect("removed");
+    std::os::unix::fs::symlink(place.path("lower"), place.path("view")).expect("linked");
+    let mounted = Mounted::with_key(&place);
+    mounted.shell("echo text > file");
+    assert_eq!(
+        fs::read_to_string(place.path("lower/file")).expect("read"),
+        "text\n"
+    );
+    mounted.shell("rm file");
+    mounted.end();
+}
+
+/// What changes beneath the mount is seen when a file is opened.
+#[test]
+fn two_mounts_of_one_directory() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let first = Mounted::with_key(&place);
+    fs::create_dir(place.path("second")).expect("a directory");
+    let mut second = Command::new(PROGRAM)
+        .args(["stack", "mount", "-d"])
+        .args([place.path("key"), place.path("lower"), place.path("second")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    let mut line = String::new();
+    let output = second.stderr.as_mut().expect("a pipe");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    let other = place.path("second");
+    for text in ["one", "two", "a longer one"] {
+        first.shell(&format!("printf '{text}' > file"));
+        assert_eq!(fs::read_to_string(other.join("file")).expect("read"), text);
+    }
+    fs::write(other.join("new"), "of the second").expect("written");
+    assert_eq!(first.shell("cat new"), "of the second");
+    fs::remove_file(other.join("file")).expect("removed");
+    assert_eq!(first.shell("ls"), "new\n");
+    let process = rustix::process::Pid::from_child(&second);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("sent");
+    assert!(second.wait().expect("ended").success());
+    first.end();
+}
+
+#[test]
+fn without_the_key() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let mounted = Mounted::with_key(&place);
+    mounted.shell("echo secret > file; mkdir dir");
+    mounted.end();
+    let mounted = Mounted::new(&place, &["--locked"]);
+    let entries: Vec<_> = fs::read_dir(&mounted.view)
+        .expect("listed")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    assert_eq!(entries.len(), 2);
+    let file = entries.iter().find(|path| path.is_file()).expect("a file");
+    let error = fs::read(file).expect_err("no key");
+    assert_eq!(error.raw_os_error(), Some(vfs_no_key()));
+    let error = fs::write(mounted.view.join("new"), "x").expect_err("no key");
+    assert_eq!(error.raw_os_error(), Some(vfs_no_key()));
+    fs::remove_file(file).expect("removed");
+    mounted.end();
+}
+
+/// `ENOKEY`
+fn vfs_no_key() -> i32 {
+    rustix::io::Errno::NOKEY.raw_os_error()
+}
+
+/// Each file in the lower directory belongs to the user who made it, with the modes of the view.
+#[test]
+fn owners_and_modes() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let mounted = Mounted::with_key(&place);
+    mounted.shell(
+        "umask 027; echo x > file; mkdir dir; chmod 1777 dir; echo y > closed; chmod 0 closed",
+    );
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!(mode(&mounted.view.join("file")), 0o640);
+    assert_eq!(mode(&mounted.view.join("dir")), 0o1777);
+    assert_eq!(mode(&mounted.view.join("closed")), 0);
+    if rustix::process::geteuid().is_root() {
+        mounted.shell("chown 12345:54321 file");
+        let file = fs::metadata(mounted.view.join("file")).expect("there");
+        assert_eq!((file.uid(), file.gid()), (12345, 54321));
+    }
+    mounted.end();
+}
