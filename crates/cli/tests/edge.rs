@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 
 use common::terminal::Terminal;
 use common::{
-    BUSY, EXISTS, NO_DAEMON, NO_KEY, PERMISSION, Place, USAGE, WRONG_KEY, can_mount, has,
+    BUSY, EXISTS, NO_DAEMON, NO_KEY, OTHER, PERMISSION, Place, USAGE, WRONG_KEY, can_mount, has,
 };
 
 const CREATE: &str = "create -o encryption=on -o keysource=passphrase,prompt -o mountpoint=none";
@@ -123,6 +123,16 @@ fn keys_that_are_loaded_are_no_failures_of_a_whole_tree() {
     place.ok_with("key load -r tank/a", "password2\n");
     place.ok("key load -r tank/a");
     place.fails("key load tank/a", EXISTS);
+    place.ok("key unload tank/a/b");
+    // A clear dataset above is no failure either, unless nothing below it has a key.
+    place.ok("unmount -a");
+    place.ok("key unload -r tank");
+    place.ok_with("key load -r tank", "password1\npassword2\n");
+    place.ok("create tank/clear");
+    has(
+        &place.fails("key load -r tank/clear", OTHER),
+        "not encrypted",
+    );
     place.ok("key unload tank/a/b");
     // What a script gives is for one dataset each.
     place.fails_with("key load tank/a/b", "not this 1\npassword2\n", WRONG_KEY);

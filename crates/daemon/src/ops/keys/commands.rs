@@ -157,9 +157,10 @@ impl Daemon {
         let (names, dry_run) = (load.names, load.dry_run);
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, load.recursive)? {
+            let meant = meant(&entries, names, load.recursive);
             for entry in &entries {
                 let mut load_one = || {
-                    let root = key_root(&imported, entry, names)?;
+                    let root = key_root(&imported, entry, meant)?;
                     let Some(root) = root else { return Ok(()) };
                     // Of several, those that are loaded need nothing.
                     let is_one_of_several = names.is_empty() || load.recursive;
@@ -189,8 +190,7 @@ impl Daemon {
     /// Accepts where keys come from as the properties say now.
     fn key_accept(&self, names: &[String], recursive: bool, context: &Context<'_>) -> Result<()> {
         for (imported, entries) in self.key_targets(names, recursive)? {
-            // Of several datasets those are meant that have keys of their own.
-            let meant = if recursive { &[] } else { names };
+            let meant = meant(&entries, names, recursive);
             let mut roots = Vec::new();
             for entry in &entries {
                 roots.extend(key_root(&imported, entry, meant)?);
@@ -213,17 +213,18 @@ impl Daemon {
     ) -> Result<()> {
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, recursive)? {
+            let meant = meant(&entries, names, recursive);
             // Held until the keys are gone, so that nothing opens the exports again before.
             let exports = force.then(|| self.hold_exports());
             if let Some(exports) = &exports {
-                let volumes = volumes_below(&imported, &entries, names)?;
+                let volumes = volumes_below(&imported, &entries, meant)?;
                 exports.suspend(&volumes, "its key was unloaded")?;
             }
             let mut unloaded = Vec::new();
             let admin = imported.lock()?;
             for entry in &entries {
                 let mut unload = || {
-                    let root = key_root(&imported, entry, names)?;
+                    let root = key_root(&imported, entry, meant)?;
                     let Some(root) = root else { return Ok(()) };
                     if !imported.has_key(root.id) && (names.is_empty() || recursive) {
                         return Ok(());
@@ -324,6 +325,15 @@ impl ActivePool {
                 "the key of '{root}' is unloaded, but a command that has its data keys has not ended yet"
             ),
         ))
+    }
+}
+
+/// The names of datasets that must have keys of their own; not needed where others below them have some.
+fn meant<'a>(entries: &[Arc<Entry>], names: &'a [String], recursive: bool) -> &'a [String] {
+    let has_own = |entry: &Arc<Entry>| entry.suite != 0 && entry.key_root == entry.id;
+    match recursive && entries.iter().any(has_own) {
+        true => &[],
+        false => names,
     }
 }
 
