@@ -267,7 +267,7 @@ fn grow<F: Format>(body: &mut Body<'_, F>, size: u64) -> Result<()> {
         SizeIn::Xattr(_) => body.truncate_lower(lower_size)?,
         SizeIn::Lower if old_rest > 0 && old_last == last => {}
         SizeIn::Lower => {
-            if body.lower_size() == 0 && rest == 0 {
+            if body.layout.header > 0 && body.lower_size() == 0 && rest == 0 {
                 // The header comes with the first unit.
                 body.store_one(0, &vec![0; unit as usize])?;
             }

@@ -52,7 +52,8 @@ impl Link {
         let child = match number(4) {
             0 => None,
             _ => {
-                let master = MasterKey::from_slice(&plain[20..20 + MASTER_LEN])?;
+                let master = Secret::from_slice(&plain[20..20 + MASTER_LEN])?;
+                let master = MasterKey::new(master).ok_or(Error::Record)?;
                 if master.id() != KeyId(*plain[12..].first_chunk().expect("of 92 bytes")) {
                     return Err(Error::Record);
                 }

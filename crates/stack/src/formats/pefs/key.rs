@@ -51,13 +51,13 @@ impl MasterKey {
         }
         let files = key_files.iter().map(Secret::expose);
         let parts: Vec<&[u8]> = files.chain([hashed.expose()]).collect();
-        MasterKey::from_slice(&Digest::Sha512.hmac(&[], &parts))
+        let hash = Digest::Sha512.hmac(&[], &parts);
+        Ok(MasterKey(Secret::from_slice(&hash)?))
     }
 
-    /// From its bytes, of the right number.
-    pub(super) fn from_slice(bytes: &[u8]) -> Result<MasterKey, Error> {
-        debug_assert_eq!(bytes.len(), MASTER_LEN);
-        Ok(MasterKey(Secret::from_slice(bytes)?))
+    /// A key of 64 bytes; nothing for another length.
+    pub fn new(key: Secret) -> Option<MasterKey> {
+        (key.len() == MASTER_LEN).then_some(MasterKey(key))
     }
 
     /// By what it is known. It does not depend on the algorithm.

@@ -45,6 +45,10 @@ fn secret(bytes: &[u8]) -> Secret {
     Secret::from_slice(bytes).expect("memory")
 }
 
+fn master(bytes: &[u8]) -> MasterKey {
+    MasterKey::new(secret(bytes)).expect("64 bytes")
+}
+
 fn tweak(vector: &Value) -> Tweak {
     hex(&vector["tweak"]).try_into().expect("8 bytes")
 }
@@ -52,7 +56,7 @@ fn tweak(vector: &Value) -> Tweak {
 /// The key of a vector, alone.
 fn key(vectors: &Value, vector: &Value) -> Key {
     let name = vector["key"].as_str().expect("a name");
-    let master = MasterKey::from_slice(&hex(&vectors["keys"][name]["master"])).expect("memory");
+    let master = self::master(&hex(&vectors["keys"][name]["master"]));
     let algorithm = Algorithm::from_name(name).expect("an algorithm");
     Key::new(&master, algorithm).expect("key")
 }
@@ -81,7 +85,7 @@ fn master_keys_and_ids() {
         let files: Vec<Secret> = files.collect();
         let master = MasterKey::from_parts(&files, Some((&passphrase, iterations)));
         let master = master.expect("master key");
-        let expected = MasterKey::from_slice(&hex(&vector["master"])).expect("memory");
+        let expected = self::master(&hex(&vector["master"]));
         assert_eq!(master.id(), expected.id());
         assert_eq!(
             master.id().to_string(),
@@ -178,7 +182,7 @@ fn database(vectors: &Value) -> Vec<u8> {
 }
 
 fn chain_key(vectors: &Value, name: &str) -> MasterKey {
-    MasterKey::from_slice(&hex(&vectors["chain"]["keys"][name]["master"])).expect("memory")
+    master(&hex(&vectors["chain"]["keys"][name]["master"]))
 }
 
 #[test]
@@ -215,7 +219,7 @@ fn databases_and_chains() {
     );
     assert!(has_record);
     // A key without a record is alone.
-    let stranger = MasterKey::from_slice(&[9; 64]).expect("memory");
+    let stranger = master(&[9; 64]);
     let (keys, has_record) =
         chain::open(Some(&database), stranger, Algorithm::ALL[5]).expect("chain");
     assert_eq!(

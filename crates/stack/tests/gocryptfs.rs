@@ -1,0 +1,185 @@
+//! Directories in the format of gocryptfs, through the file system, and gocryptfs' judgement of them.
+
+mod common;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use cipher::{Random, SystemRandom};
+use common::changes::{Numbers, change};
+use common::{caller, create, file_with, mkdir, names, read, read_name, refused};
+use secret::{Key, Secret};
+use stack::formats::gocryptfs::{
+    CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names,
+};
+use stack::{Entry, Options, Stacked};
+use vfs::{Error, FileSystem, ROOT, RenameMode};
+
+const PASSPHRASE: &[u8] = b"test passphrase";
+
+fn passphrase() -> Secret {
+    Secret::from_slice(PASSPHRASE).expect("memory")
+}
+
+/// Features that make files different.
+fn variants() -> Vec<Features> {
+    let with = |content| Features {
+        content,
+        ..Features::default()
+    };
+    let deterministic = Names {
+        dir_iv: false,
+        ..Names::default()
+    };
+    vec![
+        Features::default(),
+        with(Content::XChaCha20Poly1305),
+        with(Content::AesSiv),
+        Features {
+            names: None,
+            ..Features::default()
+        },
+        Features {
+            names: Some(deterministic),
+            ..Features::default()
+        },
+    ]
+}
+
+fn view(lower: &Path) -> Stacked<Gocryptfs> {
+    let config = fs::read(lower.join(CONFIG_NAME)).expect("read");
+    let config = Config::decode(&config).expect("config");
+    let master = config.unlock(&passphrase()).expect("passphrase");
+    let format = Gocryptfs::new(&config, &master, Arc::new(SystemRandom)).expect("keys");
+    let lower = Entry::root(lower).expect("opened");
+    Stacked::new(lower, format, Options::default()).expect("a view")
+}
+
+fn prepare(features: &Features, lower: &Path) {
+    let random = SystemRandom;
+    let master = Key::fill_with(|key| random.fill(key).map_err(ConfigError::from)).expect("key");
+    let config = Config::create(features.clone(), &master, &passphrase(), 10, &random);
+    let config = config.expect("config");
+    let format = Gocryptfs::new(&config, &master, Arc::new(random)).expect("keys");
+    for (name, contents) in format.new_directory().expect("IV").files {
+        fs::write(lower.join(name), contents).expect("written");
+    }
+    fs::write(lower.join(CONFIG_NAME), config.encode()).expect("written");
+}
+
+/// What gocryptfs says of a directory; nothing, with a line that says so, if it is not installed.
+fn is_sound(lower: &Path) -> Option<bool> {
+    let passfile = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(passfile.path(), PASSPHRASE).expect("written");
+    let checked = Command::new("gocryptfs")
+        .args(["-q", "-fsck", "-passfile"])
+        .arg(passfile.path())
+        .arg(lower)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match checked {
+        Ok(status) => Some(status.success()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("skipped: gocryptfs is not installed");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn changes_of_files_as_a_model_has_them() {
+    for features in variants() {
+        let lower = tempfile::tempdir().expect("a directory");
+        prepare(&features, lower.path());
+        let fs = view(lower.path());
+        let ino = create(&fs, ROOT, "file").expect("created").ino;
+        let (mut model, mut numbers) = (Vec::new(), Numbers(7));
+        for _ in 0..60 {
+            change(&fs, ino, &mut model, &mut numbers);
+            assert!(read(&fs, ino).expect("read") == model, "{features:?}");
+        }
+        drop(fs);
+        let fs = view(lower.path());
+        assert!(
+            read_name(&fs, "file").expect("read") == model,
+            "{features:?}"
+        );
+        assert_ne!(is_sound(lower.path()), Some(false), "{features:?}");
+    }
+}
+
+#[test]
+fn names_links_and_moves() {
+    for features in variants() {
+        let lower = tempfile::tempdir().expect("a directory");
+        prepare(&features, lower.path());
+        let fs = view(lower.path());
+        let (long, longer) = ("l".repeat(200), "m".repeat(255));
+        let dir = mkdir(&fs, ROOT, &long).expect("made").ino;
+        let ino = file_with(&fs, "one", b"contents");
+        fs.symlink(&caller(), dir, b"link", b"../one")
+            .expect("made");
+        fs.link(ino, dir, longer.as_bytes()).expect("linked");
+        fs.rename(ROOT, b"one", dir, b"two", RenameMode::Replace)
+            .expect("moved");
+        file_with(&fs, &longer, b"other");
+        fs.rename(dir, b"two", ROOT, longer.as_bytes(), RenameMode::Replace)
+            .expect("replaced");
+        mkdir(&fs, ROOT, "sub").expect("made");
+        fs.rename(ROOT, long.as_bytes(), ROOT, b"short", RenameMode::NoReplace)
+            .expect("moved");
+        refused(create(&fs, ROOT, &"n".repeat(256)), Error::NameTooLong);
+        refused(fs.lookup(ROOT, CONFIG_NAME.as_bytes()), Error::NotFound);
+        assert_ne!(is_sound(lower.path()), Some(false), "{features:?}");
+        drop(fs);
+
+        let fs = view(lower.path());
+        assert_eq!(names(&fs, ROOT), [&longer, "short", "sub"], "{features:?}");
+        assert_eq!(read_name(&fs, &longer).expect("read"), b"contents");
+        let dir = fs.lookup(ROOT, b"short").expect("found").ino;
+        assert_eq!(names(&fs, dir), ["link", &longer]);
+        let link = fs.lookup(dir, b"link").expect("found").ino;
+        assert_eq!(fs.readlink(link).expect("target"), b"../one");
+        refused(fs.rmdir(ROOT, b"short"), Error::NotEmpty);
+        fs.unlink(dir, b"link").expect("removed");
+        fs.unlink(dir, longer.as_bytes()).expect("removed");
+        fs.unlink(ROOT, longer.as_bytes()).expect("removed");
+        fs.rmdir(ROOT, b"short").expect("removed");
+        fs.rmdir(ROOT, b"sub").expect("removed");
+        // The configuration, and the IV of the root.
+        let own = 1 + usize::from(features.names.is_some_and(|names| names.dir_iv));
+        let left = fs::read_dir(lower.path()).expect("listed").count();
+        assert_eq!(left, own, "{features:?}");
+    }
+}
+
+#[test]
+fn a_changed_file_is_an_error() {
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&Features::default(), lower.path());
+    let fs = view(lower.path());
+    let before = entries(lower.path());
+    let ino = file_with(&fs, "file", &[7; 10_000]);
+    let stored = entries(lower.path());
+    let stored = stored
+        .iter()
+        .find(|path| !before.contains(path))
+        .expect("new");
+    let mut bytes = fs::read(stored).expect("read");
+    // In the second block.
+    bytes[18 + 4128 + 100] ^= 1;
+    fs::write(stored, &bytes).expect("written");
+    assert_eq!(fs.read(ino, 0, 4096).expect("read").concat(), [7; 4096]);
+    refused(fs.read(ino, 4096, 1), Error::Io);
+    assert_ne!(is_sound(lower.path()), Some(true));
+}
+
+fn entries(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir).expect("listed");
+    entries.map(|entry| entry.expect("entry").path()).collect()
+}

@@ -1,0 +1,189 @@
+//! Directories in the format of pefs, through the file system.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use cipher::{Digest, Random, SystemRandom};
+use common::{caller, create, file_with, mkdir, names, read_name, refused};
+use secret::Secret;
+use serde_json::Value;
+use stack::formats::pefs::{Algorithm, Key, MasterKey, Pefs};
+use stack::{Entry, Options, Stacked};
+use vfs::{Caller, Error, FileSystem, ROOT, RenameMode, SetAttr};
+
+fn vectors() -> Value {
+    serde_json::from_str(include_str!("pefs.json")).expect("JSON")
+}
+
+fn hex(value: &Value) -> Vec<u8> {
+    let text = value.as_str().expect("a string");
+    (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex"))
+        .collect()
+}
+
+fn sha256(bytes: &[u8]) -> Vec<u8> {
+    Digest::Sha256.hash(&[bytes]).to_vec()
+}
+
+/// The first bytes of what all the data of the vectors is cut from.
+fn stream(label: &str, len: usize) -> Vec<u8> {
+    let blocks = (0u32..).flat_map(|number| {
+        let hash = Digest::Sha256.hash(&[label.as_bytes(), &number.to_le_bytes()]);
+        hash.to_vec()
+    });
+    blocks.take(len).collect()
+}
+
+/// Gives every new file the same tweak.
+struct Same(Vec<u8>);
+
+impl Random for Same {
+    fn fill(&self, out: &mut [u8]) -> cipher::Result<()> {
+        out.copy_from_slice(&self.0);
+        Ok(())
+    }
+}
+
+fn format(random: Arc<dyn Random>, keys: Vec<(Vec<u8>, Algorithm)>) -> Pefs {
+    let format = Pefs::new(random);
+    for (master, algorithm) in keys {
+        let master = Secret::from_slice(&master).expect("memory");
+        let master = MasterKey::new(master).expect("64 bytes");
+        let key = Key::new(&master, algorithm).expect("key");
+        format.add_key(key).expect("another");
+    }
+    format
+}
+
+fn view(lower: &Path, format: Pefs) -> Stacked<Pefs> {
+    let lower = Entry::root(lower).expect("opened");
+    Stacked::new(lower, format, Options::default()).expect("a view")
+}
+
+/// With keys of these bytes.
+fn view_with(lower: &Path, keys: &[u8]) -> Stacked<Pefs> {
+    let keys = keys
+        .iter()
+        .map(|byte| (vec![*byte; 64], Algorithm::default()));
+    view(lower, format(Arc::new(SystemRandom), keys.collect()))
+}
+
+/// Writes and truncations as pefs does them: the same bytes in the view and in the lower file.
+#[test]
+fn writes_of_pefs() {
+    let vectors = vectors();
+    for vector in vectors["operations"].as_array().expect("a list") {
+        let name = vector["key"].as_str().expect("a name");
+        let key = hex(&vectors["keys"][name]["master"]);
+        let algorithm = Algorithm::from_name(name).expect("an algorithm");
+        let lower = tempfile::tempdir().expect("a directory");
+        let random = Arc::new(Same(hex(&vector["tweak"])));
+        let fs = view(lower.path(), format(random, vec![(key, algorithm)]));
+        let ino = create(&fs, ROOT, "file").expect("created").ino;
+        for (number, operation) in vector["ops"].as_array().expect("a list").iter().enumerate() {
+            let argument = |at: usize| operation[at].as_u64().expect("a number");
+            let label = format!(
+                "{}/{number}",
+                vector["stream_prefix"].as_str().expect("label")
+            );
+            let done = match operation[0].as_str().expect("a name") {
+                "truncate" => {
+                    let size = Some(argument(1));
+                    let set = SetAttr {
+                        size,
+                        ..SetAttr::default()
+                    };
+                    fs.setattr(&Caller::default(), ino, &set).map(drop)
+                }
+                "zeros" => fs.write(ino, argument(1), &vec![0; argument(2) as usize], false),
+                _ => {
+                    let data = stream(&label, argument(2) as usize);
+                    fs.write(ino, argument(1), &data, false)
+                }
+            };
+            done.expect("done");
+        }
+        let plain = read_name(&fs, "file").expect("read");
+        assert_eq!(sha256(&plain), hex(&vector["plain_sha256"]), "{vector}");
+        let stored = fs::read_dir(lower.path()).expect("listed").next();
+        let stored = fs::read(stored.expect("one").expect("entry").path()).expect("read");
+        assert_eq!(sha256(&stored), hex(&vector["cipher_sha256"]), "{vector}");
+    }
+}
+
+#[test]
+fn names_links_and_moves() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let fs = view_with(lower.path(), &[1]);
+    let dir = mkdir(&fs, ROOT, "dir").expect("made").ino;
+    let ino = file_with(&fs, "one", b"contents");
+    fs.symlink(&caller(), dir, b"link", b"../one")
+        .expect("made");
+    fs.link(ino, dir, b"hard").expect("linked");
+    fs.rename(ROOT, b"one", dir, b"two", RenameMode::Replace)
+        .expect("moved");
+    let other = file_with(&fs, "other", b"longer contents");
+    fs.rename(dir, b"two", ROOT, b"other", RenameMode::Replace)
+        .expect("replaced");
+    assert_ne!(other, ino);
+    refused(create(&fs, ROOT, &"n".repeat(169)), Error::NameTooLong);
+    drop(fs);
+
+    let fs = view_with(lower.path(), &[1]);
+    assert_eq!(names(&fs, ROOT), ["dir", "other"]);
+    assert_eq!(read_name(&fs, "other").expect("read"), b"contents");
+    let dir = fs.lookup(ROOT, b"dir").expect("found").ino;
+    assert_eq!(names(&fs, dir), ["hard", "link"]);
+    let link = fs.lookup(dir, b"link").expect("found").ino;
+    assert_eq!(fs.readlink(link).expect("target"), b"../one");
+    for name in [&b"hard"[..], b"link"] {
+        fs.unlink(dir, name).expect("removed");
+    }
+    fs.rmdir(ROOT, b"dir").expect("removed");
+    fs.unlink(ROOT, b"other").expect("removed");
+    assert_eq!(fs::read_dir(lower.path()).expect("listed").count(), 0);
+}
+
+#[test]
+fn several_keys_and_none() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let first = view_with(lower.path(), &[1]);
+    mkdir(&first, ROOT, "of one").expect("made");
+    file_with(&first, "one", b"first");
+    let second = view_with(lower.path(), &[2]);
+    file_with(&second, "two", b"second");
+    fs::write(lower.path().join("plain"), b"clear").expect("written");
+    drop((first, second));
+
+    let both = view_with(lower.path(), &[2, 1]);
+    assert_eq!(names(&both, ROOT), ["of one", "one", "plain", "two"]);
+    assert_eq!(read_name(&both, "one").expect("read"), b"first");
+    assert_eq!(read_name(&both, "two").expect("read"), b"second");
+    assert_eq!(read_name(&both, "plain").expect("read"), b"clear");
+    // A directory has its key for what is made in it; what has another does not enter.
+    let dir = both.lookup(ROOT, b"of one").expect("found").ino;
+    create(&both, dir, "inside").expect("made");
+    let moved = both.rename(ROOT, b"two", dir, b"two", RenameMode::Replace);
+    refused(moved, Error::CrossDevice);
+    drop(both);
+
+    let first = view_with(lower.path(), &[1]);
+    let dir = first.lookup(ROOT, b"of one").expect("found").ino;
+    assert_eq!(names(&first, dir), ["inside"]);
+    drop(first);
+
+    // Without a key: as it is stored, and no change.
+    let none = view_with(lower.path(), &[]);
+    let stored = names(&none, ROOT);
+    assert_eq!(stored.len(), 4);
+    assert_eq!(
+        stored.iter().filter(|name| name.starts_with('.')).count(),
+        3
+    );
+    assert_eq!(read_name(&none, "plain").expect("read"), b"clear");
+    refused(create(&none, ROOT, "new"), Error::ReadOnly);
+}
