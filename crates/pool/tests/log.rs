@@ -39,9 +39,10 @@ fn append_pointing(
     let mut named = None;
     let len = payload.len();
     let places: Vec<_> = record.iter().map(|ptr| ptr.place).collect();
-    let is_written = dataset.append_log(&places, len, |chain, sequence| {
+    let is_written = dataset.append_log(&places, len, |chain, sequence, place| {
         named = Some((chain, sequence));
-        Ok::<_, pool::Error>((identity(0), payload))
+        place.copy_from_slice(&payload);
+        Ok::<_, pool::Error>(identity(0))
     });
     is_written.unwrap().then(|| named.unwrap())
 }

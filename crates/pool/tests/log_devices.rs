@@ -22,9 +22,10 @@ struct Appended {
 
 fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
     let mut named = None;
-    let is_written = dataset.append_log(&[], payload.len(), |chain, sequence| {
+    let is_written = dataset.append_log(&[], payload.len(), |chain, sequence, place| {
         named = Some((chain, sequence));
-        Ok::<_, Error>((identity(0), payload))
+        place.copy_from_slice(&payload);
+        Ok::<_, Error>(identity(0))
     });
     is_written.unwrap().then(|| named.unwrap())
 }

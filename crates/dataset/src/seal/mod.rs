@@ -322,13 +322,23 @@ impl Sealer {
         }
     }
 
-    /// Seals the payload of an entry of the log, as it is.
-    pub(crate) fn seal_log(&self, plain: &[u8], random: &dyn Random) -> cipher::Result<Sealed> {
-        let head = Head::of_log(plain.len());
-        match self.keys() {
-            Some(keys) => self.encrypt(&keys, &head, plain, Nonces::Random(random)),
-            None => Ok(self.vouch(&head, plain.to_vec(), Nonces::Random(random))),
-        }
+    /// Seals the payload of an entry of the log where it is.
+    pub(crate) fn seal_log(
+        &self,
+        payload: &mut [u8],
+        random: &dyn Random,
+    ) -> cipher::Result<Identity> {
+        let head = Head::of_log(payload.len());
+        let Some(keys) = self.keys() else {
+            let (tag, _) = clear_tag(&head.aad(self.family, 0, 0), payload);
+            return Ok(head.identity([0; 24], tag, 0, 0));
+        };
+        let (number, Generation { cipher, .. }) = keys.newest();
+        let suite = cipher.suite().id();
+        let nonce = random.nonce()?;
+        let aad = head.aad(self.family, suite, number);
+        let tag = cipher.seal_in_place(&nonce, &aad, payload)?;
+        Ok(head.identity(nonce, tag, number, suite))
     }
 
     /// Opens the payload of an entry of the log.

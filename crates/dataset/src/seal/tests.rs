@@ -250,15 +250,17 @@ fn the_log_is_sealed_apart_from_records() {
         let sealer = sealer(suite, 5);
         let random = SeededRandom::new(1);
         let plain = vec![7; 4096];
-        let sealed = sealer.seal_log(&plain, &random).unwrap();
-        let opened = sealer.open_log(&sealed.identity, &sealed.bytes);
+        let mut sealed = plain.clone();
+        let identity = sealer.seal_log(&mut sealed, &random).unwrap();
+        assert_eq!(sealed == plain, suite.is_none());
+        let opened = sealer.open_log(&identity, &sealed);
         assert_eq!(opened.as_deref(), Ok(&plain[..]));
 
-        let mut bad = sealed.bytes.clone();
+        let mut bad = sealed.clone();
         bad[100] ^= 1;
-        let opened = sealer.open_log(&sealed.identity, &bad);
+        let opened = sealer.open_log(&identity, &bad);
         assert_eq!(opened, Err(OpenError::Unauthentic));
-        let opened = sealer.open_log(&sealed.identity, &sealed.bytes[..2048]);
+        let opened = sealer.open_log(&identity, &sealed[..2048]);
         assert_eq!(opened, Err(OpenError::Malformed));
 
         let record = sealer.seal(
@@ -271,8 +273,8 @@ fn the_log_is_sealed_apart_from_records() {
         let opened = sealer.open_log(&record.identity, &record.bytes);
         assert_eq!(opened, Err(OpenError::Unauthentic));
         let mut ptr = RecordPtr::EMPTY;
-        ptr.identity = sealed.identity;
-        let opened = sealer.open(ArrayKind::Data, &ptr, &sealed.bytes);
+        ptr.identity = identity;
+        let opened = sealer.open(ArrayKind::Data, &ptr, &sealed);
         assert!(matches!(opened, Err(OpenError::Unauthentic)));
     }
 }

@@ -55,7 +55,7 @@ impl Dataset {
             return Ok(());
         }
         match self.log_file(ino)? {
-            Some(ticket) => self.log.wait(ticket, &|request| self.append(request)),
+            Some(ticket) => self.log.wait(ticket, &|requests| self.append(requests)),
             None => {
                 self.ask_for_log()?;
                 self.sync_all()
@@ -120,15 +120,12 @@ impl Dataset {
         };
         Ok(self
             .journal
-            .take(inode.ino, committed, |steps, has_contents| {
-                let mut request = LogRequest {
-                    steps,
-                    places: Vec::new(),
-                };
-                if has_contents {
-                    request.add(&std::mem::take(&mut contents));
-                }
-                self.log.add(request)
+            .take(inode.ino, committed, |names, has_contents| {
+                let contents = has_contents.then(|| std::mem::take(&mut contents));
+                self.log.add(LogRequest {
+                    names,
+                    ..contents.unwrap_or_default()
+                })
             }))
     }
 
@@ -150,16 +147,16 @@ impl Dataset {
                     continue;
                 };
                 if let Some(logged) = self.logged(inode, range.record, committed)? {
-                    let before = request.steps.len();
-                    put_record(&mut request.steps, part.txg, &logged);
-                    pointers += request.steps.len() - before;
+                    let before = request.contents.len();
+                    put_record(&mut request.contents, part.txg, &logged);
+                    pointers += request.contents.len() - before;
                     request.places.push(logged.ptr.place);
                     parts.remove(&range.record);
                     continue;
                 }
             }
-            self.put_range(&mut request.steps, inode.ino, range)?;
-            if request.steps.len() - pointers > STEPS_MAX {
+            self.put_range(&mut request.contents, inode.ino, range)?;
+            if request.contents.len() - pointers > STEPS_MAX {
                 return Ok(None);
             }
         }
@@ -210,24 +207,29 @@ impl Dataset {
     }
 
     /// Writes an entry, or commits if it is too long for one or there is no room.
-    fn append(&self, request: &LogRequest) -> Result<()> {
-        let LogRequest { steps, places } = request;
-        if steps.len() > ENTRY_STEPS_MAX {
+    fn append(&self, requests: &[Arc<LogRequest>]) -> Result<()> {
+        let steps: usize = requests.iter().map(|request| request.len()).sum();
+        if steps > ENTRY_STEPS_MAX {
             return self.commit_all();
         }
+        let places: Vec<Place> = requests.iter().flat_map(|r| r.places.clone()).collect();
         let clear = LOG_HEADER + places.len() * LOG_PLACE;
-        let len = (clear + PREAMBLE + steps.len()).next_multiple_of(4096) - clear;
-        let seal = |chain, sequence| {
-            let mut plain = Vec::with_capacity(len);
-            plain.extend(preamble(chain, sequence, steps.len()));
-            plain.extend_from_slice(steps);
-            plain.resize(len, 0);
-            let sealed = self.sealer.seal_log(&plain, self.engine.random.as_ref());
-            let sealed = sealed.map_err(|error| self.not_sealed(&error))?;
-            Ok::<_, crate::Error>((sealed.identity, sealed.bytes))
+        let len = (clear + PREAMBLE + steps).next_multiple_of(4096) - clear;
+        let seal = |chain, sequence, payload: &mut [u8]| {
+            let preamble = preamble(chain, sequence, steps);
+            let parts = requests
+                .iter()
+                .flat_map(|r| [&r.names[..], &r.contents[..]]);
+            let mut at = 0;
+            for part in std::iter::once(&preamble[..]).chain(parts) {
+                payload[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
+            let sealed = self.sealer.seal_log(payload, self.engine.random.as_ref());
+            sealed.map_err(|error| self.not_sealed(&error))
         };
-        if self.open.append_log(places, len, seal)?
-            || self.append_after_commit(places, len, seal)?
+        if self.open.append_log(&places, len, seal)?
+            || self.append_after_commit(&places, len, seal)?
         {
             let (room, size) = self.open.log_room();
             if room < size / 2 {
@@ -243,7 +245,7 @@ impl Dataset {
     /// Appends an entry once the commit under way, if there is one, has made room.
     fn append_after_commit<S>(&self, places: &[Place], len: usize, seal: S) -> Result<bool>
     where
-        S: FnOnce(u64, u64) -> Result<(pool::Identity, Vec<u8>)>,
+        S: FnOnce(u64, u64, &mut [u8]) -> Result<pool::Identity>,
     {
         let ended = self.pool.enter()?.txg() - 1;
         if self.pool.committed_txg() >= ended {

@@ -1,6 +1,7 @@
 //! The thread among several that writes the log for all.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 use pool::{LOG_PLACES_MAX, Place};
@@ -20,7 +21,7 @@ pub(crate) struct LogWriter {
 #[derive(Default)]
 struct Queue {
     /// What each caller has to say, by ticket.
-    waiting: VecDeque<LogRequest>,
+    waiting: VecDeque<Arc<LogRequest>>,
     /// The ticket of the last that was added,
     issued: u64,
     /// and of the last that is durable.
@@ -29,23 +30,21 @@ struct Queue {
     is_writing: bool,
 }
 
-/// What an entry is to say.
+/// What one caller has to say.
 #[derive(Default)]
 pub(super) struct LogRequest {
-    pub(super) steps: Vec<u8>,
+    /// Steps of names, owners and the like,
+    pub(super) names: Vec<u8>,
+    /// and then of contents.
+    pub(super) contents: Vec<u8>,
     /// Where the records are that the steps point to.
     pub(super) places: Vec<Place>,
 }
 
 impl LogRequest {
-    pub(super) fn add(&mut self, more: &LogRequest) {
-        self.steps.extend_from_slice(&more.steps);
-        self.places.extend_from_slice(&more.places);
-    }
-
-    pub(super) fn has_room_for(&self, more: &LogRequest) -> bool {
-        self.steps.len() + more.steps.len() <= ENTRY_STEPS_MAX
-            && self.places.len() + more.places.len() <= LOG_PLACES_MAX
+    /// Bytes of its steps.
+    pub(super) fn len(&self) -> usize {
+        self.names.len() + self.contents.len()
     }
 }
 
@@ -53,8 +52,8 @@ impl LogWriter {
     /// Adds what is to be request, if it is anything. Returns the ticket that covers everything up to now.
     pub(super) fn add(&self, request: LogRequest) -> u64 {
         let mut queue = self.queue.lock();
-        if !request.steps.is_empty() {
-            queue.waiting.push_back(request);
+        if request.len() > 0 {
+            queue.waiting.push_back(Arc::new(request));
             queue.issued += 1;
         }
         queue.issued
@@ -65,7 +64,7 @@ impl LogWriter {
     pub(super) fn wait(
         &self,
         ticket: u64,
-        write: &dyn Fn(&LogRequest) -> Result<()>,
+        write: &dyn Fn(&[Arc<LogRequest>]) -> Result<()>,
     ) -> Result<()> {
         let mut queue = self.queue.lock();
         while queue.durable < ticket {
@@ -73,17 +72,17 @@ impl LogWriter {
                 self.done.wait(&mut queue);
                 continue;
             }
-            let (count, request) = queue.some();
+            let requests = queue.some();
             queue.is_writing = true;
             drop(queue);
             let turn = Turn(self);
-            let written = write(&request);
+            let written = write(&requests);
             std::mem::forget(turn);
             queue = self.queue.lock();
             queue.is_writing = false;
             if written.is_ok() {
-                queue.waiting.drain(..count);
-                queue.durable += count as u64;
+                queue.waiting.drain(..requests.len());
+                queue.durable += requests.len() as u64;
             }
             self.done.notify_all();
             written?;
@@ -115,17 +114,15 @@ impl Drop for Turn<'_> {
 }
 
 impl Queue {
-    /// What as many callers say as fit into one entry.
-    fn some(&self) -> (usize, LogRequest) {
-        let mut request = LogRequest::default();
-        let mut count = 0;
-        for more in &self.waiting {
-            if count > 0 && !request.has_room_for(more) {
-                break;
-            }
-            request.add(more);
-            count += 1;
-        }
-        (count, request)
+    /// What as many callers say as fit into one entry, and of one in any case.
+    fn some(&self) -> Vec<Arc<LogRequest>> {
+        let (mut steps, mut places) = (0, 0);
+        let fits = |request: &&Arc<LogRequest>| {
+            let is_first = steps == 0;
+            steps += request.len();
+            places += request.places.len();
+            is_first || steps <= ENTRY_STEPS_MAX && places <= LOG_PLACES_MAX
+        };
+        self.waiting.iter().take_while(fits).cloned().collect()
     }
 }

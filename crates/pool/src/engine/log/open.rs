@@ -10,7 +10,7 @@ use crate::engine::dataset::OpenDataset;
 use crate::error::Result;
 use crate::format::log_entry::{EntryHead, LOG_HEADER, LOG_PLACE};
 use crate::format::log_head::LogHead;
-use crate::format::pointer::{Identity, Place, RecordPtr};
+use crate::format::pointer::{Addr, Identity, Place, RecordPtr};
 
 impl OpenDataset {
     /// The log that waits to be replayed, if there is one.
@@ -58,8 +58,8 @@ impl OpenDataset {
     /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] and [`LOG_PLACE`] for
     /// each record are whole units. Returns once it is durable, and so are these records, which the
     /// payload points to and no commit has made durable yet; false if only a commit will do: there is no
-    /// room before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the payload has to bind.
-    /// One call at a time.
+    /// room before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the
+    /// payload has to bind, and where the payload goes, which is all zeros. One call at a time.
     ///
     /// # Errors
     /// What `seal` returned; or the device failed, and the pool is suspended.
@@ -67,11 +67,12 @@ impl OpenDataset {
         &self,
         places: &[Place],
         len: usize,
-        seal: impl FnOnce(u64, u64) -> std::result::Result<(Identity, Vec<u8>), E>,
+        seal: impl FnOnce(u64, u64, &mut [u8]) -> std::result::Result<Identity, E>,
     ) -> std::result::Result<bool, E> {
         let _flushing = self.context.flushing.read();
         self.context.check_writable()?;
-        let whole = (LOG_HEADER + places.len() * LOG_PLACE + len) as u32;
+        let clear = LOG_HEADER + places.len() * LOG_PLACE;
+        let whole = (clear + len) as u32;
         let reserved = {
             let mut log = self.log.lock();
             let has_room = log.pointed.add(places, &self.context.space);
@@ -80,12 +81,10 @@ impl OpenDataset {
         let Some(reserved) = reserved.flatten() else {
             return Ok(false);
         };
-        let sealed = seal(reserved.chain, reserved.sequence);
-        let (identity, mut payload) = sealed.inspect_err(|_| self.log.lock().abandon())?;
-        assert_eq!(payload.len(), len);
-        if !places.is_empty() {
-            payload.splice(0..0, places.as_bytes().iter().copied());
-        }
+        let mut entry = vec![0; whole as usize];
+        entry[LOG_HEADER..clear].copy_from_slice(places.as_bytes());
+        let sealed = seal(reserved.chain, reserved.sequence, &mut entry[clear..]);
+        let identity = sealed.inspect_err(|_| self.log.lock().abandon())?;
         let head = EntryHead {
             pool: self.context.disk.store.pool_guid(),
             dataset: self.guid(),
@@ -96,9 +95,11 @@ impl OpenDataset {
             places: places.len() as u32,
             identity,
         };
+        let header = head.encode(&entry[LOG_HEADER..]);
+        entry[..LOG_HEADER].copy_from_slice(&header);
         let flushed = self.flush_records(places, reserved.place.segment().group());
         flushed.inspect_err(|_| self.log.lock().tear())?;
-        let written = self.write_entry(&reserved.place, &head.encode(&payload), &payload);
+        let written = self.write_entry(&reserved.place, &entry);
         let group = reserved.place.segment().group();
         if self.context.space.is_for_logs(group) {
             if written.is_err() || !self.context.disk.store.works(group) {
@@ -116,21 +117,15 @@ impl OpenDataset {
         Ok(!self.context.has_faults())
     }
 
-    fn write_entry(
-        &self,
-        place: &crate::format::pointer::Addr,
-        head: &[u8],
-        payload: &[u8],
-    ) -> Result<()> {
+    fn write_entry(&self, place: &Addr, entry: &[u8]) -> Result<()> {
         let store = &self.context.disk.store;
         let at = (place.segment(), place.offset());
         match store.shape(at.0.group()).has_parity() {
             true => {
-                let entry = [head, payload].concat();
                 let units: Vec<&[u8]> = entry.chunks(UNIT as usize).collect();
                 store.write_each(at.0, at.1, &units)?;
             }
-            false => store.write(at.0, at.1, &[IoSlice::new(head), IoSlice::new(payload)])?,
+            false => store.write(at.0, at.1, &[IoSlice::new(entry)])?,
         }
         Ok(store.flush_group(at.0.group())?)
     }
