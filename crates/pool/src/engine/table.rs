@@ -30,9 +30,10 @@ pub(crate) struct DatasetTable {
     pub(crate) reap: BTreeMap<u64, ReapJob>,
     /// Lines that the next commit appends to the history.
     pub(crate) history_waiting: Vec<HistoryLine>,
-    entries: BTreeMap<u64, Arc<Entry>>,
+    /// Shared with a copy of the table, as `names` is, until one of both changes: a commit keeps one to go back to.
+    entries: Arc<BTreeMap<u64, Arc<Entry>>>,
     /// Datasets by parent and name; snapshots by dataset and name, with `@` before it.
-    names: BTreeMap<(u64, String), u64>,
+    names: Arc<BTreeMap<(u64, String), u64>>,
     /// Entries that the commit under way has changed or removed.
     pub(crate) dirty: BTreeSet<u64>,
     /// Jobs likewise.
@@ -49,8 +50,8 @@ impl DatasetTable {
             txg,
             config,
             reap: BTreeMap::new(),
-            entries: BTreeMap::new(),
-            names: BTreeMap::new(),
+            entries: Arc::default(),
+            names: Arc::default(),
             dirty: BTreeSet::new(),
             reap_dirty: BTreeSet::new(),
             history_waiting: Vec::new(),
@@ -104,13 +105,16 @@ impl DatasetTable {
     }
 
     fn index(&mut self, entry: Arc<Entry>) -> Result<()> {
-        if self.names.insert(name_key(&entry), entry.id).is_some() {
+        if Arc::make_mut(&mut self.names)
+            .insert(name_key(&entry), entry.id)
+            .is_some()
+        {
             return Err(inconsistent(format!(
                 "two entries have the name '{}'",
                 entry.name
             )));
         }
-        self.entries.insert(entry.id, entry);
+        Arc::make_mut(&mut self.entries).insert(entry.id, entry);
         Ok(())
     }
 
@@ -210,7 +214,7 @@ impl DatasetTable {
     /// The entry with an id that is known to exist, to be changed.
     pub(crate) fn edit(&mut self, id: u64) -> Result<&mut Entry> {
         self.dirty.insert(id);
-        self.entries
+        Arc::make_mut(&mut self.entries)
             .get_mut(&id)
             .map(Arc::make_mut)
             .ok_or_else(|| inconsistent(format!("there is no entry {id}")))
@@ -219,14 +223,14 @@ impl DatasetTable {
     /// Adds an entry whose name is free.
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.dirty.insert(entry.id);
-        self.names.insert(name_key(&entry), entry.id);
-        self.entries.insert(entry.id, Arc::new(entry));
+        Arc::make_mut(&mut self.names).insert(name_key(&entry), entry.id);
+        Arc::make_mut(&mut self.entries).insert(entry.id, Arc::new(entry));
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Arc<Entry>> {
-        let entry = self.entries.remove(&id)?;
-        self.names.remove(&name_key(&entry));
+        let entry = Arc::make_mut(&mut self.entries).remove(&id)?;
+        Arc::make_mut(&mut self.names).remove(&name_key(&entry));
         self.dirty.insert(id);
         Some(entry)
     }
@@ -238,8 +242,8 @@ impl DatasetTable {
         entry.parent = parent;
         entry.name = name.into();
         let new = name_key(entry);
-        self.names.remove(&old);
-        self.names.insert(new, id);
+        Arc::make_mut(&mut self.names).remove(&old);
+        Arc::make_mut(&mut self.names).insert(new, id);
         Ok(())
     }
 
@@ -497,6 +501,24 @@ mod tests {
             state.index(Arc::new(entry))?;
         }
         state.check()
+    }
+
+    #[test]
+    fn a_copy_shares_what_does_not_change() {
+        let mut state = DatasetTable::new(PoolRoot::new("tank", 1, 1), 50, Config::default());
+        for entry in table() {
+            state.insert(entry);
+        }
+        let before = state.clone();
+        assert!(Arc::ptr_eq(&before.entries, &state.entries));
+        state.edit(5).unwrap().used += 1;
+        assert!(Arc::ptr_eq(&before.names, &state.names));
+        assert_eq!(
+            state.entry(5).unwrap().used,
+            before.entry(5).unwrap().used + 1
+        );
+        state.remove(5);
+        assert!(before.entry(5).is_ok() && state.entry(5).is_err());
     }
 
     #[test]
