@@ -241,6 +241,7 @@ impl Dataset {
     /// reference to it is dropped after that, the dataset is closed.
     pub fn close(&self) -> Result<()> {
         let result = self.sync_all();
+        self.engine.workers.help(self.pool.guid());
         self.pending.wait();
         self.give_up_log()?;
         self.pool.commit()?;

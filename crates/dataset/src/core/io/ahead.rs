@@ -61,7 +61,11 @@ impl ReadAhead {
     /// Has blocks read, if a thread has time.
     fn read(&self, files: &Arc<Dataset>, blocks: Range<u64>) {
         let (weak, now) = (Arc::downgrade(files), Arc::clone(&self.now));
-        files.engine.workers.offer(move || now.read(&weak, blocks));
+        let pool = files.pool.guid();
+        files
+            .engine
+            .workers
+            .offer(pool, move || now.read(&weak, blocks));
     }
 
     /// Ends it, and waits for what is being read.

@@ -44,7 +44,7 @@ impl Dataset {
         let inode = Arc::clone(inode);
         let under_way = job.under_way.clone();
         let pending = (self.pending.begin(), under_way.begin());
-        self.engine.workers.run(move || {
+        self.engine.workers.run(self.pool.guid(), move || {
             if job.begin() {
                 let outcome = files.seal_record(&buffer);
                 files.finish_early(&inode, record, slot, &buffer, &job, outcome);

@@ -1,36 +1,80 @@
 //! Threads that seal records while their writer goes on, and read ahead of readers.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crossbeam_channel::{Sender, bounded};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A pool of threads. Without threads the caller does the job.
+/// Threads for the jobs of all pools. Each pool has a queue of its own, and they take turns: one whose devices
+/// are slow does not fill the queue of another. Without threads the caller does the job.
 pub(crate) struct Workers {
-    queue: Option<Sender<Job>>,
+    shared: Arc<Shared>,
     count: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    queues: Mutex<Queues>,
+    /// There is a job, or there will be none any more.
+    has_more: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    /// What waits, by pool. None is empty.
+    waiting: BTreeMap<u64, VecDeque<Job>>,
+    /// Whose turn it was last.
+    last: u64,
+    is_over: bool,
+}
+
+impl Queues {
+    /// The next job of a pool.
+    fn take(&mut self, pool: u64) -> Option<Job> {
+        let queue = self.waiting.get_mut(&pool)?;
+        let job = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&pool);
+        }
+        job
+    }
+
+    /// The next job of the pool whose turn it is.
+    fn next(&mut self) -> Option<Job> {
+        let mut pools = self.waiting.keys();
+        let behind = pools.clone().find(|pool| **pool > self.last);
+        self.last = *behind.or_else(|| pools.next())?;
+        self.take(self.last)
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut queues = self.queues.lock();
+        loop {
+            match queues.next() {
+                Some(job) => MutexGuard::unlocked(&mut queues, job),
+                None if queues.is_over => return,
+                None => self.has_more.wait(&mut queues),
+            }
+        }
+    }
 }
 
 impl Workers {
     /// Starts `count` threads, which end when this is dropped and their jobs are done.
     pub(crate) fn new(count: usize) -> Workers {
-        if count == 0 {
-            return Workers { queue: None, count };
-        }
-        let (queue, jobs) = bounded::<Job>(4 * count);
+        let shared = Arc::<Shared>::default();
         for n in 0..count {
-            let jobs = jobs.clone();
+            let shared = Arc::clone(&shared);
             std::thread::Builder::new()
                 .name(format!("seal-{n}"))
-                .spawn(move || jobs.into_iter().for_each(|job| job()))
+                .spawn(move || shared.work())
                 .expect("threads can be started");
         }
-        Workers {
-            queue: Some(queue),
-            count,
-        }
+        Workers { shared, count }
     }
 
     /// How many threads there are.
@@ -38,21 +82,44 @@ impl Workers {
         self.count
     }
 
-    /// Has a job done, by the caller if all threads have enough to do.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        let Some(queue) = &self.queue else {
-            return job();
-        };
-        if let Err(error) = queue.try_send(Box::new(job)) {
-            error.into_inner()();
+    /// Has a job of a pool done, by the caller if enough of this pool waits already.
+    pub(crate) fn run(&self, pool: u64, job: impl FnOnce() + Send + 'static) {
+        if let Err(job) = self.queue(pool, Box::new(job)) {
+            job();
         }
     }
 
-    /// Has a job done if a thread comes free soon; it is forgotten if all have enough to do.
-    pub(crate) fn offer(&self, job: impl FnOnce() + Send + 'static) {
-        if let Some(queue) = &self.queue {
-            let _ = queue.try_send(Box::new(job));
+    /// Has a job of a pool done if a thread comes free soon; it is forgotten if enough of this pool waits already.
+    pub(crate) fn offer(&self, pool: u64, job: impl FnOnce() + Send + 'static) {
+        drop(self.queue(pool, Box::new(job)));
+    }
+
+    fn queue(&self, pool: u64, job: Job) -> Result<(), Job> {
+        let mut queues = self.shared.queues.lock();
+        let waiting = queues.waiting.get(&pool).map_or(0, VecDeque::len);
+        if waiting >= 4 * self.count {
+            return Err(job);
         }
+        queues.waiting.entry(pool).or_default().push_back(job);
+        drop(queues);
+        self.shared.has_more.notify_one();
+        Ok(())
+    }
+
+    /// Does what waits of a pool, for a caller that is about to wait for the end of it: all threads may be
+    /// waiting for the devices of another pool.
+    pub(crate) fn help(&self, pool: u64) {
+        let next = || self.shared.queues.lock().take(pool);
+        while let Some(job) = next() {
+            job();
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.queues.lock().is_over = true;
+        self.shared.has_more.notify_all();
     }
 }
 
@@ -82,5 +149,47 @@ impl Drop for PendingJob {
     fn drop(&mut self) {
         *self.0.0.0.lock() -= 1;
         self.0.0.1.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_that_does_not_come_on_keeps_no_other_waiting() {
+        const SLOW: u64 = 1;
+        const OTHER: u64 = 2;
+        let workers = Workers::new(1);
+        let (go_on, wait) = channel::<()>();
+        let (begun, has_begun) = channel();
+        workers.run(SLOW, move || {
+            begun.send(()).unwrap();
+            wait.recv().unwrap();
+        });
+        has_begun.recv().unwrap();
+        let (done, is_done) = channel();
+        let job = |name: &'static str| {
+            let done = done.clone();
+            move || done.send(name).unwrap()
+        };
+        for _ in 0..4 {
+            workers.run(SLOW, job("slow"));
+            workers.run(OTHER, job("other"));
+        }
+        assert!(is_done.try_recv().is_err(), "the only thread is busy");
+        // Its queue is full.
+        workers.run(SLOW, job("by the caller"));
+        assert_eq!(is_done.try_recv(), Ok("by the caller"));
+        workers.help(OTHER);
+        let all: Vec<_> = is_done.try_iter().collect();
+        assert_eq!(all, ["other"; 4]);
+
+        workers.run(OTHER, job("other"));
+        go_on.send(()).unwrap();
+        let turns: Vec<_> = is_done.iter().take(5).collect();
+        assert_eq!(turns, ["other", "slow", "slow", "slow", "slow"]);
     }
 }

@@ -104,10 +104,11 @@ impl Dataset {
         let begun = parts.iter().filter_map(|(record, part)| {
             self.seal_ahead(inode, *record, |dirty| 2 * part.bytes >= dirty.buffer.len())
         });
-        begun
-            .collect::<Vec<Pending>>()
-            .iter()
-            .for_each(Pending::wait);
+        let begun: Vec<Pending> = begun.collect();
+        if !begun.is_empty() {
+            self.engine.workers.help(self.pool.guid());
+        }
+        begun.iter().for_each(Pending::wait);
     }
 
     fn log_steps(&self, inode: &Inode) -> Result<Option<u64>> {
