@@ -6,6 +6,7 @@
 
 mod compression;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -176,6 +177,19 @@ pub(crate) enum OpenError {
     Malformed,
 }
 
+thread_local! {
+    /// Memory of the record that this thread sealed last: to get it from the kernel anew costs about as much as to
+    /// seal.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Sealed {
+    /// Leaves its memory to the next record that this thread seals.
+    pub(crate) fn recycle(self) {
+        SPARE.set(self.bytes);
+    }
+}
+
 impl Sealer {
     /// Seals nothing: records are compressed, and hashed into the identity chain.
     pub(crate) fn clear(family: u64) -> Sealer {
@@ -299,7 +313,12 @@ impl Sealer {
             Nonces::Random(random) => random.nonce()?,
             Nonces::OfContents => nonce_of_contents(dedup, &aad, payload),
         };
-        let mut bytes = vec![0; payload.len()];
+        // Pages stay in memory until their commit writes them, so they get no more than they need.
+        let mut bytes = match head.kind {
+            Kind::Data => SPARE.take(),
+            Kind::Pages | Kind::Log => Vec::new(),
+        };
+        bytes.resize(payload.len(), 0);
         let tag = cipher.seal(&nonce, &aad, payload, &mut bytes)?;
         Ok(Sealed {
             identity: head.identity(nonce, tag, number, suite),
@@ -617,7 +636,9 @@ fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
     if most == 0 || compression == Compression::Off {
         return None;
     }
-    let mut payload = Buffer::zeroed(most);
+    // Of this size memory is there.
+    let mut payload = Buffer::zeroed(plain.len());
+    payload.resize(most);
     let (how, len) = compression.compress(plain, &mut payload[LENGTH..])?;
     payload[..LENGTH].copy_from_slice(&(len as u32).to_le_bytes());
     // What the compressor left behind its output is not ours to store.

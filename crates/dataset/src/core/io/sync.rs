@@ -59,7 +59,9 @@ impl Dataset {
     pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
         let settings = self.settings();
         let sealed = self.seal(&settings, ArrayKind::Data, buffer)?;
-        Ok(self.place(ArrayKind::Data, &sealed)?)
+        let placed = self.place(ArrayKind::Data, &sealed);
+        sealed.recycle();
+        Ok(placed?)
     }
 
     /// Writes a record to a place of its own, or finds it where an equal one is.
