@@ -32,6 +32,9 @@ pub enum Target {
 
 impl Target {
     /// Reads `fips-140`, `PROVIDER` or `PROVIDER/MECHANISM`; or what is wrong with it.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
     pub fn parse(text: &str) -> std::result::Result<Target, String> {
         if text == "fips-140" {
             return Ok(Target::Fips);
@@ -129,6 +132,9 @@ impl Policy {
     }
 
     /// Reads what [`Policy`] prints; or the line that is none of that.
+    ///
+    /// # Errors
+    /// The line that is not understood, or that leaves a mechanism without a provider.
     pub fn parse(text: &str) -> std::result::Result<Policy, String> {
         let mut policy = Policy::default();
         let lines = text.lines().map(str::trim);

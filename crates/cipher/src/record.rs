@@ -149,8 +149,11 @@ impl RecordCipher {
         self.seal_buffers(nonce, aad, Buffers::Apart(plain, out))
     }
 
-    /// Seals `data` where it is, and returns the tag. Nonce and errors as for [`RecordCipher::seal`];
-    /// after an error `data` is unchanged or zeroed.
+    /// Seals `data` where it is, and returns the tag. The nonce is as for
+    /// [`RecordCipher::seal`].
+    ///
+    /// # Errors
+    /// As for [`RecordCipher::seal`]; `data` is then unchanged or zeroed.
     #[inline]
     pub fn seal_in_place(
         &self,
@@ -178,7 +181,10 @@ impl RecordCipher {
         self.open_buffers(nonce, aad, tag, Buffers::Apart(sealed, out))
     }
 
-    /// Opens `data` where it is; it is zeroed on failure. Errors as for [`RecordCipher::open`].
+    /// Opens `data` where it is; it is zeroed on failure.
+    ///
+    /// # Errors
+    /// As for [`RecordCipher::open`].
     #[inline]
     pub fn open_in_place(
         &self,
@@ -205,7 +211,10 @@ impl RecordCipher {
     }
 
     /// Opens what lies in several places, as [`RecordCipher::seal_pieces`] seals it; all are zeroed on
-    /// failure. Errors as for [`RecordCipher::open`].
+    /// failure.
+    ///
+    /// # Errors
+    /// As for [`RecordCipher::open`].
     pub fn open_pieces(
         &self,
         nonce: &[u8; NONCE_LEN],

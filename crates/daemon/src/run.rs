@@ -48,6 +48,10 @@ pub struct ServeOptions {
 }
 
 /// Runs the daemon until it is told to stop.
+///
+/// # Errors
+/// What keeps it from starting: [`FailureKind::Exists`] if a daemon listens already, the socket, the state
+/// directory, the log, or a test of the ciphers.
 pub fn serve(options: ServeOptions) -> Result<()> {
     let result = start(&options);
     if options.detached {

@@ -24,6 +24,9 @@ impl SealPipeline {
     }
 
     /// Compresses, seals, checksums, allocates and writes to the device, as a commit does; then frees.
+    ///
+    /// # Errors
+    /// The record cannot be sealed, too little space is free, or a device fails.
     pub fn run(&self) -> Result<()> {
         self.files.seal_record(&self.record).map(drop)
     }

@@ -27,6 +27,9 @@ thread_local! {
 impl Dataset {
     /// Seals about `budget` bytes anew, for the next commit. That has to come before the next step. Where
     /// too little space is free it does nothing, and says that it waits.
+    ///
+    /// # Errors
+    /// An array cannot be read, or the pool refuses changes. A damaged record is counted, and is no error.
     pub fn reencrypt_step(&self, budget: u64) -> Result<Reencrypted> {
         let mut walk = self.reencryption.walk.lock();
         let Some(newest) = self.sealer.newest() else {
@@ -168,6 +171,9 @@ impl Dataset {
 
     /// The generation whose seal a state of the dataset has: its own or a snapshot's. `None` if it is none
     /// of the keyring's. What was never written has none, and gives the newest.
+    ///
+    /// # Errors
+    /// The pool has no entry with this id.
     pub fn sealed_by(&self, pool: &Pool, id: u64) -> Result<Option<u32>> {
         let entry = pool.entry(id)?;
         if entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty) {

@@ -89,6 +89,9 @@ impl Volume {
 
     /// Makes everything durable and waits until nothing works on the volume any more. When the last
     /// reference to it is dropped after that, it is closed.
+    ///
+    /// # Errors
+    /// What waited could not be made durable.
     pub fn close(&self) -> Result<()> {
         self.ahead.end();
         self.files.close()

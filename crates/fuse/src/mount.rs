@@ -70,6 +70,9 @@ impl Mount {
     ///
     /// The directory need not be empty; what is in it is hidden meanwhile, as with `mount(8)`. A
     /// mount that a killed process left behind there is cleared away first.
+    ///
+    /// # Errors
+    /// As [`Mount::at`].
     pub fn new(
         fs: Arc<dyn FileSystem>,
         mountpoint: &Path,
@@ -82,6 +85,12 @@ impl Mount {
     ///
     /// Where the helper mounts, a user who exchanges a directory for a link in that moment is not
     /// noticed: the helper mounts with the rights of the user who runs this program.
+    ///
+    /// # Errors
+    /// [`Error::NoMountpoint`], [`Error::NotDirectory`] and [`Error::Mountpoint`] for the directory;
+    /// [`Error::NoDevice`], [`Error::OpenDevice`] and [`Error::Mount`] if root cannot mount;
+    /// [`Error::NoHelper`], [`Error::RunHelper`] and [`Error::Helper`] for ordinary users; [`Error::Protocol`],
+    /// [`Error::Device`], [`Error::Memory`] and [`Error::Thread`] if it cannot be served.
     pub fn at(fs: Arc<dyn FileSystem>, place: &Place, options: &Options) -> Result<Mount, Error> {
         let cannot = |error| cannot_use(&place.path(), error);
         clear_dead(place)?;
@@ -152,6 +161,10 @@ impl Mount {
 
     /// Has the mount follow other values of `read_only`, `nosuid`, `nodev`, `noexec`, `access_times`
     /// and `nodiratime`. Where the helper has mounted it stays as it was.
+    ///
+    /// # Errors
+    /// [`Error::Writing`] if files are open for writing that is to end; [`Error::OptionsCovered`] if something
+    /// is mounted on top; [`Error::Mount`] if the kernel refuses.
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
         match (self.how, self.root()) {
             (How::Ourselves, Some(root)) => {
@@ -207,6 +220,11 @@ impl Mount {
     /// Without `force` a file system in use stays mounted and the answer is [`Error::Busy`]. With
     /// it the mount disappears at once; what programs have written is written back, and then their
     /// open files give errors. Does nothing if the file system is not mounted any more.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] and [`Error::Inside`] without `force`; [`Error::Covered`] if something is mounted on top;
+    /// [`Error::InUseElsewhere`] if another namespace keeps it; [`Error::Unmount`] and those of the helper if
+    /// the kernel refuses.
     pub fn unmount(&self, force: bool) -> Result<(), Error> {
         let _one_at_a_time = self.unmounting.lock();
         if self.session.is_live() {

@@ -45,22 +45,34 @@ impl Place {
     }
 
     /// Makes the directories that are missing.
+    ///
+    /// # Errors
+    /// A directory cannot be made or entered, or is a symbolic link that another user can have made.
     pub fn make(&self) -> io::Result<()> {
         self.walk(Missing::Make).map(drop)
     }
 
     /// The same. If the last one is missing, it is made such that nothing can be written to it while
     /// nothing is mounted there: with mode 0 and, where possible, immutable.
+    ///
+    /// # Errors
+    /// As [`Place::make`].
     pub fn make_guarded(&self) -> io::Result<()> {
         self.walk(Missing::Guard).map(drop)
     }
 
     /// Opens the directory, for no more than finding what is in it.
+    ///
+    /// # Errors
+    /// A directory is missing or cannot be entered, or is a symbolic link that another user can have made.
     pub fn open(&self) -> io::Result<OwnedFd> {
         self.walk(Missing::Refuse)?.into_dir()
     }
 
     /// Whether nothing is in the directory.
+    ///
+    /// # Errors
+    /// As [`Place::open`], or the directory cannot be listed.
     pub fn is_empty(&self) -> io::Result<bool> {
         let dir = self.open()?;
         Ok(fs::read_dir(in_proc(&dir))?.next().is_none())
@@ -72,12 +84,18 @@ impl Place {
     }
 
     /// Removes the directory, if nothing is in it.
+    ///
+    /// # Errors
+    /// As [`Place::open`]; the directory is not empty, or cannot be removed.
     pub fn remove(&self) -> io::Result<()> {
         let spot = self.spot()?;
         Ok(guard::remove(spot.above.as_fd(), &spot.name)?)
     }
 
     /// Removes the directory, if nothing is in it and [`Place::make_guarded`] made it immutable.
+    ///
+    /// # Errors
+    /// As [`Place::remove`].
     pub fn remove_guarded(&self) -> io::Result<()> {
         let spot = self.spot()?;
         match Guard::of(spot.above.as_fd(), &spot.name) {

@@ -79,6 +79,9 @@ impl Keyring {
     }
 
     /// Unlocks the wrapping key; see [`Wrapping::unlock`].
+    ///
+    /// # Errors
+    /// As [`Wrapping::unlock`].
     pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
         self.wrapping.unlock(material)
     }

@@ -71,6 +71,9 @@ pub fn read_file(source: &KeySource) -> Result<KeyMaterial> {
 }
 
 /// As [`read_file`], and calls `warn` with what the owner of the file should know.
+///
+/// # Errors
+/// As [`read_file`].
 pub fn read_file_with(source: &KeySource, warn: impl FnOnce(Warning)) -> Result<KeyMaterial> {
     let Location::File(path) = source.location() else {
         let reason = "it is typed at the prompt, so there is no file to read";

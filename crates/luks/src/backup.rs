@@ -19,6 +19,9 @@ pub const BACKUP_LEN_MAX: u64 = 2 * (4 << 20) + (128 << 20);
 impl Container {
     /// The header with all key material. With it, a passphrase of today opens the container, even
     /// after the passphrase was changed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] if the device fails.
     pub fn backup(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.header_len() as usize];
         self.device.read_at(0, &mut bytes)?;

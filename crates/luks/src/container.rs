@@ -67,6 +67,9 @@ const MATERIAL_CIPHER: (&str, usize) = ("aes-xts-plain64", 64);
 
 impl Container {
     /// Reads the header, to look only.
+    ///
+    /// # Errors
+    /// As [`Header::read`].
     pub fn look(device: Arc<dyn BlockDevice>) -> Result<Container> {
         let Found {
             header,
@@ -300,6 +303,9 @@ impl Container {
     }
 
     /// Whether this is the volume key.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the header has no digest of a known kind.
     pub fn is_volume_key(&self, key: &Secret) -> Result<bool> {
         keyslot::is_key_of(&self.digest()?, key)
     }
@@ -457,6 +463,10 @@ impl Container {
     ///
     /// The slot of a re-encryption that is under way holds no key, and the header refers to it: it stays, as
     /// cryptsetup leaves it.
+    ///
+    /// # Errors
+    /// [`Error::Overwritten`]; the failure of the device or of the random generator. Slots may then be overwritten
+    /// that the header still lists.
     pub fn erase(&mut self, random: &dyn Random) -> Result<()> {
         self.check_writable()?;
         let ids: Vec<u32> = match &self.header {

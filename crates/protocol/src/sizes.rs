@@ -1,6 +1,9 @@
 //! Sizes as users write them: one parser for options and properties.
 
 /// A number of bytes: `4G`, `1.5T`, `128K`, `512MiB`, `4096`. The error says how to write one.
+///
+/// # Errors
+/// How to write a size.
 pub fn parse(text: &str) -> Result<u64, String> {
     let refused = || "write a size as 4096, 128K, 512M, 4G or 1.5T".to_string();
     let unit_at = text

@@ -27,6 +27,9 @@ const DATA: u8 = b'D';
 pub const DATA_MAX: usize = 1 << 20;
 
 /// Sends a message.
+///
+/// # Errors
+/// The stream fails, or the message cannot be written as JSON.
 pub fn send<T: Serialize>(stream: &mut impl Write, message: &T) -> io::Result<()> {
     let text = serde_json::to_vec(message).map_err(io::Error::other)?;
     send_frame(stream, JSON, &text)
@@ -42,21 +45,33 @@ fn send_frame(stream: &mut impl Write, kind: u8, bytes: &[u8]) -> io::Result<()>
 }
 
 /// Sends a secret.
+///
+/// # Errors
+/// The stream fails.
 pub fn send_secret(stream: &mut impl Write, secret: &Secret) -> io::Result<()> {
     send_frame(stream, SECRET, secret.expose())
 }
 
 /// Says that there will be no secret.
+///
+/// # Errors
+/// The stream fails.
 pub fn send_cancel(stream: &mut impl Write) -> io::Result<()> {
     send_frame(stream, CANCEL, &[])
 }
 
 /// Sends a piece of data.
+///
+/// # Errors
+/// The stream fails.
 pub fn send_piece(stream: &mut impl Write, piece: &[u8]) -> io::Result<()> {
     send_frame(stream, DATA, piece)
 }
 
 /// Receives a piece of data.
+///
+/// # Errors
+/// As [`receive`], for a piece of data.
 pub fn receive_piece(stream: &mut impl Read, piece: &mut Vec<u8>) -> io::Result<()> {
     let (kind, len) = receive_head(stream)?;
     receive_data(stream, kind, len, piece)
@@ -78,6 +93,9 @@ impl<W: Write> DataWriter<W> {
     }
 
     /// Says that this was all.
+    ///
+    /// # Errors
+    /// The stream fails.
     pub fn end(mut self) -> io::Result<()> {
         self.flush()?;
         send_frame(&mut self.stream, DATA, &[])
@@ -160,6 +178,9 @@ pub enum Received<T> {
 }
 
 /// Receives a message or data.
+///
+/// # Errors
+/// As [`receive`] and [`receive_piece`].
 pub fn receive_any<T: DeserializeOwned>(
     stream: &mut impl Read,
     piece: &mut Vec<u8>,
@@ -183,11 +204,18 @@ fn bad(text: &str) -> io::Error {
 }
 
 /// Receives a message.
+///
+/// # Errors
+/// The stream fails or ends ([`io::ErrorKind::UnexpectedEof`]), or what comes is not such a message
+/// ([`io::ErrorKind::InvalidData`]).
 pub fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> io::Result<T> {
     receive_up_to(stream, JSON_MAX)
 }
 
 /// Receives a message of no more than so many bytes.
+///
+/// # Errors
+/// As [`receive`], also for a longer message.
 pub fn receive_up_to<T: DeserializeOwned>(stream: &mut impl Read, max: u32) -> io::Result<T> {
     let (kind, len) = receive_head(stream)?;
     receive_message(stream, kind, len, max)
@@ -207,8 +235,11 @@ fn understood<T: DeserializeOwned>(text: &[u8]) -> io::Result<T> {
         .map_err(|error| bad(&format!("a frame cannot be understood: {error}")))
 }
 
-/// Receives a request of no more than so many bytes; of one of another version, which. A daemon of any
-/// version can be told to end.
+/// Receives a request of at most `max` bytes. For a request of another version of the interface it
+/// returns that version, except for the command that ends the daemon, which every version understands.
+///
+/// # Errors
+/// As [`receive_up_to`]. The inner error is the other version.
 pub fn receive_request(stream: &mut impl Read, max: u32) -> io::Result<Result<Request, u32>> {
     /// What every version begins with.
     #[derive(Deserialize)]
@@ -240,6 +271,9 @@ fn receive_text(stream: &mut impl Read, kind: u8, len: u32, max: u32) -> io::Res
 }
 
 /// Receives a secret of at most so many bytes; `None` if there is to be none.
+///
+/// # Errors
+/// As [`receive`], for a secret; no locked memory for it.
 pub fn receive_secret(stream: &mut impl Read, len_max: u32) -> io::Result<Option<Secret>> {
     let (kind, len) = receive_head(stream)?;
     if kind == CANCEL && len == 0 {

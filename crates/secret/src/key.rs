@@ -31,6 +31,9 @@ impl Key {
     }
 
     /// A copy of `bytes`. The original is the caller's to wipe.
+    ///
+    /// # Errors
+    /// [`Error::LockLimit`], [`Error::SecretsFull`] and [`Error::Memory`] if there is no locked memory.
     pub fn from_bytes(bytes: &[u8; Key::LEN]) -> Result<Key> {
         Key::fill_with(|key| {
             key.copy_from_slice(bytes);
@@ -39,6 +42,9 @@ impl Key {
     }
 
     /// A copy, on purpose.
+    ///
+    /// # Errors
+    /// As [`Key::from_bytes`].
     pub fn try_clone(&self) -> Result<Key> {
         Key::from_bytes(self.expose())
     }

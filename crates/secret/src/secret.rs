@@ -41,6 +41,9 @@ impl Secret {
     }
 
     /// A copy of `bytes`. The original is the caller's to wipe.
+    ///
+    /// # Errors
+    /// [`Error::LockLimit`], [`Error::SecretsFull`] and [`Error::Memory`] if there is no locked memory.
     pub fn from_slice(bytes: &[u8]) -> Result<Secret> {
         let mut secret = Secret::new();
         secret.push_slice(bytes)?;
@@ -72,6 +75,9 @@ impl Secret {
     }
 
     /// A copy, on purpose.
+    ///
+    /// # Errors
+    /// As [`Secret::from_slice`].
     pub fn try_clone(&self) -> Result<Secret> {
         Secret::from_slice(self.expose())
     }
@@ -103,11 +109,17 @@ impl Secret {
     }
 
     /// Appends a byte.
+    ///
+    /// # Errors
+    /// As [`Secret::push_slice`].
     pub fn push(&mut self, byte: u8) -> Result<()> {
         self.push_slice(&[byte])
     }
 
     /// Appends bytes.
+    ///
+    /// # Errors
+    /// As [`Secret::from_slice`]; [`Error::SecretTooLong`]. The secret is then as it was.
     pub fn push_slice(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());

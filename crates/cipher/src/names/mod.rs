@@ -66,7 +66,10 @@ impl NameCipher {
         self.run(Direction::Encrypt, tweak, data)
     }
 
-    /// Decrypts `data` where it is. Errors as for [`NameCipher::encrypt`].
+    /// Decrypts `data` where it is.
+    ///
+    /// # Errors
+    /// As for [`NameCipher::encrypt`].
     pub fn decrypt(&self, tweak: &[u8], data: &mut [u8]) -> Result<()> {
         self.run(Direction::Decrypt, tweak, data)
     }
@@ -79,7 +82,10 @@ impl NameCipher {
         pieces::whole(pieces, |data| self.run(Direction::Encrypt, tweak, data))
     }
 
-    /// Decrypts what lies in several places. Errors as for [`NameCipher::encrypt_pieces`].
+    /// Decrypts what lies in several places.
+    ///
+    /// # Errors
+    /// As for [`NameCipher::encrypt_pieces`].
     pub fn decrypt_pieces(&self, tweak: &[u8], pieces: &mut [&mut [u8]]) -> Result<()> {
         pieces::whole(pieces, |data| self.run(Direction::Decrypt, tweak, data))
     }

@@ -132,8 +132,11 @@ impl SectorCipher {
         self.run(Direction::Encrypt, first_iv, iv_step, sector_size, data)
     }
 
-    /// Opens consecutive sectors where they are; the reverse of [`SectorCipher::encrypt`], whose
-    /// arguments and errors it has.
+    /// Opens consecutive sectors where they are; the reverse of [`SectorCipher::encrypt`], with the
+    /// same arguments.
+    ///
+    /// # Errors
+    /// As for [`SectorCipher::encrypt`].
     pub fn decrypt(
         &self,
         first_iv: u64,

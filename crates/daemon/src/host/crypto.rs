@@ -50,7 +50,10 @@ struct Passed {
 }
 
 impl Decisions {
-    /// Those in `dir`, or in the usual state directory.
+    /// The decisions in `dir`, or in the usual state directory.
+    ///
+    /// # Errors
+    /// There is no usual state directory: no home directory is known.
     pub fn new(dir: Option<PathBuf>) -> Result<Decisions> {
         let dir = dir.map_or_else(usual_state_dir, Ok)?;
         Ok(Decisions { dir })
@@ -61,6 +64,9 @@ impl Decisions {
     }
 
     /// What was decided; everything is enabled if nothing was.
+    ///
+    /// # Errors
+    /// [`FailureKind::Damaged`] if a line is not understood; the file cannot be read.
     pub fn policy(&self) -> Result<Policy> {
         let file = self.file();
         let text = match std::fs::read_to_string(&file) {
@@ -81,6 +87,9 @@ impl Decisions {
     }
 
     /// Decides, for processes that start from now on.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, policy: &Policy) -> Result<()> {
         let text = format!("# strongroom crypto enable, disable\n{policy}");
         self.replace(&self.file(), text.as_bytes())
@@ -90,6 +99,9 @@ impl Decisions {
     /// boot has tested this program already.
     ///
     /// To be called before the first cipher is used.
+    ///
+    /// # Errors
+    /// As [`Decisions::policy`]; ciphers were used before; in FIPS mode a test fails.
     pub fn begin(&self) -> Result<Option<FipsCost>> {
         let policy = self.policy()?;
         let is_fips = policy.is_fips();
@@ -172,6 +184,9 @@ impl Decisions {
 }
 
 /// How many tests there were, if all have passed.
+///
+/// # Errors
+/// The names of those that have not.
 pub fn passed_all(tests: &[MechanismTest]) -> Result<usize> {
     let failed: Vec<String> = tests
         .iter()

@@ -36,6 +36,9 @@ impl Dataset {
 
     /// What users and groups have and may have; nothing if that is not counted. Each is as it was at some moment of
     /// the call.
+    ///
+    /// # Errors
+    /// The tree cannot be read.
     pub fn accounts(&self) -> Result<BTreeMap<Owner, Account>> {
         let mut all = BTreeMap::new();
         loop {
@@ -49,6 +52,9 @@ impl Dataset {
     }
 
     /// What one user or group has and may have; `None` if that is not counted.
+    ///
+    /// # Errors
+    /// The tree cannot be read.
     pub fn account(&self, owner: Owner) -> Result<Option<Account>> {
         if !self.counts_owners() {
             return Ok(None);
@@ -61,6 +67,9 @@ impl Dataset {
 
     /// Begins to count what users and groups have, unless it is counted already: looks at every inode once, while
     /// programs go on.
+    ///
+    /// # Errors
+    /// The dataset cannot be changed, too little space is free, or the tree cannot be read or made durable.
     pub fn count_owners(&self) -> Result<()> {
         let _counting = self.counting.lock();
         if self.counts_owners() {
@@ -74,6 +83,9 @@ impl Dataset {
     }
 
     /// Counts anew, and says where what was counted differs.
+    ///
+    /// # Errors
+    /// The tree cannot be read.
     pub fn check_owners(&self) -> Result<Vec<Miscount>> {
         let _counting = self.counting.lock();
         if !self.counts_owners() {
@@ -85,6 +97,9 @@ impl Dataset {
     }
 
     /// Changes what a user or group may have, for everyone to see once this returns.
+    ///
+    /// # Errors
+    /// As [`Dataset::count_owners`].
     pub fn set_account_limits(&self, owner: Owner, change: impl Fn(&mut Account)) -> Result<()> {
         self.count_owners()?;
         self.change_in(

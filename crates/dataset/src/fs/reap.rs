@@ -119,6 +119,9 @@ impl Dataset {
     }
 
     /// Empties the slots that nothing refers to any more.
+    ///
+    /// # Errors
+    /// The tree or an array cannot be read, or the pool refuses changes. Nothing is done in a read-only dataset.
     pub fn reap_dead(&self) -> Result<()> {
         if self.check_writable().is_err() {
             return Ok(());

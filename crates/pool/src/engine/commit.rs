@@ -28,6 +28,10 @@ use crate::storage::writer::txg::TxgWriter;
 
 impl TxgWriter<'_> {
     /// Puts a record into a slot of an open dataset; the commit writes it with others.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`](crate::Error::NoSpace) if the pool is full; [`Error::Store`](crate::Error::Store) if a
+    /// device fails.
     pub fn put(
         &self,
         dataset: &OpenDataset,
@@ -52,6 +56,10 @@ impl TxgWriter<'_> {
     }
 
     /// The record in a slot of an open dataset as this commit will leave it, as far as it knows.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
+    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn current(&self, dataset: &OpenDataset, array: ArrayKind, slot: u64) -> Result<RecordPtr> {
         let (root, changed) = dataset.syncing(array);
         match changed.get(slot) {

@@ -31,6 +31,10 @@ pub trait DatasetHooks: Send + Sync {
     fn freeze(&self, txg: u64);
 
     /// Puts what was set aside into the arrays, through [`TxgWriter::put`].
+    ///
+    /// # Errors
+    /// [`Error::Sealing`](crate::Error::Sealing) if the key holder cannot seal; as [`TxgWriter::put`]. Either
+    /// suspends the pool.
     fn sync(&self, commit: &TxgWriter<'_>) -> Result<()>;
 
     /// The seal over the new roots.
@@ -206,6 +210,10 @@ impl OpenDataset {
     }
 
     /// The record in a slot, or the empty pointer.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
+    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn get(&self, array: ArrayKind, slot: u64) -> Result<RecordPtr> {
         loop {
             let root = {
@@ -227,6 +235,9 @@ impl OpenDataset {
     }
 
     /// The first slot in a range that holds a record.
+    ///
+    /// # Errors
+    /// As [`OpenDataset::get`].
     pub fn next(&self, array: ArrayKind, from: u64, before: u64) -> Result<Option<u64>> {
         let mut from = from;
         while from < before {
@@ -255,6 +266,10 @@ impl OpenDataset {
 
     /// Reads the record in a slot into `buf`, copy after copy until `accept` takes one, and returns
     /// its pointer; `None` if the slot is empty.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) if `accept` takes no copy of the record; as
+    /// [`OpenDataset::get`].
     pub fn read(
         &self,
         array: ArrayKind,
@@ -310,6 +325,10 @@ impl OpenDataset {
     }
 
     /// Finds a place for a record and writes it there. `bytes` are whole units.
+    ///
+    /// # Errors
+    /// [`Error::Suspended`](crate::Error::Suspended); [`Error::NoSpace`](crate::Error::NoSpace) if the pool is
+    /// full; [`Error::Store`](crate::Error::Store) if a device fails: that suspends the pool.
     pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
         self.place_summed(array, identity, bytes, checksum(bytes))
     }
@@ -374,6 +393,9 @@ impl OpenDataset {
 
     /// Finds a place for a record of `data` whose nonce is a hash of what is in it: where another one
     /// like it is already, or like [`OpenDataset::place`], and those to come may share it.
+    ///
+    /// # Errors
+    /// As [`OpenDataset::place`].
     pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
         let sum = checksum(bytes);
         if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
@@ -467,6 +489,9 @@ impl OpenDataset {
     }
 
     /// How many bytes the records in a range of slots have before compression.
+    ///
+    /// # Errors
+    /// As [`OpenDataset::get`].
     pub fn logical_bytes(&self, array: ArrayKind, from: u64, before: u64) -> Result<u64> {
         let mut bytes = 0;
         let mut at = from;

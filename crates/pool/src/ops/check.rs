@@ -113,6 +113,10 @@ impl CheckReport {
 
 impl Pool {
     /// Checks the pool as its last commit left it. No commit happens meanwhile.
+    ///
+    /// # Errors
+    /// What keeps it from comparing: a bitmap or a table of the pool that cannot be read. Other damage is in the
+    /// report.
     pub fn check(&self) -> Result<CheckReport> {
         let _committing = self.engine.lock_commits();
         let units = self.engine.disk.store.segment_size() / UNIT;

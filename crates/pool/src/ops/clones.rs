@@ -35,6 +35,14 @@ pub struct NewClone {
 
 impl Pool {
     /// Makes a dataset that begins as a snapshot. Its parent must exist.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) if the snapshot or the parent is missing;
+    /// [`Error::Exists`](crate::Error::Exists) and [`Error::BadName`](crate::Error::BadName) for the new name;
+    /// [`Error::Refused`](crate::Error::Refused) if `snapshot` is not one, or the keys or properties do not fit;
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if `reseal` fails;
+    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace),
+    /// [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as [`Pool::commit`].
     pub fn clone_snapshot(
         &self,
         snapshot: &str,
@@ -53,6 +61,10 @@ impl Pool {
     /// Makes a clone the owner of its origin, and of the snapshots before that; the dataset that had them
     /// becomes a clone of the origin. `reseal` makes the seals of the snapshots that move, if they are
     /// encrypted: a seal is over the guid of the dataset.
+    ///
+    /// # Errors
+    /// As [`Pool::promoted_by`]; [`Error::Inconsistent`](crate::Error::Inconsistent) if `reseal` fails;
+    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
     pub fn promote(&self, name: &str, reseal: Option<Reseal>, origin: &Origin) -> Result<()> {
         self.engine.commit_within_limits(|commit, state| {
             let moving = moving(state, name)?;
@@ -63,6 +75,10 @@ impl Pool {
     }
 
     /// The snapshots that [`Pool::promote`] would give to a clone, the newest first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset); [`Error::Refused`](crate::Error::Refused) if it is
+    /// not a clone, or has snapshots of the same names.
     pub fn promoted_by(&self, name: &str) -> Result<Vec<Arc<Entry>>> {
         moving(&self.engine.state.read(), name)
     }

@@ -13,6 +13,9 @@ use crate::storage::array::diff::{Change, diff};
 impl Pool {
     /// A dataset or snapshot as this entry says that it is, to be read. Of a dataset that goes on, what its
     /// records and nodes were may be gone: then reading fails, and it has another entry by now.
+    ///
+    /// # Errors
+    /// As [`Pool::open_dataset`], for a snapshot.
     pub fn state_of(&self, entry: &Entry) -> Result<Arc<OpenDataset>> {
         match entry.is_snapshot() {
             true => self.open_dataset(entry.id),
@@ -31,6 +34,10 @@ impl Pool {
     }
 
     /// Shows each record of an array that one state has and another has not, by its slot.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
+    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn records_besides(
         &self,
         has_not: &Entry,

@@ -137,6 +137,9 @@ fn create_one(
 
 impl Pool {
     /// Writes a line into the history.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn record(&self, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             log(commit, state, origin, None);
@@ -145,6 +148,9 @@ impl Pool {
     }
 
     /// Makes a dataset. Its parent must exist.
+    ///
+    /// # Errors
+    /// As [`Pool::create_datasets`].
     pub fn create_dataset(
         &self,
         name: &str,
@@ -156,6 +162,13 @@ impl Pool {
     }
 
     /// Makes datasets, all or none, each below one that is there or that comes before it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) if a parent is missing;
+    /// [`Error::Exists`](crate::Error::Exists) and [`Error::BadName`](crate::Error::BadName) for a name;
+    /// [`Error::Refused`](crate::Error::Refused) if the keys or properties do not fit;
+    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace),
+    /// [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as [`Pool::commit`].
     pub fn create_datasets(
         &self,
         all: Vec<(String, NewDataset)>,
@@ -171,6 +184,12 @@ impl Pool {
     }
 
     /// Gives a dataset, or a snapshot within its dataset, another name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset); [`Error::Exists`](crate::Error::Exists) and
+    /// [`Error::BadName`](crate::Error::BadName) for the new name, or a name below it that gets too long;
+    /// [`Error::Refused`](crate::Error::Refused) if it cannot move there; [`Error::Limit`](crate::Error::Limit);
+    /// as [`Pool::commit`].
     pub fn rename(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_within_limits(|commit, state| {
             let entry = Arc::clone(state.find(from)?);
@@ -202,6 +221,10 @@ impl Pool {
     }
 
     /// Gives the pool another name.
+    ///
+    /// # Errors
+    /// [`Error::BadName`](crate::Error::BadName), also for the name of a dataset that gets too long; as
+    /// [`Pool::commit`].
     pub fn rename_pool(&self, name: &str, origin: &Origin) -> Result<()> {
         check_pool_name(name)?;
         self.engine.commit_with(|commit, state| {
@@ -249,6 +272,11 @@ impl Pool {
     }
 
     /// Sets and, where the value is `None`, unsets properties of datasets, all or none.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset); [`Error::Refused`](crate::Error::Refused) if the
+    /// properties are too long; [`Error::Limit`](crate::Error::Limit),
+    /// [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
     pub fn set_props(
         &self,
         names: &[String],
@@ -272,6 +300,10 @@ impl Pool {
 
     /// Replaces the keyrings of datasets, in one commit, with the properties that say where keys
     /// come from. The blocks of the old keyrings are overwritten before this returns.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if an id is unknown;
+    /// [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as [`Pool::commit`].
     pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             log(commit, state, origin, None);
@@ -340,6 +372,11 @@ impl Pool {
     }
 
     /// The keyring of a dataset; of a snapshot, its dataset's.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) if it is not encrypted;
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the id is unknown, or the key area holds another
+    /// keyring; [`Error::Store`](crate::Error::Store) if no copy can be read.
     pub fn keyring(&self, id: u64) -> Result<Vec<u8>> {
         let state = self.engine.state.read();
         let head = state.entry(crate::engine::table::head_id(state.entry(id)?))?;
@@ -351,11 +388,18 @@ impl Pool {
     }
 
     /// Whether a key block reads as zeros in every copy on every device that the pool uses.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn key_block_is_blank(&self, block: u32) -> Result<bool> {
         Ok(self.engine.disk.store.key_block_is_blank(block)?)
     }
 
     /// Opens a dataset or snapshot. A dataset is open once at a time.
+    ///
+    /// # Errors
+    /// [`Error::Busy`](crate::Error::Busy) if the dataset is open;
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the id is unknown.
     pub fn open_dataset(&self, id: u64) -> Result<Arc<OpenDataset>> {
         // A commit in between would leave the roots behind.
         let _committing = self.engine.lock_commits();

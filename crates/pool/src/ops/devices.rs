@@ -100,6 +100,9 @@ impl Pool {
     }
 
     /// The device with a guid, or with a path.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if the pool has no such device.
     pub fn find_device(&self, name: &str) -> Result<DeviceInfo> {
         let by_guid = name.parse::<u64>().ok();
         let devices = self.devices();
@@ -116,6 +119,11 @@ impl Pool {
 
     /// Makes `new` a member of the group of the device `beside`, or with `replaces` has it take that
     /// one's place as soon as it is resilvered.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if `beside` is no member, if its group is being removed or has
+    /// parity, if another device takes its place already, or if the pool has the maximum of devices;
+    /// [`Error::Store`](crate::Error::Store) if `new` does not fit or fails; as [`Pool::commit`].
     pub fn attach_device(
         &self,
         beside: u64,
@@ -173,6 +181,10 @@ impl Pool {
 
     /// Adds a group of devices to the pool, with parity or alike. It is empty, and holds what is
     /// written from now on.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the devices do not fit together, or one fails; as
+    /// [`Pool::commit`].
     pub fn add_group(&self, devices: &[NewMember], parity: usize, origin: &Origin) -> Result<()> {
         self.add(devices, parity, Purpose::Data, origin)
     }
@@ -230,6 +242,9 @@ impl Pool {
     }
 
     /// Makes a device a spare.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the device does not fit or fails; as [`Pool::commit`].
     pub fn add_spare(&self, new: &NewMember, origin: &Origin) -> Result<()> {
         self.engine.check_writable()?;
         let info = self.engine.disk.store.join(new, Joins::Spares)?;
@@ -243,6 +258,10 @@ impl Pool {
     }
 
     /// Takes a member out of its group. Another one must hold everything.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if it is not a member, is for logs, or no other device holds its
+    /// part of the pool; as [`Pool::commit`].
     pub fn detach_device(&self, guid: u64, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let returns = engine.commit_with(|commit, state| {
@@ -275,6 +294,9 @@ impl Pool {
     }
 
     /// Takes a spare out of the pool.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if it is not a spare of the pool; as [`Pool::commit`].
     pub fn remove_spare(&self, guid: u64, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let device = state.device(guid)?;
@@ -292,6 +314,10 @@ impl Pool {
 
     /// Leaves a member alone: until it is brought online again, or with `temporary` until the pool is
     /// imported next. Another one must hold everything, unless the group is for logs.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if it is not a member, or no other device holds its part of the
+    /// pool; as [`Pool::commit`].
     pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
         // What it gets still, it need not get again.
         self.commit()?;
@@ -320,6 +346,9 @@ impl Pool {
     }
 
     /// Closes a device that is not in use, so that it can be opened again.
+    ///
+    /// # Errors
+    /// As [`store::Store::let_go`].
     pub fn release_device(&self, guid: u64) -> Result<()> {
         let state = self.engine.state.read();
         let device = state
@@ -340,6 +369,11 @@ impl Pool {
     }
 
     /// Takes back a member that was away or had failed. It is resilvered.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if it is another device, or fails;
+    /// [`Error::OtherHistory`](crate::Error::OtherHistory) if it was used without the others; as
+    /// [`Pool::commit`].
     pub fn online_device(
         &self,
         guid: u64,
@@ -386,6 +420,9 @@ impl Pool {
     }
 
     /// Forgets how often devices failed; of all, or of one.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn clear_device_errors(&self, guid: Option<u64>, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             commit.core.disk.store.clear_errors(guid);

@@ -29,6 +29,11 @@ pub struct Hold {
 
 impl Pool {
     /// Puts a tag on snapshots, all or none; with `recursive` also on those of the same names below.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
+    /// [`Error::Exists`](crate::Error::Exists) if a snapshot has the tag;
+    /// [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
     pub fn hold(
         &self,
         names: &[String],
@@ -57,6 +62,11 @@ impl Pool {
     }
 
     /// Takes a tag away from snapshots, all or none.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
+    /// [`Error::Refused`](crate::Error::Refused) if a snapshot has no such tag;
+    /// [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
     pub fn release(
         &self,
         names: &[String],
@@ -82,6 +92,9 @@ impl Pool {
     }
 
     /// The tags on snapshots, by snapshot and tag.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName).
     pub fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<Hold>> {
         let state = self.engine.state.read();
         let snapshots = all_named(&state, names, recursive)?;

@@ -29,6 +29,9 @@ const CACHED_NODES: usize = 16_384;
 
 impl Pool {
     /// Makes a pool with one dataset, its root. `entry` says what that is to be.
+    ///
+    /// # Errors
+    /// [`Error::BadName`](crate::Error::BadName); as [`Pool::commit`].
     pub fn create(
         store: Arc<Store>,
         env: Arc<dyn Env>,
@@ -60,6 +63,9 @@ impl Pool {
 
     /// Imports the pool on a store, gives up what waits in logs on devices that are not there, and says
     /// what that was.
+    ///
+    /// # Errors
+    /// As [`Pool::open`] without [`Error::LogsLost`](crate::Error::LogsLost); as [`Pool::commit`].
     pub fn open_without_logs(store: Arc<Store>, env: Arc<dyn Env>) -> Result<(Pool, Vec<String>)> {
         let pool = Pool::open_as(store, env, false, true)?;
         let given_up = pool.give_up_lost_logs()?;
@@ -128,6 +134,9 @@ impl Pool {
     }
 
     /// Marks the pool as imported by `host`.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn claim(&self, host: &str) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             receive::discard_broken(commit, state)?;
@@ -140,6 +149,9 @@ impl Pool {
 
     /// Commits what is left and marks the pool as free to be imported anywhere. Nothing in it may be
     /// open.
+    ///
+    /// # Errors
+    /// [`Error::Busy`](crate::Error::Busy) if a dataset is open; as [`Pool::commit`].
     pub fn export(&self) -> Result<()> {
         self.check_idle()?;
         if self.engine.read_only {
@@ -152,6 +164,11 @@ impl Pool {
     }
 
     /// Destroys the pool: its keys are overwritten, its devices belong to no pool.
+    ///
+    /// # Errors
+    /// [`Error::Busy`](crate::Error::Busy) if a dataset is open; as [`Pool::commit`];
+    /// [`Error::Store`](crate::Error::Store) if a device could not be erased: the pool is destroyed all the
+    /// same.
     pub fn destroy(&self) -> Result<()> {
         self.check_idle()?;
         self.engine.commit_with(|_, state| {

@@ -76,6 +76,10 @@ pub struct Superblock {
 
 impl Superblock {
     /// Reads the payload of a superblock.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFeatures`](crate::Error::UnknownFeatures);
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if it is not a superblock's payload.
     pub fn decode(txg: u64, payload: &[u8]) -> Result<Superblock> {
         let root = PoolRoot::decode(payload)?;
         Ok(Superblock {
@@ -92,22 +96,34 @@ impl Superblock {
 
 impl Pool {
     /// The entry with a name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName).
     pub fn find(&self, name: &str) -> Result<Arc<Entry>> {
         self.engine.state.read().find(name).cloned()
     }
 
     /// The entry with an id.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the id is unknown.
     pub fn entry(&self, id: u64) -> Result<Arc<Entry>> {
         self.engine.state.read().entry(id).cloned()
     }
 
     /// The whole name of the entry with an id.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
     pub fn name_of(&self, id: u64) -> Result<String> {
         let state = self.engine.state.read();
         Ok(state.name_of(state.entry(id)?))
     }
 
     /// The value of a property and the dataset that sets it: this one, or the nearest above.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
     pub fn property(&self, id: u64, key: &str) -> Result<Option<(String, u64)>> {
         let state = self.engine.state.read();
         let mut entry = state.entry(id)?;
@@ -124,6 +140,10 @@ impl Pool {
 
     /// A dataset and everything below it, parents before children, each followed by its snapshots
     /// from the oldest.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`]; [`Error::Damaged`](crate::Error::Damaged) if the list of what a snapshot alone holds
+    /// cannot be read.
     pub fn list(&self, id: u64) -> Result<Vec<Listed>> {
         let state = self.engine.state.read();
         let entry = state.entry(id)?;
@@ -142,6 +162,9 @@ impl Pool {
 
     /// The same as of the last transaction group, whose number comes with it: nothing of a commit that
     /// is under way and may yet fail.
+    ///
+    /// # Errors
+    /// [`Error::Suspended`](crate::Error::Suspended); as [`Pool::list`].
     pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<Listed>)> {
         let _committing = self.engine.lock_commits();
         self.engine.suspension.check()?;
@@ -149,6 +172,9 @@ impl Pool {
     }
 
     /// One dataset or snapshot with its counts.
+    ///
+    /// # Errors
+    /// As [`Pool::list`].
     pub fn listed_one(&self, id: u64) -> Result<Listed> {
         let state = self.engine.state.read();
         self.listed(&state, state.entry(id)?)
@@ -192,6 +218,9 @@ impl Pool {
     }
 
     /// The ids of the snapshots of a dataset and their names, from the oldest.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
     pub fn snapshots(&self, id: u64) -> Result<Vec<Arc<Entry>>> {
         let state = self.engine.state.read();
         let mut all = state.snapshots(state.entry(id)?);
@@ -200,6 +229,10 @@ impl Pool {
     }
 
     /// Shows the records of an array of a dataset, in the order of their slots.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
+    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn each_record(
         &self,
         root: &RecordPtr,
@@ -217,6 +250,9 @@ impl Pool {
 
     /// Shows the records of an array of a dataset or snapshot as its last commits left it, in pieces.
     /// `between` is called before each; commits can happen then.
+    ///
+    /// # Errors
+    /// What `between` returns; as [`Pool::entry`] and [`Pool::each_record`].
     pub fn each_record_of(
         &self,
         id: u64,
@@ -248,6 +284,9 @@ impl Pool {
     }
 
     /// The root dataset.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the pool has no root dataset.
     pub fn top(&self) -> Result<Arc<Entry>> {
         self.engine.state.read().top().cloned()
     }
@@ -275,6 +314,9 @@ impl Pool {
     }
 
     /// Sets bytes aside for something that is about to be written.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`](crate::Error::NoSpace) if fewer are free for this purpose.
     pub fn reserve(&self, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         self.engine.space.reserve(bytes, why)
     }
@@ -303,6 +345,9 @@ impl Pool {
     }
 
     /// The history, the oldest line first.
+    ///
+    /// # Errors
+    /// As [`Pool::each_record`].
     pub fn history(&self) -> Result<Vec<HistoryLine>> {
         let _committing = self.engine.lock_commits();
         let root = self.engine.state.read().root.history;

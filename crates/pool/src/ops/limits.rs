@@ -11,6 +11,9 @@ use crate::storage::space::{Reservation, ReserveFor, TurnToFree};
 
 impl Pool {
     /// What a dataset has to keep to.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
     pub fn limits(&self, id: u64) -> Result<Limits> {
         let state = self.engine.state.read();
         let slacks = self.slacks(&state);
@@ -21,6 +24,9 @@ impl Pool {
     }
 
     /// Whether a dataset has to keep to quotas or reservations, now or when less is taken than now.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
     pub fn is_limited(&self, id: u64) -> Result<bool> {
         let state = self.engine.state.read();
         let slacks = self.slacks(&state);
@@ -28,6 +34,9 @@ impl Pool {
     }
 
     /// Bytes that an ordinary write into a dataset may still use.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
     pub fn available_to(&self, id: u64) -> Result<u64> {
         let limits = self.limits(id)?;
         let left = limits.quotas.iter().map(Quota::left).min();
@@ -38,6 +47,9 @@ impl Pool {
     }
 
     /// Sets bytes aside as [`Pool::reserve`] does, if then still so many are left as `kept` says.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`](crate::Error::NoSpace) if fewer than `bytes` and `kept` together are free.
     pub fn reserve_besides(&self, bytes: u64, why: ReserveFor, kept: u64) -> Result<Reservation> {
         let space = &self.engine.space;
         space.reserve_besides(bytes, why, kept)

@@ -37,6 +37,9 @@ pub struct ShownLog {
 impl Pool {
     /// The log of a dataset as the last commit left it, with what was written to it since; `None` if it has
     /// none. Up to `shown` entries are returned, all are read. No commit happens meanwhile.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`]. Where the log cannot be read, [`ShownLog`] says so.
     pub fn shown_log(&self, id: u64, shown: usize) -> Result<Option<ShownLog>> {
         let _committing = self.engine.lock_commits();
         let (guid, head) = {
@@ -65,6 +68,9 @@ impl Pool {
     }
 
     /// Has the next commit free the logs of all open datasets, whose holders may ask for new ones.
+    ///
+    /// # Errors
+    /// As [`Pool::enter`].
     pub fn give_up_logs(&self) -> Result<()> {
         let open = self.engine.open.lock();
         let mut given_up = false;

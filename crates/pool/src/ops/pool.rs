@@ -20,11 +20,20 @@ impl Pool {
     }
 
     /// Joins the open transaction group, to change something in it.
+    ///
+    /// # Errors
+    /// As [`Pool::check_writable`].
     pub fn enter(&self) -> Result<Hold<'_>> {
         self.engine.enter()
     }
 
     /// Returns once everything up to now is durable.
+    ///
+    /// # Errors
+    /// [`Error::Suspended`](crate::Error::Suspended); [`Error::ReadOnly`](crate::Error::ReadOnly) if there is
+    /// something to commit. If a device fails ([`Error::Store`](crate::Error::Store)), a dataset cannot be
+    /// sealed ([`Error::Sealing`](crate::Error::Sealing)), or the pool's own data cannot be read, the error is
+    /// that of the cause, and the pool is suspended.
     pub fn commit(&self) -> Result<()> {
         // In this order: without work now, everything is in groups that are closed by then.
         let has_work = self.engine.has_work();
@@ -35,6 +44,9 @@ impl Pool {
     }
 
     /// Returns once the transaction group is durable, committing it if nobody else does.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn commit_through(&self, txg: u64) -> Result<()> {
         if self.committed_txg() >= txg {
             return Ok(());

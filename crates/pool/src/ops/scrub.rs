@@ -38,6 +38,9 @@ impl Pool {
     }
 
     /// Begins a scrub from the start; one that was stopped goes on where it was.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn scrub_start(&self) -> Result<()> {
         let space = self.space();
         let now = self.engine.env.now();
@@ -57,6 +60,9 @@ impl Pool {
     }
 
     /// Stops the scrub. It can go on later.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn scrub_stop(&self) -> Result<()> {
         let now = self.engine.env.now();
         self.set_scrub(|status| {
@@ -76,6 +82,9 @@ impl Pool {
     }
 
     /// Reads about `budget` bytes more. False once nothing is left to do.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`]. Damage is counted in the status, and is no error.
     pub fn scrub_step(&self, budget: u64) -> Result<bool> {
         let mut status = self.scrub_status();
         // It waits for a resilver, which matters more, unless that waits itself.

@@ -14,6 +14,12 @@ impl Pool {
     /// Gives a volume another size, of whole blocks. What was reserved for all of it stays so. `reseal` makes
     /// the seal over what it is then, if it is encrypted. What lies behind the new end stays in its slots until
     /// whoever has it open empties them, or until the volume is opened next.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
+    /// [`Error::Refused`](crate::Error::Refused) if it is not a volume, or the size is not whole blocks;
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if `reseal` fails;
+    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
     pub fn resize_volume(
         &self,
         name: &str,

@@ -31,6 +31,9 @@ pub const TAKEN: &str = "taken";
 /// What a client does for the daemon while a command runs.
 pub trait Terminal {
     /// Asks a person for a secret; `None` if there is no person to ask, or they gave up.
+    ///
+    /// # Errors
+    /// Why no answer can be had: the command then fails with it.
     fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure>;
 
     /// Tells a person something.
@@ -67,6 +70,10 @@ pub struct Client {
 impl Client {
     /// Connects to a daemon that runs, and is root's or of the same user: others would get the
     /// passphrases.
+    ///
+    /// # Errors
+    /// [`FailureKind::NoDaemon`] if none answers; [`FailureKind::Permission`] if this user may not connect, or
+    /// the daemon belongs to another user.
     pub fn connect(socket: &Path) -> Result<Client, Failure> {
         let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => not_for_us(socket),
@@ -110,6 +117,9 @@ impl Client {
     }
 
     /// Connects, and starts the daemon first if none runs.
+    ///
+    /// # Errors
+    /// As [`Client::connect`] and [`start_daemon`].
     pub fn connect_or_start(socket: &Path) -> Result<Client, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -132,6 +142,9 @@ impl Client {
     }
 
     /// Has a command done.
+    ///
+    /// # Errors
+    /// What the daemon answers, or `terminal` returns; [`FailureKind::NoDaemon`] if the connection breaks.
     pub fn call(
         self,
         command: impl Into<Command>,
@@ -155,6 +168,9 @@ impl Client {
     }
 
     /// Has a command done that sends or receives data.
+    ///
+    /// # Errors
+    /// As [`Client::call`], and what `data` returns.
     pub fn call_with_data(
         mut self,
         command: impl Into<Command>,
@@ -230,9 +246,15 @@ impl Client {
 /// Data that goes with a command.
 pub trait Data {
     /// Takes a piece of what the daemon sends; an empty one is the last.
+    ///
+    /// # Errors
+    /// Why the piece cannot be taken: the command ends with it.
     fn take(&mut self, piece: &[u8]) -> Result<(), Failure>;
 
     /// Gives more of what the daemon is to have, and says how much; 0: that was all.
+    ///
+    /// # Errors
+    /// Why there is no more: the command ends with it.
     fn give(&mut self, piece: &mut [u8]) -> Result<usize, Failure>;
 }
 

@@ -69,6 +69,10 @@ impl Pool {
     }
 
     /// Adds a cache device, which is empty. What it held is lost.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if the pool has the maximum of cache devices;
+    /// [`Error::Store`](crate::Error::Store) if it cannot be labelled; as [`Pool::commit`].
     pub fn add_cache(&self, new: &NewMember, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         engine.check_writable()?;
@@ -134,6 +138,9 @@ impl Pool {
     }
 
     /// Takes a cache device out of the pool.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
     pub fn remove_cache(&self, guid: u64, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             state.config.caches.retain(|cache| cache.guid != guid);

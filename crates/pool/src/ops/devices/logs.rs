@@ -23,6 +23,9 @@ const COMMITS_MAX: usize = 8;
 impl Pool {
     /// Adds devices that hold the same, for logs only. What is synced from now on goes there as long as one
     /// of them works, and is as safe as they are until the next commit.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if the pool has had too many log devices; as [`Pool::add_group`].
     pub fn add_logs(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
         let known = self.engine.state.read().config.role_segments();
         if known > ROLE_SEGMENTS_MAX - LOG_SEGMENTS_MAX {
@@ -34,6 +37,10 @@ impl Pool {
     }
 
     /// Takes a group of devices for logs out of the pool. What waits in logs there moves to another place.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if the group is not for logs;
+    /// [`Error::Store`](crate::Error::Store) if a device that leaves fails; as [`Pool::commit`].
     pub fn remove_logs(&self, group: u16, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let _barred = self.leave_group(group)?;

@@ -7,6 +7,9 @@ use crate::ops::pool::Pool;
 
 impl Pool {
     /// Has spares take the place of devices that failed or are missing. True if one did.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`]. A spare that fails is passed over.
     pub fn use_spares(&self) -> Result<bool> {
         let engine = &self.engine;
         let config = engine.state.read().config.clone();

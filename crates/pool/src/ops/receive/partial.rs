@@ -118,6 +118,10 @@ impl Pool {
     }
 
     /// What says how to go on with a receive that was interrupted, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName); as
+    /// [`Pool::each_record`].
     pub fn resume_token(&self, target: &str) -> Result<Option<ResumeToken>> {
         let partial = find_partial(&self.engine.state.read(), target)?;
         let Some((partial, was)) = partial.and_then(|p| Some((Arc::clone(&p), p.receiving()?)))
@@ -136,6 +140,10 @@ impl Pool {
     }
 
     /// Throws away what an interrupted receive left.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) if there is none; [`Error::Busy`](crate::Error::Busy) if it
+    /// goes on; as [`Pool::commit`].
     pub fn abandon_receive(&self, target: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let partial = find_partial(state, target)?.ok_or_else(|| {

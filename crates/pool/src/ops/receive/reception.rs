@@ -25,6 +25,9 @@ pub struct ReceiveInto<'a> {
 pub trait Reception {
     /// The keyring that the dataset is to have, of what the stream brings and what is there; `None` if it
     /// keeps what it has. Refuses what would leave keys that nobody can unwrap.
+    ///
+    /// # Errors
+    /// Why the stream is refused.
     fn keyring(
         &self,
         begin: &Begin,
@@ -33,6 +36,9 @@ pub trait Reception {
 
     /// What seals the records of a stream in the clear: for the dataset that it adds to, or for a new one of
     /// this `family`, whose keys are made in `txg`.
+    ///
+    /// # Errors
+    /// Why the stream is refused.
     fn sealing(
         &self,
         _begin: &Begin,
@@ -43,6 +49,9 @@ pub trait Reception {
     }
 
     /// The properties of a new dataset.
+    ///
+    /// # Errors
+    /// Why the stream is refused.
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
 
     /// Whether a new dataset may be a clone of this snapshot, which another dataset has: a stream goes on from it.
@@ -51,6 +60,9 @@ pub trait Reception {
     }
 
     /// Calls `finish`, which may replace a keyring, when nobody else does that.
+    ///
+    /// # Errors
+    /// What `finish` returns, or why it was not called.
     fn finish(&self, finish: &mut dyn FnMut() -> Result<String>) -> Result<String> {
         finish()
     }
@@ -74,6 +86,9 @@ pub struct Sealing {
 /// Seals records that come in the clear.
 pub trait SealRecords {
     /// Compresses and seals a record, which is whole units.
+    ///
+    /// # Errors
+    /// Why the record could not be sealed.
     fn seal(&self, array: ArrayKind, plain: &[u8]) -> std::result::Result<SealedRecord, String>;
 
     /// The seal over a dataset.

@@ -10,6 +10,10 @@ use crate::storage::repair_queue::Suspect;
 impl Pool {
     /// Mends what was read with errors since this was called last, and returns how many copies were
     /// rewritten. Needs no key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
+    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn heal(&self) -> Result<u64> {
         let disk = &self.engine.disk;
         let suspects = disk.repairs.take();
