@@ -132,6 +132,7 @@ fn what_is_wrong_is_said() {
         USAGE,
         "--locked",
     );
+    refused(&place, "stack init {DIR}/view", USAGE, "-d FILE");
 }
 
 #[test]
@@ -189,6 +190,67 @@ fn programs_use_the_view() {
             .next()
             .is_none()
     );
+}
+
+/// A directory of each program opens with the other one.
+#[test]
+fn gocryptfs_opens_what_is_made_here_and_the_other_way_round() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::without_daemon();
+    for dir in ["lower", "theirs", "view"] {
+        fs::create_dir(place.path(dir)).expect("a directory");
+    }
+    fs::write(place.path("pass"), "a passphrase\nmore").expect("written");
+    let passfile = place.arg("pass");
+    place.ok("stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower");
+    has(
+        &place.ok("stack status {DIR}/lower"),
+        "AES-256-GCM, authenticated",
+    );
+    let again = "stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower";
+    refused(&place, again, EXISTS, "already");
+    fs::write(place.path("wrong"), "another one").expect("written");
+    let wrong = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
+    refused(&place, wrong, WRONG_KEY, "passphrase is wrong");
+
+    let long = "x".repeat(250);
+    let mounted = Mounted::new(&place, &["--passfile", &passfile]);
+    mounted.shell(&format!(
+        "mkdir -p a/b; seq 5000 > a/b/{long}; ln -s b a/link; truncate -s 5M a/sparse; mkdir gone; rmdir gone"
+    ));
+    mounted.end();
+    let mounted = Mounted::new(&place, &["--private", "--passfile", &passfile]);
+    assert_eq!(mounted.shell(&format!("tail -1 a/link/{long}")), "5000\n");
+    mounted.end();
+    let theirs = |args: &[&str]| {
+        let done = Command::new("gocryptfs")
+            .args(["-q", "-passfile"])
+            .arg(place.path("pass"))
+            .args(args)
+            .output();
+        done.map(|done| {
+            (
+                done.status.success(),
+                String::from_utf8_lossy(&done.stderr).into_owned(),
+            )
+        })
+    };
+    let Ok(checked) = theirs(&["-fsck", &place.arg("lower")]) else {
+        eprintln!("skipped: gocryptfs is not installed");
+        return;
+    };
+    assert!(checked.0, "{}", checked.1);
+    let (made, error) = theirs(&["-init", &place.arg("theirs")]).expect("installed");
+    assert!(made, "{error}");
+    fs::remove_dir_all(place.path("lower")).expect("removed");
+    fs::rename(place.path("theirs"), place.path("lower")).expect("renamed");
+    let mounted = Mounted::new(&place, &["--passfile", &passfile]);
+    mounted.shell("echo text > file; mkdir d; cp file d");
+    mounted.end();
+    let checked = theirs(&["-fsck", &place.arg("lower")]).expect("installed");
+    assert!(checked.0, "{}", checked.1);
 }
 
 /// Over the lower directory itself, which is hidden meanwhile.

@@ -16,5 +16,5 @@ mod engine;
 pub mod formats;
 mod lower;
 
-pub use engine::{Options, Stacked};
+pub use engine::{Options, Stacked, prepare};
 pub use lower::Entry;

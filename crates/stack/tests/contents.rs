@@ -153,15 +153,15 @@ fn a_damaged_lower_file_is_an_error() {
         let ino = fs.lookup(ROOT, b"file")?.ino;
         read(&fs, ino)
     };
-    // Cut: the size is that of before.
+    // Cut: as a power cut leaves a file whose size is there and whose data is not.
     let file = std::fs::File::options()
         .write(true)
         .open(&path)
         .expect("opened");
     file.set_len(8192).expect("cut");
-    refused(read_anew(), Error::Io);
+    assert_eq!(read_anew().expect("read"), [1; 8192]);
     store_size(&path, u64::MAX);
-    refused(read_anew(), Error::Io);
+    assert_eq!(read_anew().expect("read"), [1; 8192]);
     rustix::fs::setxattr(
         &path,
         common::SPACE.size(),

@@ -6,7 +6,8 @@
 //!   is written, then the size;
 //! - shrinking: the size is set, then the rest of the last unit becomes zeros, then the lower file is cut.
 //!
-//! So a power cut shows the old size or the new one, with the right bytes.
+//! So a cut between two of these steps shows the old size or the new one, with the right bytes. Where the
+//! lower file system itself loses writes that were not synced, the size of the lower file bounds the size.
 
 use std::cell::RefCell;
 use std::sync::Arc;

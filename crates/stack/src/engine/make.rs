@@ -15,7 +15,7 @@ use super::inode::Inode;
 use super::stacked::Stacked;
 use super::temporary;
 use crate::formats::{self, Format, LowerName, Sought};
-use crate::lower::{Entry, posix};
+use crate::lower::{Entry, list, posix};
 
 const SGID: u16 = 0o2000;
 
@@ -337,8 +337,24 @@ fn set_xattrs<N>(entry: &Entry, made: &formats::NewNode<N>) -> Result<()> {
     Ok(())
 }
 
+/// Writes the files of a format into an empty directory, in this order.
+///
+/// # Errors
+/// `NotEmpty` if there is something in it; those of the lower directory.
+pub fn prepare(root: &Entry, files: &[(&str, Vec<u8>)]) -> Result<()> {
+    list(root, 0, |listed| match listed.name {
+        b"." | b".." => Ok(true),
+        _ => Err(Error::NotEmpty),
+    })?;
+    for (name, contents) in files {
+        write_small(root, name.as_bytes(), contents)?;
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    rustix::fs::fsync(root.reopen(flags)?).map_err(posix)
+}
+
 /// Writes a small file of the format's own, whole: under a temporary name first.
-pub(super) fn write_small(dir: &Entry, name: &[u8], contents: &[u8]) -> Result<()> {
+fn write_small(dir: &Entry, name: &[u8], contents: &[u8]) -> Result<()> {
     let temporary = temporary::name();
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;

@@ -16,4 +16,5 @@ mod sizes;
 mod stacked;
 mod temporary;
 
+pub use make::prepare;
 pub use stacked::{Options, Stacked};

@@ -31,23 +31,20 @@ impl<F: Format> Stacked<F> {
     /// `Io` if the attribute with the size is damaged.
     pub(super) fn size_of(&self, inode: &Inode<F::Node>, lower_size: u64) -> Result<u64> {
         let layout = self.format.layout();
-        match layout.size {
-            SizeIn::Lower => {
-                let whole = layout.lower_unit() as u64;
-                let units = lower_size.saturating_sub(layout.header as u64) / whole;
-                // What ends in the middle of a tag is damaged, and shown up to there.
-                let size = layout.plain_size(lower_size);
-                Ok(size.unwrap_or(units * layout.unit as u64))
-            }
-            // A file that is new, or got its first bytes before a power cut, has no size yet.
-            SizeIn::Xattr(name) => match inode.entry.xattr(name)? {
-                None => Ok(0),
-                Some(bytes) => {
-                    let bytes = bytes.try_into().map_err(|_| Error::Io)?;
-                    Ok(u64::from_le_bytes(bytes))
-                }
-            },
-        }
+        let units = lower_size.saturating_sub(layout.header as u64) / layout.lower_unit() as u64;
+        // What ends in the middle of a tag is damaged, and shown up to there.
+        let whole = units * layout.unit as u64;
+        let held = layout.plain_size(lower_size).unwrap_or(whole);
+        let SizeIn::Xattr(name) = layout.size else {
+            return Ok(held);
+        };
+        // A file that is new, or got its first bytes before a power cut, has no size yet. And where
+        // data was not synced, a power cut may leave a size and a lower file that is shorter.
+        let size = match inode.entry.xattr(name)? {
+            None => 0,
+            Some(bytes) => u64::from_le_bytes(bytes.try_into().map_err(|_| Error::Io)?),
+        };
+        Ok(size.min(held))
     }
 
     /// Opens a file for one operation.

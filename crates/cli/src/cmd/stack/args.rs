@@ -8,10 +8,15 @@ use clap::{Args, Subcommand, ValueEnum};
 ///
 /// A lower directory holds one encrypted file for each file, with an encrypted name. It can be on a disk, a
 /// network file system or in a folder that is copied elsewhere. `stack mount` shows the files in clear at
-/// another place. Contents and names are encrypted as Linux's fscrypt does it, with policies of version 2.
+/// another place. There are two formats:
 ///
-/// Contents are not authenticated: a change of an encrypted file is not noticed. Sizes, times, owners,
-/// modes and the number of files stay visible. The key is a file of random bytes. These commands need no
+/// fscrypt is that of Linux, with policies of version 2. Its key is a file of random bytes. Contents are
+/// not authenticated: a change of an encrypted file is not noticed.
+///
+/// gocryptfs is that of the program gocryptfs, version 2, and the directories of one open with the other. A
+/// passphrase opens it. Contents are authenticated: a changed block gives an error.
+///
+/// Sizes, times, owners, modes and the number of files stay visible in both. These commands need no
 /// daemon.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
@@ -21,6 +26,10 @@ EXAMPLES
     mkdir ~/vault.encrypted ~/vault
     strongroom stack init -d ~/vault.key ~/vault.encrypted
     strongroom stack mount -d ~/vault.key ~/vault.encrypted ~/vault
+
+  The same with a passphrase, in the format of gocryptfs:
+    strongroom stack init --format gocryptfs ~/vault.encrypted
+    strongroom stack mount ~/vault.encrypted ~/vault
 
   In another terminal, end it:
     fusermount3 -u ~/vault")]
@@ -32,17 +41,24 @@ pub(crate) enum Stack {
 
 /// Prepare an empty directory for encrypted files
 ///
-/// Gives the directory a policy: ciphers, padding of names, and the identifier of the key. The policy is
-/// kept in an extended attribute, so the file system of the directory must have such attributes. Copies of
-/// the directory must keep them: without its attributes an encrypted file cannot be read.
+/// With the format fscrypt the directory gets a policy: ciphers, padding of names, and the identifier of
+/// the key. The policy is kept in an extended attribute, so the file system of the directory must have such
+/// attributes. Copies of the directory must keep them: without its attributes an encrypted file cannot be
+/// read.
+///
+/// With the format gocryptfs the command asks for a new passphrase, and writes gocryptfs.conf and
+/// gocryptfs.diriv into the directory. Without these files nothing in it can be read.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "strongroom stack init [OPTIONS] <-d FILE|--key-file FILE> <DIR>",
+    override_usage = "strongroom stack init [OPTIONS] <DIR>",
     after_help = "\
 EXAMPLES
   With the default ciphers:
     strongroom keygen vault.key
     strongroom stack init -d vault.key /srv/encrypted
+
+  Opened by a passphrase, with authenticated contents:
+    strongroom stack init --format gocryptfs /srv/encrypted
 
   For a machine without AES instructions:
     strongroom stack init -d vault.key --cipher adiantum /srv/encrypted
@@ -52,15 +68,18 @@ EXIT CODES
   such directory; 4 if it has a policy already; 8 if the key cannot be read."
 )]
 pub(crate) struct StackInit {
+    /// The format of the lower files
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "fscrypt")]
+    pub(crate) format: StackFormat,
     #[command(flatten)]
     pub(crate) key: StackKey,
     /// The ciphers of contents and names
     #[arg(long, value_enum, value_name = "CIPHER", default_value = "aes-256")]
     pub(crate) cipher: StackCipher,
-    /// Pad names to a multiple of 4, 8, 16 or 32 bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 32)]
-    pub(crate) padding: usize,
-    /// Who can read and change the attributes; default: trusted for root, user for others
+    /// With fscrypt: pad names to a multiple of 4, 8, 16 or 32 bytes; default: 32
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) padding: Option<usize>,
+    /// With fscrypt: who can read and change the attributes; default: trusted for root, user for others
     #[arg(long, value_enum, value_name = "SPACE")]
     pub(crate) attributes: Option<StackSpace>,
     /// The lower directory
@@ -69,6 +88,9 @@ pub(crate) struct StackInit {
 }
 
 /// Show the files of an encrypted directory in clear at another place
+///
+/// Recognizes the format of the directory. Fscrypt needs a key file or --locked. Gocryptfs asks for the
+/// passphrase, or reads it from --passfile.
 ///
 /// Serves the files until the file system is unmounted, and stays in the foreground. The first interrupt
 /// unmounts it if it is not in use. The second one unmounts it by force. Root needs nothing else. Other
@@ -80,8 +102,7 @@ pub(crate) struct StackInit {
 /// one of the writes.
 #[derive(Args, Debug)]
 #[command(
-    group = clap::ArgGroup::new("by").args(["key_file", "locked"]).required(true),
-    override_usage = "strongroom stack mount [OPTIONS] <-d FILE|--locked> <DIR> <MOUNTPOINT>",
+    group = clap::ArgGroup::new("by").args(["key_file", "passfile", "locked"]),
     after_help = "\
 EXAMPLES
   Until it is unmounted:
@@ -94,14 +115,13 @@ EXAMPLES
     strongroom stack mount --locked /srv/encrypted /mnt/vault
 
 EXIT CODES
-  1 if it cannot be mounted, or the directory has no policy; 3 if there is no such directory; 7 if
+  1 if it cannot be mounted, or the directory is not prepared; 3 if there is no such directory; 7 if
   the key is wrong; 8 if the key cannot be read; 9 if the policy is damaged."
 )]
 pub(crate) struct StackMount {
-    /// Read the key from this file, of 32 to 64 bytes; - is the standard input
-    #[arg(short = 'd', long, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
-    /// Use no key: names are shown encrypted, and contents are not readable
+    #[command(flatten)]
+    pub(crate) key: StackKey,
+    /// With fscrypt: use no key; names are shown encrypted, and contents are not readable
     #[arg(long)]
     pub(crate) locked: bool,
     /// Refuse changes
@@ -121,38 +141,52 @@ pub(crate) struct StackMount {
     pub(crate) mountpoint: PathBuf,
 }
 
-/// Show the policy of an encrypted directory
+/// Show the format and ciphers of an encrypted directory
 ///
-/// Needs no key. The identifier is derived from the key and tells which key the directory needs.
+/// Needs no key. With fscrypt the identifier is derived from the key and tells which key the directory
+/// needs.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  Ciphers, padding and key:
+  Format, ciphers and key:
     strongroom stack status /srv/encrypted
 
 JSON
-  {\"format\", \"version\", \"contents\", \"names\", \"padding\", \"key\", \"attributes\"}
+  {\"format\", \"contents\", \"authenticated\", \"names\"}, and with fscrypt \"version\", \"padding\", \"key\"
+  and \"attributes\"
 
 EXIT CODES
-  1 if the directory has no policy; 3 if there is no such directory; 9 if the policy is damaged.")]
+  1 if the directory is not prepared; 3 if there is no such directory; 9 if the policy is damaged.")]
 pub(crate) struct StackStatus {
     /// The lower directory
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
 
-/// The key.
+/// What opens a directory.
 #[derive(Args, Debug)]
 pub(crate) struct StackKey {
-    /// Read the key from this file, of 32 to 64 bytes; - is the standard input
+    /// With fscrypt: read the key from this file, of 32 to 64 bytes; - is the standard input
     #[arg(short = 'd', long, value_name = "FILE")]
-    pub(crate) key_file: PathBuf,
+    pub(crate) key_file: Option<PathBuf>,
+    /// With gocryptfs: read the passphrase from the first line of this file, instead of asking
+    #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
+    pub(crate) passfile: Option<PathBuf>,
+}
+
+/// Formats of lower files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StackFormat {
+    /// That of Linux
+    Fscrypt,
+    /// That of gocryptfs, version 2
+    Gocryptfs,
 }
 
 /// Pairs of ciphers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StackCipher {
-    /// AES-256-XTS, and AES-256-CBC-CTS for names
+    /// AES-256-XTS, and AES-256-CBC-CTS for names; with gocryptfs AES-256-GCM, and AES-256-EME for names
     #[value(name = "aes-256")]
     Aes256,
     /// AES-256-XTS, and AES-256-HCTR2 for names
@@ -163,6 +197,8 @@ pub(crate) enum StackCipher {
     Aes128,
     /// Adiantum for both
     Adiantum,
+    /// With gocryptfs: XChaCha20-Poly1305, and AES-256-EME for names
+    Xchacha20,
 }
 
 /// Name spaces of extended attributes.

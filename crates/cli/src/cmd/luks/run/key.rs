@@ -24,7 +24,7 @@ pub(super) fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Sec
 }
 
 /// Asks for a passphrase, twice for a new one.
-pub(super) fn ask(device: &Path, new: bool) -> Result<Secret> {
+pub(crate) fn ask(device: &Path, new: bool) -> Result<Secret> {
     let ask = Ask {
         again: false,
         dataset: device.display().to_string(),

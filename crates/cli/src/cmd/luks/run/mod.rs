@@ -9,7 +9,7 @@ mod look;
 mod mapping;
 mod remote_device;
 
-pub(crate) use key::key_file;
+pub(crate) use key::{ask, key_file};
 
 use crate::cmd::luks::args::Luks;
 use crate::outcome::Result;

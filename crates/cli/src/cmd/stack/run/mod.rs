@@ -1,5 +1,6 @@
 //! Directories that are encrypted file by file. All of it happens in this process.
 
+mod gocryptfs;
 mod lower;
 mod mount;
 
@@ -7,22 +8,34 @@ use cipher::SystemRandom;
 use daemon::Failure;
 use serde::Serialize;
 use stack::formats::fscrypt::{Fscrypt, KeyName, Mode, Policy, Space};
+use stack::formats::gocryptfs::{Config, Content};
 
-use crate::cmd::stack::args::{Stack, StackCipher, StackInit, StackSpace, StackStatus};
+use crate::cmd::stack::args::{
+    Stack, StackCipher, StackFormat, StackInit, StackSpace, StackStatus,
+};
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::show::json;
 
 pub(crate) fn run(args: Stack, as_json: bool) -> Result {
     match args {
-        Stack::Init(args) => init(&args),
+        Stack::Init(args) => {
+            match args.format {
+                StackFormat::Fscrypt => init(&args)?,
+                StackFormat::Gocryptfs => gocryptfs::init(&args)?,
+            }
+            Ok(Outcome::done())
+        }
         Stack::Mount(args) => mount::run(&args),
         Stack::Status(args) => status(&args, as_json),
     }
 }
 
-fn init(args: &StackInit) -> Result {
+fn init(args: &StackInit) -> Result<()> {
     let dir = lower::open(&args.dir)?;
-    let master = lower::master_key(&args.key.key_file)?;
+    let Some(key_file) = &args.key.key_file else {
+        return Err(Failure::usage("fscrypt needs a key file: -d FILE"));
+    };
+    let master = lower::master_key(key_file)?;
     let identifier = match master.identifier() {
         Ok(KeyName::Identifier(identifier)) => identifier,
         _ => {
@@ -36,11 +49,14 @@ fn init(args: &StackInit) -> Result {
         StackCipher::Aes256Hctr2 => (Mode::Aes256Xts, Mode::Aes256Hctr2),
         StackCipher::Aes128 => (Mode::Aes128Cbc, Mode::Aes128Cts),
         StackCipher::Adiantum => (Mode::Adiantum, Mode::Adiantum),
+        StackCipher::Xchacha20 => {
+            return Err(Failure::usage("xchacha20 is a cipher of gocryptfs"));
+        }
     };
     let policy = Policy {
         contents,
         names,
-        padding: args.padding,
+        padding: args.padding.unwrap_or(32),
         ..Policy::new(identifier)
     };
     if !policy.is_valid() {
@@ -53,17 +69,24 @@ fn init(args: &StackInit) -> Result {
         None => Space::User,
     };
     Fscrypt::set_policy(&dir, space, &policy, &SystemRandom)
-        .map_err(|error| lower::failure(&args.dir, error))?;
-    Ok(Outcome::done())
+        .map_err(|error| lower::failure(&args.dir, error))
 }
 
 /// What `stack status` shows.
 #[derive(Serialize)]
 struct Status {
     format: &'static str,
-    version: u8,
     contents: &'static str,
+    authenticated: bool,
     names: &'static str,
+    #[serde(flatten)]
+    policy: Option<PolicyStatus>,
+}
+
+/// What only fscrypt has.
+#[derive(Serialize)]
+struct PolicyStatus {
+    version: u8,
     padding: usize,
     key: String,
     attributes: &'static str,
@@ -71,34 +94,74 @@ struct Status {
 
 fn status(args: &StackStatus, as_json: bool) -> Result {
     let dir = lower::open(&args.dir)?;
-    let (space, policy) = lower::policy(&args.dir, &dir)?;
-    let (version, key) = match policy.key {
-        KeyName::Descriptor(descriptor) => (1, hex(&descriptor)),
-        KeyName::Identifier(identifier) => (2, hex(&identifier)),
-    };
-    let status = Status {
-        format: "fscrypt",
-        version,
-        contents: mode(policy.contents),
-        names: mode(policy.names),
-        padding: policy.padding,
-        key,
-        attributes: match space {
-            Space::Trusted => "trusted",
-            Space::User => "user",
-        },
+    let status = match gocryptfs::config(&args.dir, &dir)? {
+        Some(config) => status_of_config(&config),
+        None => {
+            let (space, policy) = lower::policy(&args.dir, &dir)?;
+            status_of_policy(space, &policy)
+        }
     };
     if as_json {
         return Ok(Outcome::text(json::show(&status)));
     }
-    Ok(Outcome::text(format!(
-        "format:      {}, policy version {version}\n\
-         contents:    {}, not authenticated\n\
-         names:       {}, padded to {} bytes\n\
-         key:         {}\n\
-         attributes:  {}\n",
-        status.format, status.contents, status.names, status.padding, status.key, status.attributes
-    )))
+    let authenticated = match status.authenticated {
+        true => "authenticated",
+        false => "not authenticated",
+    };
+    let (format, contents, names) = (status.format, status.contents, status.names);
+    Ok(Outcome::text(match status.policy {
+        None => format!(
+            "format:      {format}\ncontents:    {contents}, {authenticated}\nnames:       {names}\n"
+        ),
+        Some(policy) => format!(
+            "format:      {format}, policy version {}\n\
+             contents:    {contents}, {authenticated}\n\
+             names:       {names}, padded to {} bytes\n\
+             key:         {}\n\
+             attributes:  {}\n",
+            policy.version, policy.padding, policy.key, policy.attributes
+        ),
+    }))
+}
+
+fn status_of_config(config: &Config) -> Status {
+    let features = config.features();
+    Status {
+        format: "gocryptfs",
+        contents: match features.content {
+            Content::AesGcm => "AES-256-GCM",
+            Content::AesSiv => "AES-256-SIV",
+            Content::XChaCha20Poly1305 => "XChaCha20-Poly1305",
+        },
+        authenticated: true,
+        names: match features.names {
+            Some(_) => "AES-256-EME",
+            None => "in clear",
+        },
+        policy: None,
+    }
+}
+
+fn status_of_policy(space: Space, policy: &Policy) -> Status {
+    let (version, key) = match policy.key {
+        KeyName::Descriptor(descriptor) => (1, hex(&descriptor)),
+        KeyName::Identifier(identifier) => (2, hex(&identifier)),
+    };
+    Status {
+        format: "fscrypt",
+        contents: mode(policy.contents),
+        authenticated: false,
+        names: mode(policy.names),
+        policy: Some(PolicyStatus {
+            version,
+            padding: policy.padding,
+            key,
+            attributes: match space {
+                Space::Trusted => "trusted",
+                Space::User => "user",
+            },
+        }),
+    }
 }
 
 /// The name of a mode as the tool `fscrypt` has it.

@@ -12,10 +12,11 @@ use protocol::client::Terminal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use stack::formats::Format;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
-use stack::{Options, Stacked};
+use stack::{Entry, Options, Stacked};
 
-use super::lower;
+use super::{gocryptfs, lower};
 use crate::cmd::stack::args::StackMount;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
@@ -23,16 +24,36 @@ use crate::terminal::Prompter;
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;
     let dir = lower::open(&args.dir)?;
-    let (space, policy) = lower::policy(&args.dir, &dir)?;
-    let keys = match &args.key_file {
-        None => HashMap::new(),
+    if let Some(config) = gocryptfs::config(&args.dir, &dir)? {
+        if args.locked {
+            return Err(Failure::usage("--locked is for the format fscrypt"));
+        }
+        let format = gocryptfs::open(&args.dir, &config, &args.key)?;
+        return serve(dir, format, args);
+    }
+    let format = fscrypt(&dir, args)?;
+    serve(dir, format, args)
+}
+
+/// The format of a directory of fscrypt, with its key.
+fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
+    let (space, policy) = lower::policy(&args.dir, dir)?;
+    let keys = match &args.key.key_file {
         Some(path) => {
             let key = lower::master_key(path)?;
             HashMap::from([(right(&key, &policy, &args.dir)?, key)])
         }
+        None if args.locked => HashMap::new(),
+        None => {
+            let message = "fscrypt needs a key file: -d FILE; or --locked, to use no key";
+            return Err(Failure::usage(message));
+        }
     };
+    Ok(Fscrypt::new(space, keys, Arc::new(SystemRandom)))
+}
+
+fn serve<F: Format>(dir: Entry, format: F, args: &StackMount) -> Result {
     more_files();
-    let format = Fscrypt::new(space, keys, Arc::new(SystemRandom));
     let shared = !args.private;
     let view = Stacked::new(dir, format, Options { shared })
         .map_err(|error| lower::failure(&args.dir, error))?;
