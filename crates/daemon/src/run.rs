@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::api::FailureKind;
+use protocol::api::{FailureKind, command};
 use protocol::client::TAKEN;
 use tracing_subscriber::EnvFilter;
 
@@ -17,7 +17,6 @@ use crate::host::statedir::usual_state_dir;
 use crate::host::stops::{Next, SIGNALLED, STOPPED, Stops};
 use crate::host::tokens::choose_list;
 use crate::host::{notify, statedir};
-use crate::ops::pools::ImportPool;
 use crate::serve::connection::Served;
 use crate::serve::metrics::server as metrics;
 use crate::state::context::Context;
@@ -174,7 +173,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
     if search.is_empty() {
         return;
     }
-    let import = ImportPool {
+    let import = command::PoolImport {
         search: search.to_vec(),
         pool: None,
         new_name: None,
@@ -182,13 +181,12 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         force: false,
         no_mount: false,
         load_keys: true,
-        keys_until: Some(keys_until),
         without_logs: false,
         accept: false,
     };
     let mut nobody = crate::ops::pools::NonInteractive::default();
     let mut context = Context::internal("import at start", &mut nobody);
-    let result = daemon.import_pools(&import, &mut context);
+    let result = daemon.import_pools(&import, Some(keys_until), &mut context);
     nobody.log();
     if let Err(failure) = result {
         tracing::error!(

@@ -11,9 +11,7 @@ use protocol::api::{Ask, DeviceGroup, FailureKind, NewVolume, PoolDevices, Props
 use secret::Secret;
 
 use crate::failure::Result;
-use crate::ops::datasets::NewDatasets;
-use crate::ops::keys::change::KeyChange;
-use crate::ops::pools::{ImportPool, NewPool, NonInteractive};
+use crate::ops::pools::NonInteractive;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -33,9 +31,9 @@ pub(crate) fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
 }
 
 pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<ActivePool> {
-    let new = NewPool {
-        name: name.into(),
-        devices: PoolDevices {
+    let new = command::PoolCreate {
+        pool: name.into(),
+        devices: Box::new(PoolDevices {
             groups: vec![DeviceGroup {
                 devices: vec![dir.join(name)],
                 parity: 0,
@@ -43,13 +41,13 @@ pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<A
             logs: Vec::new(),
             caches: Vec::new(),
             spares: Vec::new(),
-        },
+        }),
         size: Some(64 << 20),
         force: false,
         props: vec![("mountpoint".into(), "none".into())],
         no_mount: true,
     };
-    command(|context| daemon.create_pool(new, context)).unwrap();
+    command(|context| daemon.create_pool(&new, context)).unwrap();
     daemon.pool(name).unwrap()
 }
 
@@ -60,10 +58,13 @@ pub(crate) fn encrypted(keysource: &str) -> Props {
     ]
 }
 
-fn change_to(keysource: &str) -> KeyChange<'_> {
-    KeyChange {
-        keysource: Some(keysource),
-        ..KeyChange::default()
+fn change_to(keysource: &str) -> command::KeyChange {
+    command::KeyChange {
+        name: String::new(),
+        keysource: Some(keysource.into()),
+        slot: None,
+        only: false,
+        inherit: false,
     }
 }
 
@@ -76,9 +77,10 @@ pub(crate) fn key_file(dir: &Path, name: &str) -> String {
 }
 
 /// A dataset to make that is not mounted.
-fn unmounted(name: &str) -> NewDatasets<'_> {
-    NewDatasets {
-        name,
+fn unmounted(name: &str, props: &Props) -> command::Create {
+    command::Create {
+        name: name.into(),
+        props: props.clone(),
         parents: false,
         no_mount: true,
         volume: None,
@@ -86,7 +88,7 @@ fn unmounted(name: &str) -> NewDatasets<'_> {
 }
 
 pub(crate) fn create(daemon: &Arc<Daemon>, name: &str, props: &Props) {
-    command(|context| daemon.create(&unmounted(name), props, context)).unwrap();
+    command(|context| daemon.create(&unmounted(name, props), context)).unwrap();
 }
 
 /// Someone who has been asked, and has not answered yet.
@@ -149,7 +151,7 @@ fn snapshots_follow_the_key_of_their_dataset() {
     let source = key_file(dir.path(), "two");
     command(|context| {
         let change = change_to(&source);
-        imported.change_key(&below, change, context)
+        imported.change_key(&below, &change, context)
     })
     .unwrap();
 
@@ -180,13 +182,13 @@ fn a_question_without_an_answer_blocks_nobody() {
     let imported = create_pool(&daemon, dir.path(), "tank");
     let prompt = encrypted("hex,prompt");
     let made = while_asked(
-        |context| daemon.create(&unmounted("tank/asked"), &prompt, context),
+        |context| daemon.create(&unmounted("tank/asked", &prompt), context),
         || create(&daemon, "tank/other", &Vec::new()),
     );
     made.unwrap();
     // What was assumed is looked at again.
     let made = while_asked(
-        |context| daemon.create(&unmounted("tank/twice"), &prompt, context),
+        |context| daemon.create(&unmounted("tank/twice", &prompt), context),
         || create(&daemon, "tank/twice", &Vec::new()),
     );
     assert_eq!(made.unwrap_err().kind, FailureKind::Exists);
@@ -209,7 +211,7 @@ fn a_question_without_an_answer_blocks_nobody() {
     create(&daemon, "tank/asked", &encrypted(&source));
     let entry = imported.pool.find("tank/asked").unwrap();
     let changed = while_asked(
-        |context| imported.change_key(&entry, change_to("hex,prompt"), context),
+        |context| imported.change_key(&entry, &change_to("hex,prompt"), context),
         || daemon.shut_down().unwrap(),
     );
     assert_eq!(changed.unwrap_err().kind, FailureKind::NotFound);
@@ -298,7 +300,7 @@ fn what_was_not_to_be_written_comes_back_so() {
     let first = daemon(dir.path());
     create_pool(&first, dir.path(), "tank");
     command(|context| first.export_pool("tank", false, context)).unwrap();
-    let import = ImportPool {
+    let import = command::PoolImport {
         search: vec![dir.path().join("tank")],
         pool: None,
         new_name: None,
@@ -306,11 +308,10 @@ fn what_was_not_to_be_written_comes_back_so() {
         force: false,
         no_mount: true,
         load_keys: false,
-        keys_until: None,
         without_logs: false,
         accept: false,
     };
-    command(|context| first.import_pools(&import, context)).unwrap();
+    command(|context| first.import_pools(&import, None, context)).unwrap();
     first.shut_down().unwrap();
     drop(first);
     let second = daemon(dir.path());
@@ -379,15 +380,15 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
     let tank = create_pool(&daemon, dir.path(), "tank");
-    let volume = NewDatasets {
+    let props = encrypted(&key_file(dir.path(), "key"));
+    let volume = command::Create {
         volume: Some(NewVolume {
             size: 1 << 20,
             sparse: true,
         }),
-        ..unmounted("tank/disk")
+        ..unmounted("tank/disk", &props)
     };
-    let props = encrypted(&key_file(dir.path(), "key"));
-    command(|context| daemon.create(&volume, &props, context)).unwrap();
+    command(|context| daemon.create(&volume, context)).unwrap();
     let export = command::NbdExport {
         device: "tank/disk".into(),
         name: None,

@@ -6,13 +6,12 @@ use cipher::{Suite, SystemRandom};
 use dataset::Resealer;
 use keys::{KeySource, Wrapping, WrappingKey};
 use pool::{Entry, MakeKeyring, NewClone, Origin, Reseal, SealInput};
-use protocol::api::{FailureKind, Props, Source};
+use protocol::api::{FailureKind, Props, Source, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::host::system::now_secs;
 use crate::ops::dataset_spec::checked;
-use crate::ops::datasets::NewDatasets;
 use crate::ops::keys::handing::Handed;
 use crate::ops::receive_policy::DANGEROUS;
 use crate::state::active_pool::ActivePool;
@@ -21,28 +20,16 @@ use crate::state::daemon::Daemon;
 use crate::state::keyring::{OwnKey, has_generation, material, new_wrapping};
 use crate::state::properties;
 
-/// A clone to make.
-pub(crate) struct CloneOf<'a> {
-    pub(crate) snapshot: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) props: &'a Props,
-    /// With data keys of its own for what is written to it.
-    pub(crate) rekey: bool,
-    /// Make the datasets above it too.
-    pub(crate) parents: bool,
-    pub(crate) no_mount: bool,
-}
-
 impl Daemon {
     /// Makes a clone. It is encrypted if its origin is; its key is the one of the dataset above, or its
     /// own if that has none or `keysource` is given.
     pub(crate) fn clone_snapshot(
         self: &Arc<Self>,
-        clone: &CloneOf<'_>,
+        clone: &command::Clone,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (imported, origin) = self.find(clone.snapshot)?;
-        if self.pool_of(clone.name)?.pool.guid() != imported.pool.guid() {
+        let (imported, origin) = self.find(&clone.snapshot)?;
+        if self.pool_of(&clone.name)?.pool.guid() != imported.pool.guid() {
             return Err(Failure::usage(
                 "a clone must be in the pool of its snapshot",
             ));
@@ -53,8 +40,8 @@ impl Daemon {
                 clone.snapshot
             )));
         }
-        if imported.pool.find(clone.name).is_ok() {
-            let name = clone.name.into();
+        if imported.pool.find(&clone.name).is_ok() {
+            let name = clone.name.clone();
             return Err(pool::Error::Exists { name }.into());
         }
         let (above, _) = clone
@@ -62,15 +49,16 @@ impl Daemon {
             .rsplit_once('/')
             .ok_or_else(|| Failure::usage("a clone needs a name below a dataset: POOL/NAME"))?;
         if clone.parents {
-            let above = NewDatasets {
-                name: above,
+            let above = command::Create {
+                name: above.into(),
+                props: Props::new(),
                 parents: true,
                 no_mount: clone.no_mount,
                 volume: None,
             };
-            self.create(&above, &Props::new(), context)?;
+            self.create(&above, context)?;
         }
-        let mut props = checked(clone.props)?;
+        let mut props = checked(&clone.props)?;
         if props.contains_key("encryption") {
             return Err(Failure::usage(
                 "a clone is encrypted as its origin; leave out encryption",
@@ -100,7 +88,7 @@ impl Daemon {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
-                let material = material(&source, clone.name, true, context.prompt)?;
+                let material = material(&source, &clone.name, true, context.prompt)?;
                 own = Some(new_wrapping(&material)?);
             }
         } else if props.contains_key("keysource") || clone.rekey {
@@ -110,7 +98,7 @@ impl Daemon {
             )));
         }
         let _admin = imported.lock()?;
-        let origin = imported.again(&origin, clone.snapshot)?;
+        let origin = imported.again(&origin, &clone.snapshot)?;
         let own_key = own.as_ref().map(|(_, key)| key.try_clone()).transpose()?;
         let keys = match origin.suite {
             0 => None,
@@ -136,7 +124,7 @@ impl Daemon {
         let made =
             imported
                 .pool
-                .clone_snapshot(clone.snapshot, clone.name, new, &context.origin())?;
+                .clone_snapshot(&clone.snapshot, &clone.name, new, &context.origin())?;
         if let Some(key) = own_key {
             imported.keys.lock().insert(made.id, key);
             imported.accept_as_set(made.id);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pool::{Entry, Reach};
-use protocol::api::{FailureKind, NewVolume, Props};
+use protocol::api::{FailureKind, Props, command};
 use protocol::property::{OF_POOLS, Property, Settable};
 
 use crate::failure::{Failure, Result};
@@ -20,27 +20,18 @@ use crate::state::properties::{self, Mountpoint};
 /// What a command works on: pools, and of each the entries that it names.
 type Selection = Vec<(Arc<ActivePool>, Vec<Arc<Entry>>)>;
 
-/// A dataset to make.
-pub(crate) struct NewDatasets<'a> {
-    pub(crate) name: &'a str,
-    /// Make the datasets above it too.
-    pub(crate) parents: bool,
-    pub(crate) no_mount: bool,
-    pub(crate) volume: Option<NewVolume>,
-}
-
 impl Daemon {
     pub(crate) fn create(
         self: &Arc<Self>,
-        new: &NewDatasets<'_>,
-        props: &Props,
+        new: &command::Create,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let NewDatasets {
-            name,
+        let (name, props) = (new.name.as_str(), &new.props);
+        let command::Create {
             parents,
             no_mount,
             volume,
+            ..
         } = *new;
         let imported = self.pool_of(name)?;
         if name.contains('@') {

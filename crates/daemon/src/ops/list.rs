@@ -7,7 +7,7 @@ use cipher::Suite;
 use pool::{DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
 use protocol::api::{
     DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, RemovalRow,
-    ScrubRow, Source, Value,
+    ScrubRow, Source, Value, command,
 };
 use protocol::property::{PROPERTIES, Property};
 
@@ -21,14 +21,6 @@ use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
 
-/// What `get` and `list` ask for.
-pub(crate) struct Get {
-    pub(crate) names: Vec<String>,
-    pub(crate) depth: Option<u32>,
-    pub(crate) snapshots: bool,
-    pub(crate) props: Vec<String>,
-}
-
 /// What was found, once each.
 #[derive(Default)]
 struct Rows {
@@ -38,7 +30,7 @@ struct Rows {
 }
 
 impl Daemon {
-    pub(crate) fn get(&self, get: &Get) -> Result<Vec<DatasetRow>> {
+    pub(crate) fn get(&self, get: &command::Get) -> Result<Vec<DatasetRow>> {
         let props: Vec<String> = get
             .props
             .iter()
@@ -85,7 +77,7 @@ impl Daemon {
         &self,
         imported: &Arc<ActivePool>,
         id: u64,
-        get: &Get,
+        get: &command::Get,
         props: &[String],
         rows: &mut Rows,
     ) -> Result<()> {

@@ -18,6 +18,7 @@ pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod mappings;
 pub(crate) mod metered_devices;
+pub(crate) mod mount_named;
 pub(crate) mod mounts;
 pub(crate) mod pools;
 pub(crate) mod receive_policy;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use block::{Access, BlockDevice, FileDevice};
 use pool::{Pool, PoolState, Superblock};
-use protocol::api::{FailureKind, ImportablePool, PoolDevices, Props};
+use protocol::api::{FailureKind, ImportablePool, command};
 use store::{CreateOptions, NewGroup, Store};
 use vfs::Caller;
 
@@ -27,41 +27,15 @@ use crate::state::keyring::Prompt;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
 
-/// A pool to make.
-pub(crate) struct NewPool {
-    pub(crate) name: String,
-    pub(crate) devices: PoolDevices,
-    pub(crate) size: Option<u64>,
-    pub(crate) force: bool,
-    pub(crate) props: Props,
-    pub(crate) no_mount: bool,
-}
-
-/// A pool to import.
-pub(crate) struct ImportPool {
-    pub(crate) search: Vec<PathBuf>,
-    pub(crate) pool: Option<String>,
-    pub(crate) new_name: Option<String>,
-    pub(crate) read_only: bool,
-    pub(crate) force: bool,
-    pub(crate) no_mount: bool,
-    pub(crate) load_keys: bool,
-    /// Until when keys are waited for; as long as each takes if not said.
-    pub(crate) keys_until: Option<Instant>,
-    pub(crate) without_logs: bool,
-    /// Read keys from where the pool says.
-    pub(crate) accept: bool,
-}
-
 impl Daemon {
     pub(crate) fn create_pool(
         self: &Arc<Self>,
-        new: NewPool,
+        new: &command::PoolCreate,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        pool::check_pool_name(&new.name)?;
-        if self.pool(&new.name).is_ok() {
-            return Err(already_imported(&new.name));
+        pool::check_pool_name(&new.pool)?;
+        if self.pool(&new.pool).is_ok() {
+            return Err(already_imported(&new.pool));
         }
         if new
             .devices
@@ -82,15 +56,15 @@ impl Daemon {
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
-        let plan = DatasetSpec::new(0, &new.name, &new.props, context.prompt)?;
+        let plan = DatasetSpec::new(0, &new.pool, &new.props, context.prompt)?;
         // Someone else may have been faster while a key was asked for.
-        if self.pool(&new.name).is_ok() {
-            return Err(already_imported(&new.name));
+        if self.pool(&new.pool).is_ok() {
+            return Err(already_imported(&new.pool));
         }
-        let (top, key) = plan.carry_out(None, &new.name)?;
+        let (top, key) = plan.carry_out(None, &new.pool)?;
         let made = MadeFiles::default();
-        let groups = self.open_groups(&new, &made)?;
-        let spares = self.open_devices(&new.devices.spares, &new, &made)?;
+        let groups = self.open_groups(new, &made)?;
+        let spares = self.open_devices(&new.devices.spares, new, &made)?;
         let members = groups.iter().flat_map(|group| &group.devices);
         let count = members.chain(&spares).count();
         let options = CreateOptions {
@@ -100,7 +74,7 @@ impl Daemon {
             force: new.force,
         };
         let store = Arc::new(Store::create_groups(groups, spares, &options)?);
-        let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.name, top)?;
+        let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
         pool.record(&context.origin())?;
         pool.claim(&host_name())?;
         store.commit_labels()?;
@@ -116,7 +90,7 @@ impl Daemon {
             let _admin = imported.lock()?;
             let failures = self.mount_automatic(&imported, &[entry], context.caller());
             let created = |failure: Failure| {
-                failure.context(format_args!("'{}' was created, but not mounted", new.name))
+                failure.context(format_args!("'{}' was created, but not mounted", new.pool))
             };
             first_of(failures.into_iter().map(created).collect(), context)?;
         }
@@ -168,9 +142,12 @@ impl Daemon {
         Ok(all)
     }
 
+    /// Imports pools, and returns their names. Keys are waited for until `keys_until`; as long as each takes if that is
+    /// `None`.
     pub(crate) fn import_pools(
         self: &Arc<Self>,
-        import: &ImportPool,
+        import: &command::PoolImport,
+        keys_until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
         let mut names = Vec::new();
@@ -191,7 +168,7 @@ impl Daemon {
                 }
                 continue;
             }
-            names.push(self.import_one(&candidate, import, context)?);
+            names.push(self.import_one(&candidate, import, keys_until, context)?);
         }
         if !import.no_mount {
             self.open_exports();
@@ -202,7 +179,8 @@ impl Daemon {
     fn import_one(
         self: &Arc<Self>,
         candidate: &Candidate,
-        import: &ImportPool,
+        import: &command::PoolImport,
+        keys_until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<String> {
         let superblock = candidate.superblock.as_ref().map_err(Clone::clone)?;
@@ -248,7 +226,7 @@ impl Daemon {
         self.take_in(&imported)?;
         imported.open_caches(self, context);
         if import.load_keys {
-            self.load_keys_of(&imported, import.keys_until, context)?;
+            self.load_keys_of(&imported, keys_until, context)?;
         }
         if !import.no_mount {
             let _admin = imported.lock()?;
@@ -310,7 +288,7 @@ impl Daemon {
         keys_until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let import = ImportPool {
+        let import = command::PoolImport {
             search: known.paths(),
             pool: Some(name.to_owned()),
             new_name: None,
@@ -318,16 +296,16 @@ impl Daemon {
             force: false,
             no_mount: false,
             load_keys: true,
-            keys_until,
             without_logs: false,
             // An older program imported it, and read its keys from where it said.
             accept: known.guid.is_none(),
         };
         match known.guid {
-            None => self.import_pools(&import, context).map(|_| ()),
+            None => self.import_pools(&import, keys_until, context).map(|_| ()),
             Some(guid) => {
                 let candidate = self.known_candidate(name, guid, known, places)?;
-                self.import_one(&candidate, &import, context).map(|_| ())
+                self.import_one(&candidate, &import, keys_until, context)
+                    .map(|_| ())
             }
         }
     }
@@ -462,7 +440,7 @@ impl Prompt for NonInteractive {
 /// Opens a pool without what its missing log devices hold, and says what that is.
 fn open_without_logs(
     store: Arc<Store>,
-    import: &ImportPool,
+    import: &command::PoolImport,
     context: &mut Context<'_>,
 ) -> Result<Pool> {
     if import.read_only {
@@ -478,7 +456,7 @@ fn open_without_logs(
     Ok(pool)
 }
 
-fn refuse_other_host(superblock: &Superblock, import: &ImportPool) -> Result<()> {
+fn refuse_other_host(superblock: &Superblock, import: &command::PoolImport) -> Result<()> {
     let elsewhere = superblock.state == PoolState::Active && superblock.host != host_name();
     if !elsewhere || import.force || import.read_only {
         return Ok(());
@@ -512,7 +490,7 @@ impl Drop for MadeFiles {
 }
 
 impl Daemon {
-    fn open_groups(&self, new: &NewPool, made: &MadeFiles) -> Result<Vec<NewGroup>> {
+    fn open_groups(&self, new: &command::PoolCreate, made: &MadeFiles) -> Result<Vec<NewGroup>> {
         let groups = new.devices.groups.iter();
         groups
             .map(|group| {
@@ -527,7 +505,7 @@ impl Daemon {
     fn open_devices(
         &self,
         paths: &[PathBuf],
-        new: &NewPool,
+        new: &command::PoolCreate,
         made: &MadeFiles,
     ) -> Result<Vec<Arc<dyn BlockDevice>>> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();

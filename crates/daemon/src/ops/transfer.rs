@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use dataset::RecordOpener;
 use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
-use protocol::api::{Answer, Command, FailureKind, Props, Reply, SendWhat, command};
+use protocol::api::{Answer, FailureKind, Props, SendWhat};
 use protocol::property::{Property, Settable};
 use protocol::wire::{self, DataReader, DataWriter};
 
@@ -26,42 +26,7 @@ use crate::state::zones::view::View;
 const READERS: usize = 4;
 
 impl Daemon {
-    /// Carries out a command with which data travels; gives back any other.
-    pub(crate) fn run_transfer(
-        self: &Arc<Self>,
-        command: Command,
-        data: UnixStream,
-        context: &mut Context<'_>,
-    ) -> std::result::Result<Result<Reply>, Command> {
-        match command {
-            Command::Send(command::Send { what, raw, props }) => {
-                let sent = self.send(&what, raw, props, &data, context.view);
-                Ok(sent.map(|()| Reply::Nothing))
-            }
-            Command::Receive(command::Receive {
-                target,
-                force,
-                resumable,
-                props,
-                exclude,
-            }) => {
-                let into = ReceiveInto {
-                    target: &target,
-                    force,
-                    resumable,
-                    is_open: false,
-                };
-                let received = self.receive(&into, &props, exclude, &data, context);
-                Ok(received.map(Reply::Names))
-            }
-            Command::LuksBorrow(command::LuksBorrow { device, how }) => {
-                Ok(self.lend(&device, how, &data).map(|()| Reply::Nothing))
-            }
-            other => Err(other),
-        }
-    }
-
-    fn send(
+    pub(crate) fn send(
         &self,
         what: &SendWhat,
         raw: bool,
@@ -164,7 +129,7 @@ impl Daemon {
         ))
     }
 
-    fn receive(
+    pub(crate) fn receive(
         self: &Arc<Self>,
         into: &ReceiveInto<'_>,
         props: &Props,

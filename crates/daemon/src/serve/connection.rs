@@ -10,7 +10,7 @@ use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
-use crate::serve::command_text;
+use crate::serve::commands::served;
 use crate::state::connections::Hurried;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -120,7 +120,7 @@ impl Daemon {
         let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;
         peer.who = format!("{}:{}", peer.who, zone.name);
         let view = self.view(zone)?;
-        let _guard = zone.guard_names(&request.command)?;
+        let _guard = zone.guard_names(served(request.command.clone()).names())?;
         self.carry_out(request, peer, Some(&view), stream)
     }
 
@@ -133,9 +133,11 @@ impl Daemon {
     ) -> Result<Outcome> {
         keys::hash_for(peer.uid);
         keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
-        let said = command_text::line(&request.command);
+        let stops = matches!(request.command, Command::DaemonStop);
+        let mut command = served(request.command);
+        let said = command.line().0;
         tracing::info!(who = peer.who, command = said, "command");
-        let command = self.authorize(&peer, view, request.command)?;
+        self.authorize(&peer, view, &mut *command)?;
         let lost = |error| Failure::other(format!("the caller went away: {error}"));
         let data = stream.try_clone().map_err(lost)?;
         let mut remote = Remote { stream, view };
@@ -145,17 +147,14 @@ impl Daemon {
             view,
             pools: &pools,
             // In a zone what it means outside.
-            said: command_text::line(&command),
+            said: command.line().0,
             prompt: &mut remote,
+            data: Some(&data),
         };
-        if let Command::DaemonStop = command {
-            self.shut_down()?;
+        let result = command.run(self, &mut context);
+        if stops && result.is_ok() {
             return Ok(Outcome::Stop);
         }
-        let result = match self.run_transfer(command, data, &mut context) {
-            Ok(done) => done,
-            Err(other) => self.run(other, &mut context),
-        };
         let seen = match (view, result) {
             (None, result) => result,
             (Some(view), Ok(reply)) => view.reply(reply),

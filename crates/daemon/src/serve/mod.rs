@@ -1,9 +1,8 @@
 //! Serving requests: sockets, connections, who may do what, zones, metrics.
 
 pub(crate) mod authorize;
-pub(crate) mod command_text;
+pub(crate) mod commands;
 pub(crate) mod connection;
-pub(crate) mod dispatch;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod rights;

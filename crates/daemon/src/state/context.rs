@@ -1,6 +1,7 @@
 //! Who wants something done.
 
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use pool::{Entry, Origin, Reach};
@@ -25,6 +26,8 @@ pub(crate) struct Context<'a> {
     /// For the history.
     pub(crate) said: String,
     pub(crate) prompt: &'a mut dyn Prompt,
+    /// The connection, for commands with which data travels. The daemon itself has none.
+    pub(crate) data: Option<&'a UnixStream>,
 }
 
 impl<'a> Context<'a> {
@@ -43,6 +46,7 @@ impl<'a> Context<'a> {
             pools: &Vec::new,
             said: what.into(),
             prompt,
+            data: None,
         }
     }
 
@@ -73,6 +77,12 @@ impl<'a> Context<'a> {
             who: self.peer.who.clone(),
             text: self.said.clone(),
         }
+    }
+
+    /// The connection, over which data travels.
+    pub(crate) fn data(&self) -> Result<&'a UnixStream> {
+        let none = || Failure::other("data needs a connection to travel over");
+        self.data.ok_or_else(none)
     }
 
     /// Who owns what is made.

@@ -12,7 +12,7 @@ use dataset::{NewGeneration, Resealer};
 use keys::{DataKeys, KeyMaterial, KeySource, Keyring, Location, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
-use protocol::api::FailureKind;
+use protocol::api::{FailureKind, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
@@ -22,19 +22,6 @@ use crate::state::context::Context;
 use crate::state::keyring::{
     Prompt, changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers,
 };
-
-/// How to change the key of a dataset.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyChange<'a> {
-    /// Where the new key comes from; as before if absent.
-    pub(crate) keysource: Option<&'a str>,
-    /// Put it into this slot, and leave the others.
-    pub(crate) slot: Option<u32>,
-    /// Have all other slots go.
-    pub(crate) only: bool,
-    /// Use the key of the dataset above again.
-    pub(crate) inherit: bool,
-}
 
 /// What is said of the history of a keyring.
 const REWRAPPED: &str = "keyring rewrapped";
@@ -62,7 +49,7 @@ impl ActivePool {
     pub(crate) fn change_key(
         &self,
         entry: &Entry,
-        change: KeyChange<'_>,
+        change: &command::KeyChange,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
@@ -74,13 +61,13 @@ impl ActivePool {
         }
         context.may_hand_all(self, entry, None)?;
         let is_root = entry.key_root == entry.id;
-        let source = match change.keysource {
+        let source = match &change.keysource {
             Some(text) => text.parse::<KeySource>()?,
             None if is_root => self.accepted_source(entry)?,
             None => KeySource::default(),
         };
         if is_root {
-            self.check_choice_of_slot(entry, &change, &name)?;
+            self.check_choice_of_slot(entry, change, &name)?;
         }
         let material = material(&source, &name, true, context.prompt)?;
         if let Some(slot) = change.slot {
@@ -110,7 +97,7 @@ impl ActivePool {
     fn check_choice_of_slot(
         &self,
         entry: &Entry,
-        change: &KeyChange<'_>,
+        change: &command::KeyChange,
         name: &str,
     ) -> Result<()> {
         let keyring = self.keyring(entry)?;

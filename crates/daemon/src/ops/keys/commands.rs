@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use keys::KeySource;
 use pool::{Entry, Origin};
-use protocol::api::{Command, FailureKind, Reply, Rotation, command};
-use protocol::digits::{hex, unhex};
+use protocol::api::{FailureKind, Rotation, command};
 
 use crate::failure::{Failure, Result};
-use crate::ops::keys::change::KeyChange;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
@@ -16,145 +14,35 @@ use crate::state::daemon::Daemon;
 /// Datasets of one pool whose keys a command is about.
 type KeyTargets = (Arc<ActivePool>, Vec<Arc<Entry>>);
 
-/// Which keys to load, and from where.
-struct Load<'a> {
-    names: &'a [String],
-    recursive: bool,
-    location: Option<&'a str>,
-    keysource: Option<&'a str>,
-    dry_run: bool,
-}
-
 impl Daemon {
-    /// Carries out a command about keys.
-    pub(crate) fn run_keys(
-        self: &Arc<Self>,
-        command: Command,
+    /// Gives a dataset new data keys, or changes how its re-encryption goes on.
+    pub(crate) fn key_rotate(
+        &self,
+        name: &str,
+        how: Rotation,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let origin = context.origin();
+        let (imported, entry) = self.find(name)?;
+        match how {
+            Rotation::New => imported.rotate_key(&entry, &origin),
+            Rotation::Reencrypt => {
+                imported.rotate_key(&entry, &origin)?;
+                // What was typed is in the history already.
+                let text = format!("re-encryption of {name} begins");
+                imported.start_reencryption(&entry, &Origin { text, ..origin })
+            }
+            Rotation::Pause => imported.pause_reencryption(&entry, &origin),
+            Rotation::Resume => imported.start_reencryption(&entry, &origin),
+        }
+    }
+
+    pub(crate) fn key_load(
+        &self,
+        load: &command::KeyLoad,
         context: &mut Context<'_>,
-    ) -> Result<Reply> {
-        let origin = context.origin();
-        let done = |()| Reply::Nothing;
-        match command {
-            Command::KeyLoad(command::KeyLoad {
-                names,
-                recursive,
-                location,
-                keysource,
-                dry_run,
-            }) => {
-                let load = Load {
-                    names: &names,
-                    recursive,
-                    location: location.as_deref(),
-                    keysource: keysource.as_deref(),
-                    dry_run,
-                };
-                self.key_load(&load, context).map(done)
-            }
-            Command::KeyUnload(command::KeyUnload {
-                names,
-                recursive,
-                force,
-            }) => self.key_unload(&names, recursive, force, context).map(done),
-            Command::KeyChange(command::KeyChange {
-                name,
-                keysource,
-                slot,
-                only,
-                inherit,
-            }) => {
-                let (imported, entry) = self.find(&name)?;
-                let change = KeyChange {
-                    keysource: keysource.as_deref(),
-                    slot,
-                    only,
-                    inherit,
-                };
-                imported.change_key(&entry, change, context).map(done)
-            }
-            Command::KeyRotate(command::KeyRotate { name, how }) => {
-                let (imported, entry) = self.find(&name)?;
-                let rotated = match how {
-                    Rotation::New => imported.rotate_key(&entry, &origin),
-                    Rotation::Reencrypt => imported.rotate_key(&entry, &origin).and_then(|()| {
-                        // What was typed is in the history already.
-                        let text = format!("re-encryption of {name} begins");
-                        let origin = Origin { text, ..origin };
-                        imported.start_reencryption(&entry, &origin)
-                    }),
-                    Rotation::Pause => imported.pause_reencryption(&entry, &origin),
-                    Rotation::Resume => imported.start_reencryption(&entry, &origin),
-                };
-                rotated.map(done)
-            }
-            Command::KeyGenerations(command::KeyGenerations { name }) => {
-                let (imported, entry) = self.find(&name)?;
-                imported.generation_rows(&entry).map(Reply::Generations)
-            }
-            Command::KeyStatus(command::KeyStatus { names }) => {
-                self.key_status(&names).map(Reply::Keys)
-            }
-            Command::KeyAccept(command::KeyAccept { names, recursive }) => {
-                self.key_accept(&names, recursive, context).map(done)
-            }
-            other => self.run_slots(other, context),
-        }
-    }
-
-    fn run_slots(&self, command: Command, context: &mut Context<'_>) -> Result<Reply> {
-        let origin = context.origin();
-        match command {
-            Command::KeyAdd(command::KeyAdd {
-                name,
-                keysource,
-                priority,
-            }) => {
-                let (imported, entry) = self.find(&name)?;
-                let source = keysource.as_deref();
-                imported
-                    .add_slot(&entry, source, priority, context)
-                    .map(Reply::Slot)
-            }
-            Command::KeyRemove(command::KeyRemove {
-                name,
-                slot,
-                keysource,
-                force,
-            }) => {
-                let (imported, entry) = self.find(&name)?;
-                let source = keysource.as_deref();
-                imported
-                    .remove_slot(&entry, slot, source, force, &origin, context.prompt)
-                    .map(|()| Reply::Nothing)
-            }
-            Command::KeySlots(command::KeySlots { name }) => {
-                let (imported, entry) = self.find(&name)?;
-                imported.slot_rows(&entry).map(Reply::Slots)
-            }
-            Command::KeyBackup(command::KeyBackup { name }) => {
-                let (imported, entry) = self.find(&name)?;
-                let backup = imported.backup_keys(&entry)?;
-                Ok(Reply::Backup(hex(&backup)))
-            }
-            Command::KeyRestore(command::KeyRestore {
-                name,
-                backup,
-                keysource,
-            }) => {
-                let (imported, entry) = self.find(&name)?;
-                let bytes = unhex(&backup)
-                    .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
-                let source = keysource.as_deref();
-                imported
-                    .restore_keys(&entry, &bytes, source, &origin, context.prompt)
-                    .map(Reply::Names)
-            }
-            other => Err(Failure::other(format!("{other:?} is not served here"))),
-        }
-    }
-
-    fn key_load(&self, load: &Load<'_>, context: &mut Context<'_>) -> Result<()> {
-        let (names, dry_run) = (load.names, load.dry_run);
+    ) -> Result<()> {
+        let (names, dry_run) = (&load.names, load.dry_run);
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, load.recursive)? {
             let meant = meant(&entries, names, load.recursive);
@@ -167,7 +55,7 @@ impl Daemon {
                     if !dry_run && is_one_of_several && imported.has_key(root.id) {
                         return Ok(());
                     }
-                    let source = match (load.keysource, load.location) {
+                    let source = match (&load.keysource, &load.location) {
                         (Some(text), _) => Some(text.parse()?),
                         (None, Some(text)) => Some(other_source(&imported, &root, text)?),
                         (None, None) => None,
@@ -188,7 +76,12 @@ impl Daemon {
     }
 
     /// Accepts where keys come from as the properties say now.
-    fn key_accept(&self, names: &[String], recursive: bool, context: &Context<'_>) -> Result<()> {
+    pub(crate) fn key_accept(
+        &self,
+        names: &[String],
+        recursive: bool,
+        context: &Context<'_>,
+    ) -> Result<()> {
         for (imported, entries) in self.key_targets(names, recursive)? {
             let meant = meant(&entries, names, recursive);
             let mut roots = Vec::new();

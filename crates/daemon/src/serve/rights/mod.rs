@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::ops::keys::handing::NEEDED;
 use crate::ops::receive_policy::DANGEROUS;
-use crate::serve::command_text;
+use crate::serve::commands::served;
 use protocol::api::{Command, FailureKind, Reply};
 use protocol::api::{Result, command};
 use site::{Right, Site, ZONES};
@@ -88,7 +88,8 @@ fn requests() -> Vec<(Command, [Command; 2])> {
 fn authorized(site: &Site, command: &Command) -> Decided {
     let may = |has: &dyn Fn(&Right) -> bool| {
         let peer = site.delegate(has);
-        let decided = site.daemon.authorize(&peer, None, command.clone());
+        let mut command = served(command.clone());
+        let decided = site.daemon.authorize(&peer, None, &mut *command);
         !is_refused(&decided.map_err(Into::into))
     };
     if !may(&|_| true) {
@@ -203,7 +204,10 @@ fn table(rows: &[Row]) -> String {
         "|---|---|---|---|".to_owned(),
     ];
     for row in rows {
-        let line = command_text::line(&row.command).replace("tank/web/", "");
+        let line = served(row.command.clone())
+            .line()
+            .0
+            .replace("tank/web/", "");
         let line = line.trim_start_matches("strongroom ").replace('|', "\\|");
         let [own, above] = row.tenant.map(|may| if may { "yes" } else { "no" });
         lines.push(format!(

@@ -16,7 +16,6 @@ use serde_json::json;
 use super::samples::create;
 use crate::host::users::Peer;
 use crate::ops::delegation::PERMISSIONS;
-use crate::ops::list::Get;
 use crate::state::daemon::Daemon;
 use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
 
@@ -189,7 +188,7 @@ impl Site {
 
     /// Everything that a request could change. What is counted is left out: a commit in the background changes it.
     pub(super) fn state(&self) -> String {
-        let all = Get {
+        let all = command::Get {
             names: Vec::new(),
             depth: None,
             snapshots: true,

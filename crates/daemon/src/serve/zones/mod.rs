@@ -7,6 +7,9 @@
 mod listen;
 mod zone_policy;
 
+pub(crate) use zone_policy::Names;
+pub(in crate::serve) use zone_policy::check_source;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

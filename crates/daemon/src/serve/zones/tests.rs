@@ -8,6 +8,7 @@ use secret::Secret;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::serve::commands::served;
 use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
 
 /// Types the same passphrase whenever it is asked.
@@ -484,10 +485,10 @@ fn names_outside_are_not_told() {
         ("tank/other@1", "tank/web/climb"),
     ] {
         command(|context| {
-            let clone = crate::ops::clones::CloneOf {
-                snapshot,
-                name,
-                props: &Vec::new(),
+            let clone = command::Clone {
+                snapshot: snapshot.into(),
+                name: name.into(),
+                props: Vec::new(),
                 rekey: false,
                 parents: false,
                 no_mount: true,
@@ -630,16 +631,16 @@ fn names_stay_while_a_command_is_decided_by_them() {
         "z",
         site.zone(false).daemon.recall_zones().remove("z").unwrap(),
     );
-    let of = |request: Json| -> Command { serde_json::from_value(request).unwrap() };
+    let of = |request: Json| served(serde_json::from_value(request).unwrap()).names();
     let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
     let load = of(load("web/x", json!(null)));
-    let one = zone.guard_names(&load).unwrap();
-    let other = zone.guard_names(&load).unwrap();
-    let look = zone.guard_names(&of(json!("mounts"))).unwrap();
-    assert!(zone.guard_names(&rename).is_err());
+    let one = zone.guard_names(load).unwrap();
+    let other = zone.guard_names(load).unwrap();
+    let look = zone.guard_names(of(json!("mounts"))).unwrap();
+    assert!(zone.guard_names(rename).is_err());
     drop((one, other, look));
-    let alone = zone.guard_names(&rename).unwrap();
-    assert!(zone.guard_names(&load).is_err());
+    let alone = zone.guard_names(rename).unwrap();
+    assert!(zone.guard_names(load).is_err());
     drop(alone);
-    zone.guard_names(&load).unwrap();
+    zone.guard_names(load).unwrap();
 }

@@ -1,5 +1,5 @@
-//! What a tenant may have done: each command is decided here, and whatever is not said to be allowed is
-//! refused. A command that is allowed comes out with the names that the daemon knows.
+//! What a tenant may do. Each command decides it with what is here (`Serve::admit` in `serve::commands`), and has the names
+//! that the daemon knows afterwards.
 //!
 //! - Everything that a command names is inside the zone, and what it destroys or moves as well.
 //! - The root stays what and where it is; that of an immutable zone is not changed at all.
@@ -13,195 +13,44 @@ use std::time::Duration;
 
 use keys::{KeySource, Location};
 use pool::{Entry, Reach};
-use protocol::api::{Allowed, Command, FailureKind, Props, SendWhat, command};
+use protocol::api::{FailureKind, Props, SendWhat};
 
 use crate::failure::{Failure, Result};
 use crate::ops::transfer::Piece;
 use crate::serve::authorize::dataset_of;
 use crate::state::active_pool::ActivePool;
-use crate::state::context::reach;
-use crate::state::daemon::Daemon;
-use crate::state::properties;
 
-use crate::state::zones::rules::{denied, may_set, refused};
+use crate::state::zones::rules::{denied, may_set};
 use crate::state::zones::view::View;
 use crate::state::zones::zone::{NameGuard, Zone};
 
 /// A command waits so long for others of its zone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Daemon {
-    /// What a tenant's command means to the daemon, if he may have it done.
-    pub(crate) fn admit(&self, view: &View, mut command: Command) -> Result<Command> {
-        match &mut command {
-            Command::Create(command::Create {
-                name,
-                props,
-                volume,
-                ..
-            }) => {
-                view.new_name(name)?;
-                if volume.is_some_and(|volume| !volume.sparse) {
-                    return Err(denied("only the global zone can reserve space; use -s"));
-                }
-                view.new_props(name, props)?;
-            }
-            Command::Destroy(command::Destroy {
-                name,
-                recursive,
-                clones,
-                ..
-            })
-            | Command::Shred(command::Shred {
-                name,
-                recursive,
-                clones,
-                ..
-            }) => view.destroy(name, reach(*recursive, *clones))?,
-            Command::Clone(command::Clone {
-                snapshot,
-                name,
-                props,
-                parents,
-                ..
-            }) => {
-                view.translate_name(snapshot)?;
-                view.new_name(name)?;
-                view.clone(snapshot, name, props, *parents)?;
-                view.new_props(name, props)?;
-            }
-            Command::Promote(command::Promote { name }) => view.promote(name)?,
-            Command::Rename(command::Rename { from, to }) => view.rename(from, to)?,
-            Command::Set(command::Set { names, props, .. }) => {
-                for name in names {
-                    view.change(name)?;
-                    view.props(name, props)?;
-                }
-            }
-            Command::Inherit(command::Inherit { names, prop, .. }) => {
-                let prop = properties::whole_name(prop)?;
-                for name in names {
-                    view.change(name)?;
-                    view.property(name, &prop)?;
-                }
-            }
-            Command::Snapshot(command::Snapshot { names, .. })
-            | Command::Hold(command::Hold { names, .. })
-            | Command::Release(command::Release { names, .. }) => {
-                names.iter_mut().try_for_each(|name| view.change(name))?;
-            }
-            // To look for the first time begins to count.
-            Command::Rollback(command::Rollback { name, .. })
-            | Command::Userspace(command::Userspace { name, .. }) => {
-                view.change(name)?;
-            }
-            Command::Get(command::Get { names, .. }) if names.is_empty() => {
-                names.push(view.inward(&view.alias)?);
-            }
-            Command::Get(command::Get { names, .. })
-            | Command::Holds(command::Holds { names, .. }) => {
-                names
-                    .iter_mut()
-                    .try_for_each(|name| view.translate_name(name))?;
-            }
-            Command::Diff(command::Diff { from, to }) => {
-                view.translate_name(from)?;
-                if let Some(to) = to.as_mut().filter(|to| !to.starts_with('@')) {
-                    view.translate_name(to)?;
-                }
-            }
-            // Whether the keys that go with it are his is looked at when they are known: [`View::may_send`].
-            Command::Send(command::Send { what, .. }) => view.send(what)?,
-            Command::Mount(_) | Command::Unmount(_) => view.mounts(&mut command)?,
-            // How it is mounted is for the global zone to say.
-            Command::Remount(_) => return Err(refused()),
-            // Of what is mounted he is told what is his.
-            Command::Mounts => {}
-            Command::KeyLoad(_)
-            | Command::KeyUnload(_)
-            | Command::KeyChange(_)
-            | Command::KeyRotate(_)
-            | Command::KeyGenerations(_)
-            | Command::KeyAdd(_)
-            | Command::KeyRemove(_)
-            | Command::KeySlots(_)
-            | Command::KeyStatus(_) => view.keys(&mut command)?,
-            Command::Receive(command::Receive {
-                target,
-                resumable,
-                props,
-                ..
-            }) => view.receive(target, *resumable, props)?,
-            // A tenant's receive leaves nothing.
-            Command::ReceiveAbandon(_) => return Err(refused()),
-            // Copies of wrapped keys, and marks of the state of a dataset, name more than what is the tenant's.
-            Command::KeyBackup(_)
-            | Command::KeyRestore(_)
-            | Command::KeyAccept(_)
-            | Command::Anchor(_)
-            | Command::AnchorVerify(_) => return Err(refused()),
-            // These are about pools, the machine, and other people.
-            Command::PoolCreate(_)
-            | Command::PoolImportable(_)
-            | Command::PoolImport(_)
-            | Command::PoolExport(_)
-            | Command::PoolDestroy(_)
-            | Command::PoolStatus(_)
-            | Command::PoolIo(_)
-            | Command::PoolDevices(_)
-            | Command::PoolSync(_)
-            | Command::PoolScrub(_)
-            | Command::PoolFeatures(_)
-            | Command::PoolHistory(_)
-            | Command::Inspect(_)
-            | Command::Permissions(_)
-            | Command::ChangePermissions(_)
-            | Command::ZoneCreate(_)
-            | Command::ZoneDestroy(_)
-            | Command::Zones
-            | Command::NbdExport(_)
-            | Command::NbdUnexport(_)
-            | Command::NbdExports
-            | Command::LuksOpen(_)
-            | Command::LuksClose(_)
-            | Command::LuksStatus(_)
-            | Command::LuksRefresh(_)
-            | Command::LuksResize(_)
-            | Command::LuksBorrow(_)
-            | Command::DaemonStatus
-            | Command::DaemonStop => return Err(refused()),
-        }
-        Ok(command)
-    }
+/// How a command depends on what the names of a zone stand for, and on whose keys are whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Not at all.
+    AsItIs,
+    /// They stay until it has been carried out.
+    Shared,
+    /// It changes them, and is done alone.
+    Alone,
 }
 
 impl Zone {
-    /// Keeps what the names in a zone stand for, and whose keys are whose, from when a command is decided until
-    /// it has been carried out, for commands that are decided by that. Those that change it are done alone.
-    pub(crate) fn guard_names(&self, command: &Command) -> Result<NameGuard<'_>> {
-        let found = match command {
-            Command::Rename(_)
-            | Command::Promote(_)
-            | Command::Destroy(_)
-            | Command::Shred(_)
-            | Command::KeyChange(command::KeyChange { inherit: true, .. }) => {
-                let alone = self.names.try_write_for(PATIENCE);
-                alone.map(NameGuard::Alone)
-            }
-            Command::Clone(_)
-            | Command::Mount(_)
-            | Command::KeyLoad(_)
-            | Command::KeyUnload(_)
-            | Command::KeyChange(_)
-            | Command::KeyRotate(_)
-            | Command::KeyGenerations(_)
-            | Command::KeyAdd(_)
-            | Command::KeyRemove(_)
-            | Command::KeySlots(_) => {
+    /// Keeps the names in a zone as a command needs them, from when it is decided until it has been carried out.
+    pub(crate) fn guard_names(&self, names: Names) -> Result<NameGuard<'_>> {
+        let found = match names {
+            Names::AsItIs => return Ok(NameGuard::AsItIs),
+            Names::Shared => {
                 let shared = self.names.try_read_for(PATIENCE);
                 shared.map(NameGuard::Shared)
             }
-            _ => return Ok(NameGuard::AsItIs),
+            Names::Alone => {
+                let alone = self.names.try_write_for(PATIENCE);
+                alone.map(NameGuard::Alone)
+            }
         };
         found.ok_or_else(|| {
             Failure::new(
@@ -215,13 +64,18 @@ impl Zone {
 
 impl View {
     /// Has a name mean what it does in the zone.
-    fn translate_name(&self, name: &mut String) -> Result<()> {
+    pub(in crate::serve) fn translate_name(&self, name: &mut String) -> Result<()> {
         *name = self.inward(name)?;
         Ok(())
     }
 
+    pub(in crate::serve) fn translate_names(&self, names: &mut [String]) -> Result<()> {
+        let mut names = names.iter_mut();
+        names.try_for_each(|name| self.translate_name(name))
+    }
+
     /// The same of something that is to be changed.
-    fn change(&self, name: &mut String) -> Result<()> {
+    pub(in crate::serve) fn change(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.immutable && self.is_roots(name) {
             true => Err(self.read_only()),
@@ -229,8 +83,12 @@ impl View {
         }
     }
 
+    pub(in crate::serve) fn change_all(&self, names: &mut [String]) -> Result<()> {
+        names.iter_mut().try_for_each(|name| self.change(name))
+    }
+
     /// The same of a dataset that is to be made.
-    fn new_name(&self, name: &mut String) -> Result<()> {
+    pub(in crate::serve) fn new_name(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.is_roots(name) {
             true => Err(denied("the root of a zone is there already, and stays")),
@@ -293,7 +151,7 @@ impl View {
 
     /// Properties of a new dataset. The root of an immutable zone is read-only, and what is below it would
     /// inherit that.
-    fn new_props(&self, name: &str, props: &mut Props) -> Result<()> {
+    pub(in crate::serve) fn new_props(&self, name: &str, props: &mut Props) -> Result<()> {
         let fixed = ["encryption", "keysource", "volblocksize"];
         let (at_creation, others): (Vec<_>, Vec<_>) = props
             .iter()
@@ -302,7 +160,7 @@ impl View {
         self.props(name, &others)?;
         let sources = at_creation.iter().filter(|(name, _)| name == "keysource");
         for (_, source) in sources {
-            check_source(Some(source))?;
+            check_source(Some(source), None)?;
         }
         if self.immutable && props.iter().all(|(name, _)| name != "readonly") {
             props.push(("readonly".into(), "off".into()));
@@ -310,12 +168,12 @@ impl View {
         Ok(())
     }
 
-    fn props(&self, name: &str, props: &Props) -> Result<()> {
+    pub(in crate::serve) fn props(&self, name: &str, props: &Props) -> Result<()> {
         let mut props = props.iter();
         props.try_for_each(|(property, _)| self.property(name, property))
     }
 
-    fn property(&self, name: &str, property: &str) -> Result<()> {
+    pub(in crate::serve) fn property(&self, name: &str, property: &str) -> Result<()> {
         if may_set(property, self.is_roots(name)) {
             return Ok(());
         }
@@ -325,7 +183,7 @@ impl View {
         )))
     }
 
-    fn destroy(&self, name: &mut String, reach: Reach) -> Result<()> {
+    pub(in crate::serve) fn destroy(&self, name: &mut String, reach: Reach) -> Result<()> {
         self.change(name)?;
         if self.is_roots(name) && !name.contains('@') {
             return Err(denied("the root of a zone stays; destroy what is in it"));
@@ -339,7 +197,13 @@ impl View {
 
     /// A clone has the data keys of its origin. Where the global zone's key wraps these it is to wrap the
     /// clone's as well.
-    fn clone(&self, snapshot: &str, name: &str, props: &Props, parents: bool) -> Result<()> {
+    pub(in crate::serve) fn clone(
+        &self,
+        snapshot: &str,
+        name: &str,
+        props: &Props,
+        parents: bool,
+    ) -> Result<()> {
         if parents {
             return Err(denied("make the datasets one by one, without -p"));
         }
@@ -360,7 +224,7 @@ impl View {
     }
 
     /// The snapshots that a clone takes over are another dataset's.
-    fn promote(&self, name: &mut String) -> Result<()> {
+    pub(in crate::serve) fn promote(&self, name: &mut String) -> Result<()> {
         self.change(name)?;
         let clone = self.find(name)?;
         let Ok(origin) = self.imported.pool.entry(clone.origin) else {
@@ -380,7 +244,7 @@ impl View {
         }
     }
 
-    fn send(&self, what: &mut SendWhat) -> Result<()> {
+    pub(in crate::serve) fn send(&self, what: &mut SendWhat) -> Result<()> {
         let SendWhat::Snapshot { name, from, .. } = what else {
             return Ok(());
         };
@@ -408,7 +272,12 @@ impl View {
     /// What a stream brings says where keys come from and where it mounts: as of what the tenant would say
     /// himself, that counts which is his to say ([`crate::state::context::Context::forbidden`]). What was received in part
     /// counts against the quotas of the global zone and is named by a token that tells where it came from.
-    fn receive(&self, target: &mut String, resumable: bool, props: &mut Props) -> Result<()> {
+    pub(in crate::serve) fn receive(
+        &self,
+        target: &mut String,
+        resumable: bool,
+        props: &mut Props,
+    ) -> Result<()> {
         if resumable {
             return Err(denied(
                 "in a zone nothing is kept of a receive that is interrupted; leave out -s",
@@ -418,7 +287,7 @@ impl View {
         self.new_props(dataset_of(target), props)
     }
 
-    fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {
+    pub(in crate::serve) fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {
         self.change(from)?;
         let is_snapshot = from.contains('@');
         if self.is_roots(from) && !is_snapshot {
@@ -431,92 +300,55 @@ impl View {
         }
     }
 
-    fn mounts(&self, command: &mut Command) -> Result<()> {
-        match command {
-            Command::Mount(command::Mount {
-                name: Some(name),
-                dir: None,
-                overlay: false,
-                allowed,
-                load_keys,
-                ..
-            }) if *allowed == Allowed::default() => {
-                self.translate_name(name)?;
-                let entry = self.find(name)?;
-                match *load_keys && !self.imported.has_key(self.imported.key_root(&entry)?) {
-                    true => self.own_key(&entry),
-                    false => Ok(()),
-                }
-            }
-            Command::Unmount(command::Unmount {
-                target: Some(name), ..
-            }) if !name.starts_with('/') => self.translate_name(name),
-            _ => Err(denied(
-                "name the dataset alone: where and how it is mounted is for the global zone to say",
-            )),
+    /// A dataset that is mounted where its properties say. Its key is loaded only if it is the tenant's.
+    pub(in crate::serve) fn mount(&self, name: &mut String, load_keys: bool) -> Result<()> {
+        self.translate_name(name)?;
+        let entry = self.find(name)?;
+        match load_keys && !self.imported.has_key(self.imported.key_root(&entry)?) {
+            true => self.own_key(&entry),
+            false => Ok(()),
         }
     }
 
-    fn keys(&self, command: &mut Command) -> Result<()> {
-        match command {
-            Command::KeyLoad(command::KeyLoad {
-                names,
-                recursive,
-                location,
-                keysource,
-                ..
-            }) if !names.is_empty() => {
-                check_source(keysource.as_deref())?;
-                if location
-                    .as_ref()
-                    .is_some_and(|location| location != "prompt")
-                {
-                    return Err(not_from_there());
-                }
-                let mut names = names.iter_mut();
-                names.try_for_each(|name| self.own_keys(name, *recursive))
+    /// The names of all datasets in the zone that are encrypted.
+    pub(in crate::serve) fn encrypted(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for head in self.imported.heads_below(&self.root)? {
+            if head.suite != 0 {
+                names.push(self.imported.pool.name_of(head.id)?);
             }
-            Command::KeyUnload(command::KeyUnload {
-                names, recursive, ..
-            }) if !names.is_empty() => {
-                let mut names = names.iter_mut();
-                names.try_for_each(|name| self.own_keys(name, *recursive))
-            }
-            Command::KeyChange(command::KeyChange {
-                name, keysource, ..
-            })
-            | Command::KeyAdd(command::KeyAdd {
-                name, keysource, ..
-            })
-            | Command::KeyRemove(command::KeyRemove {
-                name, keysource, ..
-            }) => {
-                check_source(keysource.as_deref())?;
-                self.own_keys(name, false)
-            }
-            Command::KeyRotate(command::KeyRotate { name, .. })
-            | Command::KeyGenerations(command::KeyGenerations { name })
-            | Command::KeySlots(command::KeySlots { name }) => self.own_keys(name, false),
-            Command::KeyStatus(command::KeyStatus { names }) if names.is_empty() => {
-                for head in self.imported.heads_below(&self.root)? {
-                    if head.suite != 0 {
-                        names.push(self.imported.pool.name_of(head.id)?);
-                    }
-                }
-                match names.is_empty() {
-                    true => Err(Failure::other("nothing in this zone is encrypted")),
-                    false => Ok(()),
-                }
-            }
-            Command::KeyStatus(command::KeyStatus { names }) => names
-                .iter_mut()
-                .try_for_each(|name| self.translate_name(name)),
-            _ => Err(denied("name the datasets whose keys this is about")),
         }
+        match names.is_empty() {
+            true => Err(Failure::other("nothing in this zone is encrypted")),
+            false => Ok(names),
+        }
+    }
+
+    /// Several datasets whose keys are the tenant's.
+    pub(in crate::serve) fn all_own_keys(
+        &self,
+        names: &mut [String],
+        recursive: bool,
+    ) -> Result<()> {
+        if names.is_empty() {
+            return Err(denied("name the datasets whose keys this is about"));
+        }
+        let mut names = names.iter_mut();
+        names.try_for_each(|name| self.own_keys(name, recursive))
+    }
+
+    /// Changing the key of a dataset, to one from this source.
+    pub(in crate::serve) fn change_key(
+        &self,
+        name: &mut String,
+        source: Option<&str>,
+    ) -> Result<()> {
+        check_source(source, None)?;
+        self.own_keys(name, false)
     }
 
     /// A dataset, and with `recursive` those below it, whose keys are the tenant's.
-    fn own_keys(&self, name: &mut String, recursive: bool) -> Result<()> {
+    pub(in crate::serve) fn own_keys(&self, name: &mut String, recursive: bool) -> Result<()> {
         self.translate_name(name)?;
         let entry = self.find(name)?;
         self.own_key(&entry)?;
@@ -529,15 +361,15 @@ impl View {
     }
 }
 
-/// Refuses all sources of keys but whoever types.
-fn check_source(source: Option<&str>) -> Result<()> {
+/// Refuses all sources of keys but a prompt.
+pub(in crate::serve) fn check_source(source: Option<&str>, location: Option<&str>) -> Result<()> {
     let parsed = source.map(str::parse::<KeySource>).transpose()?;
-    match parsed.as_ref().map(KeySource::location) {
-        None | Some(Location::Prompt) => Ok(()),
-        Some(_) => Err(not_from_there()),
+    let parsed = parsed.as_ref().map(KeySource::location);
+    let is_typed = location.is_none_or(|location| location == "prompt");
+    match parsed {
+        None | Some(Location::Prompt) if is_typed => Ok(()),
+        _ => Err(denied(
+            "in a zone keys are typed: what the daemon reads and runs is for the global zone to say",
+        )),
     }
-}
-
-fn not_from_there() -> Failure {
-    denied("in a zone keys are typed: what the daemon reads and runs is for the global zone to say")
 }

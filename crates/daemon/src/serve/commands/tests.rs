@@ -4,7 +4,7 @@ use super::line::quoted;
 use super::*;
 
 fn said(command: serde_json::Value) -> String {
-    line(&serde_json::from_value(command).unwrap())
+    served(serde_json::from_value(command).unwrap()).line().0
 }
 
 #[test]

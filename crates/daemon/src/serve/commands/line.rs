@@ -1,6 +1,6 @@
 //! Words, options and properties as one command line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use keys::KeySource;
 use protocol::api::{DeviceGroup, PoolDevices, Props};
@@ -9,7 +9,7 @@ use protocol::api::{DeviceGroup, PoolDevices, Props};
 pub(super) const LEFT_OUT: &str = "...";
 
 /// Words that become one line.
-pub(super) struct Line(pub(super) String);
+pub(crate) struct Line(pub(crate) String);
 
 impl Line {
     pub(super) fn new(command: &str) -> Line {
@@ -25,6 +25,12 @@ impl Line {
 
     pub(super) fn path(self, path: impl AsRef<Path>) -> Line {
         self.word(path.as_ref().to_string_lossy())
+    }
+
+    /// Where to look for devices.
+    pub(super) fn search(self, places: &[PathBuf]) -> Line {
+        let add = |line: Line, place: &PathBuf| line.word("-d").path(place);
+        places.iter().fold(self, add)
     }
 
     pub(super) fn words<W: AsRef<str>>(self, words: impl IntoIterator<Item = W>) -> Line {

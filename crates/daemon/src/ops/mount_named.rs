@@ -1,0 +1,82 @@
+//! Mounting what a command names, or all.
+
+use std::sync::Arc;
+
+use protocol::api::{FailureKind, command};
+use vfs::Caller;
+
+use crate::failure::{Failure, Result};
+use crate::ops::keys::commands::unloaded_roots;
+use crate::ops::mounts::HowToMount;
+use crate::state::context::{Context, first_of};
+use crate::state::daemon::Daemon;
+
+impl Daemon {
+    pub(crate) fn mount_named(
+        self: &Arc<Self>,
+        name: &str,
+        mount: &command::Mount,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let how = HowToMount {
+            dir: mount.dir.clone(),
+            read_only: mount.read_only,
+            overlay: mount.overlay,
+            allowed: mount.allowed,
+            owner: self.owner_of_root(name, context)?,
+        };
+        let (imported, entry) = self.find(name)?;
+        if !entry.is_snapshot() && entry.props.get("canmount").is_some_and(|is| is == "off") {
+            return Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "'{name}' is not mounted: its property canmount is off; 'strongroom set canmount=noauto \
+                     {name}' lets a command mount it"
+                ),
+            ));
+        }
+        if mount.load_keys && entry.suite != 0 {
+            imported.ensure_key(imported.key_root(&entry)?, context.prompt)?;
+        }
+        let _admin = imported.lock()?;
+        let entry = imported.again(&entry, name)?;
+        self.mount(&imported, &entry, &how)
+    }
+
+    /// Who owns the root of a dataset that is mounted for the first time. To mount it is not to own it: a delegate
+    /// does who may make datasets there.
+    fn owner_of_root(&self, name: &str, context: &Context<'_>) -> Result<Caller> {
+        let (imported, entry) = self.find(name)?;
+        let may_make = match imported.pool.entry(entry.parent) {
+            Ok(above) => imported.allows(&above, &context.peer, "create")?,
+            // The root of a pool is nobody's to make.
+            Err(_) => false,
+        };
+        Ok(match may_make {
+            true => context.caller(),
+            false => context.owner_elsewhere(),
+        })
+    }
+
+    pub(crate) fn mount_all(
+        self: &Arc<Self>,
+        load_keys: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut failures = Vec::new();
+        for imported in self.pools() {
+            if load_keys {
+                for root in unloaded_roots(&imported)? {
+                    failures.extend(imported.ensure_key(root, context.prompt).err());
+                }
+            }
+            // One that was exported meanwhile has nothing to mount.
+            let Ok(_admin) = imported.lock() else {
+                continue;
+            };
+            let entries = imported.all_heads()?;
+            failures.extend(self.mount_automatic(&imported, &entries, context.caller()));
+        }
+        first_of(failures, context)
+    }
+}

@@ -1,0 +1,25 @@
+//! The daemon itself.
+
+use protocol::api::{DaemonReport, Reply};
+
+use super::done;
+use super::line::Line;
+
+root_only!(
+    DaemonStatus,
+    |_| Line::new("daemon status"),
+    |_, daemon, _| {
+        let pools = daemon.pools();
+        Ok(Reply::Daemon(DaemonReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            socket: daemon.socket.display().to_string(),
+            hardware: cipher::hardware().to_string(),
+            pools: pools.iter().map(|imported| imported.pool.name()).collect(),
+        }))
+    }
+);
+
+root_only!(DaemonStop, |_| Line::new("daemon stop"), |_, daemon, _| {
+    daemon.shut_down().map(done)
+});

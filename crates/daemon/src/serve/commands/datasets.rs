@@ -1,0 +1,205 @@
+//! Datasets and their properties.
+
+use protocol::api::{OwnerKind, Reply};
+
+use super::done;
+use super::line::{Line, property, size};
+use crate::serve::authorize::{below, dataset_of};
+use crate::serve::zones::Names;
+use crate::state::context::reach;
+use crate::state::properties;
+use crate::state::zones::rules::denied;
+
+serve!(
+    Create,
+    |_| Names::AsItIs,
+    |it| Line::new("create")
+        .flag("-p", it.parents)
+        .flag("-s", it.volume.is_some_and(|volume| volume.sparse))
+        .flag("-u", it.no_mount)
+        .option("-V", it.volume.map(|volume| size(volume.size)))
+        .props("-o", &it.props)
+        .word(&it.name),
+    |it, check| {
+        check.make(&it.name, &it.props, it.parents)?;
+        match (it.volume, it.name.rsplit_once('/')) {
+            // Space is reserved for it.
+            (Some(volume), Some((above, _))) if !volume.sparse => {
+                check.need(above, &["refreservation"])
+            }
+            _ => Ok(()),
+        }
+    },
+    |it, view| {
+        view.new_name(&mut it.name)?;
+        if it.volume.is_some_and(|volume| !volume.sparse) {
+            return Err(denied("only the global zone can reserve space; use -s"));
+        }
+        view.new_props(&it.name, &mut it.props)
+    },
+    |it, daemon, context| daemon.create(it, context).map(done)
+);
+
+/// The two commands that destroy datasets.
+macro_rules! destroys {
+    ($command:ident, $is_shred:literal, $destroy:ident, $reply:ident) => {
+        serve!(
+            $command,
+            |_| Names::Alone,
+            |it| Line::new("destroy")
+                .flag("--shred", $is_shred)
+                .flag("-f", it.force)
+                .flag("-n", it.dry_run)
+                .flag("-r", it.recursive)
+                .flag("-R", it.clones)
+                .word(&it.name),
+            |it, check| check.destroy(&it.name, reach(it.recursive, it.clones)),
+            |it, view| view.destroy(&mut it.name, reach(it.recursive, it.clones)),
+            |it, daemon, context| {
+                let reach = reach(it.recursive, it.clones);
+                daemon
+                    .$destroy(&it.name, reach, it.force, it.dry_run, context)
+                    .map(Reply::$reply)
+            }
+        );
+    };
+}
+
+destroys!(Destroy, false, destroy, Names);
+destroys!(Shred, true, shred, Shredded);
+
+serve!(
+    Rename,
+    |_| Names::Alone,
+    |it| Line::new("rename").word(&it.from).word(&it.to),
+    |it, check| {
+        let (from, to) = (&it.from, &it.to);
+        check.need(from, &["rename"])?;
+        match to.rsplit_once('/').filter(|_| !from.contains('@')) {
+            None => Ok(()),
+            Some((above, _)) => {
+                check.need(from, &["mount"])?;
+                check.need(above, &["create", "mount"])
+            }
+        }
+    },
+    |it, view| view.rename(&mut it.from, &mut it.to),
+    |it, daemon, context| daemon.rename(&it.from, &it.to, context).map(done)
+);
+
+serve!(
+    Get,
+    |_| Names::AsItIs,
+    |it| {
+        let all = match it.props.is_empty() {
+            true => "all".into(),
+            false => it.props.join(","),
+        };
+        Line::new("get").word(all).words(&it.names)
+    },
+    |it, check| {
+        check.all_named(&it.names)?;
+        for name in &it.names {
+            let (imported, entry) = check.find(name)?;
+            let looks_below = it.depth != Some(0) || it.snapshots;
+            for head in below(&imported, &entry, looks_below)? {
+                check.something(name, &imported, &head)?;
+                for prop in it.props.iter().filter(|prop| prop.contains('@')) {
+                    let permission = properties::permission_for(prop);
+                    check.need_of(name, &imported, &head, &[permission])?;
+                }
+            }
+        }
+        Ok(())
+    },
+    |it, view| {
+        if it.names.is_empty() {
+            it.names.push(view.inward(&view.alias)?);
+            return Ok(());
+        }
+        view.translate_names(&mut it.names)
+    },
+    |it, daemon, context| {
+        let rows = daemon.get(it)?;
+        Ok(Reply::Datasets(match context.view {
+            Some(_) => rows,
+            None => daemon.seen_by(&context.peer, rows),
+        }))
+    }
+);
+
+serve!(
+    Set,
+    |_| Names::AsItIs,
+    |it| {
+        let mut props: Vec<String> = it.props.iter().map(property).collect();
+        props.sort();
+        let line = Line::new("set").flag("-f", it.force);
+        line.words(props).words(&it.names)
+    },
+    |it, check| {
+        for name in &it.names {
+            // Also where no property asks for a permission.
+            check.something_of(dataset_of(name))?;
+            check.properties(name, &it.props)?;
+        }
+        Ok(())
+    },
+    |it, view| {
+        for name in &mut it.names {
+            view.change(name)?;
+            view.props(name, &it.props)?;
+        }
+        Ok(())
+    },
+    |it, daemon, context| daemon
+        .set(&it.names, &it.props, it.force, context)
+        .map(done)
+);
+
+serve!(
+    Inherit,
+    |_| Names::AsItIs,
+    |it| Line::new("inherit")
+        .flag("-r", it.recursive)
+        .word(&it.prop)
+        .words(&it.names),
+    |it, check| {
+        let permission = properties::permission_for(&it.prop);
+        let mut names = it.names.iter();
+        names.try_for_each(|name| check.need_below(name, it.recursive, &[permission]))
+    },
+    |it, view| {
+        let prop = properties::whole_name(&it.prop)?;
+        for name in &mut it.names {
+            view.change(name)?;
+            view.property(name, &prop)?;
+        }
+        Ok(())
+    },
+    |it, daemon, context| daemon
+        .inherit(&it.names, &it.prop, it.recursive, context)
+        .map(done)
+);
+
+serve!(
+    Userspace,
+    |_| Names::AsItIs,
+    |it| {
+        let verb = match it.kind {
+            OwnerKind::User => "userspace",
+            OwnerKind::Group => "groupspace",
+        };
+        let line = Line::new(verb).flag("--check", it.check);
+        line.word(&it.name)
+    },
+    |it, check| match it.kind {
+        OwnerKind::User => check.need(&it.name, &["userused", "userobjused"]),
+        OwnerKind::Group => check.need(&it.name, &["groupused", "groupobjused"]),
+    },
+    // To look for the first time begins to count.
+    |it, view| view.change(&mut it.name),
+    |it, daemon, context| daemon
+        .userspace(&it.name, it.kind, it.check, context)
+        .map(Reply::Accounts)
+);

@@ -1,0 +1,60 @@
+//! NBD exports and LUKS mappings.
+
+use protocol::api::Reply;
+
+use super::done;
+use super::line::Line;
+
+root_only!(
+    NbdExport,
+    |it| Line::new("nbd export").word(&it.device),
+    |it, daemon, _| daemon.export_device(it).map(done)
+);
+
+root_only!(
+    NbdUnexport,
+    |it| Line::new("nbd unexport")
+        .flag("--force", it.force)
+        .word(&it.name),
+    |it, daemon, _| daemon.unexport(&it.name, it.force).map(done)
+);
+
+root_only!(NbdExports, |_| Line::new("nbd list"), |_, daemon, _| Ok(
+    Reply::Exports(daemon.export_rows())
+));
+
+root_only!(
+    LuksOpen,
+    |it| Line::new("luks open").path(&it.device).word(&it.name),
+    |it, daemon, context| daemon.open_mapping(it, context.prompt).map(done)
+);
+
+root_only!(
+    LuksClose,
+    |it| Line::new("luks close").word(&it.name),
+    |it, daemon, _| daemon.close_mapping(&it.name).map(done)
+);
+
+root_only!(
+    LuksStatus,
+    |it| Line::new("luks status").words(&it.names),
+    |it, daemon, _| daemon.mapping_rows(&it.names).map(Reply::Mappings)
+);
+
+root_only!(
+    LuksRefresh,
+    |it| Line::new("luks refresh").word(&it.name),
+    |it, daemon, _| daemon.change_mapping(&it.name, &it.change).map(done)
+);
+
+root_only!(
+    LuksResize,
+    |it| Line::new("luks resize").word(&it.name),
+    |it, daemon, _| daemon.resize_mapping(&it.name, it.size).map(done)
+);
+
+root_only!(
+    LuksBorrow,
+    |it| Line::new("luks").path(&it.device),
+    |it, daemon, context| daemon.lend(&it.device, it.how, context.data()?).map(done)
+);

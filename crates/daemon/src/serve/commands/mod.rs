@@ -1,0 +1,132 @@
+//! Commands: what the daemon does for each, for whom, and what it is called in the history.
+//!
+//! [`Serve`] is all that the daemon has to know of a command. Each command has a row, `serve!` or `root_only!`, in the file
+//! of its topic. Without a complete row the daemon does not compile.
+
+mod line;
+
+/// A row of the table of commands: the methods of [`Serve`], in order, as closures that get the command first.
+macro_rules! serve {
+    ($name:ident, $names:expr, $line:expr, $authorize:expr, $admit:expr, $run:expr) => {
+        impl super::Serve for protocol::api::command::$name {
+            fn names(&self) -> super::Names {
+                let names: fn(&Self) -> super::Names = $names;
+                names(self)
+            }
+
+            fn line(&self) -> super::Line {
+                let line: fn(&Self) -> super::Line = $line;
+                line(self)
+            }
+
+            fn authorize(&self, check: &super::Check<'_>) -> super::Result<()> {
+                let authorize: fn(&Self, &super::Check<'_>) -> super::Result<()> = $authorize;
+                authorize(self, check)
+            }
+
+            fn admit(&mut self, view: &super::View) -> super::Result<()> {
+                let admit: fn(&mut Self, &super::View) -> super::Result<()> = $admit;
+                admit(self, view)
+            }
+
+            fn run(
+                &self,
+                daemon: &super::Arc<super::Daemon>,
+                context: &mut super::Context<'_>,
+            ) -> super::Result<super::Reply> {
+                let run: fn(
+                    &Self,
+                    &super::Arc<super::Daemon>,
+                    &mut super::Context<'_>,
+                ) -> super::Result<super::Reply> = $run;
+                run(self, daemon, context)
+            }
+        }
+    };
+}
+
+/// The same for a command that neither a delegate nor a tenant may use.
+macro_rules! root_only {
+    ($name:ident, $line:expr, $run:expr) => {
+        serve!(
+            $name,
+            |_| super::Names::AsItIs,
+            $line,
+            |_, _| Err($crate::serve::authorize::only_root()),
+            |_, _| Err($crate::state::zones::rules::refused()),
+            $run
+        );
+    };
+}
+
+mod daemon;
+mod datasets;
+mod exports;
+mod keys;
+mod mounts;
+mod people;
+mod pools;
+mod snapshots;
+mod streams;
+
+use std::sync::Arc;
+
+use protocol::api::{Command, Reply};
+
+use crate::failure::Result;
+use crate::host::users::Peer;
+use crate::serve::authorize::Check;
+use crate::serve::zones::Names;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::zones::view::View;
+use line::Line;
+
+/// What the daemon knows of a command.
+pub(crate) trait Serve {
+    /// Which other commands of its zone may run at the same time.
+    fn names(&self) -> Names;
+
+    /// The command line, for history and log. It is made from the command that is carried out, so that no caller
+    /// writes what was not done. Options stand in one order, and properties by name. Secrets are left out.
+    fn line(&self) -> Line;
+
+    /// Refuses a delegate who lacks a permission that the command takes. Root is not asked.
+    fn authorize(&self, check: &Check<'_>) -> Result<()>;
+
+    /// Refuses a tenant, or replaces the names that the tenant uses with those that the daemon knows.
+    fn admit(&mut self, view: &View) -> Result<()>;
+
+    /// Carries out the command.
+    fn run(&self, daemon: &Arc<Daemon>, context: &mut Context<'_>) -> Result<Reply>;
+}
+
+/// The command that a request holds.
+pub(crate) fn served(command: Command) -> Box<dyn Serve> {
+    protocol::with_command!(command, each => Box::new(each))
+}
+
+/// The answer of a command that has nothing to tell.
+fn done(_: ()) -> Reply {
+    Reply::Nothing
+}
+
+impl Daemon {
+    /// Refuses what the caller may not do. What comes through a zone is decided there, whoever it comes from, and
+    /// becomes what it means to the daemon.
+    pub(crate) fn authorize(
+        &self,
+        peer: &Peer,
+        view: Option<&View>,
+        command: &mut dyn Serve,
+    ) -> Result<()> {
+        match view {
+            Some(view) => command.admit(view),
+            None if peer.is_admin => Ok(()),
+            None => command.authorize(&Check { daemon: self, peer }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Mounts.
+
+use protocol::api::{Allowed, Reply, command};
+
+use super::done;
+use super::line::Line;
+use crate::failure::Failure;
+use crate::serve::authorize::{self, only_root};
+use crate::serve::zones::Names;
+use crate::state::zones::rules::{denied, refused};
+
+/// Whether the daemon chooses where and how to mount.
+fn is_plain(mount: &command::Mount) -> bool {
+    mount.dir.is_none() && !mount.overlay && mount.allowed == Allowed::default()
+}
+
+fn not_for_delegates() -> Failure {
+    authorize::refused("where and how it is mounted is for root to say; mount it by its name alone")
+}
+
+fn not_for_tenants() -> Failure {
+    denied("name the dataset alone: where and how it is mounted is for the global zone to say")
+}
+
+serve!(
+    Mount,
+    |_| Names::Shared,
+    |it| {
+        let line = Line::new("mount")
+            .flag("-a", it.name.is_none())
+            .flag("-l", it.load_keys)
+            .words(&it.name);
+        it.dir.iter().fold(line, |line, dir| line.path(dir))
+    },
+    |it, check| {
+        let name = it.name.as_ref().ok_or_else(only_root)?;
+        if !is_plain(it) {
+            return Err(not_for_delegates());
+        }
+        check.need(name, &["mount"])?;
+        match it.load_keys {
+            true => check.key_root(name),
+            false => Ok(()),
+        }
+    },
+    |it, view| {
+        let is_plain = is_plain(it);
+        let name = it.name.as_mut().filter(|_| is_plain);
+        view.mount(name.ok_or_else(not_for_tenants)?, it.load_keys)
+    },
+    |it, daemon, context| match &it.name {
+        Some(name) => daemon.mount_named(name, it, context).map(done),
+        None => daemon.mount_all(it.load_keys, context).map(done),
+    }
+);
+
+serve!(
+    Remount,
+    |_| Names::AsItIs,
+    |it| {
+        let options = match it.read_only {
+            Some(true) => "remount,ro",
+            Some(false) => "remount,rw",
+            None => "remount",
+        };
+        let line = Line::new("mount").option("-o", Some(options));
+        line.word(&it.name)
+    },
+    |_, _| Err(not_for_delegates()),
+    // How a dataset is mounted is for the global zone to say.
+    |_, _| Err(refused()),
+    |it, daemon, _| daemon.remount(&it.name, it.read_only, it.allowed).map(done)
+);
+
+serve!(
+    Mounts,
+    |_| Names::AsItIs,
+    |_| Line::new("mount"),
+    |_, _| Err(only_root()),
+    // Of what is mounted a tenant is told what is in the zone.
+    |_, _| Ok(()),
+    |_, daemon, _| daemon.mount_list().map(Reply::Mounts)
+);
+
+serve!(
+    Unmount,
+    |_| Names::AsItIs,
+    |it| Line::new("unmount")
+        .flag("-a", it.target.is_none())
+        .flag("-f", it.force)
+        .words(&it.target),
+    |it, check| {
+        let name = it.target.as_ref().filter(|name| !name.starts_with('/'));
+        check.need(name.ok_or_else(only_root)?, &["mount"])
+    },
+    |it, view| {
+        let name = it.target.as_mut().filter(|name| !name.starts_with('/'));
+        view.translate_name(name.ok_or_else(not_for_tenants)?)
+    },
+    |it, daemon, context| daemon
+        .unmount(it.target.as_deref(), it.force, context)
+        .map(done)
+);

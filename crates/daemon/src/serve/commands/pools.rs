@@ -1,0 +1,160 @@
+//! Pools and their devices.
+
+use protocol::api::{DeviceChange, Props, Reply};
+
+use super::done;
+use super::line::{Line, size};
+
+root_only!(
+    PoolCreate,
+    |it| {
+        let props = it.props.iter().cloned();
+        let (place, props): (Props, Props) = props.partition(|(name, _)| name == "mountpoint");
+        Line::new("pool create")
+            .flag("-f", it.force)
+            .flag("-N", it.no_mount)
+            .option("-s", it.size.map(size))
+            .option("-m", place.first().map(|(_, dir)| dir))
+            .props("-O", &props)
+            .word(&it.pool)
+            .devices(&it.devices)
+    },
+    |it, daemon, context| daemon.create_pool(it, context).map(done)
+);
+
+root_only!(
+    PoolImportable,
+    |it| Line::new("pool import").search(&it.search),
+    |it, daemon, _| daemon.importable(&it.search).map(Reply::Importable)
+);
+
+root_only!(
+    PoolImport,
+    |it| Line::new("pool import")
+        .flag("--accept", it.accept)
+        .flag("-a", it.pool.is_none())
+        .flag("-f", it.force)
+        .flag("-l", it.load_keys)
+        .flag("-m", it.without_logs)
+        .flag("-N", it.no_mount)
+        .option("-o", it.read_only.then_some("readonly=on"))
+        .search(&it.search)
+        .words(&it.pool)
+        .words(&it.new_name),
+    |it, daemon, context| daemon.import_pools(it, None, context).map(Reply::Names)
+);
+
+root_only!(
+    PoolExport,
+    |it| Line::new("pool export").flag("-f", it.force).word(&it.pool),
+    |it, daemon, context| daemon.export_pool(&it.pool, it.force, context).map(done)
+);
+
+root_only!(
+    PoolDestroy,
+    |it| Line::new("pool destroy")
+        .flag("-f", it.force)
+        .word(&it.pool),
+    |it, daemon, context| daemon.destroy_pool(&it.pool, it.force, context).map(done)
+);
+
+root_only!(
+    PoolStatus,
+    |it| Line::new("pool status").words(&it.pools),
+    |it, daemon, _| daemon.status(&it.pools).map(Reply::Pools)
+);
+
+root_only!(
+    PoolIo,
+    |it| Line::new("pool iostat").words(&it.pools),
+    |it, daemon, _| daemon.pool_io(&it.pools).map(Reply::Io)
+);
+
+root_only!(
+    PoolDevices,
+    |it| of_devices(&it.pool, &it.change),
+    |it, daemon, context| daemon
+        .change_devices(&it.pool, &it.change, context)
+        .map(done)
+);
+
+fn of_devices(pool: &str, change: &DeviceChange) -> Line {
+    match change {
+        DeviceChange::Add { devices, force } => {
+            let line = Line::new("pool add").flag("-f", *force);
+            line.word(pool).devices(devices)
+        }
+        DeviceChange::Attach { device, new, force } => {
+            let line = Line::new("pool attach").flag("-f", *force);
+            line.word(pool).word(device).path(new)
+        }
+        DeviceChange::Detach { device } => Line::new("pool detach").word(pool).word(device),
+        DeviceChange::Replace { device, new, force } => {
+            let line = Line::new("pool replace").flag("-f", *force);
+            let line = line.word(pool).word(device);
+            new.iter().fold(line, |line, path| line.path(path))
+        }
+        // Whether the caller waits for it is not what was done.
+        DeviceChange::Remove { device, wait: _ } => {
+            Line::new("pool remove").word(pool).word(device)
+        }
+        DeviceChange::StopRemove => Line::new("pool remove -s").word(pool),
+        DeviceChange::Offline { device, temporary } => {
+            let line = Line::new("pool offline").flag("-t", *temporary);
+            line.word(pool).word(device)
+        }
+        DeviceChange::Online { device, expand } => {
+            let line = Line::new("pool online").flag("-e", *expand);
+            line.word(pool).word(device)
+        }
+        DeviceChange::Clear { device } => Line::new("pool clear").word(pool).words(device),
+    }
+}
+
+root_only!(
+    PoolSync,
+    |it| Line::new("pool sync").words(&it.pools),
+    |it, daemon, _| {
+        let pools = daemon.pools_named(&it.pools)?;
+        for imported in pools.iter().filter(|p| !p.pool.is_read_only()) {
+            imported.pool.commit()?;
+        }
+        Ok(Reply::Nothing)
+    }
+);
+
+root_only!(
+    PoolScrub,
+    |it| Line::new("pool scrub").flag("-s", it.stop).word(&it.pool),
+    |it, daemon, context| {
+        let imported = daemon.pool(&it.pool)?;
+        let _admin = imported.lock()?;
+        imported.pool.record(&context.origin())?;
+        if it.stop {
+            imported.pool.scrub_stop()?;
+        } else {
+            imported.pool.scrub_start()?;
+            imported.wake();
+        }
+        Ok(Reply::Nothing)
+    }
+);
+
+root_only!(
+    PoolFeatures,
+    |it| Line::new("pool upgrade").words(&it.pools),
+    |it, daemon, _| daemon.features(&it.pools).map(Reply::Features)
+);
+
+root_only!(
+    PoolHistory,
+    |it| Line::new("pool history")
+        .flag("-i", it.internal)
+        .word(&it.pool),
+    |it, daemon, _| daemon.history(&it.pool, it.internal).map(Reply::History)
+);
+
+root_only!(Inspect, |_| Line::new("inspect"), |it, daemon, _| {
+    let inspection = daemon.inspect(&it.target, it.detail, it.check)?;
+    Ok(Reply::Inspection(Box::new(inspection)))
+});

@@ -1,0 +1,143 @@
+//! Snapshots, clones and holds.
+
+use protocol::api::Reply;
+
+use super::done;
+use super::line::Line;
+use crate::serve::authorize::{below, dataset_of};
+use crate::serve::zones::Names;
+
+serve!(
+    Snapshot,
+    |_| Names::AsItIs,
+    |it| Line::new("snapshot")
+        .flag("-r", it.recursive)
+        .words(&it.names),
+    |it, check| check.need_all(&it.names, it.recursive, &["snapshot"]),
+    |it, view| view.change_all(&mut it.names),
+    |it, daemon, context| daemon
+        .snapshot(&it.names, it.recursive, context)
+        .map(Reply::Names)
+);
+
+serve!(
+    Rollback,
+    |_| Names::AsItIs,
+    |it| Line::new("rollback")
+        .flag("-f", it.force)
+        .flag("-r", it.recursive)
+        .word(&it.name),
+    |it, check| {
+        check.need(&it.name, &["rollback", "mount"])?;
+        match it.recursive {
+            true => check.destroy_later(&it.name),
+            false => Ok(()),
+        }
+    },
+    |it, view| view.change(&mut it.name),
+    |it, daemon, context| daemon
+        .rollback(&it.name, it.recursive, it.force, context)
+        .map(done)
+);
+
+serve!(
+    Clone,
+    |_| Names::Shared,
+    |it| Line::new("clone")
+        .flag("-K", it.rekey)
+        .flag("-p", it.parents)
+        .flag("-u", it.no_mount)
+        .props("-o", &it.props)
+        .word(&it.snapshot)
+        .word(&it.name),
+    |it, check| {
+        check.need(&it.snapshot, &["clone"])?;
+        check.make(&it.name, &it.props, it.parents)
+    },
+    |it, view| {
+        view.translate_name(&mut it.snapshot)?;
+        view.new_name(&mut it.name)?;
+        view.clone(&it.snapshot, &it.name, &it.props, it.parents)?;
+        view.new_props(&it.name, &mut it.props)
+    },
+    |it, daemon, context| daemon.clone_snapshot(it, context).map(done)
+);
+
+serve!(
+    Promote,
+    |_| Names::Alone,
+    |it| Line::new("promote").word(&it.name),
+    |it, check| {
+        let name = &it.name;
+        check.need(name, &["promote", "mount"])?;
+        let (imported, entry) = check.find(name)?;
+        match imported.pool.entry(entry.origin) {
+            Ok(origin) => check.need_of(name, &imported, &origin, &["promote", "mount"]),
+            // The command itself says that it is no clone.
+            Err(_) => Ok(()),
+        }
+    },
+    |it, view| view.promote(&mut it.name),
+    |it, daemon, context| daemon.promote(&it.name, context).map(done)
+);
+
+/// The two commands that change tags.
+macro_rules! tags {
+    ($command:ident, $verb:literal, $change:ident) => {
+        serve!(
+            $command,
+            |_| Names::AsItIs,
+            |it| Line::new($verb)
+                .flag("-r", it.recursive)
+                .word(&it.tag)
+                .words(&it.names),
+            |it, check| check.need_all(&it.names, it.recursive, &[$verb]),
+            |it, view| view.change_all(&mut it.names),
+            |it, daemon, context| daemon
+                .$change(&it.names, &it.tag, it.recursive, context)
+                .map(done)
+        );
+    };
+}
+
+tags!(Hold, "hold", hold);
+tags!(Release, "release", release);
+
+serve!(
+    Holds,
+    |_| Names::AsItIs,
+    |it| Line::new("holds").flag("-r", it.recursive).words(&it.names),
+    |it, check| {
+        check.all_named(&it.names)?;
+        for name in it.names.iter().map(|name| dataset_of(name)) {
+            let (imported, entry) = check.find(name)?;
+            for head in below(&imported, &entry, it.recursive)? {
+                check.something(name, &imported, &head)?;
+            }
+        }
+        Ok(())
+    },
+    |it, view| view.translate_names(&mut it.names),
+    |it, daemon, _| daemon.holds(&it.names, it.recursive).map(Reply::Holds)
+);
+
+serve!(
+    Diff,
+    |_| Names::AsItIs,
+    |it| Line::new("diff").word(&it.from).words(&it.to),
+    |it, check| {
+        check.need(&it.from, &["diff"])?;
+        match it.to.as_ref().filter(|to| !to.starts_with('@')) {
+            Some(to) => check.need(to, &["diff"]),
+            None => Ok(()),
+        }
+    },
+    |it, view| {
+        view.translate_name(&mut it.from)?;
+        match it.to.as_mut().filter(|to| !to.starts_with('@')) {
+            Some(to) => view.translate_name(to),
+            None => Ok(()),
+        }
+    },
+    |it, daemon, _| daemon.diff(&it.from, it.to.as_deref()).map(Reply::Diff)
+);
