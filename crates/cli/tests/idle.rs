@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 
-const DATASETS: usize = 120;
+const DATASETS: usize = 200;
 /// So many of them are used.
 const USED: usize = 40;
 /// For each dataset that is made and mounted for the first time: 2,000 in 600 MB.
@@ -19,6 +19,8 @@ const THREADS: usize = 2;
 const MARGIN: usize = 2 << 20;
 /// What caches may take, and what the allocator keeps for the next file: the former are 32 MiB.
 const CACHES: usize = 64 << 20;
+/// What may be left when the pool is exported: pages of the allocator that are in use in part.
+const LEFT: usize = 24 << 20;
 
 /// Bytes of the daemon that no file has, and its threads.
 fn taken(place: &Place) -> (usize, usize) {
@@ -104,4 +106,6 @@ fn idle_mounts_take_little_and_give_it_back() {
     );
     place.ok("unmount -a");
     settles(&place, bytes + CACHES, threads);
+    place.ok("pool export tank");
+    settles(&place, fresh + LEFT, threads);
 }

@@ -33,6 +33,8 @@ impl Drop for Counted {
             allow(true);
         }
         *mounts -= 1;
+        drop(mounts);
+        super::memory::give_back_soon();
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod crypto;
 pub(crate) mod huge_pages;
 pub(crate) mod listen;
+pub(crate) mod memory;
 pub(crate) mod notify;
 pub(crate) mod statedir;
 pub(crate) mod stops;

@@ -11,6 +11,7 @@ use store::{CreateOptions, NewGroup, Store};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
+use crate::host::memory;
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
 use crate::host::users::host_name;
@@ -406,7 +407,9 @@ impl Daemon {
 fn close(imported: Arc<ActivePool>, context: &mut Context<'_>) {
     let notifier = imported.close_notifier();
     drop(imported);
-    if !notifier.wait() {
+    let is_closed = notifier.wait();
+    memory::give_back_soon();
+    if !is_closed {
         let text = "another command still has the pool's devices open; they are free when it ends";
         context.prompt.notice(text.into());
     }
