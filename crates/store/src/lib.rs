@@ -9,6 +9,7 @@
 //! that fails costs nothing that the others hold. A store knows nothing of records, datasets or keys.
 //!
 //! Layers, lowest first:
+//! - `helpers`: threads;
 //! - `error`, `segment`, `membership`: numbers, and what is said about devices;
 //! - `code`, `shape`, [`layout`], `geometry`: the code of parity, and where bytes lie;
 //! - `debts`, `member`, `group`, `parity`: one device, what it did not take, the devices that share segments, reading without some;
@@ -25,6 +26,7 @@ mod extend;
 mod geometry;
 mod group;
 mod headers;
+mod helpers;
 pub mod layout;
 mod member;
 mod members;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::devices::Store;
 use crate::group::{self, Group, Layout};
+use crate::helpers;
 use crate::member::{Failed, Member};
 use crate::parity::part_of;
 use crate::{Error, MemberState, Parts, Result, SegmentId, UNIT};
@@ -285,25 +286,9 @@ impl Store {
         members: impl Iterator<Item = &'a Arc<Member>>,
     ) -> Result<()> {
         let active = members.filter(|member| member.is_active());
-        let dirty: Vec<&Arc<Member>> = active.filter(|m| m.is_dirty()).collect();
-        let Some((last, others)) = dirty.split_last() else {
-            return Ok(());
-        };
-        // One alone flushes on this thread.
-        let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = others
-                .iter()
-                .map(|member| scope.spawn(|| member.flush()))
-                .collect();
-            let own = last.flush();
-            let joined = threads.into_iter().map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.chain(std::iter::once(own)).collect()
-        });
-        let failed = |(member, outcome): (&&Arc<Member>, Result<()>)| match outcome {
+        let dirty: Vec<Arc<Member>> = active.filter(|m| m.is_dirty()).cloned().collect();
+        let outcomes = helpers::on_all(&dirty, Member::flush);
+        let failed = |(member, outcome): (&Arc<Member>, Result<()>)| match outcome {
             Ok(()) => Ok(()),
             Err(error) => self.groups.failed(layout, member, error),
         };
