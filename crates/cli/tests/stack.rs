@@ -356,3 +356,56 @@ fn owners_and_modes() {
     }
     mounted.end();
 }
+
+/// Makes the lower directory that the crate `stack` has from pefs, with its key chain.
+fn unpack_pefs(to: &Path) {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = |text: &str| -> Vec<u8> {
+        let digits = (0..text.len() / 2).map(|i| &text[2 * i..2 * i + 2]);
+        let byte = |digits| u8::from_str_radix(digits, 16).expect("hex");
+        digits.map(byte).collect()
+    };
+    let path = |text: &str| PathBuf::from(std::ffi::OsString::from_vec(bytes(text)));
+    fs::create_dir(to).expect("a directory");
+    let lines = include_str!("../../stack/tests/pefs_tree.txt").lines();
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let at = to.join(path(fields[1]));
+        match fields[0] {
+            "dir" => fs::create_dir(at).expect("a directory"),
+            "file" => fs::write(at, bytes(fields[2])).expect("written"),
+            "hard" => fs::hard_link(to.join(path(fields[2])), at).expect("linked"),
+            _ => std::os::unix::fs::symlink(path(fields[2]), at).expect("linked"),
+        }
+    }
+    fs::copy("../stack/tests/pefs_database", to.join(".pefs.db")).expect("copied");
+}
+
+#[test]
+fn a_directory_of_pefs() {
+    let place = Place::without_daemon();
+    unpack_pefs(&place.path("lower"));
+    fs::create_dir(place.path("view")).expect("a directory");
+    has(&place.ok("stack status {DIR}/lower"), "pefs");
+    fs::write(place.path("wrong"), "open sesam\n").expect("written");
+    let line = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
+    refused(&place, line, WRONG_KEY, "none of those");
+    if !can_mount() {
+        return;
+    }
+    fs::write(place.path("pass"), "open sesame\n").expect("written");
+    let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
+    // Of the first key, and of the two that its chain leads to.
+    assert_eq!(
+        mounted.shell("cat hello.txt s-short"),
+        "Hello WORLD\n".repeat(2)
+    );
+    assert_eq!(mounted.shell("ls -A mixed docs/b | wc -w").trim(), "11");
+    mounted.shell("echo text > docs/b/new; mv docs/b/new docs/b/moved");
+    assert_eq!(mounted.shell("cat docs/b/moved"), "text\n");
+    mounted.end();
+    let mounted = Mounted::new(&place, &["--locked"]);
+    assert_eq!(mounted.shell("cat plain.txt | wc -c").trim(), "16");
+    assert!(fs::write(mounted.view.join("new"), "x").is_err());
+    mounted.end();
+}

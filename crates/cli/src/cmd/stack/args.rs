@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 ///
 /// A lower directory holds one encrypted file for each file, with an encrypted name. It can be on a disk, a
 /// network file system or in a folder that is copied elsewhere. `stack mount` shows the files in clear at
-/// another place. There are two formats:
+/// another place. There are three formats:
 ///
 /// fscrypt is that of Linux, with policies of version 2. Its key is a file of random bytes. Contents are
 /// not authenticated: a change of an encrypted file is not noticed.
@@ -16,7 +16,10 @@ use clap::{Args, Subcommand, ValueEnum};
 /// gocryptfs is that of the program gocryptfs, version 2, and the directories of one open with the other. A
 /// passphrase opens it. Contents are authenticated: a changed block gives an error.
 ///
-/// Sizes, times, owners, modes and the number of files stay visible in both. These commands need no
+/// pefs is that of FreeBSD. Existing directories open with one of their passphrases or key files, and the
+/// keys of its chain. Contents are not authenticated.
+///
+/// Sizes, times, owners, modes and the number of files stay visible in all. These commands need no
 /// daemon.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
@@ -90,7 +93,8 @@ pub(crate) struct StackInit {
 /// Show the files of an encrypted directory in clear at another place
 ///
 /// Recognizes the format of the directory. Fscrypt needs a key file or --locked. Gocryptfs asks for the
-/// passphrase, or reads it from --passfile.
+/// passphrase, or reads it from --passfile. Pefs does so too, or takes a key file; a directory of pefs is
+/// recognized by the entries .pefs.conf and .pefs.db.
 ///
 /// Serves the files until the file system is unmounted, and stays in the foreground. The first interrupt
 /// unmounts it if it is not in use. The second one unmounts it by force. Root needs nothing else. Other
@@ -121,7 +125,7 @@ EXIT CODES
 pub(crate) struct StackMount {
     #[command(flatten)]
     pub(crate) key: StackKey,
-    /// With fscrypt: use no key; names are shown encrypted, and contents are not readable
+    /// With fscrypt and pefs: use no key; names are shown encrypted, and contents are not readable
     #[arg(long)]
     pub(crate) locked: bool,
     /// Refuse changes
@@ -166,10 +170,11 @@ pub(crate) struct StackStatus {
 /// What opens a directory.
 #[derive(Args, Debug)]
 pub(crate) struct StackKey {
-    /// With fscrypt: read the key from this file, of 32 to 64 bytes; - is the standard input
+    /// With fscrypt: read the key from this file, of 32 to 64 bytes; with pefs, of any length; - is the
+    /// standard input
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// With gocryptfs: read the passphrase from the first line of this file, instead of asking
+    /// With gocryptfs and pefs: read the passphrase from the first line of this file, instead of asking
     #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
     pub(crate) passfile: Option<PathBuf>,
 }

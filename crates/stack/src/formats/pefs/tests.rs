@@ -6,8 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use cipher::{Digest, SystemRandom};
 use secret::Secret;
 use serde_json::Value;
@@ -175,11 +173,7 @@ fn targets_of_links() {
     }
 }
 
-fn database(vectors: &Value) -> Vec<u8> {
-    STANDARD
-        .decode(vectors["database"].as_str().expect("base64"))
-        .expect("base64")
-}
+const DATABASE: &[u8] = include_bytes!("../../../tests/pefs_database");
 
 fn chain_key(vectors: &Value, name: &str) -> MasterKey {
     master(&hex(&vectors["chain"]["keys"][name]["master"]))
@@ -188,8 +182,7 @@ fn chain_key(vectors: &Value, name: &str) -> MasterKey {
 #[test]
 fn databases_and_chains() {
     let vectors = vectors();
-    let file = database(&vectors);
-    let database = Database::new(&file).expect("database");
+    let database = Database::new(DATABASE).expect("database");
     let count = database.records().expect("records").len();
     assert_eq!(
         count as u64,
@@ -231,13 +224,13 @@ fn databases_and_chains() {
 #[test]
 fn damaged_databases_and_records() {
     let vectors = vectors();
-    let file = database(&vectors);
-    let whole = Database::new(&file).expect("database");
+    let file = DATABASE;
+    let whole = Database::new(file).expect("database");
     let record = whole.get(&hex(&vectors["chain"]["records"][0]["db_key"]));
     let record = record.expect("records").expect("record");
     let at = file.windows(record.len()).position(|bytes| bytes == record);
     for offset in [0, 91, 92, 123] {
-        let mut changed = file.clone();
+        let mut changed = file.to_vec();
         changed[at.expect("in the file") + offset] ^= 1;
         let database = Database::new(&changed).expect("database");
         let opened = chain::open(
@@ -255,7 +248,7 @@ fn damaged_databases_and_records() {
     for page in file.chunks(512).enumerate().map(|(number, _)| 512 * number) {
         for at in page..page + 40 {
             for value in [0, 1, 2, 0xff] {
-                let mut changed = file.clone();
+                let mut changed = file.to_vec();
                 changed[at] = value;
                 let _ = Database::new(&changed).and_then(|database| database.records().map(drop));
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cipher::{Random, SystemRandom};
 use daemon::Failure;
 use protocol::api::FailureKind;
-use secret::{Key, Secret};
+use secret::Key;
 use stack::Entry;
 use stack::formats::gocryptfs::{
     CONFIG_MAX, CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs,
@@ -14,7 +14,6 @@ use stack::formats::gocryptfs::{
 use vfs::Error;
 
 use super::lower;
-use crate::cmd::luks::run::{ask, key_file};
 use crate::cmd::stack::args::{StackCipher, StackInit, StackKey};
 use crate::outcome::LocalResult as Result;
 
@@ -38,7 +37,7 @@ pub(super) fn open(dir: &Path, config: &Config, key: &StackKey) -> Result<Gocryp
         let message = "gocryptfs is opened by a passphrase: use --passfile, or type it";
         return Err(Failure::usage(message));
     }
-    let passphrase = passphrase(dir, key, false)?;
+    let passphrase = lower::passphrase(dir, key, false)?;
     config
         .unlock(&passphrase)
         .and_then(|master| Gocryptfs::new(config, &master, Arc::new(SystemRandom)))
@@ -66,7 +65,7 @@ pub(super) fn init(args: &StackInit) -> Result<()> {
     }
     // That it is empty is checked before the passphrase is asked for, and again when files are made.
     stack::prepare(&lower, &[]).map_err(|error| lower::failure(&args.dir, error))?;
-    let passphrase = passphrase(&args.dir, &args.key, true)?;
+    let passphrase = lower::passphrase(&args.dir, &args.key, true)?;
     let features = Features {
         content,
         ..Features::default()
@@ -83,20 +82,6 @@ pub(super) fn init(args: &StackInit) -> Result<()> {
     // Last: a directory with it is complete.
     files.push((CONFIG_NAME, config.encode()));
     stack::prepare(&lower, &files).map_err(failed)
-}
-
-/// The first line of a file, or what is typed.
-fn passphrase(dir: &Path, key: &StackKey, new: bool) -> Result<Secret> {
-    let mut passphrase = match &key.passfile {
-        Some(path) => key_file(path)?,
-        None => ask(dir, new)?,
-    };
-    let end = passphrase.expose().iter().position(|byte| *byte == b'\n');
-    passphrase.truncate(end.unwrap_or(passphrase.len()));
-    match passphrase.is_empty() {
-        true => Err(Failure::new(FailureKind::NoKey, "the passphrase is empty")),
-        false => Ok(passphrase),
-    }
 }
 
 fn failure(dir: &Path, error: ConfigError) -> Failure {

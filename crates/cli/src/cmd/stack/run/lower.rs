@@ -4,11 +4,13 @@ use std::path::Path;
 
 use daemon::Failure;
 use protocol::api::FailureKind;
+use secret::Secret;
 use stack::Entry;
 use stack::formats::fscrypt::{MasterKey, Policy, Space};
 use vfs::Error;
 
-use crate::cmd::luks::run::key_file;
+use crate::cmd::luks::run::{ask, key_file};
+use crate::cmd::stack::args::StackKey;
 use crate::outcome::LocalResult as Result;
 
 /// The shortest key, in bytes: what it protects is AES-256.
@@ -47,6 +49,20 @@ pub(super) fn master_key(path: &Path) -> Result<MasterKey> {
         );
         Failure::new(FailureKind::NoKey, message)
     })
+}
+
+/// The first line of a file, or what is typed.
+pub(super) fn passphrase(dir: &Path, key: &StackKey, new: bool) -> Result<Secret> {
+    let mut passphrase = match &key.passfile {
+        Some(path) => key_file(path)?,
+        None => ask(dir, new)?,
+    };
+    let end = passphrase.expose().iter().position(|byte| *byte == b'\n');
+    passphrase.truncate(end.unwrap_or(passphrase.len()));
+    match passphrase.is_empty() {
+        true => Err(Failure::new(FailureKind::NoKey, "the passphrase is empty")),
+        false => Ok(passphrase),
+    }
 }
 
 /// What an error of the lower directory means to a command.

@@ -3,6 +3,7 @@
 mod gocryptfs;
 mod lower;
 mod mount;
+mod pefs;
 
 use cipher::SystemRandom;
 use daemon::Failure;
@@ -94,12 +95,13 @@ struct PolicyStatus {
 
 fn status(args: &StackStatus, as_json: bool) -> Result {
     let dir = lower::open(&args.dir)?;
-    let status = match gocryptfs::config(&args.dir, &dir)? {
-        Some(config) => status_of_config(&config),
-        None => {
-            let (space, policy) = lower::policy(&args.dir, &dir)?;
-            status_of_policy(space, &policy)
-        }
+    let status = if let Some(config) = gocryptfs::config(&args.dir, &dir)? {
+        status_of_config(&config)
+    } else if pefs::keys(&args.dir, &dir)?.is_some() {
+        status_of_pefs()
+    } else {
+        let (space, policy) = lower::policy(&args.dir, &dir)?;
+        status_of_policy(space, &policy)
     };
     if as_json {
         return Ok(Outcome::text(json::show(&status)));
@@ -138,6 +140,16 @@ fn status_of_config(config: &Config) -> Status {
             Some(_) => "AES-256-EME",
             None => "in clear",
         },
+        policy: None,
+    }
+}
+
+fn status_of_pefs() -> Status {
+    Status {
+        format: "pefs",
+        contents: "AES-XTS or Camellia-XTS, as each key says",
+        authenticated: false,
+        names: "AES-128-CBC",
         policy: None,
     }
 }

@@ -16,7 +16,7 @@ use stack::formats::Format;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
 use stack::{Entry, Options, Stacked};
 
-use super::{gocryptfs, lower};
+use super::{gocryptfs, lower, pefs};
 use crate::cmd::stack::args::StackMount;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
@@ -26,9 +26,16 @@ pub(super) fn run(args: &StackMount) -> Result {
     let dir = lower::open(&args.dir)?;
     if let Some(config) = gocryptfs::config(&args.dir, &dir)? {
         if args.locked {
-            return Err(Failure::usage("--locked is for the format fscrypt"));
+            return Err(Failure::usage(
+                "--locked is for the formats fscrypt and pefs",
+            ));
         }
         let format = gocryptfs::open(&args.dir, &config, &args.key)?;
+        return serve(dir, format, args);
+    }
+    if let Some(keys) = pefs::keys(&args.dir, &dir)? {
+        let key = (!args.locked).then_some(&args.key);
+        let format = pefs::open(&args.dir, &keys, key)?;
         return serve(dir, format, args);
     }
     let format = fscrypt(&dir, args)?;
