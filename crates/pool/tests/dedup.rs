@@ -72,8 +72,7 @@ fn equal_records_are_stored_once_and_freed_with_the_last_pointer() {
     pool.commit().unwrap();
     assert_eq!(pool.dedup_info().referenced, 33 * bytes);
     drop(dataset);
-    pool.export().unwrap();
-    drop(pool);
+    export(pool);
 
     // Nobody here has a key, and the last pointer frees it.
     let pool = open_on(&devices).unwrap();
@@ -168,8 +167,7 @@ fn there_may_be_more_pointers_than_units() {
     assert_eq!(pool.dedup_info().referenced, count << 12);
     assert_clean(&pool);
     assert_eq!(scrub_all(&pool).errors, 0);
-    pool.snapshot(&["tank@s".to_owned()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank@s");
     for slot in 0..count {
         punch(&pool, &dataset, DATA, slot).unwrap();
     }

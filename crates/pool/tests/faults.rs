@@ -175,7 +175,7 @@ fn the_dataset_table_can_be_read_while_a_commit_waits_for_the_device() {
     let pool = open_devices(vec![Arc::clone(&slow) as Arc<dyn BlockDevice>]).unwrap();
     slow.is_held.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
-        scope.spawn(|| pool.snapshot(&["tank@s".into()], false, &origin()).unwrap());
+        scope.spawn(|| snapshot(&pool, "tank@s"));
         while !slow.waits.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }

@@ -41,8 +41,8 @@ fn growing(seed: u64) -> Growing {
     let count = groups.iter().map(|(width, _)| width).sum();
     let devices = fault_devices(count, &clock);
     let mut workload = Workload::new(create_groups(&devices, groups), seed);
-    steps(&mut workload, 12);
-    let all = workload.pool.devices().into_iter().enumerate();
+    workload.run(12);
+    let all = workload.devices().into_iter().enumerate();
     let own = all.filter(|(_, device)| device.group == Some(group));
     let larger = own.map(|(n, device)| (n, device.guid)).collect();
     Growing {
@@ -51,13 +51,6 @@ fn growing(seed: u64) -> Growing {
         workload,
         larger,
     }
-}
-
-fn steps(workload: &mut Workload, count: usize) {
-    for _ in 0..count {
-        workload.step();
-    }
-    workload.pool.commit().unwrap();
 }
 
 impl Growing {
@@ -111,40 +104,39 @@ fn fill(pool: &Pool) -> u64 {
 fn what_was_gained_is_used() {
     for seed in seeds(0, 5) {
         let mut growing = growing(seed);
-        let before = growing.workload.pool.space();
-        assert_eq!(growing.workload.pool.expandable(), []);
+        let before = growing.workload.space();
+        assert_eq!(growing.workload.expandable(), []);
         growing.resize(LARGER);
-        let expandable = growing.workload.pool.expandable();
+        let expandable = growing.workload.expandable();
         assert_eq!(expandable.len(), growing.larger.len());
         let gained = growing.expand(&growing.workload.pool).unwrap();
         assert_eq!(expandable[0].gain, gained);
         assert!(gained >= 7 << 20, "{gained}");
-        assert_eq!(growing.workload.pool.expandable(), []);
-        let space = growing.workload.pool.space();
+        assert_eq!(growing.workload.expandable(), []);
+        let space = growing.workload.space();
         assert!(space.total > before.total + gained - (2 << 20));
         assert!(space.available > before.available + gained - (3 << 20));
         let again = growing.expand(&growing.workload.pool);
         assert_eq!(again.unwrap(), 0, "nothing is left to gain");
-        steps(&mut growing.workload, 40);
+        growing.workload.run(40);
         assert_clean(&growing.workload.pool);
         for (n, _) in &growing.larger {
             assert_headers_at_ends(&growing.devices[*n].to_bytes(), LARGER);
         }
         let devices = growing.devices.clone();
         growing.workload.reopened(|| open_on(&devices).unwrap());
-        steps(&mut growing.workload, 20);
+        growing.workload.run(20);
         assert_clean(&growing.workload.pool);
         // Once more, by a little and by something.
         growing.resize(LARGER + HEADER - 4096);
-        assert_eq!(growing.workload.pool.expandable(), []);
+        assert_eq!(growing.workload.expandable(), []);
         assert_eq!(growing.expand(&growing.workload.pool).unwrap(), 0);
         growing.resize(2 * LARGER);
         assert!(growing.expand(&growing.workload.pool).unwrap() >= 19 << 20);
         let (pool, _) = growing.workload.close();
         assert!(fill(&pool) * (64 << 10) > gained + (19 << 20));
         assert_clean(&pool);
-        let status = scrub_all(&pool);
-        assert_eq!((status.errors, status.repaired), (0, 0), "seed {seed}");
+        assert_sound(&pool, seed);
         drop(pool);
         assert_clean(&open_on(&devices).unwrap());
     }
@@ -161,9 +153,9 @@ fn a_power_cut_at_every_write_leaves_the_old_size_or_the_new() {
             device.take_journal();
         }
         let first = growing.clock.now();
-        let before = growing.workload.pool.space().total;
+        let before = growing.workload.space().total;
         growing.expand(&growing.workload.pool).unwrap();
-        let after = growing.workload.pool.space().total;
+        let after = growing.workload.space().total;
         let end = growing.clock.now();
         let journals: Vec<_> = growing.devices.iter().map(|d| d.take_journal()).collect();
         let mut seen = std::collections::BTreeSet::new();
@@ -236,7 +228,7 @@ fn a_device_that_fails_at_any_event_loses_nothing() {
             let Growing {
                 devices, workload, ..
             } = growing;
-            let _ = workload.pool.commit();
+            let _ = workload.commit();
             drop(workload);
             devices.iter().for_each(|device| device.heal());
             let pool = open_on(&devices)
@@ -255,8 +247,8 @@ fn a_flipped_bit_in_a_header_brings_nothing_old_back() {
         let model = normal(growing.workload.model.clone());
         growing.resize(LARGER);
         growing.expand(&growing.workload.pool).unwrap();
-        growing.workload.pool.commit().unwrap();
-        let after = growing.workload.pool.space().total;
+        growing.workload.commit().unwrap();
+        let after = growing.workload.space().total;
         drop(growing.workload);
         let (flipped, _) = growing.larger[0];
         let old_end = DEVICE_SIZE - 4096;
@@ -290,7 +282,7 @@ fn a_pool_does_not_shrink() {
     let growing = growing(1);
     growing.resize(LARGER);
     growing.expand(&growing.workload.pool).unwrap();
-    growing.workload.pool.commit().unwrap();
+    growing.workload.commit().unwrap();
     growing.resize(DEVICE_SIZE);
     let refusal = growing.expand(&growing.workload.pool).unwrap_err();
     let text = refusal.to_string();
@@ -326,45 +318,41 @@ fn a_group_grows_when_all_of_its_devices_have() {
         let clock = FaultClock::new();
         let devices = fault_devices(shape.0, &clock);
         let mut workload = Workload::new(create_groups(&devices, &[shape]), 7);
-        steps(&mut workload, 30);
-        let before = workload.pool.space().total;
-        let guids: Vec<u64> = workload.pool.devices().iter().map(|d| d.guid).collect();
+        workload.run(30);
+        let before = workload.space().total;
+        let guids: Vec<u64> = workload.devices().iter().map(|d| d.guid).collect();
         let mut larger = Vec::new();
         for (n, guid) in guids.iter().enumerate() {
             let device = Arc::new(FaultDevice::new(LARGER, &clock));
             let new = new_member(&device, 100 + n as u64);
             workload
-                .pool
                 .attach_device(*guid, &new, true, &origin())
                 .unwrap();
-            let refusal = workload.pool.expand_device(100 + n as u64, &origin());
+            let refusal = workload.expand_device(100 + n as u64, &origin());
             assert!(refusal.unwrap_err().to_string().contains("resilvered"));
-            steps(&mut workload, 10);
+            workload.run(10);
             resilver(&workload.pool);
             larger.push(device);
-            let gain = workload.pool.expandable().first().map_or(0, |e| e.gain);
+            let gain = workload.expandable().first().map_or(0, |e| e.gain);
             assert_eq!(gain > 0, n + 1 == guids.len());
-            assert_eq!(workload.pool.space().total, before);
+            assert_eq!(workload.space().total, before);
         }
-        let gained = workload.pool.expand_device(100, &origin()).unwrap();
+        let gained = workload.expand_device(100, &origin()).unwrap();
         assert!(gained.records >= 7 << 20, "{gained:?}");
-        steps(&mut workload, 30);
+        workload.run(30);
         assert_clean(&workload.pool);
         // A device that has room for what the group had before has none for what it has now.
         let small = Arc::new(FaultDevice::new(DEVICE_SIZE, &clock));
-        let refused = workload
-            .pool
-            .attach_device(100, &new_member(&small, 200), true, &origin());
+        let refused = workload.attach_device(100, &new_member(&small, 200), true, &origin());
         assert!(refused.unwrap_err().to_string().contains("at least"));
         workload.reopened(|| open_on(&larger).unwrap());
         // One that was away while the pool was written comes back.
-        workload.pool.offline_device(101, false, &origin()).unwrap();
-        steps(&mut workload, 20);
+        workload.offline_device(101, false, &origin()).unwrap();
+        workload.run(20);
         let back = dynamic(&larger).remove(1);
-        workload.pool.online_device(101, back, &origin()).unwrap();
+        workload.online_device(101, back, &origin()).unwrap();
         resilver(&workload.pool);
-        let status = scrub_all(&workload.pool);
-        assert_eq!((status.errors, status.repaired), (0, 0));
+        assert_sound(&workload.pool, "");
     }
 }
 
@@ -375,48 +363,47 @@ fn groups_are_removed_before_and_after_others_grow() {
         let clock = FaultClock::new();
         let devices = fault_devices(3, &clock);
         let mut workload = Workload::new(create_on(&devices), seed);
-        steps(&mut workload, 60);
+        workload.run(60);
         let grow = |workload: &Workload, n: usize, size: usize| {
             devices[n].resize(size);
-            let guid = workload.pool.devices();
+            let guid = workload.devices();
             let guid = guid
                 .iter()
                 .find(|d| d.group == Some(n as u16))
                 .unwrap()
                 .guid;
-            let gained = workload.pool.expand_device(guid, &origin()).unwrap();
+            let gained = workload.expand_device(guid, &origin()).unwrap();
             assert!(gained.records > 0);
         };
         let remove = |workload: &mut Workload, group: u16| {
-            workload.pool.remove_group(group, &origin()).unwrap();
-            while workload.pool.removal_step(64 << 10).unwrap() {
+            workload.remove_group(group, &origin()).unwrap();
+            while workload.removal_step(64 << 10).unwrap() {
                 workload.step();
             }
-            workload.pool.commit().unwrap();
+            workload.commit().unwrap();
         };
         grow(&workload, first, LARGER);
         grow(&workload, 1, LARGER);
-        steps(&mut workload, 60);
+        workload.run(60);
         grow(&workload, first, 2 * LARGER);
         remove(&mut workload, 1);
         grow(&workload, 2 - first, LARGER);
-        steps(&mut workload, 60);
+        workload.run(60);
         assert_clean(&workload.pool);
         let rest = [Arc::clone(&devices[0]), Arc::clone(&devices[2])];
         workload.reopened(|| open_on(&rest).unwrap());
-        steps(&mut workload, 60);
+        workload.run(60);
         assert_clean(&workload.pool);
         let added = Arc::new(FaultDevice::new(DEVICE_SIZE, &clock));
         let new = [new_member(&added, 300)];
-        workload.pool.add_group(&new, 0, &origin()).unwrap();
-        steps(&mut workload, 60);
+        workload.add_group(&new, 0, &origin()).unwrap();
+        workload.run(60);
         remove(&mut workload, first as u16);
         let rest = [Arc::clone(&devices[2 - first]), added];
         workload.reopened(|| open_on(&rest).unwrap());
-        steps(&mut workload, 40);
+        workload.run(40);
         assert_clean(&workload.pool);
-        let status = scrub_all(&workload.pool);
-        assert_eq!((status.errors, status.repaired), (0, 0));
+        assert_sound(&workload.pool, "");
     }
 }
 

@@ -68,8 +68,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     for name in ["tank/a", "tank/a/b"] {
         create(&pool, name).unwrap();
     }
-    pool.snapshot(&["tank/a/b@s".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank/a/b@s");
     let before = names(&pool);
     let refused = |result: pool::Result<()>, what: &str| {
         let error = result.expect_err(what);
@@ -126,8 +125,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
 fn what_is_open_stays() {
     let (_devices, pool) = pool();
     let id = create(&pool, "tank/a").unwrap();
-    pool.snapshot(&["tank/a@s".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank/a@s");
     let open = pool.open_dataset(id).unwrap();
     assert!(matches!(pool.open_dataset(id), Err(Error::Busy { .. })));
     assert!(matches!(
@@ -159,7 +157,7 @@ fn later_snapshots_stand_in_the_way_of_a_rollback() {
     let dataset = pool.open_dataset(1).unwrap();
     for (number, name) in [(1, "tank@a"), (2, "tank@b"), (3, "tank@c")] {
         put(&pool, &dataset, ArrayKind::Data, 0, number).unwrap();
-        pool.snapshot(&[name.into()], false, &origin()).unwrap();
+        snapshot(&pool, name);
     }
     put(&pool, &dataset, ArrayKind::Data, 0, 4).unwrap();
     pool.commit().unwrap();
@@ -203,8 +201,7 @@ fn keyrings_are_kept_replaced_and_overwritten() {
         .create_dataset("tank/k/c", keyed(51, b"child's", false), &origin())
         .unwrap();
     assert_eq!(child.key_root, entry.id);
-    pool.snapshot(&["tank/k@s".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank/k@s");
     let snapshot = pool.find("tank/k@s").unwrap();
     assert_eq!(
         pool.keyring(snapshot.id).unwrap(),
@@ -368,8 +365,7 @@ fn pools_that_cannot_be_opened_say_why() {
     let clock = FaultClock::new();
     let devices = fault_devices(2, &clock);
     let pool = create_on(&devices);
-    pool.export().unwrap();
-    drop(pool);
+    export(pool);
     let missing = open_on(&devices[..1]).err().unwrap().to_string();
     assert!(
         missing.contains("devices are missing without which the pool cannot be opened"),
@@ -413,8 +409,7 @@ fn a_command_that_fails_leaves_no_stray_keys() {
     for id in ids {
         assert_eq!(pool.keyring(id).unwrap(), b"the first keyring");
     }
-    pool.export().unwrap();
-    drop(pool);
+    export(pool);
     let pool = open_on(&devices).unwrap();
     assert_eq!(pool.keyring(ids[1]).unwrap(), b"the first keyring");
 }
@@ -450,7 +445,7 @@ fn no_two_states_share_a_sequence() {
             let sequence = pool.entry(1).unwrap().sequence;
             assert!(seen.insert(sequence), "{sequence} again");
             if round + slot == 0 {
-                pool.snapshot(&["tank@s".into()], false, &origin()).unwrap();
+                snapshot(&pool, "tank@s");
             }
         }
         drop(dataset);

@@ -100,8 +100,7 @@ fn a_refreservation_follows_what_is_shared_with_no_snapshot() {
     write(&pool, a, 0..4);
     let own = pool.entry(a).unwrap().referenced;
     assert_eq!(kept(), 512 * KIB - own);
-    pool.snapshot(&["tank/a@1".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank/a@1");
     assert_eq!(kept(), 512 * KIB);
     assert_eq!(used(&pool, "tank/a"), 512 * KIB + own);
     let listed = pool.listed_one(a).unwrap();

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice, Survival};
+use common::logs::*;
 use common::*;
-use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
+use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, RecordPtr};
 
 /// An append that returned.
 struct Appended {
@@ -25,40 +26,6 @@ fn payload_of(dice: &mut Dice) -> Vec<u8> {
     let units = 1 + dice.below(5) as usize * dice.below(3) as usize;
     let fill = dice.below(256) as u8;
     vec![fill; units * 4096 - LOG_HEADER]
-}
-
-fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
-    append_pointing(dataset, None, payload)
-}
-
-fn append_pointing(
-    dataset: &OpenDataset,
-    record: Option<RecordPtr>,
-    payload: Vec<u8>,
-) -> Option<(u64, u64)> {
-    let mut named = None;
-    let len = payload.len();
-    let places: Vec<_> = record.iter().map(|ptr| ptr.place).collect();
-    let is_written = dataset.append_log(&places, len, |chain, sequence, place| {
-        named = Some((chain, sequence));
-        place.copy_from_slice(&payload);
-        Ok::<_, pool::Error>(identity(0))
-    });
-    is_written.unwrap().then(|| named.unwrap())
-}
-
-fn change(pool: &Pool, dataset: &OpenDataset, slot: u64) {
-    put(pool, dataset, ArrayKind::Data, slot, slot).unwrap();
-}
-
-fn entries(dataset: &OpenDataset, head: &LogHead) -> (Vec<(u64, Vec<u8>)>, LogEnd) {
-    let mut log = dataset.read_log(head);
-    let all = log.by_ref().map(|entry| (entry.sequence, entry.payload));
-    (all.collect(), log.end())
-}
-
-fn open_top(pool: &Pool) -> Arc<OpenDataset> {
-    pool.open_dataset(pool.top().unwrap().id).unwrap()
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
+use common::logs::*;
 use common::*;
 use pool::{
     ArrayKind, DeviceState, Error, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool, Purpose,
@@ -20,26 +21,8 @@ struct Appended {
     payload: Vec<u8>,
 }
 
-fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
-    let mut named = None;
-    let is_written = dataset.append_log(&[], payload.len(), |chain, sequence, place| {
-        named = Some((chain, sequence));
-        place.copy_from_slice(&payload);
-        Ok::<_, Error>(identity(0))
-    });
-    is_written.unwrap().then(|| named.unwrap())
-}
-
 fn entry(byte: u8) -> Vec<u8> {
     vec![byte; 4096 - LOG_HEADER]
-}
-
-fn change(pool: &Pool, dataset: &OpenDataset, slot: u64) {
-    put(pool, dataset, ArrayKind::Data, slot, slot).unwrap();
-}
-
-fn open_top(pool: &Pool) -> Arc<OpenDataset> {
-    pool.open_dataset(pool.top().unwrap().id).unwrap()
 }
 
 fn top_log(pool: &Pool) -> LogHead {
@@ -51,12 +34,6 @@ fn groups(log: &LogHead) -> Vec<u32> {
     let mut groups: Vec<u32> = log.chunks().iter().map(|c| c.segment().group()).collect();
     groups.dedup();
     groups
-}
-
-fn entries(dataset: &OpenDataset, head: &LogHead) -> (Vec<(u64, Vec<u8>)>, LogEnd) {
-    let mut log = dataset.read_log(head);
-    let all = log.by_ref().map(|entry| (entry.sequence, entry.payload));
-    (all.collect(), log.end())
 }
 
 fn waiting(pool: &Pool) -> Vec<u8> {

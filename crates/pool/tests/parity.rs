@@ -13,17 +13,9 @@ use DeviceState::{Faulted, Missing, Online};
 
 const SHAPES: [(usize, usize); 4] = [(3, 1), (5, 1), (4, 2), (6, 2)];
 
-fn copy_of(device: &FaultDevice) -> Arc<FaultDevice> {
-    let clock = FaultClock::new();
-    Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock))
-}
-
 fn filled(devices: &[Arc<FaultDevice>], shape: (usize, usize), seed: u64) -> Workload {
     let mut workload = Workload::new(create_groups(devices, &[shape]), seed);
-    for _ in 0..60 {
-        workload.step();
-    }
-    workload.pool.commit().unwrap();
+    workload.run(60);
     workload
 }
 
@@ -33,10 +25,8 @@ fn as_many_may_be_missing_as_there_is_parity() {
         let devices = fault_devices(shape.0, &FaultClock::new());
         let (pool, model) = filled(&devices, shape, seed as u64).close();
         assert_clean(&pool);
-        let status = scrub_all(&pool);
-        assert_eq!((status.errors, status.repaired), (0, 0), "{status:?}");
-        pool.export().unwrap();
-        drop(pool);
+        assert_sound(&pool, "");
+        export(pool);
         let there: Vec<_> = devices[shape.1..].iter().map(|d| copy_of(d)).collect();
         let pool = open_on(&there).unwrap();
         assert_eq!(states(&pool)[..shape.1], vec![Missing; shape.1]);
@@ -57,10 +47,7 @@ fn as_many_may_die_as_there_is_parity_and_one_more_suspends_the_pool() {
         for device in &devices[..shape.1] {
             device.inject(Fault::DeadFrom(clock.now() + seed as u64 * 5));
         }
-        for _ in 0..60 {
-            workload.step();
-        }
-        workload.pool.commit().unwrap();
+        workload.run(60);
         assert_eq!(states(&workload.pool)[..shape.1], vec![Faulted; shape.1]);
         let (pool, model) = workload.close();
         assert_eq!(read_pool(&pool), normal(model));
@@ -98,8 +85,7 @@ fn wrong_columns_are_found_and_mended() {
             "{counts:?}"
         );
         assert_eq!(scrub_all(&pool).errors, 0);
-        let status = scrub_all(&pool);
-        assert_eq!((status.errors, status.repaired), (0, 0), "{status:?}");
+        assert_sound(&pool, "");
         drop(pool);
         // Those that were wrong are enough to do without others.
         let there: Vec<_> = devices[..shape.0 - shape.1]
@@ -173,10 +159,7 @@ fn records_in_pieces_survive_missing_and_wrong_columns() {
     for shape in SHAPES {
         let devices = fault_devices(shape.0, &FaultClock::new());
         let mut workload = Workload::on_fragments(create_groups(&devices, &[shape]), 5);
-        for _ in 0..20 {
-            workload.step();
-        }
-        workload.pool.commit().unwrap();
+        workload.run(20);
         let (pool, model) = workload.close();
         for at in ((320 << 10)..(8 << 20)).step_by(4096) {
             devices[1].flip(at, 1);
@@ -211,10 +194,8 @@ fn a_member_is_replaced_but_neither_attached_nor_detached() {
     resilver(&pool);
     assert_eq!(states(&pool), [Online; 3]);
     assert!(pool.devices().iter().all(|device| device.guid != guid));
-    let status = scrub_all(&pool);
-    assert_eq!((status.errors, status.repaired), (0, 0), "{status:?}");
-    pool.export().unwrap();
-    drop(pool);
+    assert_sound(&pool, "");
+    export(pool);
     let there = [copy_of(&devices[3]), copy_of(&devices[2])];
     assert_eq!(read_pool(&open_on(&there).unwrap()), normal(model));
 }
@@ -248,16 +229,12 @@ fn a_spare_takes_the_column_of_a_member_that_failed() {
     let devices = fault_devices(5, &clock);
     let mut workload = Workload::new(create_groups(&devices, &[(4, 1)]), 3);
     devices[2].inject(Fault::DeadFrom(clock.now() + 30));
-    for _ in 0..60 {
-        workload.step();
-    }
-    workload.pool.commit().unwrap();
-    assert!(workload.pool.use_spares().unwrap());
+    workload.run(60);
+    assert!(workload.use_spares().unwrap());
     resilver(&workload.pool);
-    workload.pool.commit().unwrap();
+    workload.commit().unwrap();
     let (pool, model) = workload.close();
-    pool.export().unwrap();
-    drop(pool);
+    export(pool);
     let there = [0, 3, 4].map(|n: usize| copy_of(&devices[n]));
     let pool = open_on(&there).unwrap();
     assert_eq!(read_pool(&pool), normal(model));

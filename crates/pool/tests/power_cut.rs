@@ -118,12 +118,7 @@ impl Timeline {
             .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}, {survival:?}: {error}"));
         self.check_pool(&pool, seed, cut, survival);
         resilver(&pool);
-        let status = scrub_all(&pool);
-        assert_eq!(
-            (status.errors, status.repaired),
-            (0, 0),
-            "seed {seed}, cut {cut}, {survival:?}"
-        );
+        assert_sound(&pool, format_args!("seed {seed}, cut {cut}, {survival:?}"));
         // One that somebody took offline stays what it was.
         let states = states(&pool);
         drop(pool);
@@ -191,32 +186,23 @@ fn while_a_member_is_brought_back() {
         let shape = [(2, 0), (3, 1), (4, 2), (5, 1), (3, 2)][seed as usize % 5];
         let devices = fault_devices(shape.0, &clock);
         let mut workload = Workload::new(create_groups(&devices, &[shape]), seed);
-        let step = |workload: &mut Workload, count: usize| {
-            for _ in 0..count {
-                workload.step();
-            }
-            workload.pool.commit().unwrap();
-        };
-        step(&mut workload, 20);
-        let guid = workload.pool.devices()[1].guid;
-        workload
-            .pool
-            .offline_device(guid, false, &origin())
-            .unwrap();
-        step(&mut workload, 30);
+        workload.run(20);
+        let guid = workload.devices()[1].guid;
+        workload.offline_device(guid, false, &origin()).unwrap();
+        workload.run(30);
         for device in &devices {
             device.take_journal();
         }
         let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
         let back = dynamic(&devices).remove(1);
-        workload.pool.online_device(guid, back, &origin()).unwrap();
-        while workload.pool.resilver_status().is_running() {
+        workload.online_device(guid, back, &origin()).unwrap();
+        while workload.resilver_status().is_running() {
             workload.step();
-            workload.pool.resilver_step(40 << 10).unwrap();
-            workload.pool.commit().unwrap();
+            workload.resilver_step(40 << 10).unwrap();
+            workload.commit().unwrap();
             durable.push((clock.now(), normal(workload.model.clone())));
         }
-        step(&mut workload, 1);
+        workload.run(1);
         durable.push((clock.now(), normal(workload.model.clone())));
         let timeline = Timeline::of(&devices, durable, &clock);
         for (cut, survival) in timeline.some_cuts(seed, 80) {
@@ -236,23 +222,20 @@ fn while_a_group_is_removed() {
         let count = groups.iter().map(|(width, _)| width).sum();
         let devices = fault_devices(count, &clock);
         let mut workload = Workload::new(create_groups(&devices, groups), seed);
-        for _ in 0..40 {
-            workload.step();
-        }
-        workload.pool.commit().unwrap();
+        workload.run(40);
         for device in &devices {
             device.take_journal();
         }
         let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
         let is_stopped = seed % 2 == 0;
-        workload.pool.remove_group(0, &origin()).unwrap();
+        workload.remove_group(0, &origin()).unwrap();
         for step in 0.. {
-            let more = workload.pool.removal_step(40 << 10).unwrap();
+            let more = workload.removal_step(40 << 10).unwrap();
             workload.step();
-            workload.pool.commit().unwrap();
+            workload.commit().unwrap();
             durable.push((clock.now(), normal(workload.model.clone())));
             if is_stopped && step == 4 {
-                workload.pool.stop_removal(&origin()).unwrap();
+                workload.stop_removal(&origin()).unwrap();
             }
             if !more {
                 break;
@@ -266,8 +249,7 @@ fn while_a_group_is_removed() {
             let pool = open_on(&devices).unwrap();
             while pool.removal_step(1 << 20).unwrap() {}
             timeline.check_pool(&pool, seed, cut, survival);
-            let status = scrub_all(&pool);
-            assert_eq!((status.errors, status.repaired), (0, 0), "{cut}");
+            assert_sound(&pool, cut);
         }
     }
 }

@@ -19,7 +19,7 @@ fn drive(mut workload: Workload, devices: &[Arc<FaultDevice>], seed: u64, steps:
     for step in 0..steps {
         workload.step();
         if step % 50 == 49 {
-            workload.pool.commit().unwrap();
+            workload.commit().unwrap();
             assert_clean(&workload.pool);
         }
     }
@@ -27,8 +27,7 @@ fn drive(mut workload: Workload, devices: &[Arc<FaultDevice>], seed: u64, steps:
     settle(&pool);
     assert_clean(&pool);
     assert_eq!(read_pool(&pool), normal(model.clone()), "seed {seed}");
-    pool.export().unwrap();
-    drop(pool);
+    export(pool);
 
     let pool = open_on(devices).unwrap();
     assert_eq!(

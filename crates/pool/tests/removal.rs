@@ -29,12 +29,6 @@ fn create(shape: usize, clock: &FaultClock) -> (Vec<Arc<FaultDevice>>, Pool, u16
     (devices, pool, leaving)
 }
 
-fn steps(workload: &mut Workload, count: usize) {
-    for _ in 0..count {
-        workload.step();
-    }
-}
-
 /// Goes on with a removal until it is done or waits.
 fn remove(pool: &Pool) {
     while pool.removal_step(64 << 10).unwrap() {}
@@ -59,35 +53,26 @@ fn what_it_held_is_read_from_the_others() {
         let clock = FaultClock::new();
         let (devices, pool, leaving) = create(seed as usize, &clock);
         let mut workload = Workload::new(pool, seed);
-        steps(&mut workload, 60);
-        workload.pool.remove_group(leaving, &origin()).unwrap();
+        workload.steps(60);
+        workload.remove_group(leaving, &origin()).unwrap();
         let mut left = u64::MAX;
-        while workload.pool.removal_step(64 << 10).unwrap() {
-            steps(&mut workload, 2);
-            workload.pool.commit().unwrap();
+        while workload.removal_step(64 << 10).unwrap() {
+            workload.run(2);
             assert_clean(&workload.pool);
-            left = left.min(workload.pool.removal_status().unwrap().left);
+            left = left.min(workload.removal_status().unwrap().left);
         }
-        let status = workload.pool.removal_status().unwrap();
+        let status = workload.removal_status().unwrap();
         assert_eq!(
             (status.phase, status.waits),
             (RemovalPhase::Finished, None),
             "seed {seed}"
         );
-        assert!(
-            workload
-                .pool
-                .devices()
-                .iter()
-                .all(|d| d.group != Some(leaving))
-        );
+        assert!(workload.devices().iter().all(|d| d.group != Some(leaving)));
         let gone = devices.len() - members(&workload.pool, &devices).len();
         assert!(gone > 0);
         assert_clean(&workload.pool);
-        let status = scrub_all(&workload.pool);
-        assert_eq!((status.errors, status.repaired), (0, 0), "seed {seed}");
-        steps(&mut workload, 40);
-        workload.pool.commit().unwrap();
+        assert_sound(&workload.pool, seed);
+        workload.run(40);
 
         // The same without the devices that are gone, which belong to no pool.
         let rest = members(&workload.pool, &devices);
@@ -100,8 +85,7 @@ fn what_it_held_is_read_from_the_others() {
         }
         workload.reopened(|| open_on(&rest).unwrap());
         assert_clean(&workload.pool);
-        steps(&mut workload, 60);
-        workload.pool.commit().unwrap();
+        workload.run(60);
         assert_clean(&workload.pool);
         workload.reopened(|| open_on(&rest).unwrap());
     }
@@ -113,27 +97,25 @@ fn it_goes_on_after_an_import_and_can_be_stopped() {
         let clock = FaultClock::new();
         let (devices, pool, leaving) = create(seed as usize, &clock);
         let mut workload = Workload::new(pool, seed);
-        steps(&mut workload, 60);
-        workload.pool.remove_group(leaving, &origin()).unwrap();
+        workload.steps(60);
+        workload.remove_group(leaving, &origin()).unwrap();
         for _ in 0..4 {
-            workload.pool.removal_step(16 << 10).unwrap();
+            workload.removal_step(16 << 10).unwrap();
         }
-        steps(&mut workload, 5);
-        workload.pool.commit().unwrap();
+        workload.run(5);
         workload.reopened(|| open_on(&devices).unwrap());
         assert_eq!(phase(&workload.pool), RemovalPhase::Running);
         assert_clean(&workload.pool);
-        workload.pool.removal_step(16 << 10).unwrap();
-        workload.pool.stop_removal(&origin()).unwrap();
+        workload.removal_step(16 << 10).unwrap();
+        workload.stop_removal(&origin()).unwrap();
         assert_eq!(phase(&workload.pool), RemovalPhase::Stopped);
         assert_clean(&workload.pool);
-        steps(&mut workload, 60);
-        workload.pool.commit().unwrap();
+        workload.run(60);
         assert_clean(&workload.pool);
         workload.reopened(|| open_on(&devices).unwrap());
-        assert!(workload.pool.stop_removal(&origin()).is_err());
+        assert!(workload.stop_removal(&origin()).is_err());
 
-        workload.pool.remove_group(leaving, &origin()).unwrap();
+        workload.remove_group(leaving, &origin()).unwrap();
         remove(&workload.pool);
         assert_eq!(phase(&workload.pool), RemovalPhase::Finished, "seed {seed}");
         assert_clean(&workload.pool);
@@ -148,20 +130,18 @@ fn groups_are_removed_one_after_the_other() {
         let clock = FaultClock::new();
         let devices = fault_devices(4, &clock);
         let mut workload = Workload::new(create_on(&devices), seed);
-        steps(&mut workload, 50);
+        workload.steps(50);
         for leaving in [3, 0, 2] {
-            workload.pool.remove_group(leaving, &origin()).unwrap();
+            workload.remove_group(leaving, &origin()).unwrap();
             remove(&workload.pool);
             assert_eq!(phase(&workload.pool), RemovalPhase::Finished, "seed {seed}");
             assert_clean(&workload.pool);
             let rest = members(&workload.pool, &devices);
-            workload.pool.commit().unwrap();
+            workload.commit().unwrap();
             workload.reopened(|| open_on(&rest).unwrap());
-            steps(&mut workload, 10);
-            workload.pool.commit().unwrap();
+            workload.run(10);
         }
-        let status = scrub_all(&workload.pool);
-        assert_eq!((status.errors, status.repaired), (0, 0), "seed {seed}");
+        assert_sound(&workload.pool, seed);
         assert_clean(&workload.pool);
     }
 }
@@ -172,10 +152,10 @@ fn it_is_forgotten_with_what_it_held() {
     let clock = FaultClock::new();
     let devices = fault_devices(3, &clock);
     let mut workload = Workload::new(create_on(&devices[..2]), 7);
-    steps(&mut workload, 50);
-    workload.pool.remove_group(1, &origin()).unwrap();
+    workload.steps(50);
+    workload.remove_group(1, &origin()).unwrap();
     remove(&workload.pool);
-    workload.pool.commit().unwrap();
+    workload.commit().unwrap();
     let (pool, model) = workload.close();
     for name in model.datasets.keys().rev().filter(|name| *name != "tank") {
         let _ = pool.destroy_dataset(name, true, &origin());
@@ -274,31 +254,26 @@ fn a_member_that_comes_back_gets_the_copies() {
         let devices = fault_devices(3, &clock);
         let pool = create_mirrors(&devices, &[2, 1]);
         let mut workload = Workload::new(pool, seed);
-        steps(&mut workload, 50);
-        workload.pool.commit().unwrap();
-        workload.pool.remove_group(1, &origin()).unwrap();
-        let guid = workload.pool.devices()[0].guid;
-        workload.pool.removal_step(8 << 10).unwrap();
-        workload
-            .pool
-            .offline_device(guid, false, &origin())
-            .unwrap();
+        workload.run(50);
+        workload.remove_group(1, &origin()).unwrap();
+        let guid = workload.devices()[0].guid;
+        workload.removal_step(8 << 10).unwrap();
+        workload.offline_device(guid, false, &origin()).unwrap();
         if seed % 2 == 0 {
             remove(&workload.pool);
             assert_eq!(phase(&workload.pool), RemovalPhase::Finished);
         } else {
             for _ in 0..4 {
-                workload.pool.removal_step(8 << 10).unwrap();
+                workload.removal_step(8 << 10).unwrap();
             }
         }
         let back = dynamic(&devices).remove(0);
-        workload.pool.online_device(guid, back, &origin()).unwrap();
+        workload.online_device(guid, back, &origin()).unwrap();
         resilver(&workload.pool);
-        assert_eq!(workload.pool.devices()[0].state, DeviceState::Online);
-        let status = scrub_all(&workload.pool);
-        assert_eq!((status.errors, status.repaired), (0, 0), "seed {seed}");
+        assert_eq!(workload.devices()[0].state, DeviceState::Online);
+        assert_sound(&workload.pool, seed);
         remove(&workload.pool);
-        workload.pool.commit().unwrap();
+        workload.commit().unwrap();
         assert_eq!(phase(&workload.pool), RemovalPhase::Finished);
         workload.reopened(|| open_on(&devices[..1]).unwrap());
     }
@@ -311,8 +286,7 @@ fn a_device_that_fails_at_any_event_loses_nothing() {
         let count = shape.iter().map(|(width, _)| width).sum();
         let devices = fault_devices(count, &FaultClock::new());
         let mut workload = Workload::new(create_groups(&devices, shape), 80);
-        steps(&mut workload, 50);
-        workload.pool.commit().unwrap();
+        workload.run(50);
         let (pool, model) = workload.close();
         drop(pool);
         let (images, model): (Vec<_>, _) = (
@@ -420,8 +394,8 @@ fn pages_on(device: &FaultDevice) -> Vec<u64> {
 fn with_table(clock: &FaultClock) -> (Arc<FaultDevice>, Model) {
     let devices = fault_devices(2, clock);
     let mut workload = Workload::new(create_on(&devices), 5);
-    steps(&mut workload, 80);
-    workload.pool.remove_group(1, &origin()).unwrap();
+    workload.steps(80);
+    workload.remove_group(1, &origin()).unwrap();
     remove(&workload.pool);
     assert_eq!(phase(&workload.pool), RemovalPhase::Finished);
     let (pool, model) = workload.close();
@@ -447,8 +421,7 @@ fn a_bad_copy_of_the_table_is_mended() {
     let pool = open_on(&[Arc::clone(&device)]).unwrap();
     assert_eq!(read_pool(&pool), model);
     scrub_all(&pool);
-    let status = scrub_all(&pool);
-    assert_eq!((status.errors, status.repaired), (0, 0));
+    assert_sound(&pool, "");
     assert_clean(&pool);
     assert_eq!(read_pool(&pool), model);
 }

@@ -25,9 +25,7 @@ fn scrub(pool: &pool::Pool) -> pool::ScrubStatus {
 fn a_healthy_pool_has_no_errors() {
     let devices = fault_devices(1, &FaultClock::new());
     let mut workload = Workload::new(create_on(&devices), 3);
-    for _ in 0..150 {
-        workload.step();
-    }
+    workload.steps(150);
     let (pool, _) = workload.close();
     settle(&pool);
     let status = scrub(&pool);
@@ -117,15 +115,13 @@ fn a_lost_node_hides_its_records_but_no_others() {
 fn a_scrub_goes_on_after_an_import_and_beside_writers() {
     let devices = fault_devices(1, &FaultClock::new());
     let mut workload = Workload::new(create_on(&devices), 9);
-    for _ in 0..80 {
-        workload.step();
-    }
-    workload.pool.scrub_start().unwrap();
+    workload.steps(80);
+    workload.scrub_start().unwrap();
     let mut steps = 0;
     for _ in 0..40 {
-        workload.pool.scrub_step(8 << 10).unwrap();
+        workload.scrub_step(8 << 10).unwrap();
         workload.step();
-        workload.pool.commit().unwrap();
+        workload.commit().unwrap();
         steps += 1;
     }
     let (pool, model) = workload.close();

@@ -102,7 +102,7 @@ fn an_incremental_stream_reads_what_changed_and_little_else() {
     let memory = MemoryDevice::new(96 << 20);
     let device: Arc<dyn BlockDevice> = Arc::new(Metered::new(memory, Arc::clone(&meter)));
     let records = 1024;
-    let pool = create_on_device(&device);
+    let pool = create_groups_on(vec![Arc::clone(&device)], &[(1, 0)]);
     let all: Vec<_> = (0..records)
         .map(|slot| (slot, sized(slot + 1, 16)))
         .collect();
@@ -125,25 +125,6 @@ fn an_incremental_stream_reads_what_changed_and_little_else() {
         bytes.len()
     );
     assert!(read < whole * 15 / 1000, "{read} of {whole} bytes read");
-}
-
-fn create_on_device(device: &Arc<dyn BlockDevice>) -> Pool {
-    use store::{CreateOptions, Store};
-    let options = CreateOptions {
-        pool_guid: 1,
-        device_guids: vec![10],
-        created: 1,
-        force: false,
-    };
-    let group = vec![store::NewGroup {
-        devices: vec![Arc::clone(device)],
-        parity: 0,
-    }];
-    let store = Arc::new(Store::create_groups(group, Vec::new(), &options).unwrap());
-    let env = TestEnv::new(1);
-    let pool = Pool::create(store.clone(), env, "tank", new_dataset(2)).unwrap();
-    store.commit_labels().unwrap();
-    pool
 }
 
 #[test]

@@ -19,13 +19,10 @@ fn random_histories_through_other_pools_and_back() {
         let mut dice = Dice(seed ^ 0xabcd);
         let mut names: Vec<(u64, String)> = Vec::new();
         for round in 0..6 {
-            for _ in 0..40 {
-                workload.step();
-            }
-            workload.pool.commit().unwrap();
+            workload.run(40);
             let model = normal(workload.model.clone());
             for (name, snapshots) in &model.snapshots {
-                let id = workload.pool.find(name).unwrap().id;
+                let id = workload.find(name).unwrap().id;
                 let last: Vec<String> = snapshots
                     .iter()
                     .map(|(s, _)| format!("{name}@{s}"))

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod forged;
+pub mod logs;
 pub mod model;
 pub mod streams;
 
@@ -110,6 +111,12 @@ pub fn open_images(images: Vec<Vec<u8>>) -> Result<Pool> {
             .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)) as Arc<dyn BlockDevice>)
             .collect(),
     )
+}
+
+/// Exports a pool, and lets it go.
+#[track_caller]
+pub fn export(pool: Pool) {
+    pool.export().unwrap();
 }
 
 /// The number of a record of so many units.
@@ -238,6 +245,10 @@ pub fn read_all(dataset: &OpenDataset, array: ArrayKind) -> Result<BTreeMap<u64,
     Ok(all)
 }
 
+pub fn snapshot(pool: &Pool, name: &str) {
+    pool.snapshot(&[name.into()], false, &origin()).unwrap();
+}
+
 pub fn assert_clean(pool: &Pool) {
     let report = pool.check().unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
@@ -265,7 +276,12 @@ pub fn create_mirrors(devices: &[Arc<FaultDevice>], widths: &[usize]) -> Pool {
 
 /// A pool with groups of so many devices, of which so many are parity. The rest are spares.
 pub fn create_groups(devices: &[Arc<FaultDevice>], groups: &[(usize, usize)]) -> Pool {
-    let mut rest = dynamic(devices).into_iter();
+    create_groups_on(dynamic(devices), groups)
+}
+
+pub fn create_groups_on(devices: Vec<Arc<dyn BlockDevice>>, groups: &[(usize, usize)]) -> Pool {
+    let guids = (10..).take(devices.len()).collect();
+    let mut rest = devices.into_iter();
     let group = |(width, parity): &(usize, usize)| NewGroup {
         devices: rest.by_ref().take(*width).collect(),
         parity: *parity,
@@ -273,7 +289,7 @@ pub fn create_groups(devices: &[Arc<FaultDevice>], groups: &[(usize, usize)]) ->
     let groups: Vec<_> = groups.iter().map(group).collect();
     let options = CreateOptions {
         pool_guid: 1,
-        device_guids: (0..devices.len() as u64).map(|i| 10 + i).collect(),
+        device_guids: guids,
         created: 1,
         force: false,
     };
@@ -314,4 +330,21 @@ pub fn scrub_all(pool: &Pool) -> pool::ScrubStatus {
     pool.scrub_start().unwrap();
     while pool.scrub_step(u64::MAX).unwrap() {}
     pool.scrub_status()
+}
+
+/// A scrub finds nothing wrong, and nothing to repair.
+#[track_caller]
+pub fn assert_sound(pool: &Pool, when: impl std::fmt::Display) {
+    let status = scrub_all(pool);
+    assert_eq!(
+        (status.errors, status.repaired),
+        (0, 0),
+        "{when}: {status:?}"
+    );
+}
+
+/// A device with the same bytes, on a clock of its own.
+pub fn copy_of(device: &FaultDevice) -> Arc<FaultDevice> {
+    let clock = FaultClock::new();
+    Arc::new(FaultDevice::from_bytes(device.to_bytes(), &clock))
 }

@@ -131,6 +131,14 @@ pub struct Workload {
     units_max: u64,
 }
 
+impl std::ops::Deref for Workload {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.pool
+    }
+}
+
 impl Workload {
     pub fn new(pool: Pool, seed: u64) -> Workload {
         let mut workload = Workload {
@@ -177,6 +185,18 @@ impl Workload {
                 true
             }
         }
+    }
+
+    pub fn steps(&mut self, count: usize) {
+        for _ in 0..count {
+            self.step();
+        }
+    }
+
+    /// So many steps, and a commit.
+    pub fn run(&mut self, count: usize) {
+        self.steps(count);
+        self.pool.commit().unwrap();
     }
 
     fn number(&mut self) -> u64 {

@@ -167,10 +167,6 @@ pub fn fill(pool: &Pool, name: &str, array: ArrayKind, records: &[(u64, u64)]) {
     pool.commit().unwrap();
 }
 
-pub fn snapshot(pool: &Pool, name: &str) {
-    pool.snapshot(&[name.into()], false, &origin()).unwrap();
-}
-
 pub const BIG: u64 = 1 << 40;
 
 pub fn new_pool() -> Pool {
