@@ -5,30 +5,14 @@ mod common;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use store::{Assigned, CreateOptions, Error, Joins, MemberState, NewMember, SegmentId, Store};
+use store::{Assigned, Error, Joins, MemberState, SegmentId, Store};
 
 const FIRST: Joins = Joins::Group {
     group: 0,
     column: 0,
 };
-
-/// One mirror of all devices; their guids count from 100.
-fn mirror(devices: &[Arc<FaultDevice>]) -> Store {
-    let options = CreateOptions {
-        pool_guid: 7,
-        device_guids: (100..).take(devices.len()).collect(),
-        created: 1,
-        force: false,
-    };
-    let store = Store::create_groups(vec![dynamic(devices).into()], vec![], &options).unwrap();
-    store.write_superblock(1, b"first").unwrap();
-    store.flush().unwrap();
-    store.commit_labels().unwrap();
-    store
-}
 
 fn write(store: &Store, text: &[u8]) -> store::Result<()> {
     store.write(PLACE, 0, &[IoSlice::new(text)])
@@ -45,19 +29,10 @@ fn state(store: &Store, guid: u64) -> MemberState {
     members.iter().find(|m| m.guid == guid).unwrap().state
 }
 
-fn new_member(device: &Arc<FaultDevice>, guid: u64) -> NewMember {
-    NewMember {
-        device: Arc::clone(device) as Arc<dyn BlockDevice>,
-        guid,
-        created: 2,
-        force: false,
-    }
-}
-
 #[test]
 fn every_member_has_what_is_written() {
     let devices = devices(3);
-    let store = mirror(&devices);
+    let store = group(&devices, 0);
     write(&store, b"here").unwrap();
     store.flush().unwrap();
     assert_eq!(store.width(0), 3);
@@ -79,7 +54,7 @@ fn every_member_has_what_is_written() {
 #[test]
 fn a_member_that_fails_is_not_used_any_more_and_the_last_one_is() {
     let devices = devices(2);
-    let store = mirror(&devices);
+    let store = group(&devices, 0);
     devices[0].inject(Fault::DeadFrom(0));
     write(&store, b"more").unwrap();
     store.flush().unwrap();
@@ -121,7 +96,7 @@ fn a_flush_that_fails_faults_a_member_but_the_last() {
     let devices: Vec<_> = (0..2)
         .map(|_| Arc::new(FaultDevice::new(SIZE, &clock)))
         .collect();
-    let store = mirror(&devices);
+    let store = group(&devices, 0);
     let fail = |device: &FaultDevice| {
         for event in clock.now()..clock.now() + 20 {
             device.inject(Fault::FailFlush(event));
@@ -141,7 +116,7 @@ fn a_flush_that_fails_faults_a_member_but_the_last() {
 #[test]
 fn a_read_that_fails_is_tried_elsewhere_and_counted() {
     let devices = devices(2);
-    let store = mirror(&devices);
+    let store = group(&devices, 0);
     write(&store, b"here").unwrap();
     let (len, offset) = (SIZE as u64, 0);
     devices[0].inject(Fault::BadBytes { offset, len });
@@ -160,7 +135,7 @@ fn a_read_that_fails_is_tried_elsewhere_and_counted() {
 #[test]
 fn members_join_and_leave() {
     let all = devices(3);
-    let store = mirror(&all[..1]);
+    let store = group(&all[..1], 0);
     write(&store, b"old!").unwrap();
     store.write_key_block(3, b"key").unwrap();
     let info = store.join(&new_member(&all[1], 200), FIRST).unwrap();
@@ -201,7 +176,7 @@ fn members_join_and_leave() {
 #[test]
 fn a_device_that_is_too_small_says_both_sizes() {
     let all = devices(1);
-    let store = mirror(&all);
+    let store = group(&all, 0);
     let small = Arc::new(FaultDevice::new(SIZE - (1 << 20), &FaultClock::new()));
     let refused = store.join(&new_member(&small, 200), FIRST).err().unwrap();
     let text = refused.to_string();
@@ -214,7 +189,7 @@ fn a_device_that_is_too_small_says_both_sizes() {
 #[test]
 fn a_key_block_is_never_read_from_a_member_that_missed_something() {
     let devices = devices(2);
-    let store = mirror(&devices);
+    let store = group(&devices, 0);
     store.write_key_block(0, b"old key").unwrap();
     store.write_key_block(1, b"gone key").unwrap();
     store.set_state(100, MemberState::Offline);
@@ -240,7 +215,7 @@ fn a_key_block_is_never_read_from_a_member_that_missed_something() {
 #[test]
 fn headers_are_mended_from_complete_members_only() {
     let devices = devices(2);
-    let store = mirror(&devices);
+    let store = group(&devices, 0);
     store.set_state(100, MemberState::Offline);
     store.write_key_block(0, b"new key").unwrap();
     store.set_state(100, MemberState::Resilvering);
@@ -253,7 +228,7 @@ fn headers_are_mended_from_complete_members_only() {
 #[test]
 fn only_what_the_pool_lists_is_used() {
     let devices = devices(2);
-    drop(mirror(&devices));
+    drop(group(&devices, 0));
     let store = Store::open(dynamic(&devices)).unwrap();
     store.assign(&[Assigned {
         guid: 101,
@@ -272,7 +247,7 @@ fn only_what_the_pool_lists_is_used() {
 fn a_group_that_was_never_listed_is_let_go() {
     let clock = FaultClock::new();
     let first = devices(1);
-    drop(mirror(&first));
+    drop(group(&first, 0));
     let others = [12, 13, 14].map(|size| Arc::new(FaultDevice::new(size << 20, &clock)));
     let add = |n: usize| {
         let store = Store::open(dynamic(&first)).unwrap();

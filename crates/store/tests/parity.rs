@@ -5,29 +5,9 @@ mod common;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use store::{CreateOptions, Error, Joins, MemberState, NewGroup, NewMember, Shape, Store, UNIT};
-
-/// One group of all devices; their guids count from 100.
-fn group(devices: &[Arc<FaultDevice>], parity: usize) -> Store {
-    let options = CreateOptions {
-        pool_guid: 7,
-        device_guids: (100..).take(devices.len()).collect(),
-        created: 1,
-        force: false,
-    };
-    let group = NewGroup {
-        devices: dynamic(devices),
-        parity,
-    };
-    let store = Store::create_groups(vec![group], vec![], &options).unwrap();
-    store.write_superblock(1, b"first").unwrap();
-    store.flush().unwrap();
-    store.commit_labels().unwrap();
-    store
-}
+use store::{CreateOptions, Error, Joins, MemberState, NewGroup, Shape, Store, UNIT};
 
 fn contents(units: u32, seed: u8) -> Vec<u8> {
     let bytes = 0..units as usize * UNIT as usize;
@@ -215,12 +195,7 @@ fn a_member_is_replaced_in_its_column() {
     let store = group(&all[..4], 1);
     let old = contents(9, 1);
     store.write(PLACE, 0, &[IoSlice::new(&old)]).unwrap();
-    let new = NewMember {
-        device: Arc::clone(&all[4]) as Arc<dyn BlockDevice>,
-        guid: 200,
-        created: 2,
-        force: false,
-    };
+    let new = new_member(&all[4], 200);
     let joins = Joins::Group {
         group: 0,
         column: 2,

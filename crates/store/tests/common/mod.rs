@@ -1,11 +1,11 @@
 //! What tests of groups share.
-#![allow(missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::sync::Arc;
 
 use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice};
-use store::SegmentId;
+use store::{CreateOptions, NewGroup, NewMember, SegmentId, Store};
 
 pub const SIZE: usize = 12 << 20;
 pub const PLACE: SegmentId = SegmentId::new(0, 3);
@@ -22,4 +22,32 @@ pub fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
     devices
         .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>)
         .collect()
+}
+
+/// One group of all devices; their guids count from 100.
+pub fn group(devices: &[Arc<FaultDevice>], parity: usize) -> Store {
+    let options = CreateOptions {
+        pool_guid: 7,
+        device_guids: (100..).take(devices.len()).collect(),
+        created: 1,
+        force: false,
+    };
+    let group = NewGroup {
+        devices: dynamic(devices),
+        parity,
+    };
+    let store = Store::create_groups(vec![group], vec![], &options).unwrap();
+    store.write_superblock(1, b"first").unwrap();
+    store.flush().unwrap();
+    store.commit_labels().unwrap();
+    store
+}
+
+pub fn new_member(device: &Arc<FaultDevice>, guid: u64) -> NewMember {
+    NewMember {
+        device: Arc::clone(device) as Arc<dyn BlockDevice>,
+        guid,
+        created: 2,
+        force: false,
+    }
 }
