@@ -60,8 +60,7 @@ fn delete_everything(pool: &Pool, files: &Dataset, size: usize, threads: usize, 
     names.extend(fill(files, &mut dice, "c", 0));
     files.sync_all().unwrap();
     assert!(!names.is_empty());
-    pool.snapshot(&["tank@kept".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank@kept");
     for n in (1..names.len()).rev() {
         names.swap(n, dice.below(n as u64 + 1) as usize);
     }
@@ -165,8 +164,7 @@ fn a_dataset_over_its_quota_deletes() {
         write_one(&files, &mut dice, name, 128 << 10).unwrap();
     }
     files.sync_all().unwrap();
-    pool.snapshot(&["tank@kept".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank@kept");
     let quota = ("quota".to_owned(), Some((6 << 20).to_string()));
     pool.set_props(&["tank".into()], &[quota], &origin())
         .unwrap();

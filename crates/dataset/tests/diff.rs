@@ -172,8 +172,7 @@ fn what_lost_the_name_that_it_was_made_under() {
     files.link(file.ino, ROOT, b"second").unwrap();
     files.unlink(ROOT, b"second").unwrap();
     let snapshot = |name: &str| {
-        pool.snapshot(&[format!("tank@{name}")], false, &origin())
-            .unwrap();
+        snapshot(&pool, &format!("tank@{name}"));
         pool.find(&format!("tank@{name}")).unwrap()
     };
     let before = snapshot("before");

@@ -11,7 +11,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,9 +24,9 @@ use common::model::Picture;
 use common::*;
 use dataset::{Dataset, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
-use pool::{DatasetKind, NewDataset, Pool, ScrubPhase};
+use pool::{NewDataset, Pool, ScrubPhase};
 use secret::Key;
-use store::{CreateOptions, Store};
+use store::Store;
 use vfs::ROOT;
 
 const SUITE: Suite = Suite::Xaes256Gcm;
@@ -89,14 +88,6 @@ fn key() -> KeyMaterial {
 /// A pool with an encrypted dataset, its keyring and a snapshot, closed; and what is in its files.
 fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
     let device = Arc::new(MemoryDevice::new(SIZE));
-    let options = CreateOptions {
-        pool_guid: 1,
-        device_guids: vec![10],
-        created: 1,
-        force: false,
-    };
-    let devices = vec![Arc::clone(&device) as Arc<dyn BlockDevice>];
-    let store = Arc::new(Store::create(devices, &options).unwrap());
     let random = SeededRandom::new(seed);
     let params = Argon2Params::insecure_for_tests();
     let (wrapping, key) = Wrapping::create(&key(), &params, 0, &random).unwrap();
@@ -104,15 +95,10 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
     let keyring = Keyring::new(FAMILY, wrapping, vec![generation]).unwrap();
     let bytes = keyring.encode();
     let top = NewDataset {
-        kind: DatasetKind::FileSystem,
-        guid: FAMILY,
-        suite: SUITE.id(),
         keyring: Some(Box::new(move |_| Ok(bytes))),
-        is_key_root: true,
-        props: BTreeMap::new(),
+        ..new_dataset(FAMILY, Some(SUITE))
     };
-    let pool = Pool::create(Arc::clone(&store), env(1), "tank", top).unwrap();
-    store.commit_labels().unwrap();
+    let pool = create_pool_on(1, vec![device.clone()], 0, top);
     let engine = engine(seed, 0);
     let id = pool.top().unwrap().id;
     let settings = Settings::default();
@@ -121,8 +107,7 @@ fn closed_pool(seed: u64) -> (Vec<u8>, Picture) {
     driver.size_max = 140_000;
     for step in 0..80 {
         if step == 50 {
-            pool.snapshot(&["tank@snap".into()], false, &origin())
-                .unwrap();
+            snapshot(&pool, "tank@snap");
         }
         driver.step(files.as_ref()).unwrap();
     }

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::fault::{FaultClock, FaultDevice, Survival};
@@ -11,7 +10,7 @@ use cipher::Suite;
 use common::look::{list, read_all};
 use common::*;
 use dataset::{Dataset, Settings};
-use pool::{DatasetKind, NewDataset, Pool};
+use pool::Pool;
 use vfs::{FileSystem, Kind};
 
 /// A dataset in use whose log is set up, on a device that was flushed just now.
@@ -192,18 +191,9 @@ fn what_was_cut_off_a_file_that_is_gone_is_freed() {
 
 /// Makes a dataset beside it that is full of something else, but for a little room.
 fn fill_rest(pool: &Pool) {
-    let other = NewDataset {
-        kind: DatasetKind::FileSystem,
-        guid: 77,
-        suite: 0,
-        keyring: None,
-        is_key_root: false,
-        props: BTreeMap::new(),
-    };
-    let id = pool
-        .create_dataset("tank/other", other, &origin())
-        .unwrap()
-        .id;
+    let other = new_dataset(77, None);
+    let other = pool.create_dataset("tank/other", other, &origin());
+    let id = other.unwrap().id;
     let files = Dataset::open(
         &engine(8, 0),
         pool,

@@ -16,7 +16,7 @@ use cipher::{Suite, SystemRandom};
 use common::*;
 use dataset::{Dataset, Engine, EngineOptions, Settings, Volume};
 use luks::{Container, Flags, Format, KdfChoice, KdfKind, Mapping, SlotChoice, Variant, Version};
-use pool::{DatasetKind, NewDataset, Pool, VolumeShape};
+use pool::Pool;
 use secret::Secret;
 use store::{CreateOptions, Store};
 use vfs::{FileSystem, Ino, Kind, NewNode, ROOT};
@@ -33,14 +33,7 @@ fn small_engine(threads: usize) -> Arc<Engine> {
 }
 
 fn make_volume(outer: &Pool, size: u64) {
-    let new = NewDataset {
-        kind: DatasetKind::Volume,
-        guid: 4,
-        suite: SUITE.map_or(0, |suite| suite.id()),
-        keyring: None,
-        is_key_root: true,
-        props: [VolumeShape::new(size, 16 << 10).unwrap().mark()].into(),
-    };
+    let new = new_volume(SUITE, size, 16 << 10);
     outer.create_dataset("tank/vol", new, &origin()).unwrap();
 }
 
@@ -97,15 +90,7 @@ fn make_inner(device: Arc<dyn BlockDevice>) -> Pool {
         force: true,
     };
     let store = Arc::new(Store::create(vec![device], &options).unwrap());
-    let top = NewDataset {
-        kind: DatasetKind::FileSystem,
-        guid: 6,
-        suite: 0,
-        keyring: None,
-        is_key_root: false,
-        props: Default::default(),
-    };
-    let pool = Pool::create(Arc::clone(&store), env(9), "inner", top);
+    let pool = Pool::create(Arc::clone(&store), env(9), "inner", new_dataset(6, None));
     store.commit_labels().unwrap();
     pool.unwrap()
 }

@@ -368,7 +368,7 @@ fn a_rollback_takes_counts_back() {
     files.count_owners().unwrap();
     let a = make(&files, &ANN, "a").unwrap();
     write(&files, a, 0, 40 * KIB).unwrap();
-    pool.snapshot(&["tank@1".into()], false, &origin()).unwrap();
+    snapshot(&pool, "tank@1");
     write(&files, a, 40 * KIB, 40 * KIB).unwrap();
     limit(&files, Owner::User(5), 100 * KIB, 0);
     files.close().unwrap();

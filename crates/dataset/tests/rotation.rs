@@ -14,9 +14,7 @@ use common::model::assert_same;
 use common::*;
 use dataset::{Dataset, NewGeneration, Resealer, Settings};
 use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{
-    ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, NewKeys, Pool, RecordPtr, SealInput,
-};
+use pool::{ArrayKind, Entry, NewDataset, NewKeyring, NewKeys, Pool, RecordPtr, SealInput};
 use secret::Key;
 use vfs::{FileSystem, Kind, NewNode, ROOT};
 
@@ -34,16 +32,12 @@ fn with_keyring(pool: &Pool) -> (Arc<Entry>, WrappingKey) {
     let (wrapping, key) = Wrapping::create(&material(), &params, 0, &random).unwrap();
     let own = key.try_clone().unwrap();
     let new = NewDataset {
-        kind: DatasetKind::FileSystem,
-        guid: FAMILY,
-        suite: SUITE.id(),
         keyring: Some(Box::new(move |txg| {
             let made = Generation::create(&key, FAMILY, 1, txg, SUITE, 0, &random);
             let keyring = Keyring::new(FAMILY, wrapping, vec![made.unwrap().0]);
             Ok(keyring.unwrap().encode())
         })),
-        is_key_root: true,
-        props: Default::default(),
+        ..new_dataset(FAMILY, Some(SUITE))
     };
     let entry = pool.create_dataset("tank/a", new, &origin()).unwrap();
     (entry, own)

@@ -24,7 +24,7 @@ fn mounted() -> (Pool, SnapshotDirFs) {
         files
             .create(&ROOT_USER, ROOT, name.as_bytes(), &node)
             .unwrap();
-        snapshot(&pool, name);
+        snapshot(&pool, &format!("tank@{name}"));
     }
     let opener = pool.clone();
     let open = move |entry: &Entry| {
@@ -35,11 +35,6 @@ fn mounted() -> (Pool, SnapshotDirFs) {
         Dataset::open(&engine, &opener, entry.id, None, settings, &ROOT_USER)
     };
     (pool, SnapshotDirFs::new(files, Box::new(open), true))
-}
-
-fn snapshot(pool: &Pool, name: &str) {
-    pool.snapshot(&[format!("tank@{name}")], false, &origin())
-        .unwrap();
 }
 
 fn look_up(mounted: &SnapshotDirFs, snapshot: &str) -> Ino {
@@ -76,7 +71,7 @@ fn the_number_of_a_destroyed_snapshot_waits_for_the_kernel() {
     assert_ne!(look_up(&mounted, "b"), old);
     assert_eq!(mounted.getattr(old).unwrap_err(), Error::Stale);
     mounted.forget(old, 1);
-    snapshot(&pool, "c");
+    snapshot(&pool, "tank@c");
     assert_eq!(look_up(&mounted, "c"), old);
 }
 

@@ -141,8 +141,7 @@ fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
     assert!(remove(&files, "a", 8));
     files.sync_all().unwrap();
     pool.commit().unwrap();
-    pool.snapshot(&["tank@kept".into()], false, &origin())
-        .unwrap();
+    snapshot(&pool, "tank@kept");
     fill(&files, &mut dice, "b", 4096);
     // Nothing of this gives room back, and it has to go on until nothing is left or say why.
     assert!(remove(&files, "a", 1));
@@ -180,8 +179,7 @@ fn large_files_find_room_between_small_ones() {
         // There is hardly a run of two units left, and half of the room.
         let large = fill(&files, &mut dice, "large", 1 << 20);
         assert!(large > 8, "seed {seed}: {large} files among {small}");
-        pool.snapshot(&["tank@kept".into()], false, &origin())
-            .unwrap();
+        snapshot(&pool, "tank@kept");
         for round in 0..6 {
             remove(&files, "large", 2 + round);
             remove(&files, "small", 3 + round);

@@ -171,11 +171,9 @@ fn run(seed: u64) {
         for _ in 0..60 {
             driver.step(files.as_ref()).unwrap();
         }
-        let snapshot = format!("s{round}");
-        source
-            .snapshot(&[format!("tank@{snapshot}")], false, &origin())
-            .unwrap();
-        pictures.push((snapshot.clone(), driver.model.picture()));
+        let name = format!("s{round}");
+        snapshot(&source, &format!("tank@{name}"));
+        pictures.push((name.clone(), driver.model.picture()));
         devices.iter().for_each(|device| {
             device.take_journal();
         });
@@ -184,14 +182,14 @@ fn run(seed: u64) {
             if at != 1 && driver.dice.below(3) == 0 {
                 continue;
             }
-            let step = (snapshot.as_str(), last[at].as_deref());
+            let step = (name.as_str(), last[at].as_deref());
             carry(*how, &from, copy, step, &mut driver.dice);
-            last[at] = Some(snapshot.clone());
+            last[at] = Some(name.clone());
         }
         if driver.dice.below(2) == 0 {
-            let step = (snapshot.as_str(), last[3].as_deref());
+            let step = (name.as_str(), last[3].as_deref());
             carry(How::Plain, &copies[1].1, &on, step, &mut driver.dice);
-            last[3] = Some(snapshot.clone());
+            last[3] = Some(name.clone());
         }
     }
     let all = copies.iter().map(|(_, copy)| copy).chain([&on]);
@@ -252,7 +250,7 @@ fn clones() {
             for _ in 0..80 {
                 driver.step(files).unwrap();
             }
-            source.snapshot(&[name.into()], false, &origin()).unwrap();
+            snapshot(&source, name);
             driver.model.picture()
         };
         let first = go_on(&files, "tank@first");
@@ -315,7 +313,7 @@ fn what_is_not_the_key_holders_is_not_sent() {
     let pool = create_pool(&device, suite);
     let files = open_files(&pool, suite, Settings::default(), 0);
     files.sync_all().unwrap();
-    pool.snapshot(&["tank@a".into()], false, &origin()).unwrap();
+    snapshot(&pool, "tank@a");
     let id = pool.find("tank@a").unwrap().id;
     RecordOpener::new(&pool, id, None, suite.map(data_keys)).unwrap();
     let other = RecordOpener::new(&pool, id, None, Some(data_keys(Suite::Aes256Gcm)));
@@ -347,10 +345,8 @@ fn a_seal_that_was_made_up_is_noticed() {
     );
     let files = open_files(&source, suite, Settings::default(), 0);
     files.sync_all().unwrap();
-    for snapshot in ["tank@a", "tank@b"] {
-        source
-            .snapshot(&[snapshot.into()], false, &origin())
-            .unwrap();
+    for name in ["tank@a", "tank@b"] {
+        snapshot(&source, name);
     }
     let of = |pool, name| Copy {
         pool,

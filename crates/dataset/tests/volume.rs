@@ -12,22 +12,10 @@ use block::fault::{FaultClock, FaultDevice, Survival};
 use cipher::Suite;
 use common::*;
 use dataset::{Compression, Settings, SyncMode, Volume};
-use pool::{ArrayKind, DatasetKind, NewClone, NewDataset, Pool, Reseal, VolumeShape};
+use pool::{ArrayKind, NewClone, NewDataset, Pool, Reseal};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 const BLOCK: u64 = 16 << 10;
-
-fn new_volume(suite: Option<Suite>, size: u64, block: u64) -> NewDataset {
-    NewDataset {
-        kind: DatasetKind::Volume,
-        guid: 4,
-        suite: suite.map_or(0, |suite| suite.id()),
-        // The keys of the tests are no keyring's.
-        keyring: None,
-        is_key_root: suite.is_some(),
-        props: [VolumeShape::new(size, block as u32).unwrap().mark()].into(),
-    }
-}
 
 fn create(device: &Arc<FaultDevice>, suite: Option<Suite>, size: u64, block: u64) -> Pool {
     let pool = create_pool(device, None);
@@ -48,6 +36,10 @@ fn try_open(
 ) -> dataset::Result<Volume> {
     let id = pool.find(name).unwrap().id;
     Volume::open(&engine(7, 0), pool, id, suite.map(data_keys), settings)
+}
+
+fn close(volume: Volume) {
+    volume.close().unwrap();
 }
 
 fn write(volume: &Volume, offset: u64, data: &[u8]) -> block::Result<()> {
@@ -140,8 +132,7 @@ fn a_volume_is_a_row_of_bytes() {
                 0 => pool.commit().unwrap(),
                 1..=3 => volume.flush().unwrap(),
                 4 => {
-                    volume.close().unwrap();
-                    drop(volume);
+                    close(volume);
                     pool.export().unwrap();
                     drop(pool);
                     pool = open_pool(Arc::clone(&device)).unwrap();
@@ -152,8 +143,7 @@ fn a_volume_is_a_row_of_bytes() {
             }
         }
         assert!(read_all(&volume) == model, "{seed}");
-        volume.close().unwrap();
-        drop(volume);
+        close(volume);
         assert_clean(&pool);
     }
 }
@@ -178,8 +168,7 @@ fn what_is_discarded_takes_no_room() {
     let all = read_all(&volume);
     assert!(all[512..all.len() - 512].iter().all(|byte| *byte == 0));
     assert!(all[..512].iter().any(|byte| *byte != 0));
-    volume.close().unwrap();
-    drop(volume);
+    close(volume);
     assert_clean(&pool);
 }
 
@@ -238,15 +227,13 @@ fn snapshots_clones_and_rollback() {
             }
         };
         work(&volume, &mut model);
-        pool.snapshot(&["tank/vol@a".into()], false, &origin())
-            .unwrap();
+        snapshot(&pool, "tank/vol@a");
         let at_a = model.clone();
         work(&volume, &mut model);
         volume.resize(6 << 20, &origin()).unwrap();
         model.resize(6 << 20, 0);
         work(&volume, &mut model);
-        pool.snapshot(&["tank/vol@b".into()], false, &origin())
-            .unwrap();
+        snapshot(&pool, "tank/vol@b");
         let at_b = model.clone();
         work(&volume, &mut model);
         assert!(read_all(&volume) == model);
@@ -257,8 +244,7 @@ fn snapshots_clones_and_rollback() {
             assert!(matches!(refused, Err(block::Error::ReadOnly { .. })));
             snapshot.flush().unwrap();
         }
-        volume.close().unwrap();
-        drop(volume);
+        close(volume);
 
         let sealer =
             suite.map(|_| dataset::Resealer::new(4, data_keys(Suite::Xaes256Gcm)).unwrap());
@@ -328,8 +314,7 @@ fn other_sizes() {
     drop(volume);
     let volume = open(&pool, "tank/vol", SUITE, Settings::default());
     assert!(read_all(&volume) == model);
-    volume.close().unwrap();
-    drop(volume);
+    close(volume);
     assert_clean(&pool);
 }
 
@@ -370,8 +355,7 @@ fn a_power_cut_at_every_write() {
                 certain.push((clock.now(), states.len() - 1));
             }
             if step == 25 {
-                pool.snapshot(&["tank/vol@s".into()], false, &origin())
-                    .unwrap();
+                snapshot(&pool, "tank/vol@s");
                 certain.push((clock.now(), states.len() - 1));
             }
         }
@@ -464,8 +448,7 @@ fn a_full_pool_says_so_and_loses_nothing() {
         pool.commit().unwrap();
     }
     write(&volume, 0, &contents(&mut dice, 1 << 20)).unwrap();
-    volume.close().unwrap();
-    drop(volume);
+    close(volume);
     assert_clean(&pool);
 }
 
@@ -514,8 +497,7 @@ fn what_someone_changed_is_noticed() {
     let pool = create(&device, SUITE, 1 << 20, BLOCK);
     let volume = open(&pool, "tank/vol", SUITE, Settings::default());
     write(&volume, 0, &contents(&mut Dice(8), 1 << 20)).unwrap();
-    volume.close().unwrap();
-    drop(volume);
+    close(volume);
     for mark in ["2097152 16384", "1048576 4096"] {
         let changes = [("@volume".to_owned(), Some(mark.to_owned()))];
         pool.set_props(&["tank/vol".into()], &changes, &origin())
@@ -635,8 +617,7 @@ fn threads_do_not_disturb_each_other() {
                 pool.commit().unwrap();
                 if n % 5 == 0 {
                     let _ = pool.destroy_dataset("tank/vol@s", false, &origin());
-                    pool.snapshot(&["tank/vol@s".into()], false, &origin())
-                        .unwrap();
+                    snapshot(&pool, "tank/vol@s");
                 }
             }
         });
@@ -673,8 +654,7 @@ fn whoever_goes_on_is_read_ahead_of() {
     let written = contents(&mut Dice(5), 2 << 20);
     let volume = open(&pool, "tank/vol", SUITE, Settings::default());
     write(&volume, 0, &written).unwrap();
-    volume.close().unwrap();
-    drop(volume);
+    close(volume);
 
     let id = pool.find("tank/vol").unwrap().id;
     let engine = engine(8, 2);

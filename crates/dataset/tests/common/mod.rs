@@ -16,7 +16,7 @@ use block::fault::{FaultClock, FaultDevice};
 use cipher::{Random, SeededRandom, Suite};
 use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Wrapping};
-use pool::{DatasetKind, Env, NewDataset, Origin, Pool};
+use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use secret::Key;
 use store::{CreateOptions, NewGroup, Store};
 use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, Time};
@@ -125,32 +125,49 @@ pub fn create_pool_with_guid(
     parity: usize,
     suite: Option<Suite>,
 ) -> Pool {
+    let devices = devices.iter();
+    let devices = devices.map(|d| Arc::clone(d) as Arc<dyn BlockDevice>);
+    create_pool_on(pool_guid, devices.collect(), parity, new_dataset(2, suite))
+}
+
+/// A pool of one group, whose first dataset this is.
+pub fn create_pool_on(
+    pool_guid: u64,
+    devices: Vec<Arc<dyn BlockDevice>>,
+    parity: usize,
+    top: NewDataset,
+) -> Pool {
     let options = CreateOptions {
         pool_guid,
         device_guids: (10..).take(devices.len()).collect(),
         created: 1,
         force: false,
     };
-    let devices = devices
-        .iter()
-        .map(|d| Arc::clone(d) as Arc<dyn BlockDevice>);
-    let group = NewGroup {
-        devices: devices.collect(),
-        parity,
-    };
-    let store = Store::create_groups(vec![group], Vec::new(), &options);
-    let store = Arc::new(store.unwrap());
-    let top = NewDataset {
+    let group = NewGroup { devices, parity };
+    let store = Arc::new(Store::create_groups(vec![group], Vec::new(), &options).unwrap());
+    let pool = Pool::create(Arc::clone(&store), env(1), "tank", top).unwrap();
+    store.commit_labels().unwrap();
+    pool
+}
+
+/// A dataset whose keys are no keyring's.
+pub fn new_dataset(guid: u64, suite: Option<Suite>) -> NewDataset {
+    NewDataset {
         kind: DatasetKind::FileSystem,
-        guid: 2,
+        guid,
         suite: suite.map_or(0, |suite| suite.id()),
         keyring: None,
         is_key_root: suite.is_some(),
         props: BTreeMap::new(),
-    };
-    let pool = Pool::create(Arc::clone(&store), env(1), "tank", top).unwrap();
-    store.commit_labels().unwrap();
-    pool
+    }
+}
+
+pub fn new_volume(suite: Option<Suite>, size: u64, block: u64) -> NewDataset {
+    NewDataset {
+        kind: DatasetKind::Volume,
+        props: [VolumeShape::new(size, block as u32).unwrap().mark()].into(),
+        ..new_dataset(4, suite)
+    }
 }
 
 pub fn open_pool(device: Arc<FaultDevice>) -> pool::Result<Pool> {
@@ -174,6 +191,10 @@ pub fn open_files(
     let id = pool.top().unwrap().id;
     let keys = suite.map(data_keys);
     Dataset::open(&engine(7, threads), pool, id, keys, settings, &ROOT_USER).unwrap()
+}
+
+pub fn snapshot(pool: &Pool, name: &str) {
+    pool.snapshot(&[name.into()], false, &origin()).unwrap();
 }
 
 pub fn assert_clean(pool: &Pool) {

@@ -7,11 +7,11 @@ use std::sync::mpsc;
 use cipher::Suite;
 use dataset::{NewGeneration, OpenSnapshot, Resealer};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
-use pool::{ArrayKind, DatasetKind, Entry, NewDataset, NewKeyring, NewKeys, RecordPtr, SealInput};
+use pool::{ArrayKind, Entry, NewDataset, NewKeyring, NewKeys, RecordPtr, SealInput};
 use secret::Key;
 
 use crate::clones::not_its_own;
-use crate::common::{ROOT_USER, origin};
+use crate::common::{ROOT_USER, new_dataset, origin};
 use crate::sim::Sim;
 use crate::world::ModelDataset;
 
@@ -36,14 +36,8 @@ impl Sim {
                 (suite, guid, Some(self.number()))
             }
         };
-        let mut new = NewDataset {
-            kind: DatasetKind::FileSystem,
-            guid,
-            suite: suite.map_or(0, |suite| suite.id()),
-            keyring: None,
-            is_key_root: secret.is_some(),
-            props: Default::default(),
-        };
+        let mut new = new_dataset(guid, suite);
+        new.is_key_root = secret.is_some();
         if let Some(suite) = suite {
             let (wrapping, key) = match secret {
                 Some(secret) => self.new_wrapping(secret),
