@@ -349,9 +349,7 @@ fn assured_delete_of_a_clone() {
         return;
     }
     let reader = Reader::new("projects");
-    reader
-        .place
-        .ok(&format!("keygen {}", reader.place.arg("g")));
+    reader.place.ok("keygen {DIR}/g");
     reader.types(&Block(
         "$ zfs create -o encryption=on -o raw,file:///media/keys/g projects/glasgow\n",
     ));

@@ -61,7 +61,7 @@ fn a_copy_shares_its_records() {
     assert!(grown < 4 << 20, "{grown} bytes more");
     // Into a directory, and over what is there.
     fs::create_dir(dir.join("below")).unwrap();
-    place.ok(&format!("cp {file} {}", place.arg("tank/below")));
+    place.ok(&format!("cp {file} {{DIR}}/tank/below"));
     assert!(fs::read(dir.join("below/file")).unwrap() == contents());
     fs::write(&copy, b"short").unwrap();
     place.ok(&format!("cp -f {file} {copy}"));
@@ -77,7 +77,7 @@ fn a_copy_shares_its_records() {
     // From a snapshot, byte by byte.
     place.ok("snapshot tank@now");
     let old = place.arg("tank/.snapshot/now/file");
-    place.ok(&format!("cp {old} {}", place.arg("tank/back")));
+    place.ok(&format!("cp {old} {{DIR}}/tank/back"));
     assert!(fs::read(dir.join("back")).unwrap() == contents());
 }
 
@@ -87,14 +87,11 @@ fn what_cannot_be_copied_by_reference_is_refused_and_leaves_nothing() {
     let file = place.arg("tank/file");
     fs::write(place.path("outside"), b"outside").unwrap();
     let outside = place.arg("outside");
-    let said = place.fails(
-        &format!("cp {file} {}", place.arg("tank/other/copy")),
-        USAGE,
-    );
+    let said = place.fails(&format!("cp {file} {{DIR}}/tank/other/copy"), USAGE);
     has(&said, "same dataset");
     has(&said, "copy it with cp");
     assert!(!place.path("tank/other/copy").exists());
-    let said = place.fails(&format!("cp {outside} {}", place.arg("tank/copy")), USAGE);
+    let said = place.fails(&format!("cp {outside} {{DIR}}/tank/copy"), USAGE);
     has(&said, "not in a mounted dataset");
     assert!(!place.path("tank/copy").exists());
     place.fails(&format!("cp {file} {outside}"), USAGE);
@@ -106,7 +103,7 @@ fn what_cannot_be_copied_by_reference_is_refused_and_leaves_nothing() {
     place.fails(&format!("cp {file} {there}"), EXISTS);
     place.fails(&format!("cp -f {there} {there}"), USAGE);
     std::os::unix::fs::symlink(place.path("outside"), place.path("tank/link")).unwrap();
-    place.fails(&format!("cp -f {file} {}", place.arg("tank/link")), USAGE);
+    place.fails(&format!("cp -f {file} {{DIR}}/tank/link"), USAGE);
     assert_eq!(fs::read(&there).unwrap(), b"there");
     assert_eq!(fs::read(place.path("outside")).unwrap(), b"outside");
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Place, can_mount, has};
+use common::{Place, can_mount, has, is_installed};
 
 /// A mounted, encrypted dataset; `None`, with the reason printed, if there cannot be one.
 fn mounted(size: &str, options: &str) -> Option<(Place, String)> {
@@ -33,15 +33,6 @@ fn mounted_with_cache(cache: &'static str, size: &str, options: &str) -> Option<
         place.arg("key")
     ));
     Some((place, dir))
-}
-
-fn is_installed(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
-    if !found {
-        eprintln!("skipped: {tool} is not installed; ./test installs it");
-    }
-    found
 }
 
 fn is_root() -> bool {

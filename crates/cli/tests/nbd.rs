@@ -10,15 +10,6 @@ use std::process::{Command, Output};
 
 use common::*;
 
-fn is_installed(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
-    if !found {
-        eprintln!("skipped: {tool} is not installed; ./test installs it");
-    }
-    found
-}
-
 /// A file of `size` bytes that holds noise between holes.
 fn image(place: &Place, name: &str, size: u64) -> String {
     let path = place.path(name);

@@ -237,8 +237,8 @@ fn a_place_of_a_key_that_came_with_a_stream_is_only_proposed() {
     bench.ok("key accept safe/b");
     // To name the place is to accept it; another place says nothing of this one.
     fs::copy(place.path("a"), place.path("copy")).unwrap();
-    bench.ok(&format!("key load -L file://{} safe/c", place.arg("a")));
-    bench.ok(&format!("key load -L file://{} safe/d", place.arg("copy")));
+    bench.ok("key load -L file://{DIR}/a safe/c");
+    bench.ok("key load -L file://{DIR}/copy safe/d");
     bench.ok("rename safe/b safe/moved");
     again();
     for (name, status, from) in [

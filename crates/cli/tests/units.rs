@@ -17,16 +17,16 @@ const README: &str = include_str!("../../../README.md");
 const GUIDE: &str = include_str!("../../../docs/GUIDE.md");
 const PROVIDERS: &str = include_str!("../../../docs/KEY-PROVIDERS.md");
 
-/// What a feature needs of a unit.
+/// What a feature needs of a unit, as words between spaces.
 enum Need {
     /// Sockets of these families.
-    Families(&'static [&'static str]),
+    Families(&'static str),
     /// These capabilities of root.
-    Capabilities(&'static [&'static str]),
+    Capabilities(&'static str),
     /// These system calls.
-    Calls(&'static [&'static str]),
+    Calls(&'static str),
     /// Nothing that forbids it: none of these directives, but with the value `no`.
-    Without(&'static [&'static str]),
+    Without(&'static str),
     /// A directive with this value.
     Is(&'static str, &'static str),
 }
@@ -34,90 +34,54 @@ enum Need {
 use Need::*;
 
 /// Directives that give a service a name space of its own for mounts.
-const NAME_SPACES: &[&str] = &[
-    "PrivateMounts",
-    "PrivateTmp",
-    "PrivateDevices",
-    "PrivateUsers",
-    "ProtectSystem",
-    "ProtectHome",
-    "ProtectKernelTunables",
-    "ProtectKernelModules",
-    "ProtectKernelLogs",
-    "ProtectControlGroups",
-    "ProtectProc",
-    "ProcSubset",
-    "ProtectHostname",
-    "ReadWritePaths",
-    "ReadOnlyPaths",
-    "InaccessiblePaths",
-    "ExecPaths",
-    "NoExecPaths",
-    "BindPaths",
-    "BindReadOnlyPaths",
-    "TemporaryFileSystem",
-    "MountFlags",
-    "MountAPIVFS",
-    "RootDirectory",
-    "RootImage",
-    "DynamicUser",
-];
+const NAME_SPACES: &str = "PrivateMounts PrivateTmp PrivateDevices PrivateUsers ProtectSystem ProtectHome \
+    ProtectKernelTunables ProtectKernelModules ProtectKernelLogs ProtectControlGroups ProtectProc \
+    ProcSubset ProtectHostname ReadWritePaths ReadOnlyPaths InaccessiblePaths ExecPaths NoExecPaths \
+    BindPaths BindReadOnlyPaths TemporaryFileSystem MountFlags MountAPIVFS RootDirectory RootImage \
+    DynamicUser";
 
 /// Directives that keep devices away.
-const NO_DEVICES: &[&str] = &[
-    "PrivateDevices",
-    "DevicePolicy",
-    "DeviceAllow",
-    "ProtectClock",
-];
+const NO_DEVICES: &str = "PrivateDevices DevicePolicy DeviceAllow ProtectClock";
 
 /// Directives that keep the network away.
-const NO_NETWORK: &[&str] = &[
-    "PrivateNetwork",
-    "IPAddressDeny",
-    "SocketBindDeny",
-    "RestrictNetworkInterfaces",
-    "NetworkNamespacePath",
-];
+const NO_NETWORK: &str =
+    "PrivateNetwork IPAddressDeny SocketBindDeny RestrictNetworkInterfaces NetworkNamespacePath";
 
 /// What the documents promise, in their words, and what that needs of the unit of the system.
 const FEATURES: &[(&str, &str, &[Need])] = &[
     (
         README,
         "HTTPS server",
-        &[Families(&["AF_INET", "AF_INET6"]), Without(NO_NETWORK)],
+        &[Families("AF_INET AF_INET6"), Without(NO_NETWORK)],
     ),
     (
         GUIDE,
         "--listen 0.0.0.0:10809",
         &[
-            Families(&["AF_INET", "AF_INET6"]),
+            Families("AF_INET AF_INET6"),
             Without(NO_NETWORK),
-            Calls(&["listen", "accept4"]),
+            Calls("listen accept4"),
         ],
     ),
     (
         README,
         "PKCS#11 token",
         &[
-            Families(&["AF_UNIX", "AF_NETLINK"]),
+            Families("AF_UNIX AF_NETLINK"),
             Without(NO_DEVICES),
-            Without(&["MemoryDenyWriteExecute"]),
+            Without("MemoryDenyWriteExecute"),
         ],
     ),
     (
         PROVIDERS,
         "`exec:///PROGRAM?ARGUMENT`",
-        &[
-            Calls(&["execve", "clone3", "kill", "ioctl"]),
-            Without(NO_DEVICES),
-        ],
+        &[Calls("execve clone3 kill ioctl"), Without(NO_DEVICES)],
     ),
     (
         PROVIDERS,
         "`/run/strongroom/key-providers`",
         &[
-            Families(&["AF_UNIX"]),
+            Families("AF_UNIX"),
             Is("RuntimeDirectory", "strongroom"),
             Is("RuntimeDirectoryPreserve", "yes"),
         ],
@@ -127,31 +91,24 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         "POSIX through FUSE",
         &[
             Without(NAME_SPACES),
-            Capabilities(&["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"]),
-            Calls(&[
-                "mount",
-                "umount2",
-                "move_mount",
-                "fsopen",
-                "fsmount",
-                "mount_setattr",
-            ]),
+            Capabilities("CAP_SYS_ADMIN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH"),
+            Calls("mount umount2 move_mount fsopen fsmount mount_setattr"),
         ],
     ),
     (
         README,
         "locked memory",
         &[
-            Capabilities(&["CAP_IPC_LOCK"]),
+            Capabilities("CAP_IPC_LOCK"),
             Is("LimitMEMLOCK", "infinity"),
             Is("LimitCORE", "0"),
-            Calls(&["mlock", "mlock2", "madvise"]),
+            Calls("mlock mlock2 madvise"),
         ],
     ),
     (
         README,
         "on files or disks",
-        &[Without(NO_DEVICES), Calls(&["ioctl", "fallocate"])],
+        &[Without(NO_DEVICES), Calls("ioctl fallocate")],
     ),
     (
         GUIDE,
@@ -166,11 +123,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
     (
         GUIDE,
         "journal",
-        &[Without(&[
-            "StandardOutput",
-            "StandardError",
-            "LogNamespace",
-        ])],
+        &[Without("StandardOutput StandardError LogNamespace")],
     ),
 ];
 
@@ -232,38 +185,29 @@ fn the_unit_of_the_system_lets_every_feature_work() {
             document.contains(promise),
             "no document promises '{promise}'"
         );
+        let each = |names: &str, holds: &dyn Fn(&str) -> bool| {
+            for name in words(names) {
+                assert!(holds(name), "{promise}: {name}");
+            }
+        };
         for need in *needs {
             match need {
-                Families(names) => names.iter().for_each(|name| {
-                    assert!(
-                        lists(value("RestrictAddressFamilies"), name),
-                        "{promise}: {name}"
-                    );
+                Families(names) => {
+                    each(names, &|name| lists(value("RestrictAddressFamilies"), name))
+                }
+                Capabilities(names) => {
+                    each(names, &|name| lists(value("CapabilityBoundingSet"), name))
+                }
+                Calls(names) => each(names, &|name| {
+                    calls.as_ref().is_none_or(|calls| calls.contains(name))
                 }),
-                Capabilities(names) => names.iter().for_each(|name| {
-                    assert!(
-                        lists(value("CapabilityBoundingSet"), name),
-                        "{promise}: {name}"
-                    );
-                }),
-                Calls(names) => names.iter().for_each(|name| {
-                    let lets = calls.as_ref().is_none_or(|calls| calls.contains(*name));
-                    assert!(lets, "{promise}: {name}");
-                }),
-                Without(names) => names.iter().for_each(|name| {
-                    assert!(["", "no"].contains(&value(name)), "{promise}: {name}");
-                }),
+                Without(names) => each(names, &|name| ["", "no"].contains(&value(name))),
                 Is(name, wanted) => assert_eq!(value(name), *wanted, "{promise}: {name}"),
             }
         }
     }
     // What no feature needs stays forbidden.
-    for name in [
-        "NoNewPrivileges",
-        "RestrictNamespaces",
-        "RestrictSUIDSGID",
-        "LockPersonality",
-    ] {
+    for name in words("NoNewPrivileges RestrictNamespaces RestrictSUIDSGID LockPersonality") {
         assert_eq!(value(name), "yes", "{name}");
     }
 }
@@ -273,25 +217,18 @@ fn the_unit_of_the_system_lets_every_feature_work() {
 fn the_unit_of_a_user_forbids_nothing_that_fusermount_needs() {
     assert!(README.contains("mounts through `fusermount3`"));
     let unit = directives(&unit("user"));
-    let implies_no_new_privileges = [
-        "NoNewPrivileges",
-        "SystemCallFilter",
-        "SystemCallArchitectures",
-        "RestrictAddressFamilies",
-        "RestrictNamespaces",
-        "RestrictRealtime",
-        "RestrictSUIDSGID",
-        "MemoryDenyWriteExecute",
-        "LockPersonality",
-        "ProtectClock",
-        "CapabilityBoundingSet",
-    ];
-    let forbidden = implies_no_new_privileges
-        .iter()
-        .chain(NAME_SPACES)
-        .chain(NO_DEVICES);
-    for name in forbidden.chain(NO_NETWORK) {
-        assert!(!unit.contains_key(*name), "{name}");
+    let implies_no_new_privileges = "NoNewPrivileges SystemCallFilter SystemCallArchitectures RestrictAddressFamilies \
+        RestrictNamespaces RestrictRealtime RestrictSUIDSGID MemoryDenyWriteExecute \
+        LockPersonality ProtectClock CapabilityBoundingSet";
+    for list in [
+        implies_no_new_privileges,
+        NAME_SPACES,
+        NO_DEVICES,
+        NO_NETWORK,
+    ] {
+        for name in words(list) {
+            assert!(!unit.contains_key(name), "{name}");
+        }
     }
     for (name, value) in [
         ("Type", "notify"),
@@ -332,25 +269,15 @@ fn systemd_understands_the_units() {
 
 /// Uses what the documents promise, of a daemon that is restricted.
 fn use_everything(place: &Place) {
-    let mnt = place.arg("mnt");
-    place.ok(&format!(
-        "pool create -s 64M -m {mnt} tank {}",
-        place.arg("tank.pool")
-    ));
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
     place.ok("keygen {DIR}/key");
-    let source = format!("raw,file://{}", place.arg("key"));
-    place.ok(&format!(
-        "create -o encryption=on -o keysource={source} tank/a"
-    ));
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key tank/a");
     // A directory of another user, below which a dataset is mounted.
     let theirs = place.path("theirs");
     fs::create_dir(&theirs).unwrap();
     fs::set_permissions(&theirs, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&theirs, Some(12345), Some(12345)).unwrap();
-    place.ok(&format!(
-        "create -o mountpoint={}/b tank/b",
-        theirs.display()
-    ));
+    place.ok("create -o mountpoint={DIR}/theirs/b tank/b");
     fs::write(theirs.join("b/file"), "written").unwrap();
     fs::write(place.path("mnt/a/file"), vec![7; 1 << 20]).unwrap();
     std::os::unix::fs::chown(place.path("mnt/a/file"), Some(12345), None).unwrap();
@@ -374,18 +301,10 @@ fn use_everything(place: &Place) {
     place.ok("zone destroy z");
     place.ok("allow -e snapshot tank/b");
     // LUKS.
-    fs::write(place.path("luks"), "").unwrap();
-    fs::File::options()
-        .write(true)
-        .open(place.path("luks"))
-        .unwrap()
-        .set_len(32 << 20)
-        .unwrap();
-    let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
-    place.ok_with(
-        &format!("luks format -q {cheap} {}", place.arg("luks")),
-        "passphrase\n",
-    );
+    let container = fs::File::create(place.path("luks")).unwrap();
+    container.set_len(32 << 20).unwrap();
+    let format = "luks format -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {DIR}/luks";
+    place.ok_with(format, "passphrase\n");
     place.ok_with("luks open {DIR}/luks l", "passphrase\n");
     place.ok("luks close l");
     place.ok("pool scrub -w tank");
@@ -397,37 +316,24 @@ fn use_everything(place: &Place) {
     place.ok("pool status -v");
 }
 
+fn strings(line: &str) -> Vec<String> {
+    words(line).into_iter().map(Into::into).collect()
+}
+
 /// How the daemon is started with what the unit leaves it.
 fn sandbox(unit: &BTreeMap<String, String>, place: &Place) -> Option<Vec<String>> {
-    let strings = |words: &[&str]| {
-        words
-            .iter()
-            .map(|word| (*word).to_owned())
-            .collect::<Vec<_>>()
-    };
     if Path::new("/run/systemd/system").is_dir() {
-        let mut words = strings(&["systemd-run", "--quiet", "--collect", "--pipe", "--wait"]);
-        let names = [
-            "CapabilityBoundingSet",
-            "NoNewPrivileges",
-            "RestrictAddressFamilies",
-            "RestrictNamespaces",
-            "RestrictRealtime",
-            "RestrictSUIDSGID",
-            "LockPersonality",
-            "SystemCallArchitectures",
-            "SystemCallFilter",
-            "SystemCallErrorNumber",
-            "KeyringMode",
-            "LimitMEMLOCK",
-            "LimitCORE",
-        ];
-        words.extend(names.map(|name| format!("--property={name}={}", unit[name])));
-        words.push(format!(
+        let mut line = strings("systemd-run --quiet --collect --pipe --wait");
+        let names = "CapabilityBoundingSet NoNewPrivileges RestrictAddressFamilies RestrictNamespaces \
+            RestrictRealtime RestrictSUIDSGID LockPersonality SystemCallArchitectures \
+            SystemCallFilter SystemCallErrorNumber KeyringMode LimitMEMLOCK LimitCORE";
+        let names = words(names).into_iter();
+        line.extend(names.map(|name| format!("--property={name}={}", unit[name])));
+        line.push(format!(
             "--setenv=STRONGROOM_SOCKET={}",
             place.arg("socket")
         ));
-        return Some(words);
+        return Some(line);
     }
     eprintln!("skipped in part: systemd does not run here; setpriv and strace stand in for it");
     if Command::new("setpriv").arg("--version").output().is_err() {
@@ -438,15 +344,15 @@ fn sandbox(unit: &BTreeMap<String, String>, place: &Place) -> Option<Vec<String>
         .to_lowercase()
         .replace("cap_", "+");
     let bounding = format!("--bounding-set=-all,{}", capabilities.replace(' ', ","));
-    let mut words = strings(&["setpriv", "--no-new-privs", &bounding]);
+    let mut line = strings(&format!("setpriv --no-new-privs {bounding}"));
     match Command::new("strace").arg("-V").output() {
         Ok(_) => {
-            words.extend(strings(&["strace", "-f", "-qq", "-c", "-U", "name", "-o"]));
-            words.push(place.arg("calls"));
+            line.extend(strings("strace -f -qq -c -U name -o"));
+            line.push(place.arg("calls"));
         }
         Err(_) => eprintln!("skipped in part: there is no strace"),
     }
-    Some(words)
+    Some(line)
 }
 
 #[test]

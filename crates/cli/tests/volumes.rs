@@ -228,7 +228,7 @@ fn copies_are_the_same_pool() {
             "60M\n"
         );
         if *how == "-w" {
-            place.ok(&format!("key load -L file://{} {copy}", place.arg("raw")));
+            place.ok(&format!("key load -L file://{{DIR}}/raw {copy}"));
         }
         place.ok(&format!("pool import -d volume:{copy} inner"));
         assert!(fs::read(mnt.join("first")).unwrap() == first);

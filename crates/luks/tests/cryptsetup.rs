@@ -14,6 +14,10 @@ use secret::Secret;
 
 const PASSPHRASE: &str = "correct horse";
 
+/// Slots that cost little.
+const PBKDF2: &str = "--pbkdf-force-iterations 1000";
+const ARGON2: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
+
 struct Bench {
     dir: tempfile::TempDir,
 }
@@ -50,48 +54,36 @@ impl Bench {
         path
     }
 
-    fn run(&self, args: &[&str], path: &Path) -> Output {
-        let key = self.path("key");
+    /// Runs cryptsetup with a command line, split at spaces, that ends with paths.
+    fn run(&self, line: &str, paths: &[&Path]) -> Output {
         Command::new("cryptsetup")
             .args(["--batch-mode", "--key-file"])
-            .arg(key)
-            .args(args)
-            .arg(path)
+            .arg(self.path("key"))
+            .args(line.split_whitespace())
+            .args(paths)
             .output()
             .unwrap()
     }
 
-    fn must(&self, args: &[&str], path: &Path) -> String {
-        let output = self.run(args, path);
+    fn must(&self, line: &str, paths: &[&Path]) -> String {
+        let output = self.run(line, paths);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "cryptsetup {args:?}: {said}");
+        assert!(output.status.success(), "cryptsetup {line}: {said}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn kill_slot(&self, path: &Path, slot: u32) {
-        let done = Command::new("cryptsetup")
-            .args(["--batch-mode", "luksKillSlot"])
-            .arg(path)
-            .arg(slot.to_string())
-            .status();
-        assert!(done.unwrap().success());
-    }
-
     fn opens(&self, path: &Path) -> bool {
-        self.run(&["open", "--test-passphrase"], path)
-            .status
-            .success()
+        let output = self.run("open --test-passphrase", &[path]);
+        output.status.success()
     }
 
     /// The volume key, as cryptsetup finds it.
     fn volume_key(&self, path: &Path) -> Secret {
         let out = self.path("volume-key");
         let _ = std::fs::remove_file(&out);
-        let file = out.to_str().unwrap();
-        self.must(
-            &["luksDump", "--dump-volume-key", "--volume-key-file", file],
-            path,
-        );
+        let file = out.display();
+        let line = format!("luksDump --dump-volume-key --volume-key-file {file}");
+        self.must(&line, &[path]);
         Secret::from_slice(&std::fs::read(out).unwrap()).unwrap()
     }
 }
@@ -120,10 +112,9 @@ fn it_opens_what_is_made_here() {
     ];
     for (n, (cipher, key_len)) in CIPHERS.into_iter().enumerate() {
         for version in [Version::V1, Version::V2] {
-            let kind = if version == Version::V1 {
-                KdfKind::Pbkdf2
-            } else {
-                kinds[n % 3]
+            let (kind, sector_size) = match version {
+                Version::V1 => (KdfKind::Pbkdf2, 512),
+                Version::V2 => (kinds[n % 3], [4096, 512][n % 2]),
             };
             let hash = ["sha256", "sha512", "sha1"][n % 3];
             let mut slot = SlotChoice {
@@ -135,35 +126,20 @@ fn it_opens_what_is_made_here() {
             let format = Format {
                 cipher: cipher.into(),
                 key_len,
-                sector_size: if version == Version::V2 && n % 2 == 0 {
-                    4096
-                } else {
-                    512
-                },
+                sector_size,
                 slot,
                 ..Format::new(version, common::UUID.into())
             };
             let path = bench.image();
             let device = Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap());
             let made = luks::format(device, &format, &secret(PASSPHRASE), &RANDOM).unwrap();
-            let dump = made.0.dump();
-            let key = made.1;
+            let (dump, key) = (made.0.dump(), made.1);
             drop(made.0);
             assert!(bench.opens(&path), "{version} {cipher} {key_len}");
             assert_eq!(bench.volume_key(&path), key, "{version} {cipher} {key_len}");
-            assert_eq!(bench.must(&["luksDump"], &path), dump);
-            bench.must(
-                &[
-                    "isLuks",
-                    "--type",
-                    if version == Version::V1 {
-                        "luks1"
-                    } else {
-                        "luks2"
-                    },
-                ],
-                &path,
-            );
+            assert_eq!(bench.must("luksDump", &[&path]), dump);
+            let kind = version.to_string().to_lowercase();
+            bench.must(&format!("isLuks --type {kind}"), &[&path]);
         }
     }
 }
@@ -173,49 +149,22 @@ fn what_it_makes_opens_here() {
     let Some(bench) = Bench::new() else { return };
     for (n, (cipher, key_len)) in CIPHERS.into_iter().enumerate() {
         for kind in ["luks1", "pbkdf2", "argon2i", "argon2id"] {
-            let bits = (key_len * 8).to_string();
+            let bits = key_len * 8;
             let sector = ["512", "4096"][n % 2];
             let hash = ["sha256", "sha512", "sha1", "sha384"][n % 4];
-            let mut args = vec![
-                "luksFormat",
-                "--cipher",
-                cipher,
-                "--key-size",
-                &bits,
-                "--hash",
-                hash,
-            ];
-            match kind {
-                "luks1" => args.extend(["--type", "luks1", "--pbkdf-force-iterations", "1000"]),
-                "pbkdf2" => args.extend([
-                    "--type",
-                    "luks2",
-                    "--pbkdf",
-                    "pbkdf2",
-                    "--pbkdf-force-iterations",
-                    "1000",
-                    "--sector-size",
-                    sector,
-                ]),
-                _ => args.extend([
-                    "--type",
-                    "luks2",
-                    "--pbkdf",
-                    kind,
-                    "--pbkdf-force-iterations",
-                    "4",
-                    "--pbkdf-memory",
-                    "64",
-                    "--sector-size",
-                    sector,
-                ]),
-            }
+            let slot = match kind {
+                "luks1" => format!("--type luks1 {PBKDF2}"),
+                "pbkdf2" => format!("--type luks2 --pbkdf pbkdf2 {PBKDF2} --sector-size {sector}"),
+                _ => format!("--type luks2 --pbkdf {kind} {ARGON2} --sector-size {sector}"),
+            };
             let path = bench.image();
-            bench.must(&args, &path);
+            let line =
+                format!("luksFormat --cipher {cipher} --key-size {bits} --hash {hash} {slot}");
+            bench.must(&line, &[&path]);
             let read = open(&path);
             let key = read.unlock(&secret(PASSPHRASE), None).unwrap().key;
             assert_eq!(bench_key(&bench, &path), key, "{kind} {cipher} {key_len}");
-            let dump = bench.must(&["luksDump"], &bench.path("copy"));
+            let dump = bench.must("luksDump", &[&bench.path("copy")]);
             assert_eq!(without_path(&read.dump()), without_path(&dump));
             assert!(read.unlock(&secret("wrong"), None).is_err());
             let segment = read.segment().unwrap();
@@ -244,52 +193,22 @@ fn both_change_the_same_container() {
     let second = bench.path("second");
     for kind in ["luks1", "luks2"] {
         let path = bench.image();
-        bench.must(
-            &[
-                "luksFormat",
-                "--type",
-                kind,
-                "--sector-size",
-                "512",
-                "--pbkdf",
-                "pbkdf2",
-                "--pbkdf-force-iterations",
-                "1000",
-            ],
-            &path,
-        );
+        let line = format!("luksFormat --type {kind} --sector-size 512 --pbkdf pbkdf2 {PBKDF2}");
+        bench.must(&line, &[&path]);
         let mut read = open(&path);
         let version = read.version();
         let key = read.unlock(&secret(PASSPHRASE), None).unwrap().key;
         add(&mut read, &key, "ours", Some(3));
         drop(read);
-        let output = Command::new("cryptsetup")
-            .args([
-                "--batch-mode",
-                "luksAddKey",
-                "--pbkdf",
-                "pbkdf2",
-                "--pbkdf-force-iterations",
-                "1000",
-                "--key-file",
-            ])
-            .arg(bench.path("key"))
-            .arg(&path)
-            .arg(&second)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let line = format!("luksAddKey --pbkdf pbkdf2 {PBKDF2}");
+        bench.must(&line, &[&path, &second]);
         let mut read = open(&path);
         for (passphrase, slot) in [(PASSPHRASE, 0), ("second", 1), ("ours", 3)] {
             assert_eq!(read.unlock(&secret(passphrase), None).unwrap().slot, slot);
         }
         read.remove_slot(1, false, &RANDOM).unwrap();
         drop(read);
-        bench.kill_slot(&path, 3);
+        bench.must("luksKillSlot", &[&path, Path::new("3")]);
         let read = open(&path);
         assert_eq!(read.slots().len(), 1, "{kind}");
         assert_eq!(read.version(), version);
@@ -300,7 +219,7 @@ fn both_change_the_same_container() {
         } else {
             ("luks1", Version::V2)
         };
-        bench.must(&["convert", "--type", other], &path);
+        bench.must(&format!("convert --type {other}"), &[&path]);
         let mut read = open(&path);
         read.convert(ours, &RANDOM).unwrap();
         drop(read);
@@ -314,26 +233,12 @@ fn backups_are_the_same_bytes() {
     let Some(bench) = Bench::new() else { return };
     for kind in ["luks1", "luks2"] {
         let path = bench.image();
-        bench.must(
-            &[
-                "luksFormat",
-                "--type",
-                kind,
-                "--pbkdf",
-                "pbkdf2",
-                "--pbkdf-force-iterations",
-                "1000",
-            ],
-            &path,
-        );
+        let line = format!("luksFormat --type {kind} --pbkdf pbkdf2 {PBKDF2}");
+        bench.must(&line, &[&path]);
         let file = bench.path(&format!("backup-{kind}"));
         bench.must(
-            &[
-                "luksHeaderBackup",
-                "--header-backup-file",
-                file.to_str().unwrap(),
-            ],
-            &path,
+            &format!("luksHeaderBackup --header-backup-file {}", file.display()),
+            &[&path],
         );
         let theirs = std::fs::read(&file).unwrap();
         let ours = open(&path).backup().unwrap();
@@ -341,15 +246,11 @@ fn backups_are_the_same_bytes() {
         let kept = luks::read_backup(theirs, &RANDOM).unwrap();
         assert_eq!(kept.unlock(&secret(PASSPHRASE), None).unwrap().slot, 0);
         std::fs::write(&file, &ours).unwrap();
-        bench.must(&["luksErase"], &path);
+        bench.must("luksErase", &[&path]);
         assert!(!bench.opens(&path));
         bench.must(
-            &[
-                "luksHeaderRestore",
-                "--header-backup-file",
-                file.to_str().unwrap(),
-            ],
-            &path,
+            &format!("luksHeaderRestore --header-backup-file {}", file.display()),
+            &[&path],
         );
         assert!(bench.opens(&path), "{kind}");
     }
@@ -359,18 +260,7 @@ fn backups_are_the_same_bytes() {
 fn it_reads_our_tokens_priorities_and_names() {
     let Some(bench) = Bench::new() else { return };
     let path = bench.image();
-    bench.must(
-        &[
-            "luksFormat",
-            "--type",
-            "luks2",
-            "--pbkdf-force-iterations",
-            "4",
-            "--pbkdf-memory",
-            "64",
-        ],
-        &path,
-    );
+    bench.must(&format!("luksFormat --type luks2 {ARGON2}"), &[&path]);
     let mut read = open(&path);
     let token = read.keyring_token("my key", None);
     read.add_token(token, None, &RANDOM).unwrap();
@@ -380,7 +270,7 @@ fn it_reads_our_tokens_priorities_and_names() {
         .unwrap();
     let dump = read.dump();
     drop(read);
-    let theirs = bench.must(&["luksDump"], &path);
+    let theirs = bench.must("luksDump", &[&path]);
     for line in [
         "Label:         \tmy disk",
         "Subsystem:     \tmine",

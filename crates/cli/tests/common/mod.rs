@@ -378,6 +378,16 @@ pub fn can_mount() -> bool {
     }
 }
 
+/// Whether a program is installed; says so if it is not.
+pub fn is_installed(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
+    if !found {
+        eprintln!("skipped: {tool} is not installed; ./test installs it");
+    }
+    found
+}
+
 /// Where bytes are found in a file, read in pieces.
 pub fn find_in_file(path: &Path, wanted: &[u8]) -> Option<u64> {
     use std::io::Read;
