@@ -10,7 +10,7 @@ pub struct Property {
     pub name: &'static str,
     /// A shorter name, or the same.
     pub short: &'static str,
-    /// What stands above its column; if empty, its name in capitals.
+    /// What stands above its column; if empty, its short name in capitals.
     pub header: &'static str,
     /// Whether its column is one of numbers.
     pub is_number: bool,
@@ -174,15 +174,9 @@ const fn of_mount(name: &'static str, received: Received, help: &'static str) ->
 }
 
 /// A limit for the space of a dataset, or space that is kept for it.
-const fn space(
-    name: &'static str,
-    short: &'static str,
-    header: &'static str,
-    help: &'static str,
-) -> Property {
+const fn space(name: &'static str, short: &'static str, help: &'static str) -> Property {
     Property {
         short,
-        header,
         is_number: true,
         inherits: false,
         ..setting(name, Values::Size, "none", help)
@@ -201,15 +195,9 @@ const fn computed(name: &'static str, help: &'static str) -> Property {
 }
 
 /// The same, a number.
-const fn counted(
-    name: &'static str,
-    short: &'static str,
-    header: &'static str,
-    help: &'static str,
-) -> Property {
+const fn counted(name: &'static str, short: &'static str, help: &'static str) -> Property {
     Property {
         short,
-        header,
         is_number: true,
         ..computed(name, help)
     }
@@ -225,25 +213,21 @@ pub const PROPERTIES: &[Property] = &[
     counted(
         "used",
         "used",
-        "",
         "Space that it takes, with its snapshots and everything below it.",
     ),
     counted(
         "available",
         "avail",
-        "AVAIL",
         "Space that it and what is below it can still take.",
     ),
     counted(
         "referenced",
         "refer",
-        "REFER",
         "Space of the data in it, shared or not.",
     ),
     counted(
         "compressratio",
         "ratio",
-        "RATIO",
         "Bytes before compression to bytes on the devices.",
     ),
     Property {
@@ -252,7 +236,6 @@ pub const PROPERTIES: &[Property] = &[
     },
     Property {
         short: "recsize",
-        header: "RECSIZE",
         is_number: true,
         ..of_files(
             "recordsize",
@@ -277,7 +260,6 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "quota",
             "quota",
-            "",
             "The most that it, its snapshots and everything below may take.",
         )
     },
@@ -287,7 +269,6 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "refquota",
             "refquota",
-            "",
             "The most that the data in it may take, without snapshots.",
         )
     },
@@ -297,7 +278,6 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "reservation",
             "reserv",
-            "RESERV",
             "Space that is kept for it, its snapshots and everything below.",
         )
     },
@@ -307,13 +287,11 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "refreservation",
             "refreserv",
-            "REFRESERV",
             "Space that is kept for the data in it.",
         )
     },
     Property {
         short: "compress",
-        header: "COMPRESS",
         ..setting(
             "compression",
             Values::Compression,
@@ -335,7 +313,6 @@ pub const PROPERTIES: &[Property] = &[
     ),
     Property {
         short: "rdonly",
-        header: "RDONLY",
         ..setting("readonly", ON_OFF, "off", "Whether changes are refused.")
     },
     of_mount(
@@ -413,6 +390,7 @@ pub const PROPERTIES: &[Property] = &[
     Property {
         settable: Settable::AtCreation,
         short: "enc",
+        header: "ENCRYPTION",
         tenant: Tenant::No,
         ..setting(
             "encryption",
@@ -443,13 +421,11 @@ pub const PROPERTIES: &[Property] = &[
     counted(
         "usedbydataset",
         "usedds",
-        "USEDDS",
         "Space that destroying the data in it would free.",
     ),
     counted(
         "usedbysnapshots",
         "usedsnap",
-        "USEDSNAP",
         "Space that destroying its snapshots would free.",
     ),
     Property {
@@ -457,14 +433,12 @@ pub const PROPERTIES: &[Property] = &[
         ..counted(
             "usedbychildren",
             "usedchild",
-            "USEDCHILD",
             "Space that everything below it takes.",
         )
     },
     counted(
         "usedbyrefreservation",
         "usedrefreserv",
-        "USEDREFRESERV",
         "Space that is kept for it and not used yet.",
     ),
     Property {
@@ -472,7 +446,6 @@ pub const PROPERTIES: &[Property] = &[
         ..counted(
             "volsize",
             "volsize",
-            "",
             "Bytes of the volume; set volsize=SIZE changes it.",
         )
     },
@@ -481,21 +454,18 @@ pub const PROPERTIES: &[Property] = &[
         ..counted(
             "volblocksize",
             "volblock",
-            "VOLBLOCK",
             "Bytes of a block of the volume; chosen when it is made.",
         )
     },
     counted(
         "logicalreferenced",
         "lrefer",
-        "LREFER",
         "Bytes of the data in it before compression.",
     ),
-    counted("guid", "guid", "", "A number that streams know it by."),
+    counted("guid", "guid", "A number that streams know it by."),
     counted(
         "createtxg",
         "createtxg",
-        "",
         "The transaction group that made it.",
     ),
     computed(
@@ -528,7 +498,7 @@ impl Property {
     /// What stands above its column.
     pub fn title(&self) -> String {
         match self.header {
-            "" => self.name.to_uppercase(),
+            "" => self.short.to_uppercase(),
             header => header.into(),
         }
     }
