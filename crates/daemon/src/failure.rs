@@ -1,6 +1,7 @@
 //! Errors of every layer as failures of a command.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
 
 use rustix::io::Errno;
@@ -68,16 +69,16 @@ impl From<block::Error> for Failure {
         let kind = match &error {
             block::Error::Busy { .. } => FailureKind::Busy,
             block::Error::Open { source, .. } => match source.kind() {
-                std::io::ErrorKind::NotFound => FailureKind::NotFound,
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                ErrorKind::NotFound => FailureKind::NotFound,
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                     FailureKind::Permission
                 }
-                std::io::ErrorKind::AlreadyExists => FailureKind::Exists,
-                std::io::ErrorKind::IsADirectory
-                | std::io::ErrorKind::NotADirectory
-                | std::io::ErrorKind::InvalidFilename
-                | std::io::ErrorKind::FileTooLarge => FailureKind::Usage,
-                std::io::ErrorKind::StorageFull => FailureKind::NoSpace,
+                ErrorKind::AlreadyExists => FailureKind::Exists,
+                ErrorKind::IsADirectory
+                | ErrorKind::NotADirectory
+                | ErrorKind::InvalidFilename
+                | ErrorKind::FileTooLarge => FailureKind::Usage,
+                ErrorKind::StorageFull => FailureKind::NoSpace,
                 _ => FailureKind::Device,
             },
             block::Error::ReadOnly { .. } => FailureKind::Permission,
@@ -156,6 +157,13 @@ impl From<keys::Error> for Failure {
         let kind = match &error {
             E::WrongKey | E::TokenPin { .. } => FailureKind::WrongKey,
             E::TokenKeyExists { .. } => FailureKind::Exists,
+            E::KeyFileWrite { source, .. } => match source.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
+                ErrorKind::PermissionDenied => FailureKind::Permission,
+                ErrorKind::NotFound => FailureKind::NotFound,
+                ErrorKind::StorageFull => FailureKind::NoSpace,
+                _ => FailureKind::Other,
+            },
             E::Damaged(_) => FailureKind::Damaged,
             E::TooNew { .. } => FailureKind::TooNew,
             E::KeySource(_) => FailureKind::Usage,

@@ -265,24 +265,5 @@ fn token_keygen(uri: &str, list: Option<&Path>) -> Result {
 }
 
 fn keygen_failure(error: keys::Error) -> Failure {
-    let kind = match &error {
-        keys::Error::KeyFileWrite { source, .. } => match source.kind() {
-            ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
-            ErrorKind::PermissionDenied => FailureKind::Permission,
-            ErrorKind::NotFound => FailureKind::NotFound,
-            ErrorKind::StorageFull => FailureKind::NoSpace,
-            _ => FailureKind::Other,
-        },
-        keys::Error::KeySource(_) => FailureKind::Usage,
-        keys::Error::TokenKeyExists { .. } => FailureKind::Exists,
-        keys::Error::TokenPin { .. } => FailureKind::WrongKey,
-        keys::Error::Token { .. }
-        | keys::Error::KeyFileMissing(_)
-        | keys::Error::KeyFileUnreadable { .. } => FailureKind::NoKey,
-        _ => FailureKind::Other,
-    };
-    Failure {
-        kind,
-        message: error.to_string(),
-    }
+    daemon::Failure::from(error).into()
 }

@@ -14,6 +14,21 @@ pub(crate) enum LuksPriority {
     Prefer,
 }
 
+/// A new passphrase, and what opens the container now.
+#[derive(Args, Debug)]
+pub(crate) struct LuksNewKey {
+    /// Read the new passphrase from this whole file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_keyfile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) key: LuksKey,
+    #[command(flatten)]
+    pub(crate) container: LuksContainer,
+    // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) kdf: LuksKdf,
+}
+
 /// Add a passphrase or key file to a container
 ///
 /// Asks for a passphrase that opens the container, then twice for the new one. Prints the number of the new
@@ -32,16 +47,8 @@ pub(crate) struct LuksAddKey {
     /// The number of the new slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
-    /// Read the new passphrase from this whole file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) new_keyfile: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) key: LuksKey,
-    #[command(flatten)]
-    pub(crate) container: LuksContainer,
-    // Last: what follows would stand below its heading.
-    #[command(flatten)]
-    pub(crate) kdf: LuksKdf,
+    pub(crate) new: LuksNewKey,
 }
 
 /// Change a passphrase
@@ -64,16 +71,8 @@ pub(crate) struct LuksChangeKey {
     /// Change only this slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
-    /// Read the new passphrase from this whole file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) new_keyfile: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) key: LuksKey,
-    #[command(flatten)]
-    pub(crate) container: LuksContainer,
-    // Last: what follows would stand below its heading.
-    #[command(flatten)]
-    pub(crate) kdf: LuksKdf,
+    pub(crate) new: LuksNewKey,
 }
 
 /// Remove a passphrase: the one that you enter

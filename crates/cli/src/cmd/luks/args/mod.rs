@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 pub(crate) use change::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
-    LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
+    LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
 pub(crate) use format::LuksFormat;

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
 use daemon::Failure;
-use luks::Priority;
+use luks::{Container, Priority, SlotChoice, Unlocked};
 use protocol::api::Borrowing::{ChangeHeader, Own};
+use secret::Secret;
 
 use super::device::{device, look, open};
 use super::key::{ask, key_file, passphrase, slot_choice};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
-    LuksKillSlot, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
+    LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
     LuksTokenAdd, LuksTokenExport, LuksTokenImport, LuksTokenRemove,
 };
 use crate::cmd::sure::be_sure;
@@ -29,29 +30,37 @@ fn number(id: u32) -> Outcome {
 }
 
 pub(super) fn add_key(args: &LuksAddKey, session: &Session) -> Result {
-    let mut container = open(&args.container, ChangeHeader, session)?;
-    let old = passphrase(&args.key, &args.container)?;
-    let unlocked = container.unlock(&old, None)?;
-    let new = match &args.new_keyfile {
-        Some(path) => key_file(path)?,
-        None => ask(args.container.header_device(), true)?,
-    };
-    let choice = slot_choice(&args.kdf, container.version());
-    let slot = container.add_key(&unlocked.key, &new, &choice, args.key_slot, &SystemRandom)?;
-    Ok(number(slot))
+    with_new_key(&args.new, session, None, |container, old, new, choice| {
+        container.add_key(&old.key, new, choice, args.key_slot, &SystemRandom)
+    })
 }
 
 pub(super) fn change_key(args: &LuksChangeKey, session: &Session) -> Result {
+    with_new_key(
+        &args.new,
+        session,
+        args.key_slot,
+        |container, old, new, choice| container.change_key(old, new, choice, &SystemRandom),
+    )
+}
+
+/// Opens a container by the passphrase of today, of this slot or any, reads the new one, and prints the number of
+/// the slot that `change` gives it.
+fn with_new_key(
+    args: &LuksNewKey,
+    session: &Session,
+    slot: Option<u32>,
+    change: impl FnOnce(&mut Container, &Unlocked, &Secret, &SlotChoice) -> luks::Result<u32>,
+) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
     let old = passphrase(&args.key, &args.container)?;
-    let unlocked = container.unlock(&old, args.key_slot)?;
+    let unlocked = container.unlock(&old, slot)?;
     let new = match &args.new_keyfile {
         Some(path) => key_file(path)?,
         None => ask(args.container.header_device(), true)?,
     };
     let choice = slot_choice(&args.kdf, container.version());
-    let slot = container.change_key(&unlocked, &new, &choice, &SystemRandom)?;
-    Ok(number(slot))
+    Ok(number(change(&mut container, &unlocked, &new, &choice)?))
 }
 
 pub(super) fn remove_key(args: &LuksRemoveKey, session: &Session) -> Result {
@@ -91,11 +100,8 @@ pub(super) fn token(args: &LuksToken, session: &Session) -> Result {
 fn token_add(args: &LuksTokenAdd, session: &Session) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
     let token = container.keyring_token(&args.key_description, args.key_slot);
-    Ok(number(container.add_token(
-        token,
-        args.token_id,
-        &SystemRandom,
-    )?))
+    let id = container.add_token(token, args.token_id, &SystemRandom)?;
+    Ok(number(id))
 }
 
 fn token_remove(args: &LuksTokenRemove, session: &Session) -> Result {
@@ -115,11 +121,8 @@ fn token_import(args: &LuksTokenImport, session: &Session) -> Result {
     let token: serde_json::Map<_, _> =
         serde_json::from_str(&text).map_err(|error| usage(format!("not a token: {error}")))?;
     let mut container = open(&args.container, ChangeHeader, session)?;
-    Ok(number(container.add_token(
-        token,
-        args.token_id,
-        &SystemRandom,
-    )?))
+    let id = container.add_token(token, args.token_id, &SystemRandom)?;
+    Ok(number(id))
 }
 
 fn token_export(args: &LuksTokenExport, session: &Session) -> Result {
@@ -165,7 +168,7 @@ pub(super) fn header_restore(args: &LuksHeaderRestore, session: &Session) -> Res
     Ok(Outcome::done())
 }
 
-fn read_backup(path: &Path) -> Result<luks::Container> {
+fn read_backup(path: &Path) -> Result<Container> {
     let file = path.display();
     let cannot = |error: std::io::Error| other(format!("{file} cannot be read: {error}"));
     let mut bytes = Vec::new();
