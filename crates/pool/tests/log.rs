@@ -7,10 +7,10 @@ use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
 use block::BlockDevice;
-use block::fault::{FaultClock, FaultDevice, Survival};
+use block::fault::{Fault, FaultClock, FaultDevice, Survival};
 use common::logs::*;
 use common::*;
-use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, RecordPtr};
+use pool::{ArrayKind, DeviceState, LOG_HEADER, LOG_PLACE, LogEnd, LogHead, Pool, RecordPtr};
 
 /// An append that returned.
 struct Appended {
@@ -367,4 +367,54 @@ fn rollback_and_destruction_give_its_space_back() {
         pool.space().free + (256 << 10) > free,
         "the log was not freed"
     );
+}
+
+fn logged(pool: &Pool) -> Vec<u8> {
+    let dataset = pool.open_dataset(1).unwrap();
+    let head = dataset.waiting_log().expect("a log waits");
+    dataset
+        .read_log(&head)
+        .map(|entry| entry.payload[0])
+        .collect()
+}
+
+#[test]
+fn a_log_is_read_from_whoever_has_it_and_brought_to_whoever_has_not() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_mirrors(&devices, &[2]);
+    let dataset = pool.open_dataset(1).unwrap();
+    dataset.want_log(64 << 10, 77);
+    put(&pool, &dataset, ArrayKind::Data, 1, 1).unwrap();
+    pool.commit().unwrap();
+    assert!(append(&dataset, entry(1)).is_some());
+    let stale = copy_of(&devices[1]);
+    devices[1].inject(Fault::DeadFrom(clock.now()));
+    assert!(
+        append(&dataset, entry(2)).is_none(),
+        "only a commit says that a device lacks the entry"
+    );
+    let whole = copy_of(&devices[0]);
+    pool.commit().unwrap();
+    assert!(append(&dataset, entry(3)).is_some());
+    let later = copy_of(&devices[0]);
+    drop((dataset, pool));
+
+    // Cut off before that commit: nothing says that one of them lacks an entry.
+    for order in [[&stale, &whole], [&whole, &stale]] {
+        let devices = order.map(|device| copy_of(device));
+        assert_eq!(logged(&open_on(&devices).unwrap()), [1, 2]);
+    }
+    // And after it: it is known, and the log that waits is brought to it.
+    let devices = [copy_of(&later), copy_of(&stale)];
+    let pool = open_on(&devices).unwrap();
+    assert_eq!(states(&pool), [DeviceState::Online, DeviceState::Faulted]);
+    let guid = pool.devices()[1].guid;
+    pool.release_device(guid).unwrap();
+    pool.online_device(guid, dynamic(&devices).remove(1), &origin())
+        .unwrap();
+    resilver(&pool);
+    assert_eq!(logged(&pool), [1, 2, 3]);
+    drop(pool);
+    assert_eq!(logged(&open_on(&devices[1..]).unwrap()), [1, 2, 3]);
 }

@@ -21,10 +21,6 @@ struct Appended {
     payload: Vec<u8>,
 }
 
-fn entry(byte: u8) -> Vec<u8> {
-    vec![byte; 4096 - LOG_HEADER]
-}
-
 fn top_log(pool: &Pool) -> LogHead {
     pool.top().unwrap().log.clone()
 }

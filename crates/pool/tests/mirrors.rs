@@ -514,66 +514,6 @@ fn a_group_that_was_not_added_leaves_no_trace() {
     assert_clean(&pool);
 }
 
-/// Appends an entry to a dataset's log; false if only a commit will do.
-fn append(dataset: &pool::OpenDataset, byte: u8) -> bool {
-    let len = 4096 - pool::LOG_HEADER;
-    let seal = |_, _, place: &mut [u8]| {
-        place.fill(byte);
-        Ok::<_, Error>(identity(u64::from(byte)))
-    };
-    dataset.append_log(&[], len, seal).unwrap()
-}
-
-fn logged(pool: &Pool) -> Vec<u8> {
-    let dataset = pool.open_dataset(1).unwrap();
-    let head = dataset.waiting_log().expect("a log waits");
-    dataset
-        .read_log(&head)
-        .map(|entry| entry.payload[0])
-        .collect()
-}
-
-#[test]
-fn a_log_is_read_from_whoever_has_it_and_brought_to_whoever_has_not() {
-    let clock = FaultClock::new();
-    let devices = fault_devices(2, &clock);
-    let pool = create_mirrors(&devices, &[2]);
-    let dataset = pool.open_dataset(1).unwrap();
-    dataset.want_log(64 << 10, 77);
-    put(&pool, &dataset, ArrayKind::Data, 1, 1).unwrap();
-    pool.commit().unwrap();
-    assert!(append(&dataset, 1));
-    let stale = copy_of(&devices[1]);
-    devices[1].inject(Fault::DeadFrom(clock.now()));
-    assert!(
-        !append(&dataset, 2),
-        "only a commit says that a device lacks the entry"
-    );
-    let whole = copy_of(&devices[0]);
-    pool.commit().unwrap();
-    assert!(append(&dataset, 3));
-    let later = copy_of(&devices[0]);
-    drop((dataset, pool));
-
-    // Cut off before that commit: nothing says that one of them lacks an entry.
-    for order in [[&stale, &whole], [&whole, &stale]] {
-        let devices = order.map(|device| copy_of(device));
-        assert_eq!(logged(&open_on(&devices).unwrap()), [1, 2]);
-    }
-    // And after it: it is known, and the log that waits is brought to it.
-    let devices = [copy_of(&later), copy_of(&stale)];
-    let pool = open_on(&devices).unwrap();
-    assert_eq!(states(&pool), [Online, Faulted]);
-    let guid = pool.devices()[1].guid;
-    pool.release_device(guid).unwrap();
-    pool.online_device(guid, dynamic(&devices).remove(1), &origin())
-        .unwrap();
-    resilver(&pool);
-    assert_eq!(logged(&pool), [1, 2, 3]);
-    drop(pool);
-    assert_eq!(logged(&open_on(&devices[1..]).unwrap()), [1, 2, 3]);
-}
-
 /// A device with the superblocks that it had before.
 fn with_superblocks_of(device: &FaultDevice, before: &[u8]) -> Arc<FaultDevice> {
     let mut bytes = device.to_bytes();

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, Error, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
+use pool::{ArrayKind, Error, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
 
 use super::*;
+
+pub fn entry(byte: u8) -> Vec<u8> {
+    vec![byte; 4096 - LOG_HEADER]
+}
 
 pub fn append(dataset: &OpenDataset, payload: Vec<u8>) -> Option<(u64, u64)> {
     append_pointing(dataset, None, payload)
