@@ -16,6 +16,9 @@ mod contents;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../tests/common/memfs.rs"]
 mod memfs;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../tests/common/nodes.rs"]
+mod nodes;
 
 use std::env;
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 
 pub mod contents;
 pub mod memfs;
+pub mod nodes;
 
 use std::fs::File;
 use std::path::PathBuf;
