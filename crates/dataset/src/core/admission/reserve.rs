@@ -14,6 +14,11 @@ const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 
 /// A delete that finds too little space gives up once commits have changed nothing for so long. Threads that
 /// have set space aside do in this time what they set it aside for.
+///
+/// A time, and not the end of other reservations: one of these may belong to an operation that waits for this
+/// delete, by the lock of an inode or by a commit, and the wait would have no end. Each round commits, so the
+/// thread does not spin. If the time is too short on a busy machine, the delete fails with `ENOSPC` and works
+/// when it is tried again; nothing is lost.
 const STANDSTILL: Duration = Duration::from_millis(20);
 
 impl Dataset {
