@@ -1,4 +1,4 @@
-//! A small valid pool, made once, and what an attacker without keys does to it: he changes bytes
+//! A small valid pool, made once, and what an attacker without keys does to it: changes bytes
 //! anywhere, and makes every checksum and every node's hash right again, since none has a key.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

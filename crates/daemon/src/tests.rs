@@ -24,7 +24,7 @@ pub(crate) fn daemon(dir: &Path) -> Arc<Daemon> {
     Daemon::new(&dir.join("socket"), &dir.join("state"), CACHE)
 }
 
-/// Does something as a command that asks nobody.
+/// Runs `work` as a command that cannot ask for input.
 pub(crate) fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let mut nobody = NonInteractive::default();
     work(&mut Context::internal("test", &mut nobody))
@@ -91,7 +91,7 @@ pub(crate) fn create(daemon: &Arc<Daemon>, name: &str, props: &Props) {
     command(|context| daemon.create(&unmounted(name, props), context)).unwrap();
 }
 
-/// Someone who has been asked, and has not answered yet.
+/// A prompt that has not been answered yet.
 struct Slow {
     asked: Sender<()>,
     answer: Receiver<()>,
@@ -357,7 +357,7 @@ fn names(daemon: &Daemon) -> Vec<String> {
 fn an_exported_pool_has_closed_its_devices() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
-    // Someone looks at the pool a moment longer than the command that lets it go.
+    // Another thread holds the pool a moment longer than the command that exports it.
     let imported = create_pool(&daemon, dir.path(), "tank");
     let (done, is_done) = channel();
     thread::scope(|scope| {

@@ -66,7 +66,7 @@ impl Clone for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.bytes.fill(0);
-        // Or the compiler would see that nobody reads the zeros.
+        // Otherwise the compiler would remove these writes, since the zeros are never read.
         std::hint::black_box(&self.bytes);
         spare::give(std::mem::take(&mut self.bytes));
     }

@@ -36,7 +36,7 @@ pub struct Volume {
     files: Arc<Dataset>,
     inode: Arc<Inode>,
     shape: VolumeShape,
-    /// In bytes. It changes while nobody writes.
+    /// In bytes. It changes only while no write runs.
     size: AtomicU64,
     writers: BlockLocks,
     ahead: ReadAhead,
@@ -231,7 +231,7 @@ impl Volume {
         }
     }
 
-    /// The outcome of a change, once it is as durable as the dataset wants it.
+    /// The outcome of a change, once it is as durable as `sync` requires.
     fn changed(&self, what: Asked, result: Result<()>) -> block::Result<()> {
         let result = result.and_then(|()| match self.files.settings().sync {
             SyncMode::Always => self.files.sync_file(VOLUME_INO),

@@ -18,7 +18,7 @@ pub trait Env: Send + Sync {
     /// A number that no other pool or dataset is likely to draw.
     fn guid(&self) -> u64;
 
-    /// Whether work that nobody waits for has threads of its own. Without them the caller of the pool has
+    /// Whether background work has threads of its own. Without them the caller of the pool has
     /// it done ([`Pool::drain_caches`](crate::Pool::drain_caches)), so that a seed replays it too.
     fn has_threads(&self) -> bool {
         true

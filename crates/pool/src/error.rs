@@ -144,7 +144,7 @@ pub enum Error {
         /// The names of the clones.
         clones: String,
     },
-    /// Somebody holds the snapshot.
+    /// The snapshot has a hold.
     #[error("{name} is held ({tags}); use 'strongroom release' first")]
     Held {
         /// The snapshot.

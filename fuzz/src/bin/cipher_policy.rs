@@ -11,7 +11,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let _ = hwcap_setting(text);
     if let Ok(target) = Target::parse(text) {
         let mut policy = Policy::default();
-        // Either somebody is left for everything, or nothing has changed.
+        // Either every mechanism keeps a provider, or nothing has changed.
         if policy.disable(target).is_err() {
             assert_eq!(policy, Policy::default());
         }

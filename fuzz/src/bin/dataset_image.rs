@@ -1,4 +1,4 @@
-//! A clear dataset whose pages someone has changed: read it, change it, destroy it.
+//! A clear dataset whose pages an attacker has changed: read it, change it, destroy it.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A whole pool that someone without its keys has changed: open, check, scrub, read.
+//! A whole pool that an attacker without its keys has changed: open, check, scrub, read.
 
 #![no_main]
 

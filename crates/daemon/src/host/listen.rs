@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 /// A socket for commands and one for metrics, and the lock that says whose they are.
 pub(crate) struct Listening {
     pub(crate) listener: UnixListener,
-    /// For metrics; `None` once someone took it.
+    /// For metrics; `None` once it was taken.
     pub(crate) metrics: Option<UnixListener>,
     _sockets: [Bound; 2],
     /// Held until the process ends. The file stays: removing it would let two have it.

@@ -32,7 +32,7 @@ impl Stops {
     }
 
     pub(crate) fn tell(&self, why: u8) {
-        // It fails only if nobody waits any more.
+        // It fails only if no thread waits any more.
         let _ = (&self.0.0).write_all(&[why]);
     }
 

@@ -73,14 +73,14 @@ impl Daemon {
         }
         let forbidden = context.forbidden(&imported, &parent)?;
         for name in imported.distrusted(&head, &parent)? {
-            // Whoever may set the property may say that the clone is trusted.
+            // A user who may set the property may decide that the clone is trusted.
             if forbidden.contains(name) || !props.contains_key(name) {
                 props.insert(name.into(), "off".into());
             }
         }
         let mut own = None;
         if origin.suite != 0 {
-            // Nobody is to be asked in vain.
+            // Fails before the user is asked for a key in vain.
             imported.loaded_key(imported.key_root(&origin)?)?;
             let has_own = parent.suite == 0 || props.contains_key("keysource");
             imported.may_clone_keys(&origin, &parent, has_own, context)?;

@@ -2,8 +2,8 @@
 //!
 //! What is allowed lies among the properties of a dataset, under a name that no property can have, in
 //! lines of `WHO SCOPE PERMISSION,...`: who is `u` or `g` with a number, or `e` for everyone; the scope is `l`
-//! for the dataset itself or `d` for what is below it. With `c` as who a line says what whoever makes a dataset
-//! below may do to it, and with `@NAME` what a set of permissions has, both with the scope `l`. A line that is
+//! for the dataset itself or `d` for what is below it. `c` as who is for the creator of a dataset below, on that
+//! dataset, and `@NAME` defines a set of permissions, both with the scope `l`. A line that is
 //! not understood allows nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -524,7 +524,7 @@ mod tests {
             assert!(all.allows(&ann, permission), "{permission}");
         }
         assert!(!all.allows(&ann, "create") && !all.allows(&peer(8, &[]), "mount"));
-        // Who is let define sets below what he has gets no more by it.
+        // A user who may define sets below gets no more permissions by it.
         let below = lineage(&["@ops l destroy", "u7 d @ops", "@ops l mount"]);
         assert!(!below.allows(&ann, "destroy") && below.allows(&ann, "mount"));
         // Without a definition it is nothing, and it allows nothing to anybody by itself.

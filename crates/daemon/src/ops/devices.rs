@@ -277,7 +277,7 @@ fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
-/// Whether this is what somebody calls a device with a path and a guid.
+/// Whether `name` names the device with this path and guid.
 pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
     let canonical = |path: &str| Path::new(path).canonicalize().ok();
     name == path

@@ -1,8 +1,8 @@
 //! Exports: devices that are offered to others by the NBD protocol.
 //!
 //! An export is about a machine: it is remembered in the daemon's state directory until it is taken back, and
-//! made again at the next start. [`Exportable`] says what can be exported. While it is, whoever would take the
-//! device away asks [`Daemon::keep_exported`].
+//! made again at the next start. [`Exportable`] says what can be exported. Commands that would take the device
+//! away first ask [`Daemon::keep_exported`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -186,7 +186,7 @@ impl Daemon {
     }
 
     /// A store on devices by their paths. One that cannot be opened is passed over as long as another can
-    /// be, but not one that is in use: someone else has the pool.
+    /// be, but not one that is in use: another host or process has the pool.
     pub(crate) fn open_store(&self, paths: &[PathBuf], access: Access) -> Result<Store> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         let mut failures = Vec::new();

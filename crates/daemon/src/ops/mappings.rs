@@ -44,7 +44,7 @@ impl Daemon {
             }
             all.insert(new.name.clone(), Entry::Changing);
         }
-        // The key takes its time, or a person does: nobody else waits for that.
+        // Getting the key can take long. Other commands do not wait for that.
         let opened = match &new.plain {
             Some(plain) => open_plain(self, new, plain, prompt),
             None => open_luks(self, new, prompt),
@@ -111,7 +111,7 @@ impl Daemon {
     /// Lends the header of the container that is open on this device; nothing if none is.
     ///
     /// # Errors
-    /// Somebody changes it, or it is to be had alone.
+    /// [`FailureKind::Busy`] if another command changes the header, or `how` needs the device alone.
     pub(crate) fn header_loan(&self, device: &Path, how: Borrowing) -> Result<Option<HeaderLoan>> {
         let all = self.mappings.0.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {

@@ -48,7 +48,7 @@ impl Daemon {
         let mut settings = imported.settings_of(entry, how.read_only, &how.allowed)?;
         let read_only = settings.read_only;
         // Opening finishes what is unfinished: the first directory, files that were unlinked while
-        // open. Nobody else can change anything yet.
+        // open. No other thread can change anything yet.
         settings.read_only = false;
         let opened = Dataset::open(
             &self.engine,
@@ -188,7 +188,7 @@ impl Daemon {
         ))
     }
 
-    /// Cleans up when someone else unmounts.
+    /// Cleans up when another process unmounts.
     fn watch(&self, imported: &Arc<ActivePool>, id: u64, mount: &fuse::Mount) {
         let weak = Arc::downgrade(imported);
         mount.on_end(move |_| {
@@ -232,7 +232,7 @@ fn close(state: MountState) {
 }
 
 impl ActivePool {
-    /// Lets go of what someone else has unmounted. It may have been mounted again since.
+    /// Lets go of what another process has unmounted. It may have been mounted again since.
     fn clean_up(&self, id: u64) {
         let mut mounts = self.mounts.lock();
         let is_gone = mounts
@@ -245,7 +245,7 @@ impl ActivePool {
         }
     }
 
-    /// Waits until what someone else has just unmounted is free to be mounted again.
+    /// Waits until what another process has just unmounted is free to be mounted again.
     fn let_end(&self, id: u64) -> Result<()> {
         let mut mounts = self.mounts.lock();
         let is_leaving = mounts
@@ -287,7 +287,7 @@ impl ActivePool {
     }
 
     /// Waits until the daemon itself has nothing to do with these datasets any more: the pool's thread may look at
-    /// one, and what somebody else unmounted is closed a moment later. What a stream is made of is not waited for.
+    /// one, and what another process unmounted is closed a moment later. What a stream is made of is not waited for.
     fn await_closed(&self, ids: &[u64]) -> Result<()> {
         let mut heads = Vec::new();
         for id in ids {
@@ -337,7 +337,7 @@ impl ActivePool {
         volume.as_ref().map(|volume| Arc::clone(volume.dataset()))
     }
 
-    /// Closes snapshots that someone may be looking into, so that they can be destroyed.
+    /// Closes snapshots that programs may be looking into, so that they can be destroyed.
     pub(crate) fn close_snapshots(&self, ids: &[u64]) {
         for state in self.mounts.lock().values() {
             if let Some(mounted) = &state.mounted {

@@ -58,7 +58,7 @@ impl Daemon {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
         let plan = DatasetSpec::new(0, &new.pool, &new.props, context.prompt)?;
-        // Someone else may have been faster while a key was asked for.
+        // Another command may have been faster while a key was asked for.
         if self.pool(&new.pool).is_ok() {
             return Err(already_imported(&new.pool));
         }
@@ -143,8 +143,8 @@ impl Daemon {
         Ok(all)
     }
 
-    /// Imports pools, and returns their names. Keys are waited for until `keys_until`; as long as each takes if that is
-    /// `None`.
+    /// Imports pools, and returns their names. Keys are waited for until `keys_until`; as long as each takes if
+    /// that is `None`.
     pub(crate) fn import_pools(
         self: &Arc<Self>,
         import: &command::PoolImport,
@@ -189,7 +189,7 @@ impl Daemon {
         if self.pool(name).is_ok() {
             return Err(already_imported(name));
         }
-        // Whoever has the devices can have written any name there.
+        // An attacker with the devices can have written any name there.
         pool::check_pool_name(name).map_err(|error| {
             let mut failure = Failure::from(error);
             failure.message += "; import the pool by its guid under a new name";
@@ -415,7 +415,7 @@ fn close(imported: Arc<ActivePool>, context: &mut Context<'_>) {
     }
 }
 
-/// Nobody is there to ask.
+/// A prompt for commands without a person to ask.
 #[derive(Default)]
 pub(crate) struct NonInteractive {
     pub(crate) notices: Vec<String>,

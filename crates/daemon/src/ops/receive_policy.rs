@@ -202,8 +202,8 @@ impl<'a> Rules<'a> {
         inside.map(|(id, _)| *id).collect()
     }
 
-    /// Where the key is said to come from. What the daemon reads or runs for someone who may not say so is the
-    /// prompt; a key of bytes can be typed as digits.
+    /// Where the key is said to come from. A user who may not choose what the daemon reads or runs gets the
+    /// prompt; a raw key can be typed as digits.
     fn keysource(&self, sent: Option<String>) -> String {
         let sent = sent.and_then(|sent| sent.parse::<KeySource>().ok());
         let sent = sent.unwrap_or_default();
@@ -447,8 +447,8 @@ impl Reception for Rules<'_> {
     }
 }
 
-/// No generation has a higher number: a day has not enough rotations to get there, and whoever rotates next
-/// has room for his.
+/// No generation has a higher number. Rotations do not get there in practice, and later ones have numbers
+/// left.
 const NUMBER_MAX: u32 = 1 << 31;
 
 /// A keyring with the generations that another one of the same dataset has besides; `None` if it has none.

@@ -1,7 +1,7 @@
 //! Assured delete: destroying a dataset by destroying its keys, and saying what that proves.
 //!
-//! The keyring is wrapped by a random key that nobody gets to know, which overwrites the keyring as it
-//! was; then the dataset is destroyed, which overwrites that one too; then the places of both are read
+//! The keyring is wrapped by a random key that is then discarded, and this overwrites the old keyring;
+//! then the dataset is destroyed, which overwrites that one too; then the places of both are read
 //! back from every device. What this cannot reach is named, or the command is refused before it changes
 //! anything: devices that are away, and clones that have the same data keys.
 
@@ -21,7 +21,7 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyring::has_generation;
 
-/// The keysource of a dataset whose key nobody knows: what comes from there is another key each time.
+/// The keysource of a dataset whose key is unknown: each read of it gives another key.
 const NOWHERE: &str = "raw,file:///dev/random";
 
 impl Daemon {
@@ -171,7 +171,7 @@ impl ActivePool {
         }))
     }
 
-    /// Wraps keyrings by random keys that nobody gets to know, as far as the keys that open them are
+    /// Wraps keyrings by random keys that are then discarded, as far as the keys that open them are
     /// loaded. What wrapped them before is overwritten.
     fn forget_keys(
         &self,

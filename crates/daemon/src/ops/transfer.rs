@@ -1,7 +1,7 @@
 //! Sending and receiving: what is asked for, and what travels with a stream besides its records.
 //!
-//! The data goes over the connection of the command. If that breaks, because somebody interrupts the
-//! command or a pipe behind it closes, a receive ends there, and leaves nothing, or what can go on.
+//! The data goes over the connection of the command. If that breaks, because the command is interrupted
+//! or a pipe behind it closes, a receive ends there, and leaves nothing, or what can go on.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;

@@ -225,7 +225,7 @@ impl Daemon {
         self.lend_volume_to(name, user, true)
     }
 
-    /// The same to somebody who only looks, beside whoever uses it.
+    /// The same for reading only, even while it is in use.
     pub(crate) fn look_at_volume(&self, name: &str, user: &str) -> Result<LentVolume> {
         self.lend_volume_to(name, user, false)
     }
@@ -348,7 +348,7 @@ impl ActivePool {
             state.users.remove(at);
         }
         if state.users.is_empty() {
-            // Whoever wants it next waits until it is closed.
+            // The next user waits until it is closed.
             let state = volumes.remove(&id);
             state.iter().for_each(|state| state.device.take_away());
         }

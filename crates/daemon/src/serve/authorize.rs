@@ -152,8 +152,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A source of keys. What the daemon reads or runs for somebody is for root to say, unless he allows
-    /// the property; to be asked is no such thing.
+    /// A source of keys. Only root chooses what the daemon reads or runs for a user, unless root delegates
+    /// the property. The prompt needs no permission.
     fn source(&self, name: &str, source: Option<&str>) -> Result<()> {
         match is_read(source)? {
             true => self.need(name, &["keysource"]),
@@ -212,7 +212,7 @@ impl Check<'_> {
         self.need_of(name, &imported, &entry, permissions)
     }
 
-    /// What is not there and what he may do nothing to are the same to somebody.
+    /// A user cannot tell a missing dataset from one without any permission.
     pub(super) fn find(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {
         let found = self.daemon.find(name);
         found.map_err(|_| self.may_not(name, NOTHING))

@@ -100,7 +100,7 @@ impl Daemon {
         self.hear(Peer::of(stream)?, stream)
     }
 
-    /// Hears what a caller wants, and does it.
+    /// Reads a request, and carries it out.
     fn hear(self: &Arc<Self>, peer: Peer, stream: &mut UnixStream) -> Result<Outcome> {
         let request = match peer.is_admin {
             true => receive_in_time(stream, wire::JSON_MAX)?,

@@ -1,7 +1,7 @@
 //! Which places of keys the owner of this daemon has accepted.
 //!
-//! A property of a dataset says where its key is. Whoever writes the devices, or makes a stream, chooses what the
-//! property says. So the daemon reads a key from there only if its owner said so on this machine: by a command
+//! A property of a dataset says where its key is. An attacker who writes to the devices, or makes a stream, chooses
+//! the property. So the daemon reads a key from there only if its owner said so on this machine: by a command
 //! that set the place, or by `key accept`. What was accepted is in the state directory and not in the pool. It holds
 //! for one place: a property that names another place proposes it.
 
@@ -27,7 +27,7 @@ impl ActivePool {
         }
     }
 
-    /// Whether a source is of a place that nobody accepted for this key root. A person who types needs no place.
+    /// Whether a source names a place that was not accepted for this key root. The prompt has no place.
     pub(crate) fn is_proposed(&self, key_root: &Entry, source: &KeySource) -> bool {
         *source.location() != Location::Prompt
             && !self.accepted.has(&self.place_of_key(key_root, source))

@@ -72,8 +72,8 @@ pub(crate) struct CloseNotifier {
 }
 
 impl CloseNotifier {
-    /// Waits until they are. False if something keeps them open: a command that waits for somebody
-    /// to type a key.
+    /// Waits until they are. False if something keeps them open: a command that waits for a typed
+    /// key.
     pub(crate) fn wait(&self) -> bool {
         let mut gone = self.gone.lock();
         let is_open = |gone: &mut bool| !*gone;
@@ -86,7 +86,7 @@ impl CloseNotifier {
 pub(crate) struct Admin<'a>(MutexGuard<'a, bool>);
 
 impl Admin<'_> {
-    /// Whoever waits for this right does not get it any more: the pool is not imported.
+    /// Commands that wait for this right do not get it any more: the pool is not imported.
     pub(crate) fn let_go(&mut self) {
         *self.0 = true;
     }
@@ -145,7 +145,7 @@ impl ActivePool {
         imported
     }
 
-    /// Waits until no other command works on the pool. Nobody is asked anything while this is held.
+    /// Waits until no other command works on the pool. No user is asked anything while this is held.
     pub(crate) fn lock(&self) -> Result<Admin<'_>> {
         let gone = self.admin.lock();
         match *gone {

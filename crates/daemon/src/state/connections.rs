@@ -1,5 +1,4 @@
-//! Connections whose commands may take long, or wait for somebody to type: who ends what they are about can
-//! end them.
+//! Connections of commands that may take long, or wait for typed input. Ending what they work on can end them.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Who wants something done.
+//! The caller of a command.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use crate::state::properties;
 use crate::state::zones::rules::may_set;
 use crate::state::zones::view::View;
 
-/// Who wants something done, and how to talk to them.
+/// The caller of a command, and how to ask it.
 pub(crate) struct Context<'a> {
     pub(crate) peer: Peer,
     /// How a tenant sees the zone; `None` for other callers.
@@ -50,7 +50,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Those properties of datasets that the caller may not set on one; of a tenant on one below his root.
+    /// Those properties of datasets that the caller may not set on one; for a tenant, on one below the root of
+    /// the zone.
     pub(crate) fn forbidden(
         &self,
         imported: &ActivePool,

@@ -55,7 +55,7 @@ impl Guests {
         Arc::new(Guests { by_user, max })
     }
 
-    /// Takes in whoever is at the other end.
+    /// Accepts the client at the other end.
     fn admit(self: &Arc<Self>, stream: &UnixStream) -> Result<Guest> {
         let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| {
             Failure::other(format!("the user of the caller is unknown: {error}"))
@@ -142,7 +142,7 @@ fn take<S, T>(
     }
 }
 
-/// Tells somebody why, without waiting until it is read.
+/// Tells a client why, without waiting until it is read.
 fn refuse(mut stream: &UnixStream, failure: Failure) {
     tracing::warn!(reason = failure.message, "a connection was refused");
     if stream.set_nonblocking(true).is_ok() {

@@ -31,7 +31,7 @@ const KEY_TIME: Duration = Duration::from_secs(30);
 /// What ends by itself at [`KEY_TIME`] gets this much more to say why there is no key.
 const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 
-/// Whoever can ask a person.
+/// Asks a person for secrets.
 pub(crate) trait Prompt {
     /// Asks for a secret; `None` if there will be none.
     fn ask(&mut self, ask: Ask) -> Result<Option<secret::Secret>>;
@@ -123,7 +123,7 @@ pub(crate) fn material(
     }
 }
 
-/// What a person types who typed a wrong key before. `None` if nobody does, or the key comes from elsewhere.
+/// What a person types who typed a wrong key before. `None` if no one answers, or the key comes from elsewhere.
 fn typed_again(
     source: &KeySource,
     dataset: &str,
@@ -279,7 +279,7 @@ impl ActivePool {
     }
 
     /// The keyring of a dataset with those generations only that its key opens, and the numbers of the others.
-    /// If the key is not loaded nobody can tell them apart.
+    /// If the key is not loaded they cannot be told apart.
     pub(crate) fn opened_keyring(&self, entry: &Entry) -> Result<(Keyring, Vec<u32>)> {
         let keyring = self.keyring(entry)?;
         let Some(key) = self.wrapping_key(self.key_root(entry)?)? else {
@@ -328,7 +328,7 @@ impl ActivePool {
     pub(crate) fn data_keys(&self, entry: &Entry) -> Result<Option<Vec<DataKeys>>> {
         let name = self.pool.name_of(entry.id)?;
         if entry.suite == 0 {
-            // Whoever changes a device could make it say so.
+            // An attacker who writes to a device could clear the suite.
             return match &self.head(entry)?.keyring {
                 None => Ok(None),
                 Some(_) => Err(Failure::new(
@@ -352,7 +352,7 @@ impl ActivePool {
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
-    /// Says so if what could not be opened may need generations of keys that nobody has.
+    /// Adds to a failure that the data may need generations of keys that are missing.
     pub(crate) fn explain_foreign(&self, entry: &Entry, failure: Failure) -> Failure {
         let foreign = self.opened_keyring(entry).map(|(_, foreign)| foreign);
         let Some(foreign) = foreign.ok().as_deref().and_then(numbers) else {
@@ -424,7 +424,7 @@ impl ActivePool {
                 place.insert(key);
             }
         }
-        // Whoever names the place that the property names has accepted it.
+        // A caller who names the same place as the property has accepted it.
         if source.is_some_and(|given| self.keysource(&entry).is_ok_and(|own| own == *given)) {
             self.accept_as_set(entry.id);
         }
@@ -437,7 +437,7 @@ impl ActivePool {
             return Ok(());
         }
         match self.load_key(&*self.pool.entry(key_root)?, None, false, prompt) {
-            // Someone else was faster.
+            // Another command was faster.
             Err(failure) if failure.kind == FailureKind::Exists => Ok(()),
             result => result,
         }

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((uses.of(1), uses.of(3)), (Some("a stream"), None));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // It waits for somebody who says nothing.
+                // It waits for a client that sends nothing.
                 let mut stream = &here;
                 assert_eq!(stream.read(&mut [0]).unwrap(), 0);
                 assert!(using.is_ended());

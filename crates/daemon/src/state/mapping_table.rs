@@ -31,7 +31,7 @@ pub(crate) struct Open {
     pub(crate) changing: Arc<()>,
 }
 
-/// The header of a container that is open, which somebody has borrowed. The container is not closed meanwhile.
+/// The borrowed header of an open container. The container is not closed meanwhile.
 pub(crate) struct HeaderLoan {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) len: u64,

@@ -216,14 +216,14 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mountpoint {
     Path(Place),
-    /// Only where someone says.
+    /// Only where `mount` is given a directory.
     Legacy,
     None,
 }
 
 /// Where a dataset mounts by itself, and where that comes from. A path that is inherited gains the
 /// names below the dataset that sets it, which are directories in datasets, where others may make links.
-/// Where nobody sets one, root's pools mount at `/name`;
+/// Where none is set, root's pools mount at `/name`;
 /// an ordinary user's do not mount by themselves.
 pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Source)> {
     if entry.is_snapshot() {

@@ -266,7 +266,7 @@ impl Dataset {
         self.tree.read(self, operation)
     }
 
-    /// Changes the tree: all that the operation wants, or nothing.
+    /// Changes the tree: the whole operation, or nothing.
     pub(crate) fn change<T>(
         &self,
         why: ReserveFor,

@@ -120,7 +120,7 @@ impl Acl {
         self.set(OTHER, mode & 7);
     }
 
-    /// The access ACL of a new file made with `mode` where this is the default ACL: nobody gets more
+    /// The access ACL of a new file made with `mode` where this is the default ACL: no user gets more
     /// than both allow.
     pub(crate) fn inherit(&self, mode: u16) -> Acl {
         let mut acl = self.clone();

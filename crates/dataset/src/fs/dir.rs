@@ -73,7 +73,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
     }
 
     /// An inode loses a link; a directory loses its name. Without links it goes, or waits on the
-    /// list of orphans while someone looks at it.
+    /// list of orphans while it is in use.
     fn unlink(&mut self, ino: Ino, is_looked_up: bool) -> Step<()> {
         let now = self.now;
         let attr = self.get(ino)?;
@@ -290,7 +290,7 @@ impl Dataset {
         })
     }
 
-    /// What an inode that nobody looks at had in memory goes with it.
+    /// Drops from memory what an inode without users had there.
     fn after_unlink(&self, _hold: &Hold<'_>, ino: Ino) {
         self.unlinked.add();
         if let Some(inode) = self.inodes.find(ino)

@@ -245,8 +245,8 @@ fn posix<T>(result: Result<T>) -> vfs::Result<T> {
 }
 
 impl Dataset {
-    /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is
-    /// as durable as the dataset wants it.
+    /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is as
+    /// durable as `sync` requires.
     fn changing<T>(&self, ino: Ino, change: impl FnOnce(&Settings) -> Result<T>) -> vfs::Result<T> {
         let settings = posix(self.check_writable())?;
         posix(self.throttle())?;

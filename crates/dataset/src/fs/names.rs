@@ -1,7 +1,7 @@
 //! Names in directories.
 //!
 //! Entries are ordered by a keyed hash of their names, so that a position in a listing is a number
-//! that stays good while names come and go, and that nobody can aim many names at one place. Names
+//! that stays good while names come and go, and an attacker cannot choose names with equal hashes. Names
 //! with equal hashes share a value.
 
 use vfs::{Ino, Kind};
@@ -114,7 +114,7 @@ fn store(w: &mut Writer<'_>, dir: Ino, name: &[u8], names: &[NameEntry]) -> Step
     }
     let value = encode_names(names);
     if names.len() > 1 << PLACE_BITS || key.len() + value.len() > CELL_MAX {
-        // Twenty names of one hash do not happen by chance, and nobody knows the key.
+        // Twenty names of one hash do not happen by chance, and the key is secret.
         return Err(vfs::Error::NoSpace.into());
     }
     w.put(key, value);

@@ -1,6 +1,6 @@
 //! What users and groups have in a dataset: counting it, showing it, limiting it.
 //!
-//! Counting begins when somebody first asks for it, with a walk over all inodes; from then on it costs what changing
+//! Counting begins at the first request, with a walk over all inodes; from then on it costs what changing
 //! one more key of the tree costs. Nothing else can turn it off again than a rollback to before.
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ const ACCOUNT_BYTES: u64 = 128;
 pub struct Miscount {
     /// Whose.
     pub owner: Owner,
-    /// What the dataset says that he has.
+    /// The stored count.
     pub said: Usage,
-    /// What he has.
+    /// The count found by walking over all inodes.
     pub found: Usage,
 }
 

@@ -74,7 +74,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Whether an unlinked inode waits until nobody looks at it.
+    /// Whether an unlinked inode waits until it is not in use.
     pub(crate) fn has_orphans(&self) -> Result<bool> {
         Ok(self.next_of(KeyKind::Orphan, orphan_key(0))?.is_some())
     }

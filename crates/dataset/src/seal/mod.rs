@@ -30,7 +30,7 @@ const AAD_VERSION: u16 = 1;
 /// Seals and opens the records of a dataset.
 pub(crate) struct Sealer {
     family: u64,
-    /// Replaced as a whole when a generation is added: whoever is at work finishes with what it has.
+    /// Replaced as a whole when a generation is added: running operations finish with the keys they have.
     keys: Option<RwLock<Arc<Keys>>>,
 }
 
@@ -173,7 +173,7 @@ pub(crate) enum OpenError {
     NoSuchKey,
     /// It is not what was sealed.
     Unauthentic,
-    /// Nobody vouches for it, and it cannot be decompressed.
+    /// It is not authenticated, and cannot be decompressed.
     Malformed,
 }
 
@@ -472,8 +472,8 @@ impl Resealer {
         Sealer::new(family, keys).map(Resealer)
     }
 
-    /// The seal over `new`; `None` if `seal` is not one over `old`. It is of the same generation, which
-    /// whoever may take it over next has too.
+    /// The seal over `new`; `None` if `seal` is not one over `old`. It is of the same generation, so the
+    /// next holder of the dataset can open it too.
     pub fn reseal(&self, old: &SealInput, seal: &[u8; 32], new: &SealInput) -> Option<[u8; 32]> {
         let keys = self.0.keys()?;
         let (_, generation) = keys.sealer_of(old, seal)?;

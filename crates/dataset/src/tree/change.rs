@@ -65,7 +65,7 @@ impl State {
         self.pages.remove(&slot);
         self.dirty.remove(&slot);
         self.freed.push(slot);
-        // Whoever is reading this page reads something that is gone.
+        // A thread that reads this page reads freed contents.
         self.evictions += 1;
     }
 

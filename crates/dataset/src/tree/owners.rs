@@ -5,9 +5,9 @@
 //! counts are keys of the metadata tree: sealed with it, and in a snapshot, a clone, after a rollback or a power cut
 //! what they were with everything else.
 //!
-//! Nobody counts by himself. The tree, which sees what attributes were and what they become, changes the counts in the
+//! Callers do not count. The tree sees old and new attributes, and changes the counts in the
 //! same step ([`changes_of`]), and refuses what a quota does not allow. So counts are exact at any moment, no quota
-//! is exceeded, and the log need not know of them: whoever replays it changes attributes too.
+//! is exceeded, and the log need not have them: a replay changes attributes too.
 
 use std::collections::BTreeMap;
 

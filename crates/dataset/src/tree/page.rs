@@ -36,7 +36,7 @@ pub(crate) struct Page {
 impl Drop for Page {
     fn drop(&mut self) {
         self.bytes.fill(0);
-        // Or the compiler would see that nobody reads the zeros.
+        // Otherwise the compiler would remove these writes, since the zeros are never read.
         std::hint::black_box(&self.bytes);
     }
 }

@@ -335,8 +335,8 @@ fn a_new_page_in_the_place_of_another_makes_no_circle() {
     assert!(refused > 0, "the root was never put below itself");
 }
 
-/// Nothing clean stays when nobody uses the tree, however many do at the same time, and everybody gets what he
-/// wants.
+/// No clean page stays when the tree has no user, whatever the number of users before, and every lookup finds its
+/// key.
 #[test]
 fn an_uncached_tree_keeps_pages_only_while_it_is_used() {
     let shelf = Shelf::default();

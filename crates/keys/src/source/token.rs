@@ -99,7 +99,7 @@ impl TokenUri {
         }
     }
 
-    /// The file with the PIN; where there is none, somebody has to be asked.
+    /// The file with the PIN; where there is none, the user has to be asked.
     pub fn pin_source(&self) -> Option<&Path> {
         self.pin.as_deref()
     }

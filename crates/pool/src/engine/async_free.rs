@@ -78,7 +78,7 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
                 state.reap.insert(slot, job);
             }
             Err(error) => {
-                // Without the node nobody can tell what hangs below it. Its space is lost, the rest
+                // Without the node it is unknown what hangs below it. Its space is lost, the rest
                 // of the pool is not.
                 commit.undo_since(&mark);
                 tracing::error!(%error, "destroying stopped at damage; the space below it is not given back while the pool lives");

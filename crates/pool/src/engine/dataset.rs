@@ -191,8 +191,8 @@ impl OpenDataset {
         *self.participant.lock() = Some(participant);
     }
 
-    /// Has the dataset take part in a commit. Not if its key holder is gone: what that left behind
-    /// nobody could seal, and goes with the open dataset.
+    /// Has the dataset take part in a commit. Not if its key holder is gone: its changes cannot be
+    /// sealed any more, and are dropped with the open dataset.
     pub(crate) fn take_part(self: &Arc<Self>) -> Option<Part> {
         let holder = match &*self.participant.lock() {
             Some(holder) => Some(holder.upgrade()?),
@@ -553,8 +553,8 @@ impl OpenDataset {
     }
 }
 
-/// A dataset in a commit, with its key holder, who stays for as long as the commit takes: what one has
-/// set aside and put into the arrays nobody else could seal.
+/// A dataset in a commit, with its key holder, which stays for as long as the commit takes: no other
+/// could seal what it has put into the arrays.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) dataset: Arc<OpenDataset>,

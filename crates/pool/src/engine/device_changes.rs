@@ -117,8 +117,8 @@ impl DatasetTable {
         }
     }
 
-    /// Unlists a member. Whoever was to take its place for a while has it for good, or if it was to take
-    /// another one's place itself, takes that; a spare waits again.
+    /// Unlists a member. A device that was to take its place for a while keeps it for good. If the member
+    /// itself was to take another one's place, that device takes over that one's. A spare waits again.
     pub(crate) fn take_out(&mut self, commit: &TxgWriter<'_>, guid: u64) {
         commit.core.disk.store.set_state(guid, MemberState::Offline);
         self.unlist(guid);

@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     pub(crate) freeing: Turn,
     /// A transaction group that is written, and that the devices did not make durable.
     waiting: Mutex<Option<Closing>>,
-    /// Held by whoever has the pool go on after a failure.
+    /// Held while the pool is resumed after a failure.
     pub(crate) resuming: Mutex<()>,
     pub(crate) claims: Claims,
 }
@@ -112,7 +112,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::commit_with`] for whoever keeps other commits from happening already.
+    /// As [`Engine::commit_with`], for a caller that holds [`Engine::lock_commits`].
     pub(crate) fn commit_holding<R>(
         self: &Arc<Self>,
         _committing: &MutexGuard<'_, ()>,
@@ -247,7 +247,7 @@ impl Engine {
     /// The devices failed while a transaction group was made durable. Most can become so later.
     fn wait_for_devices(&self, closing: Closing, error: Error) -> Error {
         if closing.is_bound {
-            // Whoever changed devices or keys takes the failure for the end of it.
+            // The command that changed devices or keys reports the failure, so the change must not come later.
             return self.suspend_for_good(error);
         }
         *self.waiting.lock() = Some(closing);
@@ -276,7 +276,7 @@ impl Engine {
     }
 }
 
-/// Suspends the pool if a commit panics: nobody knows how much of the transaction group it took along.
+/// Suspends the pool if a commit panics: it is unknown how much of the transaction group it took along.
 struct SuspendOnPanic<'a>(&'a Engine);
 
 impl Drop for SuspendOnPanic<'_> {
@@ -307,7 +307,7 @@ fn run_task<R>(
         *state = before;
         commit.undo_since(&mark);
         remap.undo(remapped);
-        // The keys that it wrote are nobody's. The list survives a power cut.
+        // The keys that it wrote belong to no dataset. The list survives a power cut.
         let strays = commit.take_key_blocks();
         if !strays.is_empty() {
             state.config.wipe.extend(strays);

@@ -72,7 +72,7 @@ pub(crate) fn log_rekey(
     log(commit, state, origin, Some(line));
 }
 
-/// A line of the history that nobody typed.
+/// A line of the history that was not a command.
 pub(crate) fn log_own(commit: &TxgWriter<'_>, state: &mut DatasetTable, text: String) {
     let pool = Origin {
         who: "pool".into(),

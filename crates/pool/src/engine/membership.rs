@@ -3,7 +3,7 @@
 //! The newest superblock of all devices wins, and its configuration says which devices there are.
 //! Each of them says by its own newest superblock when it was here last: it lacks what was born
 //! after that and is resilvered. One whose last commit is not part of this pool's past was imported
-//! without the others, and went another way: nobody can say which of the two ways is wanted.
+//! without the others and changed: only the administrator can say which of the two states to keep.
 
 use store::{Assigned, MemberInfo, MemberState, Newest, Shape, Store};
 
@@ -45,7 +45,7 @@ impl Found<'_> {
                 );
                 let has_failed = device.state == DeviceState::Faulted;
                 if is_for_logs && has_failed && config.is_sole(device) {
-                    // What is in a log that waits nobody else has.
+                    // No other device has the entries of a log that waits.
                     updated.state = self.back_again(device, &present);
                 }
                 config.devices[index] = updated;

@@ -1,8 +1,8 @@
 //! Quotas: how much of the pool a dataset may take.
 //!
 //! The property `quota` of a dataset is for it with its snapshots and everything below it, `refquota` for what it
-//! refers to itself, both in bytes. The pool says what is taken; whoever writes keeps to it, since only he knows
-//! what he is about to write.
+//! refers to itself, both in bytes. The pool counts the used bytes; the writer checks the limits, since only it
+//! knows what it is about to write.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Seals that the key holder makes over a dataset in a commit of somebody else's: the pool has no key.
+//! Seals that the key holder makes over a dataset in a commit of the pool, which has no key.
 
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;

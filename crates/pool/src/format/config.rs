@@ -29,7 +29,7 @@ pub enum DeviceState {
     Online = 0,
     /// It is being brought up to date.
     Resilvering = 1,
-    /// Somebody took it offline.
+    /// The administrator took it offline.
     Offline = 2,
     /// It failed.
     Faulted = 3,
@@ -280,8 +280,8 @@ impl Config {
         Some(own.map(|stretch| stretch.segments).sum())
     }
 
-    /// Whether a device, or several together, can tell what is in the logs of a group: nobody has failed
-    /// to write there what somebody was told is durable.
+    /// Whether a device, or several together, can tell what is in the logs of a group: no write there has
+    /// failed that was reported as durable.
     pub(crate) fn knows_logs(&self, group: u16) -> bool {
         self.purpose(group).holds_data()
             || self.group(group).any(|device| match device.state {
@@ -291,7 +291,7 @@ impl Config {
             })
     }
 
-    /// Whether nobody else in its group was ever whole. One that was to become that has nothing that this
+    /// Whether no other device in its group was ever whole. One that was to become that has nothing that this
     /// one lacks.
     pub(crate) fn is_sole(&self, device: &ConfigDevice) -> bool {
         let mut whole = self.group(device.group).filter(|other| other.was_whole());

@@ -119,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is a dataset that is being received and that nobody sees.
+    /// Whether it is a dataset that is being received, and hidden.
     pub fn is_partial(&self) -> bool {
         self.props.contains_key(RECEIVING)
     }

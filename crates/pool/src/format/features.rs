@@ -1,6 +1,6 @@
 //! What pools can have that not every program knows. A feature is switched on by its first use, in the
 //! commit that uses it first, and never taken back; so a pool is open to every program that knows what is
-//! in it, and nobody has to enable anything.
+//! in it, and no feature has to be enabled by hand.
 
 /// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
 pub(crate) const FEATURE_SCATTERED: u64 = 1;
@@ -42,7 +42,7 @@ pub(crate) const FEATURE_RECEIVED: u64 = 1024;
 /// and never taken back.
 pub(crate) const FEATURE_REMOVED: u64 = 2048;
 
-/// Datasets may count what users and groups have in them, and whoever changes files there has to as well.
+/// Datasets may count what users and groups have in them, and a program that changes files there has to as well.
 pub(crate) const FEATURE_OWNERS: u64 = 8192;
 
 /// Datasets may be volumes. Set with the first, and never taken back.

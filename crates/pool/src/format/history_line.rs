@@ -12,7 +12,7 @@ pub struct HistoryLine {
     pub time: u64,
     /// The transaction group that did it.
     pub txg: u64,
-    /// Whether it is what someone typed, or what the pool did to carry it out.
+    /// Whether it is what the pool did by itself, and not a command.
     pub internal: bool,
     /// Who, as `user on host`.
     pub who: String,

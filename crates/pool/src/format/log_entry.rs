@@ -129,7 +129,7 @@ pub(crate) fn is_whole(entry: &[u8]) -> bool {
     }
 }
 
-/// It is against accidents: whoever opens the payload would notice a forged one by its tag. So the
+/// It is against accidents: opening the payload detects a forgery by the tag. So the
 /// payload, which an `fsync` waits for, has a hash that is quick.
 fn sum(head: &[u8], payload: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();

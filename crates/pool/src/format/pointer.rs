@@ -202,7 +202,7 @@ impl Place {
         (self.form == SCATTERED).then_some(self.mark)
     }
 
-    /// Whether it can be that of a record which lies in one piece and is nobody else's.
+    /// Whether it can be that of a record which lies in one piece and is not shared.
     pub(crate) fn is_plain(&self) -> bool {
         let ptr = RecordPtr {
             place: *self,

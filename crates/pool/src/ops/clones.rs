@@ -25,7 +25,7 @@ pub struct NewClone {
     pub keyring: Option<MakeKeyring>,
     /// Whether its keyring has slots of its own. Otherwise its parent's key root is its too.
     pub is_key_root: bool,
-    /// Makes its first seal; nobody does if it is clear.
+    /// Makes its first seal; `None` if it is clear.
     pub reseal: Option<Reseal>,
     /// Properties to set.
     pub props: BTreeMap<String, String>,

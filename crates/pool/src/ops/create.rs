@@ -237,7 +237,7 @@ impl Pool {
 
     /// Waits so long until none of these datasets is open, and says whether that is so.
     pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
-        /// Not everybody who lets go of one tells.
+        /// Not every release of a dataset wakes this.
         const SLICE: Duration = Duration::from_millis(20);
         let mut open = self.engine.open.lock();
         let mut left = patience;

@@ -482,7 +482,7 @@ impl Engine {
     /// pool.
     fn or_let_go(&self, guids: &[u64], entered: Result<()>) -> Result<()> {
         if entered.is_err() {
-            // Of a commit that failed nobody knows whether it will be found at the next import, and the
+            // It is unknown whether the next import finds a commit that failed, and the
             // pool may need them then.
             let is_refused = self.suspension.now().is_none();
             for guid in guids {

@@ -21,7 +21,7 @@ const PREFIX: &str = "@hold ";
 pub struct Hold {
     /// The name of the snapshot.
     pub snapshot: String,
-    /// What somebody called it.
+    /// The name of the hold.
     pub tag: String,
     /// When it was put there, in seconds since 1970.
     pub time: u64,

@@ -43,7 +43,7 @@ impl Pool {
         self.engine.suspension.check()
     }
 
-    /// Returns once the transaction group is durable, committing it if nobody else does.
+    /// Returns once the transaction group is durable, committing it if no other thread does.
     ///
     /// # Errors
     /// As [`Pool::commit`].

@@ -41,8 +41,8 @@ pub struct SendOf {
     pub props: BTreeMap<String, String>,
     /// Send what is in the records, opened by this.
     pub open: Option<Box<dyn OpenRecords>>,
-    /// Threads that read records ahead of the caller, who writes. With 0 he reads each himself when it is its
-    /// turn: a device is asked in one order then, and nothing runs besides him.
+    /// Threads that read records ahead of the caller, which writes. With 0 the caller reads each in its turn:
+    /// devices are then read in one order, by one thread.
     pub readers: usize,
 }
 
@@ -193,7 +193,7 @@ struct Job {
     ptr: RecordPtr,
 }
 
-/// Who reads, and where what he read goes.
+/// A record to read, and where to send its bytes.
 type Asked = (Job, SyncSender<Result<Read>>);
 
 impl Sending {
@@ -271,7 +271,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Finds what is new, until nobody wants it any more.
+    /// Finds what is new, until the writer has ended.
     fn find(&self, items: &SyncSender<Item>, jobs: &SyncSender<Asked>) {
         let found = self.walk(&mut |array, change| {
             let item = match change {
@@ -287,7 +287,7 @@ impl Sending {
             items.send(item).map_err(|_| unwanted())
         });
         if let Err(error) = found {
-            // Where nobody listens, nobody wants to know.
+            // If the writer has ended, the error is not needed.
             let _ = items.send(Item::Failed(error));
         }
     }

@@ -200,7 +200,7 @@ pub(crate) fn destroy(commit: &TxgWriter<'_>, state: &mut DatasetTable, id: u64)
         .ok_or_else(|| Error::inconsistent("dataset table", "a snapshot vanished"))?;
     let next = Arc::clone(state.entry(snapshot.next)?);
 
-    // Born since the snapshot before, dead before the next one: nobody else has these.
+    // Born since the snapshot before, dead before the next one: no other snapshot has these.
     let (mut deadlist, only_here) = deadlist::take(commit, &next.deadlist, id)?;
     let freed = only_here.as_ref().map_or(0, deadlist::Sublist::bytes);
     async_free::enqueue(

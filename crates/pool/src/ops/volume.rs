@@ -13,7 +13,7 @@ use crate::ops::pool::Pool;
 impl Pool {
     /// Gives a volume another size, of whole blocks. What was reserved for all of it stays so. `reseal` makes
     /// the seal over what it is then, if it is encrypted. What lies behind the new end stays in its slots until
-    /// whoever has it open empties them, or until the volume is opened next.
+    /// the open volume empties them, or until the volume is opened next.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);

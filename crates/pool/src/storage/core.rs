@@ -63,12 +63,12 @@ impl Core {
         self.features.load(Ordering::Acquire)
     }
 
-    /// Frees, with its own commit, a place that the transaction group no longer wants.
+    /// Frees, with its own commit, a place that the transaction group no longer needs.
     pub(crate) fn free_later(&self, txg: u64, place: &Place) {
         self.freed[(txg % 2) as usize].lock().push(*place);
     }
 
-    /// The shared ones among the places that a transaction group no longer wants.
+    /// The shared ones among the places that a transaction group no longer needs.
     pub(crate) fn take_unshared(&self, txg: u64) -> Vec<Share> {
         let mut freed = self.freed[(txg % 2) as usize].lock();
         let shares = freed.iter().filter_map(Place::share).collect();
@@ -76,7 +76,7 @@ impl Core {
         shares
     }
 
-    /// The units of the places that a transaction group no longer wants.
+    /// The units of the places that a transaction group no longer needs.
     pub(crate) fn take_freed(&self, txg: u64) -> Vec<Extent> {
         let places = std::mem::take(&mut *self.freed[(txg % 2) as usize].lock());
         let extents = places.iter().map(|place| self.disk.extents_to_free(place));

@@ -221,8 +221,8 @@ impl PoolReader {
         Ok(all_extents(copies, &scatter))
     }
 
-    /// What of a record or node can be freed. Where no copy of its map is whole nobody knows its
-    /// pieces, and they are lost until the pool is made anew.
+    /// What of a record or node can be freed. Where no copy of its map is whole its pieces are
+    /// unknown, and they are lost until the pool is made anew.
     pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
         self.extents(place).unwrap_or_else(|error| {
             let bytes = place.allocated();

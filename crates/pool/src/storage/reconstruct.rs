@@ -1,7 +1,7 @@
 //! Putting a record together where no copy of it is whole: each part from whichever copy has it.
 //!
 //! Copies are the two of a pointer, and those of each member of their groups, or what comes out of a
-//! group with parity in each way of reading it. Where they differ nobody knows which is right, so that
+//! group with parity in each way of reading it. Where they differ it is unknown which is right, so that
 //! all combinations are tried, as long as they are few. A part is a unit, or in a group with parity
 //! a run.
 

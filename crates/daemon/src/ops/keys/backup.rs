@@ -50,7 +50,7 @@ impl ActivePool {
     /// Puts the keyrings of a backup in the place of those of a dataset and of the datasets that have
     /// their key from it, as far as both are there, and returns the names of these. `keysource` says
     /// where the key that opens the backup comes from, if not from where it did. Takes the right to
-    /// change the pool, but not while someone is asked.
+    /// change the pool, but not while a user is asked.
     pub(crate) fn restore_keys(
         &self,
         entry: &Entry,

@@ -45,7 +45,7 @@ impl Rotated {
 
 impl ActivePool {
     /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
-    /// Takes the right to change the pool, but not while someone is asked.
+    /// Takes the right to change the pool, but not while a user is asked.
     pub(crate) fn change_key(
         &self,
         entry: &Entry,
@@ -54,7 +54,7 @@ impl ActivePool {
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
-        // Nobody is to be asked in vain.
+        // Fails before the user is asked for a key in vain.
         self.loaded_key(entry.key_root)?;
         if change.inherit {
             return self.inherit_key(entry, &name, context);
@@ -93,7 +93,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// With several slots someone has to say what becomes of the others.
+    /// With several slots the user has to say what becomes of the others.
     fn check_choice_of_slot(
         &self,
         entry: &Entry,

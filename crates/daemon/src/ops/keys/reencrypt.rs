@@ -224,7 +224,7 @@ impl ActivePool {
         for number in &unused {
             keyring.retire(*number)?;
         }
-        // Nobody misses them.
+        // They are not needed any more.
         unused.extend(foreign);
         let pinning = snapshots.iter().filter(|snapshot| {
             let uses = uses.get(&snapshot.id);
@@ -258,7 +258,7 @@ impl ActivePool {
         let mut trees = vec![entry.id];
         trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
         let mut uses = BTreeMap::new();
-        // Whoever commits from time to time does this meanwhile.
+        // Committed from time to time meanwhile.
         let mut last = Instant::now();
         let mut between = || {
             if last.elapsed() < COMMIT_INTERVAL {

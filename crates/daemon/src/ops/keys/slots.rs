@@ -14,7 +14,7 @@ use crate::state::keyring::{Prompt, changed_meanwhile, cost, material};
 
 impl ActivePool {
     /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
-    /// but not while someone is asked.
+    /// but not while a user is asked.
     pub(crate) fn add_slot(
         &self,
         entry: &Entry,

@@ -14,7 +14,7 @@ use crate::state::guests::BACK_OFF;
 
 /// A request is no longer than this.
 const REQUEST_MAX: usize = 8 << 10;
-/// Whoever asks says so within this time, and takes the answer within as much again.
+/// A client has to send its request within this time, and to read the answer within the same time again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves metrics from now on, on a thread of its own.

@@ -122,12 +122,12 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
     // What is above it has no key, which is what the command fails with first.
     let outcome = site.ask_as(&ann, &load(above(), true, Some(location), None, false));
     outcome.unwrap_err();
-    // It is only proposed, and nobody is asked for it.
+    // It is only proposed, and no user is asked for it.
     let outcome = site.ask_as(&ann, &load(names(), false, None, None, false));
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NoKey);
     assert_eq!(site.state(), before);
 
-    // Root opens it; that gives the data keys to nobody.
+    // Root opens it; that gives the data keys to no other user.
     site.root(load(names(), false, Some(location), None, false));
     let add = Command::KeyAdd(command::KeyAdd {
         name: copy.into(),

@@ -5,7 +5,7 @@ use protocol::api::{
     OwnerKind, PoolDevices, Props, Rotation, SendWhat, WhoKind, command,
 };
 
-/// A file that is no key, and that nobody makes.
+/// A key file that does not exist.
 const KEY_FILE: &str = "raw,file:///nonexistent/key";
 const PROMPT: &str = "hex,prompt";
 

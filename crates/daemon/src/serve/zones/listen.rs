@@ -30,7 +30,7 @@ impl Daemon {
     }
 
     /// Makes the socket of a zone, at which its tenant can wait. One that is not root's alone can be reached
-    /// by all; who may use it is asked when somebody does.
+    /// by all; the permission is checked at each connection.
     pub(crate) fn open_listener(&self, zone: &Zone) -> Result<()> {
         let path = self.zone_socket(&zone.name);
         let failed = |error: std::io::Error| {
@@ -53,7 +53,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Serves the tenant of a zone, if there is a socket for him.
+    /// Serves the tenant of a zone, if the zone has a socket.
     pub(crate) fn attend(self: &Arc<Self>, zone: &Arc<Zone>) -> Result<()> {
         let listening = zone.listening.lock();
         let Some(ZoneListener {

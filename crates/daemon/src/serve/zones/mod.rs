@@ -1,8 +1,8 @@
 //! Zones: each gives a tenant a socket of its own, which reaches one dataset and what is below it.
 //!
-//! What a tenant may do is decided in `zone_policy`, what the tenant gets to see in `state::zones::view`. A zone is about a machine,
-//! not about a pool: it is remembered in the daemon's state directory, and names its root by numbers, so that
-//! another dataset of the same name is not taken for it.
+//! What a tenant may do is decided in `zone_policy`, what the tenant gets to see in `state::zones::view`. A zone
+//! is about a machine, not about a pool: it is remembered in the daemon's state directory, and names its root by
+//! numbers, so that another dataset of the same name is not taken for it.
 
 mod listen;
 mod zone_policy;
@@ -194,7 +194,7 @@ impl Daemon {
         self.remember_in(MEMORY, &all)
     }
 
-    /// How a tenant sees his zone now.
+    /// How the tenant sees the zone now.
     pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
         let (imported, root) = self.root_of(zone).ok_or_else(|| {
             Failure::new(

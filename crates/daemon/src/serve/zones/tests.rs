@@ -143,7 +143,7 @@ fn change(name: &str, keysource: Json) -> Json {
                           "inherit": false}})
 }
 
-/// What a tenant does to his own.
+/// What a tenant does to the zone's own datasets.
 fn own() -> Vec<(Json, Is)> {
     let own_key = json!([["encryption", "on"], ["keysource", "passphrase,prompt"]]);
     vec![
@@ -346,7 +346,7 @@ fn forbidden() -> Vec<Json> {
     ]
 }
 
-/// What a tenant does to what is not his.
+/// What a tenant does to datasets outside the zone.
 fn elsewhere(name: &str) -> Vec<Json> {
     let snapshot = format!("{name}@1");
     let below = format!("{name}/x");
@@ -623,7 +623,7 @@ fn what_cannot_be_a_zone_is_refused() {
     assert_eq!(refused("z", "tank/other", None, None), FailureKind::Exists);
 }
 
-/// Who types a key decides about the dataset that was named when he was asked.
+/// A typed key is for the dataset that the prompt named.
 #[test]
 fn names_stay_while_a_command_is_decided_by_them() {
     let site = Site::new();

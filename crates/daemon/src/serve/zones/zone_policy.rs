@@ -1,10 +1,10 @@
-//! What a tenant may do. Each command decides it with what is here (`Serve::admit` in `serve::commands`), and has the names
-//! that the daemon knows afterwards.
+//! What a tenant may do. Each command decides it with what is here (`Serve::admit` in `serve::commands`), and
+//! has the names that the daemon knows afterwards.
 //!
 //! - Everything that a command names is inside the zone, and what it destroys or moves as well.
 //! - The root stays what and where it is; that of an immutable zone is not changed at all.
 //! - The keys that the root has, or inherits, are used and nothing else: not loaded, not changed, and no data
-//!   key that they wrap comes to be wrapped by a key of the tenant's, by which he could read it.
+//!   key that they wrap comes to be wrapped by a key of the tenant, who could then read it.
 //! - The daemon reads no file, and runs no program, because a tenant says so, and mounts only where that
 //!   follows from what the global zone says.
 
@@ -270,8 +270,9 @@ impl View {
     }
 
     /// What a stream brings says where keys come from and where it mounts: as of what the tenant would say
-    /// himself, that counts which is his to say ([`crate::state::context::Context::forbidden`]). What was received in part
-    /// counts against the quotas of the global zone and is named by a token that tells where it came from.
+    /// himself, that counts which is his to say ([`crate::state::context::Context::forbidden`]). What was
+    /// received in part counts against the quotas of the global zone and is named by a token that tells where it
+    /// came from.
     pub(in crate::serve) fn receive(
         &self,
         target: &mut String,

@@ -59,7 +59,7 @@ impl Exportable {
         }
     }
 
-    /// What an export of it is called if nobody says otherwise.
+    /// The default name of an export of it.
     pub(crate) fn default_name(&self) -> String {
         match self {
             Exportable::File(path) => {

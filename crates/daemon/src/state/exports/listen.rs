@@ -18,7 +18,7 @@ use crate::host::listen::{Bound, bind};
 pub(crate) enum Place {
     /// A socket in the file system, for root and the daemon's user.
     Unix(PathBuf),
-    /// `HOST:PORT`, for whoever has a certificate.
+    /// `HOST:PORT`, for clients with a certificate.
     Tcp(String),
 }
 
@@ -100,7 +100,7 @@ fn is_host_and_port(text: &str) -> bool {
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
-/// Refuses to put a socket in the place of anything but a socket that nobody listens at.
+/// Refuses to put a socket in the place of anything but a socket without a listener.
 fn check_replaceable(path: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let exists = |what: &str| {

@@ -83,7 +83,7 @@ impl View {
         self.translate(text).unwrap_or_else(hidden)
     }
 
-    /// A failure, as the tenant calls things. Of devices he learns nothing.
+    /// A failure with the tenant's names. It does not name devices.
     pub(crate) fn failure(&self, failure: Failure) -> Failure {
         let message = match failure.kind {
             FailureKind::Device => {

@@ -122,7 +122,7 @@ impl Zone {
         (self.is.pool, self.is.dataset, self.is.guid) == (pool, entry.id, entry.guid)
     }
 
-    /// Refuses whoever may not use it. Root who comes this way is a tenant too.
+    /// Refuses users who may not use it. Root counts as a tenant here too.
     pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
         if peer.is_admin || self.is.owner.is_some_and(|owner| owner.is(peer)) {
             return Ok(());
@@ -142,7 +142,7 @@ pub(crate) struct ZoneListener {
 }
 
 impl Zone {
-    /// Lets nobody in any more.
+    /// Refuses new connections.
     pub(crate) fn close(&self) {
         if let Some(listening) = self.listening.lock().take() {
             listening.stops.tell(STOPPED);

@@ -6,11 +6,11 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::Result;
 
-/// A writer without room waits so long for files to be let go of that have just been unlinked. A kernel does so
-/// after whoever unlinked one has gone on, and perhaps written again.
+/// A writer without free space waits so long for just unlinked files to be released. A kernel releases them after
+/// `unlink` has returned, and the program may write again before.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The unlinked files that somebody may still look at.
+/// The unlinked files that may still be in use.
 #[derive(Default)]
 pub(crate) struct Unlinked {
     counts: Mutex<Counts>,
@@ -23,7 +23,7 @@ struct Counts {
     unlinked: u64,
     /// Files that went when they were let go of.
     gone: u64,
-    /// How many names had been removed when somebody waited in vain: these files are really in use.
+    /// How many names had been removed when a writer waited in vain: these files are really in use.
     waited_for: u64,
 }
 
@@ -47,7 +47,7 @@ impl Unlinked {
     /// Waits until a file goes, if none has since so many had. False if none does.
     pub(super) fn wait(&self, gone: u64, has_orphans: impl Fn() -> Result<bool>) -> Result<bool> {
         let deadline = Instant::now() + PATIENCE;
-        // Whoever removes a name holds the tree when that is counted.
+        // A removed name is counted while the tree is held.
         while has_orphans()? {
             let mut counts = self.counts.lock();
             if counts.gone != gone || counts.waited_for == counts.unlinked {

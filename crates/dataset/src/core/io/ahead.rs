@@ -1,8 +1,8 @@
-//! Reading ahead of whoever reads a volume from one block to the next. For files the kernel does that.
+//! Reading ahead of sequential readers of a volume. For files the kernel does that.
 //!
 //! What is read ahead goes into the record cache, and is there when it is asked for. It is read by the
-//! threads that seal, as far as they have nothing else to do: nobody waits for it, and what is wrong with a
-//! block is said to who asks for it.
+//! threads that seal, as far as they have nothing else to do: nothing waits for it, and an error is returned
+//! only to the reader that asks for the block.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ struct Now {
 }
 
 impl ReadAhead {
-    /// Notes that somebody reads here, and has read what he will want next.
+    /// Notes a read here, and starts reading what is expected next.
     pub(crate) fn note(&self, files: &Arc<Dataset>, block_size: u64, size: u64, read: Range<u64>) {
         let window = WINDOW.min(files.engine.cache_room() / 8);
         let cached = files.settings().primary_cache == PrimaryCache::All;
@@ -77,7 +77,7 @@ impl ReadAhead {
 
 impl Now {
     fn read(&self, files: &Weak<Dataset>, blocks: Range<u64>) {
-        // Whoever ends it has either seen this, or been seen: then what is closed is not held any more.
+        // Either [`ReadAhead::end`] waits for this read, or this read sees the end: a closed dataset is not held.
         let _running = self.running.begin();
         let is_over = || self.is_over.load(Ordering::SeqCst);
         if is_over() {
@@ -99,13 +99,13 @@ impl Now {
 #[derive(Default)]
 struct Streams([Stream; STREAMS]);
 
-/// Somebody who reads from one block to the next. All are places in bytes.
+/// A sequential reader. All are offsets in bytes.
 #[derive(Clone, Copy, Default)]
 struct Stream {
     start: u64,
-    /// Where he is.
+    /// Where it is.
     at: u64,
-    /// How much of what lies between he has read, in bytes.
+    /// How much of what lies between it has read, in bytes.
     read: u64,
     /// Up to where it was read ahead.
     ahead: u64,

@@ -66,8 +66,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Writes `data` at `offset`, all of it in one transaction group. Nobody else writes to these blocks
-    /// meanwhile.
+    /// Writes `data` at `offset`, all of it in one transaction group. No other thread writes to these
+    /// blocks meanwhile.
     pub(crate) fn write_blocks(
         &self,
         settings: &Settings,
@@ -139,7 +139,7 @@ impl Dataset {
 
     fn empty_some(&self, inode: &Inode, blocks: &[u64], is_logged: bool) -> Result<()> {
         let hold = self.pool.enter()?;
-        // Until here one may be put into its slot by whoever seals it.
+        // Until here a sealing thread may put one into its slot.
         let mut records = inode.records.lock();
         for block in blocks {
             if let Some(dirty) = records.remove(block) {

@@ -60,7 +60,7 @@ impl RecordCache {
         self.entries.insert((dataset, *checksum), buffer);
     }
 
-    /// Takes an entry out, for someone who is about to change it.
+    /// Takes an entry out, for a caller that is about to change it.
     pub(crate) fn take(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
         let taken = self.entries.remove(&(dataset, *checksum));
         self.lookups.count(taken).map(|(_, buffer)| buffer)

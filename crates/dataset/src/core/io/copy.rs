@@ -79,7 +79,7 @@ impl Dataset {
         for piece in self.read_file(from, from_offset, len)? {
             match self.write_file(settings, to, to_offset + done, &piece, false) {
                 Ok(()) => done += piece.len() as u64,
-                // Whoever wants the rest is told why it cannot be had.
+                // A request for the rest gets the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }

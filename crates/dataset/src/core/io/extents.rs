@@ -121,7 +121,7 @@ fn run_for(record: u64) -> (u64, u64) {
     (start, start + size)
 }
 
-/// Slots that nobody had before.
+/// Slots that were never used before.
 pub(crate) fn take_slots(w: &mut Writer<'_>, count: u64) -> Step<u64> {
     let mut slot = w.header.next_data;
     if count >= ALIGN {

@@ -14,7 +14,7 @@ use crate::error::Result;
 
 const SHARDS: usize = 32;
 
-/// An inode that someone looks at, or that has records in memory.
+/// An inode that is in use, or that has records in memory.
 pub(crate) struct Inode {
     pub(crate) ino: Ino,
     /// Held shared while contents are read, alone while they are changed.
@@ -64,7 +64,7 @@ pub(crate) enum Stage {
 pub(crate) struct SealJob {
     /// Whether a commit waits for it.
     pub(crate) frozen: AtomicBool,
-    /// Whether somebody has begun with it: a worker, or the commit that would wait for one.
+    /// Whether it has begun: by a worker, or by the commit that would wait for one.
     begun: AtomicBool,
     /// Until the record is in the open transaction group, or was handed to the commit that waits.
     pub(crate) under_way: Pending,
@@ -79,7 +79,7 @@ impl SealJob {
         self.done.notify_all();
     }
 
-    /// True once: whoever is told so does it. A commit does not wait for a worker to come free: workers may
+    /// True once: that caller does it. A commit does not wait for a worker to come free: workers may
     /// all be waiting for it, when they write to a pool that lies on a volume of this one.
     pub(crate) fn begin(&self) -> bool {
         !self.begun.swap(true, Ordering::AcqRel)
@@ -140,7 +140,7 @@ impl Inodes {
         seen
     }
 
-    /// The inode, which comes into memory for as long as someone needs it.
+    /// The inode, which stays in memory while it is in use.
     pub(crate) fn get(&self, ino: Ino) -> Arc<Inode> {
         let mut shard = self.shard(ino).lock();
         Arc::clone(shard.entry(ino).or_insert_with(|| {
@@ -204,7 +204,7 @@ impl Inodes {
         }
     }
 
-    /// Lets an inode go that nobody looks at and that has no records.
+    /// Drops an inode that is not in use and has no records.
     pub(crate) fn release(&self, ino: Ino) {
         drop_if_idle(&mut self.shard(ino).lock(), ino);
     }
@@ -212,7 +212,7 @@ impl Inodes {
 
 fn drop_if_idle(shard: &mut HashMap<Ino, Arc<Inode>>, ino: Ino) {
     let idle = shard.get(&ino).is_some_and(|inode| {
-        // Someone else who has it may be about to give it records.
+        // Another thread that has it may be about to give it records.
         Arc::strong_count(inode) == 1
             && *inode.lookups.lock() == 0
             && inode.records.lock().is_empty()

@@ -96,7 +96,7 @@ impl Dataset {
         Ok(Some(buffer))
     }
 
-    /// Keeps the plaintext of a record that is in the pool, if the dataset wants that.
+    /// Keeps the plaintext of a record that is in the pool, if `primarycache` allows it.
     pub(crate) fn cache_record(&self, ptr: &RecordPtr, buffer: &Arc<Buffer>) {
         if self.settings().primary_cache == PrimaryCache::All {
             let guid = self.open.guid();

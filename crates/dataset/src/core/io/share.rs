@@ -154,8 +154,8 @@ impl Runs {
     }
 }
 
-/// Lets go of a part of a file's slots, and lists for emptying those that nobody else has. `runs` is
-/// to be stored when the operation has let go of all it wants.
+/// Lets go of a part of a file's slots, and lists for emptying those that have no other owner. The
+/// caller stores `runs` after the last part.
 pub(crate) fn let_go(w: &mut Writer<'_>, runs: &mut Runs, part: &Extent) -> Step<()> {
     if !part.shared {
         super::extents::bury(w, part.slot, part.count);
@@ -195,7 +195,7 @@ mod tests {
                 for (slot, owners) in (slot..).zip(&mut model[range]) {
                     let is_free = freed.iter().any(|(s, n)| (*s..s + n).contains(&slot));
                     assert_eq!(is_free, *owners == 1);
-                    // Free slots are handed to someone else, here at once.
+                    // Free slots get another owner, here at once.
                     *owners = (*owners - 1).max(1);
                 }
             }

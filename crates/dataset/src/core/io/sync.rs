@@ -21,7 +21,7 @@ impl Dataset {
     }
 
     /// Has a record put into the open transaction group, if it waits and is `wanted` there. Returns what
-    /// lasts until that is done, also if someone else began it; none if there is nothing to wait for.
+    /// lasts until that is done, also if another thread began it; none if there is nothing to wait for.
     pub(crate) fn seal_ahead(
         &self,
         inode: &Arc<Inode>,
@@ -49,7 +49,7 @@ impl Dataset {
                 let outcome = files.seal_record(&buffer);
                 files.finish_early(&inode, record, slot, &buffer, &job, outcome);
             }
-            // Whoever waits for the job may want the dataset closed.
+            // A thread that waits for the job may be about to close the dataset.
             drop(files);
             drop(pending);
         });
@@ -111,7 +111,7 @@ impl Dataset {
             .get_mut(&record)
             .filter(|dirty| is_ours(&dirty.stage))
         else {
-            // It was changed or taken away meanwhile, and whoever did that sees to the rest.
+            // It was changed or removed meanwhile, and the thread that did so does the rest.
             return;
         };
         match (hold, outcome) {

@@ -414,7 +414,7 @@ impl Dataset {
                 let dirty = records
                     .get_mut(&part.record)
                     .expect("checked under the same lock");
-                // Whoever is writing or sending the old state keeps it.
+                // A thread that is writing or sending the old state keeps it.
                 let buffer = Arc::make_mut(&mut dirty.buffer);
                 buffer.grow(part.len);
                 buffer[part.start..part.start + part.data.len()].copy_from_slice(part.data);
@@ -469,7 +469,7 @@ impl Dataset {
             .insert(inode.ino, Arc::clone(inode));
     }
 
-    /// Takes a record out of memory that nobody wants any more.
+    /// Takes records out of memory that are not needed any more.
     pub(crate) fn drop_records(&self, inode: &Inode, range: impl std::ops::RangeBounds<u64>) {
         let mut records = inode.records.lock();
         let gone: Vec<u64> = records.range(range).map(|(record, _)| *record).collect();
@@ -519,7 +519,7 @@ impl Write {
     }
 }
 
-/// The mode after a write by someone unprivileged.
+/// The mode after a write by an unprivileged process.
 pub(crate) fn without_suidgid(mode: u16) -> u16 {
     let mode = mode & !0o4000;
     if mode & 0o010 != 0 {

@@ -221,8 +221,8 @@ impl Pending {
         }
     }
 
-    /// A file is about to be gone, and what was written to it too. What was cut off it before is not:
-    /// nobody else would free that.
+    /// A file is about to be gone, and what was written to it too. What was cut off it before is kept:
+    /// nothing else would free that.
     fn give_up_contents(&mut self, ino: Ino) {
         for change in self.files.remove(&ino).unwrap_or_default() {
             let mut step = Vec::new();

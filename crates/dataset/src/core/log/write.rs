@@ -77,7 +77,7 @@ impl Dataset {
         }
         self.inodes.with(ino, |inode| {
             self.place_ahead(inode);
-            // Nobody may write between reading what there is to say and taking it.
+            // No other thread may write between reading the entries and taking them.
             match self.volume {
                 None => {
                     let _io = inode.io.read();

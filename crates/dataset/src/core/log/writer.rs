@@ -26,7 +26,7 @@ struct Queue {
     issued: u64,
     /// and of the last that is durable.
     durable: u64,
-    /// Someone writes.
+    /// A thread is writing.
     is_writing: bool,
 }
 
@@ -59,7 +59,7 @@ impl LogWriter {
         queue.issued
     }
 
-    /// Returns once everything up to a ticket is durable, by `write` or someone else's. What `write`
+    /// Returns once everything up to a ticket is durable, by `write` or by another thread's. What `write`
     /// failed to write stays in the queue.
     pub(super) fn wait(
         &self,
@@ -92,7 +92,7 @@ impl LogWriter {
 }
 
 impl LogWriter {
-    /// Has nobody write until what is returned is dropped. Who has something to say waits.
+    /// Keeps threads from writing until the returned value is dropped. Those with entries wait.
     pub(super) fn hold(&self) -> Turn<'_> {
         let mut queue = self.queue.lock();
         while queue.is_writing {
@@ -103,7 +103,7 @@ impl LogWriter {
     }
 }
 
-/// Has someone else write when it is dropped: at the end of a hold, or if whoever writes panics.
+/// Lets another thread write when it is dropped: at the end of a hold, or if the writer panics.
 pub(super) struct Turn<'a>(&'a LogWriter);
 
 impl Drop for Turn<'_> {

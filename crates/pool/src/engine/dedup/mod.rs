@@ -1,10 +1,10 @@
 //! Dedup: records with the same contents are stored once.
 //!
-//! A key holder who wants it seals equal contents into equal bytes, with a nonce that is a keyed hash
+//! With `dedup=on` a key holder seals equal contents into equal bytes, with a nonce that is a keyed hash
 //! of them; this crate knows no more than that records with the same nonce and checksum are the same.
 //! The *dedup table* says where each of them is and how many pointers there are to it. A pointer to a
-//! shared record says so, and with what nonce it begins, so that whoever frees it finds the record in
-//! the table, without any key: the record is freed with its last pointer.
+//! shared record says so, and with what nonce it begins, so that freeing finds the record in the table,
+//! without any key: the record is freed with its last pointer.
 //!
 //! Between commits, what is about to be shared, or shared once more, is in memory: a record that was
 //! placed and is in no array yet is *pinned*, and pointers that were put are *added*, each to its

@@ -113,7 +113,7 @@ impl Dedup {
             let bucket = self.buckets.get(disk, &root, bucket);
             let mut inner = self.inner.lock();
             if inner.version != version || inner.by_nonce.contains_key(identity.nonce()) {
-                // A commit may have freed what was found, or someone else has pinned it.
+                // A commit may have freed what was found, or another thread has pinned it.
                 continue;
             }
             let found = bucket?.iter().copied().find(|shared| is_it(shared));
@@ -169,7 +169,7 @@ impl Dedup {
         let group = (commit.txg % 2) as usize;
         for (share, live) in &mut inner.live {
             let added = std::mem::take(&mut live.added[group]);
-            // Also without one: what nobody pins any more may have no pointers left.
+            // Also without one: what is not pinned any more may have no pointers left.
             *deltas.entry(*share).or_default() += added as i64;
         }
         if deltas.is_empty() {
@@ -244,7 +244,7 @@ impl Change<'_> {
     }
 
     /// Brings a bucket up to date. What is in one that cannot be read stays where it is while the pool
-    /// lives: nobody knows any more how many pointers there are to it.
+    /// lives: the number of pointers to it is unknown.
     fn apply(&mut self, inner: &mut Inner, bucket: u64, deltas: Vec<(Share, i64)>) -> Result<()> {
         let mut all = match self.read(bucket) {
             Ok(all) => all,
@@ -285,7 +285,7 @@ impl Change<'_> {
                 all.push(live.shared);
                 all.len() - 1
             }
-            // It is pinned, or whoever added it also took it away.
+            // It is pinned, or the thread that added it also took it away.
             (None, Some(_)) => return,
             (None, None) => return lost(share),
         };

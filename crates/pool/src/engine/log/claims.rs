@@ -2,8 +2,8 @@
 //!
 //! A large `fsync` leaves records where they stay and has its entry say where that is. The commit that
 //! puts them into an array also puts them into the bitmaps. Until then, after a crash, they lie where
-//! the bitmaps know of nothing. So whoever imports the pool takes what its logs point to, which needs
-//! no key, and keeps it until the log is replayed or gone.
+//! the bitmaps know of nothing. So the import claims the space that logs point to, which needs no key,
+//! and keeps it until the log is replayed or gone.
 
 use std::collections::HashMap;
 

@@ -30,7 +30,7 @@ fn group_of(chunk: &Addr) -> u16 {
 }
 
 impl DatasetTable {
-    /// How many chunks of a log come before one that nobody can read.
+    /// How many chunks of a log come before one that cannot be read.
     pub(crate) fn known_chunks(&self, log: &LogHead) -> usize {
         let known = |chunk: &&Addr| self.config.knows_logs(group_of(chunk));
         log.chunks.iter().take_while(known).count()
@@ -55,7 +55,7 @@ impl DatasetTable {
         Err(self.logs_lost(&lost, is_lost))
     }
 
-    /// Refuses one whose log nobody knows all of.
+    /// Refuses a dataset whose log is not known completely.
     pub(crate) fn refuse_unknown_log(&self, entry: &Entry) -> Result<()> {
         let chunks = entry.log.chunks.get(self.known_chunks(&entry.log));
         chunks.map_or(Ok(()), |chunk| {
@@ -102,7 +102,7 @@ pub(crate) fn copy_log<'a>(
     while let Some(found) = entries.advance() {
         copy.append(&found.bytes)?;
     }
-    // Whoever replays it is to know that something was lost.
+    // The replay is to know that something was lost.
     if let Some(proof) = entries.proof_of_loss() {
         copy.append(&proof.bytes)?;
     }

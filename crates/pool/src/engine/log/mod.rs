@@ -7,7 +7,7 @@
 //! no whole entry of the next sequence follows.
 //!
 //! All chunks are in the bitmaps before anything is written to them: a log stays where it is, through
-//! any number of imports and exports, until someone with the key opens the dataset and replays it.
+//! any number of imports and exports, until the dataset is opened with its key, which replays the log.
 //! Large records are not in the log but where they stay, and their entry says in the clear where that
 //! is, so that import can take it ([`claims`]). A commit moves the beginning of the log past everything that
 //! it makes durable itself; chunks that lie wholly before it come to the end of the ring.

@@ -384,8 +384,8 @@ impl Ring {
                 || !space.takes_logs(chunk.group())
                 || has_better && !space.is_for_logs(chunk.group())
         };
-        // Of the chunks ahead all are taken out or none: whoever reads the log as the last commit left
-        // it goes on from one to the next.
+        // Of the chunks ahead all are taken out or none: a reader of the log as the last commit left it
+        // goes on from one to the next.
         let ahead = (self.at.chunk + 1).min(self.chunks.len());
         if self.chunks[ahead..].iter().any(is_unwanted) {
             spare.extend(self.chunks.split_off(ahead));
@@ -416,7 +416,7 @@ impl Ring {
                     let filled = fill(commit, &chunk);
                     let space = &commit.core.space;
                     if space.is_for_logs(chunk.group()) {
-                        // A log device that fails just now: nobody is to look for a log there.
+                        // A log device that fails just now: no log is to be looked for there.
                         if filled.is_err() || !space.takes_logs(chunk.group()) {
                             commit.free_extents([extent]);
                             break;

@@ -24,14 +24,14 @@ pub enum LogEnd {
         /// How many entries come before.
         entries: u64,
     },
-    /// At a place that cannot be read now, so that nobody knows whether there are more entries.
+    /// At a place that cannot be read now, so it is unknown whether there are more entries.
     Unreadable {
         /// How many entries come before.
         entries: u64,
     },
 }
 
-/// An entry as its key holder wants it.
+/// An entry as its key holder reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// Its number in the chain.
@@ -152,7 +152,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The entries with their places, for whoever copies them and cannot read them.
+    /// The entries with their places, for copying them without the key.
     pub(crate) fn raw(&mut self) -> impl Iterator<Item = RawEntry> {
         std::iter::from_fn(|| self.advance())
     }

@@ -68,7 +68,7 @@ pub struct Begin {
     /// The cipher suite of the records there, 0 if they are clear.
     pub suite: u8,
     /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
-    /// seal and no identities, since whoever receives it seals what comes anew.
+    /// seal and no identities, since the receiver seals what comes anew.
     pub plain: Option<[Lineage; 2]>,
     /// How large it is, if it is a volume.
     pub volume: Option<VolumeShape>,

@@ -2,9 +2,9 @@
 //!
 //! A stream holds what is new in a snapshot, or new since an earlier one: the identities of its records
 //! with their bytes, in the order of their slots, and which slots were emptied. Its first frame, the
-//! [`Begin`], says what must come out of that: the identities of the roots of both arrays. So whoever
-//! receives it can tell, without a key, that he has what was sent. A stream *in the clear* holds what is in
-//! the records instead, opened by whoever has the key, and what comes out is sealed anew.
+//! [`Begin`], says what must come out of that: the identities of the roots of both arrays. So the
+//! receiver can check, without a key, that it has what was sent. A stream *in the clear* holds what is in
+//! the records instead, opened with the key by the sender, and the receiver seals them anew.
 //! `docs/FORMAT.md` describes the bytes.
 
 mod begin;

@@ -17,7 +17,7 @@ use crate::storage::cache_device::CacheDevice;
 pub enum CacheState {
     /// It is used.
     Online,
-    /// It is not, since somebody took it offline, or it could not be opened.
+    /// It is not in use: it was taken offline, or could not be opened.
     Away,
     /// It failed.
     Faulted,

@@ -1,4 +1,4 @@
-//! Quotas while a stream comes: whoever is over in the end is told as soon as that is certain.
+//! Quotas while a stream comes: a stream that exceeds them fails as soon as that is certain.
 //!
 //! What came counts as of the last commit, and besides the bytes that were placed since. Where that is too
 //! much, a commit tells what it really is.
@@ -24,8 +24,8 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Of what a stream goes into. Where the dataset is taken back to a snapshot first, nobody knows yet how
-    /// much that gives back, and the end will tell.
+    /// Of what a stream goes into. Where the dataset is taken back to a snapshot first, it is unknown how much
+    /// that frees, so the check is at the end.
     pub(super) fn new(
         pool: &Pool,
         partial: u64,

@@ -1,6 +1,6 @@
-//! Receiving a stream: without any key, unless it is in the clear and someone seals what comes.
+//! Receiving a stream: without any key, unless the stream is in the clear and its records are sealed here.
 //!
-//! What comes is put into a dataset that nobody sees, a new one or a clone of the snapshot that the stream
+//! What comes is put into a hidden dataset, a new one or a clone of the snapshot that the stream
 //! goes on from, as it is: sealed. When all of it is there its roots must be what the stream said at the
 //! beginning; then one commit makes it a snapshot. What is interrupted before is thrown away, or kept to
 //! go on later; how far it came is in the arrays themselves, since records come in their order.

@@ -1,4 +1,4 @@
-//! Datasets that are being received, and that nobody sees.
+//! Datasets that are being received, and are hidden.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl Pool {
     }
 }
 
-/// Throws away what receives left that are not to be resumed: whoever was receiving is gone.
+/// Throws away what receives left that cannot be resumed: their process is gone.
 pub(crate) fn discard_broken(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let broken = state.all().filter(|entry| {
         entry.is_partial()

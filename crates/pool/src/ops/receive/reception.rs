@@ -1,4 +1,4 @@
-//! What whoever receives a stream says to it.
+//! What the caller of a receive decides about a stream.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ pub struct ReceiveInto<'a> {
     pub is_open: bool,
 }
 
-/// What whoever knows keys and properties has to say to a stream.
+/// What the holder of keys and properties decides about a stream.
 pub trait Reception {
     /// The keyring that the dataset is to have, of what the stream brings and what is there; `None` if it
-    /// keeps what it has. Refuses what would leave keys that nobody can unwrap.
+    /// keeps what it has. Refuses what would leave keys that cannot be unwrapped.
     ///
     /// # Errors
     /// Why the stream is refused.
@@ -59,7 +59,7 @@ pub trait Reception {
         true
     }
 
-    /// Calls `finish`, which may replace a keyring, when nobody else does that.
+    /// Calls `finish`, which may replace a keyring, while no other command does that.
     ///
     /// # Errors
     /// What `finish` returns, or why it was not called.

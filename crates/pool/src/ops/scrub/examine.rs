@@ -212,7 +212,7 @@ impl Step<'_> {
     ) -> Result<bool> {
         loop {
             let copies = match find() {
-                // Nobody knows where it is.
+                // Its place is unknown.
                 Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => return Ok(false),
                 copies => copies?,
             };

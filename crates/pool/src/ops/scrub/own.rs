@@ -61,8 +61,8 @@ impl Own {
         })
     }
 
-    /// Whether it is written anew when a group is removed, so that nobody needs the remap table to read what
-    /// that is read with.
+    /// Whether it is written anew when a group is removed, so that the remap table is not needed to read the
+    /// data that leads to it.
     fn moves_by_itself(self) -> bool {
         matches!(self, Own::Config | Own::Table | Own::Bitmaps | Own::Remap)
     }

@@ -63,8 +63,7 @@ pub(crate) fn visit<B>(
 }
 
 /// The same, where `left` counts what is visited: each node, and each record that is not shared, has its own
-/// place, so that there are no more of them than units, unless somebody made trees in which many ways lead
-/// to the same node.
+/// place, so that there are no more of them than units, unless a forged tree has many ways to the same node.
 pub(crate) fn visit_within<B>(
     nodes: &dyn Nodes,
     root: &RecordPtr,

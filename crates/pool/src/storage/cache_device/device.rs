@@ -141,7 +141,7 @@ impl Drop for CacheDevice {
         }
         self.inner.changed.notify_all();
         if let Some(writer) = self.writer.take() {
-            // What it says when it panics is said already, and nobody needs what it wrote.
+            // Its panic message is logged already, and what it wrote is not needed.
             let _ = writer.join();
         }
     }

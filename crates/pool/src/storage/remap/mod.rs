@@ -3,7 +3,7 @@
 //! A pointer says where its record lies, and is itself hashed and sealed in by what is above it and
 //! listed in deadlists; so it is not changed when a group is removed. What lay there is copied to other
 //! groups, and the *remap table* says where each run of units is now. While the copying goes on
-//! everybody uses the old places, which stay allocated, and the table only says where the copy is: so
+//! all readers use the old places, which stay allocated, and the table only says where the copy is: so
 //! it can be given up at any time. When all that is allocated in the group has a copy one commit makes
 //! the table count, and the group is not there any more.
 //!

@@ -2,8 +2,8 @@
 //!
 //! What a commit freed is discarded after the commit that follows it: then the two newest superblocks
 //! do not reach it, and an older one is taken only if neither is whole. By then some of it is in use
-//! again. So a run is discarded only if all of it is still free, and is taken meanwhile, with room set
-//! aside as for a write, so that nobody misses it.
+//! again. So a run is discarded only if all of it is still free, and is taken meanwhile, with space
+//! reserved as for a write, so that no writer lacks it.
 
 use std::sync::Arc;
 

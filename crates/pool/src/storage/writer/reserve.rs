@@ -1,8 +1,8 @@
 //! Room: finding places for records, and knowing beforehand that there will be some.
 //!
 //! A record gets one run where there is one, else pieces and a map of them ([`mod@crate::storage::gang`]).
-//! So whoever has set aside its bytes and one unit more for each copy finds room, however the free
-//! units lie. What a change takes besides are the nodes above its slot; they are counted when the
+//! So a writer that has reserved its bytes and one unit more for each copy finds space, however the
+//! free units lie. What a change takes besides are the nodes above its slot; they are counted when the
 //! slot is changed, and stay set aside until the commit has written them.
 
 use store::UNIT;
