@@ -14,9 +14,11 @@
 //! | `state` | what the daemon has: pools with keys, volumes and mounts; exports, mappings and zones; who asks |
 //! | `ops` | what can be asked for: a file or folder for each kind of request |
 //! | `serve` | sockets and connections: which request is it, who may make it, what a zone sees, metrics |
+//! | `front_ends` | the list of front ends |
 //! | `run`, `shutdown` | the start and the end of the daemon |
 
 mod failure;
+mod front_ends;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod host;

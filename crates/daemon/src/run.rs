@@ -11,6 +11,7 @@ use protocol::client::TAKEN;
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::{Failure, Result};
+use crate::front_ends::FRONT_ENDS;
 use crate::host::crypto::Decisions;
 use crate::host::listen::{Listening, listen};
 use crate::host::statedir::usual_state_dir;
@@ -64,16 +65,17 @@ pub fn serve(options: ServeOptions) -> Result<()> {
         leave_terminal();
     }
     let started = result?;
-    let dead = started.daemon.clear_dead_mounts();
     let keys_until = Instant::now() + KEYS_AT_START;
     started.daemon.import_remembered(keys_until);
     import_named(&started.daemon, &options.import, keys_until);
-    started.daemon.mount_as_before(dead);
-    started.daemon.open_exports();
-    started.daemon.attend_zones();
+    FRONT_ENDS
+        .iter()
+        .for_each(|each| each.start(&started.daemon));
     notify::tell(notify::READY);
     accept(&started);
-    started.daemon.stop_zones();
+    FRONT_ENDS
+        .iter()
+        .for_each(|each| each.stop(&started.daemon));
     Ok(())
 }
 
@@ -120,8 +122,8 @@ fn start(options: &ServeOptions) -> Result<Started> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
     let stops = Stops::new()?;
     stop_on_signals(&stops)?;
-    let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes);
-    daemon.open_zones();
+    let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes, FRONT_ENDS);
+    FRONT_ENDS.iter().for_each(|each| each.prepare(&daemon));
     if let Some(listener) = listening.metrics.take() {
         metrics::serve(&daemon, listener)?;
     }

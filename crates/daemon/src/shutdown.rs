@@ -14,13 +14,13 @@ impl Daemon {
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
         self.set_stopping(true);
         let result = self
-            .close_exports(false)
+            .close_offers(false)
             .and_then(|()| self.leave_all(false));
         match result {
             Ok(()) => self.flush_mappings(),
             Err(_) => {
                 self.set_stopping(false);
-                self.open_exports();
+                self.restore_offers();
             }
         }
         result
@@ -31,7 +31,7 @@ impl Daemon {
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
         self.set_stopping(true);
         self.transfers.break_off();
-        log(self.close_exports(true).err().into_iter().collect());
+        log(self.close_offers(true).err().into_iter().collect());
         self.flush_mappings();
         if let Err(failure) = self.leave_all(true) {
             tracing::error!(

@@ -11,6 +11,7 @@ use protocol::api::{Ask, DeviceGroup, FailureKind, NewVolume, PoolDevices, Props
 use secret::Secret;
 
 use crate::failure::Result;
+use crate::front_ends::FRONT_ENDS;
 use crate::ops::pools::NonInteractive;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
@@ -21,7 +22,7 @@ const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 pub(crate) fn daemon(dir: &Path) -> Arc<Daemon> {
-    Daemon::new(&dir.join("socket"), &dir.join("state"), CACHE)
+    Daemon::new(&dir.join("socket"), &dir.join("state"), CACHE, FRONT_ENDS)
 }
 
 /// Runs `work` as a command that cannot ask for input.
@@ -413,7 +414,7 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
             thread::yield_now();
             daemon.exported.changing.try_lock().is_none()
         });
-        let again = scope.spawn(|| daemon.open_exports());
+        let again = scope.spawn(|| daemon.restore_offers());
         drop(held);
         unload.join().unwrap().unwrap();
         again.join().unwrap();
@@ -423,6 +424,6 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     let (_, disk) = daemon.find("tank/disk").unwrap();
     tank.load_key(&disk, None, false, &mut NonInteractive::default())
         .unwrap();
-    daemon.open_exports();
+    daemon.restore_offers();
     assert!(is_open());
 }

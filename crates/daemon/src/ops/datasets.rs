@@ -15,6 +15,7 @@ use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, all_done, first_of};
 use crate::state::daemon::Daemon;
+use crate::state::front_end::Going;
 use crate::state::properties::{self, Mountpoint};
 
 /// What a command works on: pools, and of each the entries that it names.
@@ -99,7 +100,7 @@ impl Daemon {
             imported.pool.check_writable()?;
         }
         // Held until the volumes are gone, so that nothing opens the exports again before.
-        let exports = (force && !dry_run).then(|| self.hold_exports());
+        let exports = (force && !dry_run).then(|| self.hold_offers());
         if let Some(exports) = &exports {
             let volumes = imported.volumes_of(&imported.pool.doomed(name, reach)?)?;
             exports.suspend(&volumes, "its volume was to be destroyed")?;
@@ -108,9 +109,9 @@ impl Daemon {
         drop(exports);
         match &destroyed {
             Ok(gone) if !dry_run => {
-                self.forget_exports(|volume| gone.iter().any(|name| name == volume))?
+                self.forget_offers(|volume| gone.iter().any(|name| name == volume))?
             }
-            Err(_) if force => self.open_exports(),
+            Err(_) if force => self.restore_offers(),
             _ => {}
         }
         destroyed
@@ -133,7 +134,7 @@ impl Daemon {
                 .map(|entry| Ok(imported.pool.name_of(entry.id)?))
                 .collect();
         }
-        self.keep_zone_roots(imported, &doomed)?;
+        self.may_go(&Going::Datasets(imported, &doomed))?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
         let own_dirs = imported.own_dirs(ids.iter().copied());
@@ -181,7 +182,7 @@ impl Daemon {
         imported.pool.check_writable()?;
         // Its name is in the table of mounts, and where it mounts may follow its name.
         let moving = imported.heads_below(&entry)?;
-        self.keep_zone_roots(&imported, &moving)?;
+        self.may_go(&Going::Datasets(&imported, &moving))?;
         let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
         let own_dirs = imported.own_dirs(ids.iter().copied());
         let unmounted = self.unmount_all(&imported, &ids, false)?;

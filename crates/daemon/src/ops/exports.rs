@@ -1,15 +1,15 @@
 //! Exports: devices that are offered to others by the NBD protocol.
 //!
 //! An export is about a machine: it is remembered in the daemon's state directory until it is taken back, and
-//! made again at the next start. [`Exportable`] says what can be exported. Commands that would take the device
-//! away first ask [`Daemon::keep_exported`].
+//! made again at the next start. [`Exportable`] says what can be exported.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
+use block::{Access, BlockDevice, DeviceMeter, Metered};
 use nbd::Export;
 use parking_lot::MutexGuard;
+use pool::Entry as PoolEntry;
 use protocol::api::{ExportRow, FailureKind, command};
 
 use crate::failure::{Failure, Result};
@@ -19,6 +19,7 @@ use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::{Place, default_socket};
 use crate::state::exports::registry::{Definition, Entry, ExportNow, State};
+use crate::state::front_end::{FrontEnd, Going, Held};
 
 /// Where they are remembered.
 const MEMORY: &str = "exports.json";
@@ -118,101 +119,6 @@ impl Daemon {
         open.collect()
     }
 
-    /// Refuses to take away what is exported.
-    pub(crate) fn keep_exported(&self, is_it: impl Fn(&Exportable) -> bool) -> Result<()> {
-        let all = self.exported.all.lock();
-        let holds =
-            |entry: &Entry| !matches!(entry.state, State::Failed(_)) && is_it(&entry.is.device);
-        match all.iter().find(|(_, entry)| holds(entry)) {
-            None => Ok(()),
-            Some((name, entry)) => Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "'{}' is exported as '{name}'; take that back first: strongroom nbd unexport {name}",
-                    entry.is.device.shown()
-                ),
-            )),
-        }
-    }
-
-    /// Whether a volume is to be exported.
-    pub(crate) fn is_to_be_exported(&self, volume: &str) -> bool {
-        let all = self.exported.all.lock();
-        all.values()
-            .any(|entry| matches!(&entry.is.device, Exportable::Volume(name) if name == volume))
-    }
-
-    /// Opens what is not open, also of what there was when the daemon last ran.
-    pub(crate) fn open_exports(&self) {
-        let _changing = self.exported.changing.lock();
-        let closed: Vec<(String, Definition)> = {
-            let mut all = self.exported.all.lock();
-            for (name, is) in self.recall_exports() {
-                let state = State::Opening;
-                all.entry(name).or_insert(Entry { is, state });
-            }
-            let closed = all
-                .iter()
-                .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
-            closed
-                .map(|(name, e)| (name.clone(), e.is.clone()))
-                .collect()
-        };
-        for (name, is) in closed {
-            if let Err(failure) = self.offer(&name, &is) {
-                let reason = failure.0.message;
-                tracing::error!(export = name, reason, "it could not be exported again");
-                self.exported.set(&name, is, State::Failed(reason));
-            }
-        }
-    }
-
-    /// No other command opens an export until this is dropped. It comes before the lock of a pool.
-    pub(crate) fn hold_exports(&self) -> HeldExports<'_> {
-        HeldExports {
-            daemon: self,
-            _changing: self.exported.changing.lock(),
-        }
-    }
-
-    /// Does something that takes a pool away. With `force` this ends the exports of its volumes first, until the
-    /// pool is there again.
-    pub(crate) fn without_exports<T>(
-        &self,
-        imported: &ActivePool,
-        force: bool,
-        why: &str,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        if !force {
-            return work();
-        }
-        let exports = self.hold_exports();
-        let volumes = imported.volumes_in_use().into_iter();
-        let volumes = volumes.map(|id| Ok(imported.pool.name_of(id)?));
-        exports.suspend(&volumes.collect::<Result<Vec<_>>>()?, why)?;
-        let result = work();
-        drop(exports);
-        if result.is_err() {
-            self.open_exports();
-        }
-        result
-    }
-
-    /// Forgets exports of volumes that are gone.
-    pub(crate) fn forget_exports(&self, is_gone: impl Fn(&str) -> bool) -> Result<()> {
-        let _changing = self.exported.changing.lock();
-        let gone = self.exports_of(is_gone);
-        if gone.is_empty() {
-            return Ok(());
-        }
-        for (name, is) in gone {
-            self.withdraw(&name, &is, true)?;
-            self.exported.all.lock().remove(&name);
-        }
-        self.remember_exports()
-    }
-
     fn exports_of(&self, is_one: impl Fn(&str) -> bool) -> Vec<(String, Definition)> {
         let all = self.exported.all.lock();
         let is_one = |device: &Exportable| match device {
@@ -223,31 +129,6 @@ impl Daemon {
             .filter(|(_, entry)| is_one(&entry.is.device))
             .map(|(name, entry)| (name.clone(), entry.is.clone()))
             .collect()
-    }
-
-    /// Lets go of the devices, until they are opened again. Without `force` nothing changes if one is in use.
-    pub(crate) fn close_exports(&self, force: bool) -> Result<()> {
-        let _changing = self.exported.changing.lock();
-        let all: Vec<(String, Definition)> = {
-            let all = self.exported.all.lock();
-            let in_use = all.iter().find_map(|(name, entry)| match &entry.state {
-                State::Open(export, _) if export.clients() > 0 => Some((name, export.clients())),
-                _ => None,
-            });
-            if let (Some((name, clients)), false) = (in_use, force) {
-                let name = name.clone();
-                return Err(nbd::Error::InUse { name, clients }.into());
-            }
-            all.iter()
-                .map(|(name, e)| (name.clone(), e.is.clone()))
-                .collect()
-        };
-        for (name, is) in all {
-            self.withdraw(&name, &is, force)?;
-            let why = "the daemon is ending".to_owned();
-            self.exported.set(&name, is, State::Failed(why));
-        }
-        Ok(())
     }
 
     /// Opens a device and offers it.
@@ -299,44 +180,133 @@ impl Daemon {
         device: &Exportable,
         read_only: bool,
     ) -> Result<Arc<dyn BlockDevice>> {
-        match device {
-            Exportable::File(path) => {
-                let access = match read_only {
-                    true => Access::ReadOnly,
-                    false => Access::Exclusive,
-                };
-                Ok(Arc::new(FileDevice::open(path, access)?))
+        let access = match read_only {
+            true => Access::ReadOnly,
+            false => Access::Exclusive,
+        };
+        match (self.open(device.name(), access, "an export"), device) {
+            (Err(failure), Exportable::Volume(name)) if failure.kind == FailureKind::NotFound => {
+                let why = format!("{}; if a file is meant, say ./{name}", failure.message);
+                Err(Failure::new(FailureKind::NotFound, why))
             }
-            Exportable::Luks(name) => {
-                let mapping = self.mapping(name)?;
-                match mapping.flags().read_only && !read_only {
-                    true => Err(Failure::usage(format!(
-                        "the mapping '{name}' is open read-only; export it so: --read-only"
-                    ))),
-                    false => Ok(mapping),
-                }
-            }
-            Exportable::Volume(name) => match self.lend_volume(name, "an export") {
-                Err(failure) if failure.kind == FailureKind::NotFound => Err(Failure::new(
-                    FailureKind::NotFound,
-                    format!("{}; if a file is meant, say ./{name}", failure.message),
-                )),
-                lent => Ok(Arc::new(lent?)),
-            },
+            (opened, _) => opened,
         }
     }
 }
 
+/// The exports, as a front end.
+pub(crate) struct Exports;
+
+impl FrontEnd<Daemon> for Exports {
+    fn start(&self, daemon: &Arc<Daemon>) {
+        self.restore(daemon);
+    }
+
+    /// Opens what is not open, also of what there was when the daemon last ran.
+    fn restore(&self, daemon: &Daemon) {
+        let _changing = daemon.exported.changing.lock();
+        let closed: Vec<(String, Definition)> = {
+            let mut all = daemon.exported.all.lock();
+            for (name, is) in daemon.recall_exports() {
+                let state = State::Opening;
+                all.entry(name).or_insert(Entry { is, state });
+            }
+            let closed = all
+                .iter()
+                .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
+            closed
+                .map(|(name, e)| (name.clone(), e.is.clone()))
+                .collect()
+        };
+        for (name, is) in closed {
+            if let Err(failure) = daemon.offer(&name, &is) {
+                let reason = failure.0.message;
+                tracing::error!(export = name, reason, "it could not be exported again");
+                daemon.exported.set(&name, is, State::Failed(reason));
+            }
+        }
+    }
+
+    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
+        let all = daemon.exported.all.lock();
+        let goes = |device: &Exportable| match going {
+            Going::Devices(paths) => device.is_at(paths),
+            Going::Mapping(name) => matches!(device, Exportable::Luks(of) if of == name),
+            // The volume itself knows who uses it.
+            Going::Datasets(..) => false,
+        };
+        let holds =
+            |entry: &Entry| !matches!(entry.state, State::Failed(_)) && goes(&entry.is.device);
+        match all.iter().find(|(_, entry)| holds(entry)) {
+            None => Ok(()),
+            Some((name, entry)) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{}' is exported as '{name}'; take that back first: strongroom nbd unexport {name}",
+                    entry.is.device.shown()
+                ),
+            )),
+        }
+    }
+
+    fn awaits(&self, daemon: &Daemon, imported: &ActivePool, entry: &PoolEntry) -> Result<bool> {
+        let volume = imported.pool.name_of(entry.id)?;
+        Ok(!daemon.exports_of(|name| name == volume).is_empty())
+    }
+
+    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
+        Some(Box::new(HeldExports {
+            daemon,
+            _changing: daemon.exported.changing.lock(),
+        }))
+    }
+
+    fn forget(&self, daemon: &Daemon, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
+        let _changing = daemon.exported.changing.lock();
+        let gone = daemon.exports_of(is_gone);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for (name, is) in gone {
+            daemon.withdraw(&name, &is, true)?;
+            daemon.exported.all.lock().remove(&name);
+        }
+        daemon.remember_exports()
+    }
+
+    fn close(&self, daemon: &Daemon, force: bool) -> Result<()> {
+        let _changing = daemon.exported.changing.lock();
+        let all: Vec<(String, Definition)> = {
+            let all = daemon.exported.all.lock();
+            let in_use = all.iter().find_map(|(name, entry)| match &entry.state {
+                State::Open(export, _) if export.clients() > 0 => Some((name, export.clients())),
+                _ => None,
+            });
+            if let (Some((name, clients)), false) = (in_use, force) {
+                let name = name.clone();
+                return Err(nbd::Error::InUse { name, clients }.into());
+            }
+            all.iter()
+                .map(|(name, e)| (name.clone(), e.is.clone()))
+                .collect()
+        };
+        for (name, is) in all {
+            daemon.withdraw(&name, &is, force)?;
+            let why = "the daemon is ending".to_owned();
+            daemon.exported.set(&name, is, State::Failed(why));
+        }
+        Ok(())
+    }
+}
+
 /// The exports, which only one thread changes.
-pub(crate) struct HeldExports<'a> {
+struct HeldExports<'a> {
     daemon: &'a Daemon,
     _changing: MutexGuard<'a, ()>,
 }
 
-impl HeldExports<'_> {
-    /// Ends exports of volumes that go. Clients lose them at once. They are remembered, and opened again when
-    /// the volumes can be opened.
-    pub(crate) fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
+impl Held for HeldExports<'_> {
+    fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let is_one = |volume: &str| volumes.iter().any(|name| name == volume);
         for (name, is) in self.daemon.exports_of(is_one) {
             self.daemon.withdraw(&name, &is, true)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{Access, BlockDevice};
 use pool::{DeviceState, Pool, Superblock};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
@@ -57,10 +57,9 @@ impl Daemon {
 
     /// Which pool a device says it belongs to.
     fn probe(&self, path: &Path) -> Result<store::Found> {
-        Ok(match self.volume_at(path)? {
-            Some(volume) => store::probe(&volume)?,
-            None => store::probe(&FileDevice::open(path, Access::ReadOnly)?)?,
-        })
+        let name = DeviceName::parse(path);
+        let device = self.open(name, Access::ReadOnly, "a device of a pool")?;
+        Ok(store::probe(&device)?)
     }
 
     /// The files and disks to look at, and whether each was named in person.

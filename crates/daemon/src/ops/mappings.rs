@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{Access, BlockDevice};
 use cipher::SystemRandom;
 use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
 use protocol::api::{
@@ -19,7 +19,7 @@ use secret::Secret;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
-use crate::state::exports::device::Exportable;
+use crate::state::front_end::Going;
 use crate::state::keyring::Prompt;
 use crate::state::mapping_table::{Entry, HeaderLoan, Open};
 
@@ -66,13 +66,13 @@ impl Daemon {
             return Err(failure);
         }
         // It may have been exported before, and waited for since.
-        self.open_exports();
+        self.restore_offers();
         Ok(())
     }
 
     /// Closes a mapping: what was written is durable, and its key is gone.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
-        self.keep_exported(|device| *device == Exportable::Luks(name.into()))?;
+        self.may_go(&Going::Mapping(name))?;
         let open = self.take_mapping(name)?;
         // Where this fails the mapping stays, with what waits to be written.
         let flushed = flush(&open.mapping);
@@ -101,10 +101,21 @@ impl Daemon {
     }
 
     /// The device of an open mapping.
-    pub(crate) fn mapping(&self, name: &str) -> Result<Arc<Mapping>> {
+    fn mapping(&self, name: &str) -> Result<Arc<Mapping>> {
         match self.mappings.0.lock().get(name) {
             Some(Entry::Open(open)) => Ok(Arc::clone(&open.mapping)),
             _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// Opens a mapping as a device, which cannot be closed meanwhile.
+    pub(crate) fn open_mapped(&self, name: &str, access: Access) -> Result<Arc<Mapping>> {
+        let mapping = self.mapping(name)?;
+        match mapping.flags().read_only && access != Access::ReadOnly {
+            true => Err(Failure::usage(format!(
+                "the mapping '{name}' is open read-only; export it so: --read-only"
+            ))),
+            false => Ok(mapping),
         }
     }
 
@@ -387,15 +398,12 @@ fn flags(new: &command::LuksOpen) -> Flags {
 impl Daemon {
     /// A file, a disk or a volume, for a new mapping.
     fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<Arc<dyn BlockDevice>> {
-        if let Some(volume) = DeviceName::parse(path).volume() {
-            let user = format!("the mapping '{}'", new.name);
-            return Ok(Arc::new(self.lend_volume(volume, &user)?));
-        }
         let access = match new.read_only {
             true => Access::ReadOnly,
             false => Access::Exclusive,
         };
-        Ok(Arc::new(FileDevice::open(path, access)?))
+        let user = format!("the mapping '{}'", new.name);
+        self.open(DeviceName::parse(path), access, &user)
     }
 }
 

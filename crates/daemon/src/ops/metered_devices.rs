@@ -8,12 +8,13 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
+use block::{Access, BlockDevice, DeviceMeter, Metered};
 use meter::Operation;
 use parking_lot::Mutex;
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
+use protocol::device_name::DeviceName;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
@@ -30,10 +31,13 @@ static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(
 impl Daemon {
     /// Opens a device that is to belong to an imported pool: a file, a disk, or a volume of another pool.
     pub(crate) fn open_device(&self, path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>> {
-        Ok(match self.volume_at(path)? {
-            Some(volume) => metered(volume),
-            None => metered(FileDevice::open(path, access)?),
-        })
+        let name = DeviceName::parse(path);
+        if let DeviceName::Luks(_) = name {
+            return Err(Failure::usage(format!(
+                "{name} cannot be a device of a pool"
+            )));
+        }
+        Ok(metered(self.open(name, access, "a device of a pool")?))
     }
 }
 
@@ -116,6 +120,8 @@ fn device_io(open: OpenDevice, path: String) -> DeviceIo {
 
 #[cfg(test)]
 mod tests {
+    use block::FileDevice;
+
     use super::*;
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) mod mappings;
 pub(crate) mod metered_devices;
 pub(crate) mod mount_named;
 pub(crate) mod mounts;
+pub(crate) mod offers;
 pub(crate) mod pools;
 pub(crate) mod receive_policy;
 pub(crate) mod remote_device;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use block::{Access, BlockDevice, FileDevice};
 use pool::{Pool, PoolState, Superblock};
 use protocol::api::{FailureKind, ImportablePool, command};
+use protocol::device_name::DeviceName;
 use store::{CreateOptions, NewGroup, Store};
 use vfs::Caller;
 
@@ -24,6 +25,7 @@ use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported};
+use crate::state::front_end::Going;
 use crate::state::keyring::Prompt;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
@@ -52,7 +54,7 @@ impl Daemon {
             ));
         }
         for group in &new.devices.groups {
-            self.keep_exported(|exported| exported.is_at(&group.devices))?;
+            self.may_go(&Going::Devices(&group.devices))?;
         }
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
@@ -172,7 +174,7 @@ impl Daemon {
             names.push(self.import_one(&candidate, import, keys_until, context)?);
         }
         if !import.no_mount {
-            self.open_exports();
+            self.restore_offers();
         }
         Ok(names)
     }
@@ -324,7 +326,7 @@ impl Daemon {
             Err(failure) => return Err(failure),
         };
         let leave = || self.export_in(&imported, force, context);
-        self.without_exports(&imported, force, "its pool was exported", leave)?;
+        self.without_offers(&imported, force, "its pool was exported", leave)?;
         close(imported, context);
         Ok(())
     }
@@ -365,9 +367,9 @@ impl Daemon {
         let imported = self.pool(name)?;
         let destroy = || self.destroy_in_whole(&imported, force, context);
         let (left, destroyed) =
-            self.without_exports(&imported, force, "its pool was destroyed", destroy)?;
+            self.without_offers(&imported, force, "its pool was destroyed", destroy)?;
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);
-        let forgotten = self.forget_exports(is_inside);
+        let forgotten = self.forget_offers(is_inside);
         close(imported, context);
         for device in left {
             context.prompt.notice(keeps_keys(&device));
@@ -513,8 +515,8 @@ impl Daemon {
     ) -> Result<Vec<Arc<dyn BlockDevice>>> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         for path in paths {
-            if let Some(volume) = self.volume_at(path)? {
-                opened.push(metered_devices::metered(volume));
+            if !matches!(DeviceName::parse(path), DeviceName::Path(_)) {
+                opened.push(self.open_device(path, Access::Exclusive)?);
                 continue;
             }
             let device = match new.size {

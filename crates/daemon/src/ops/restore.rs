@@ -11,24 +11,29 @@ use crate::failure::Result;
 use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
+use crate::state::front_end::FrontEnd;
 use crate::state::properties::{self, Mountpoint};
 
-impl Daemon {
+/// What is mounted, as a front end.
+pub(crate) struct Mounts;
+
+impl FrontEnd<Daemon> for Mounts {
     /// Takes away the mounts that a daemon of this user left of its pools when it was killed.
-    pub(crate) fn clear_dead_mounts(&self) -> Vec<Dead> {
-        let remembered = self.recall();
+    fn prepare(&self, daemon: &Daemon) {
+        let remembered = daemon.recall();
         let is_ours = |source: &str| {
             let pool = source.split(['/', '@']).next().unwrap_or(source);
             remembered.pools.contains_key(pool)
         };
-        fuse::clear_dead(&fuse::Options::default().subtype, is_ours)
+        *daemon.dead_mounts.lock() = fuse::clear_dead(&fuse::Options::default().subtype, is_ours);
     }
 
     /// Mounts again what was mounted where a command said. The rest mounts by its properties.
-    pub(crate) fn mount_as_before(self: &Arc<Self>, dead: Vec<Dead>) {
+    fn start(&self, daemon: &Arc<Daemon>) {
+        let dead = std::mem::take(&mut *daemon.dead_mounts.lock());
         // They were cleared in the order in which they go; directories of one may be in another.
         for dead in dead.into_iter().rev() {
-            if let Err(failure) = self.mount_one_as_before(&dead) {
+            if let Err(failure) = daemon.mount_one_as_before(&dead) {
                 tracing::error!(
                     dataset = dead.source,
                     reason = failure.message,
@@ -38,6 +43,13 @@ impl Daemon {
         }
     }
 
+    fn awaits(&self, _: &Daemon, imported: &ActivePool, entry: &Entry) -> Result<bool> {
+        let was_mounted = imported.not_mounted_again.lock().contains(&entry.id);
+        Ok(was_mounted || mounts_by_itself(imported, entry)?)
+    }
+}
+
+impl Daemon {
     fn mount_one_as_before(self: &Arc<Self>, dead: &Dead) -> Result<()> {
         let (imported, entry) = self.find(&dead.source)?;
         let _admin = imported.lock()?;
@@ -67,26 +79,28 @@ impl Daemon {
 
     /// What would be mounted or exported if its key were loaded, or was mounted before a crash.
     pub(crate) fn waiting_for_keys(&self, imported: &ActivePool) -> Result<Vec<String>> {
+        let again = imported.not_mounted_again.lock().clone();
+        // Snapshots too: all that wait to be mounted again.
+        let again = again.iter().filter_map(|id| imported.pool.entry(*id).ok());
         let mut waiting = Vec::new();
-        for entry in imported.all_heads()? {
-            let name = imported.pool.name_of(entry.id)?;
-            if imported.waits_for_key(&entry)?
-                && (self.is_to_be_exported(&name) || mounts_by_itself(imported, &entry)?)
-            {
-                waiting.push(name);
-            }
-        }
-        // Snapshots, and datasets that do not mount by themselves.
-        for id in imported.not_mounted_again.lock().iter() {
-            if let Ok(entry) = imported.pool.entry(*id)
-                && imported.waits_for_key(&entry)?
-            {
-                waiting.push(imported.pool.name_of(*id)?);
+        for entry in imported.all_heads()?.into_iter().chain(again) {
+            if imported.waits_for_key(&entry)? && self.is_awaited(imported, &entry)? {
+                waiting.push(imported.pool.name_of(entry.id)?);
             }
         }
         waiting.sort();
         waiting.dedup();
         Ok(waiting)
+    }
+
+    /// Whether a front end would offer a dataset if its key were loaded.
+    fn is_awaited(&self, imported: &ActivePool, entry: &Entry) -> Result<bool> {
+        for front_end in self.front_ends {
+            if front_end.awaits(self, imported, entry)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

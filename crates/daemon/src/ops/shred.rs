@@ -19,6 +19,7 @@ use crate::ops::mounts::Unmounted;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::front_end::Going;
 use crate::state::keyring::has_generation;
 
 /// The keysource of a dataset whose key is unknown: each read of it gives another key.
@@ -57,7 +58,7 @@ impl Daemon {
             return Ok(report);
         }
         imported.pool.check_writable()?;
-        self.keep_zone_roots(&imported, &doomed)?;
+        self.may_go(&Going::Datasets(&imported, &doomed))?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
         imported.close_snapshots(&ids);
         let own_dirs = imported.own_dirs(ids.iter().copied());

@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use block::{BlockDevice, SectorSizes, Status};
+use block::{Access, BlockDevice, FileDevice, SectorSizes, Status};
 use dataset::Volume;
 use pool::{Entry, VolumeShape};
 use protocol::api::{NewVolume, Props};
@@ -255,11 +255,21 @@ impl Daemon {
         })
     }
 
-    /// The volume that a name of a device means, for a pool; none if it is not one of a volume.
-    pub(crate) fn volume_at(&self, path: &Path) -> Result<Option<LentVolume>> {
-        let name = DeviceName::parse(path).volume();
-        name.map(|name| self.lend_volume(name, "a device of a pool"))
-            .transpose()
+    /// Opens a device for `user`, who has it until it is dropped.
+    ///
+    /// # Errors
+    /// It cannot be opened so, or something else uses it.
+    pub(crate) fn open(
+        &self,
+        name: DeviceName<'_>,
+        access: Access,
+        user: &str,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        Ok(match name {
+            DeviceName::Path(path) => Arc::new(FileDevice::open(path, access)?),
+            DeviceName::Volume(volume) => Arc::new(self.lend_volume(volume, user)?),
+            DeviceName::Luks(mapping) => self.open_mapped(mapping, access)?,
+        })
     }
 
     /// Gives volumes another size, if that is what the properties say; false if they are others.

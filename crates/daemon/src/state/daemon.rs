@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
+use fuse::Dead;
 use parking_lot::Mutex;
 use pool::Entry;
 use protocol::api::FailureKind;
@@ -20,6 +21,7 @@ use crate::state::acceptances::Acceptances;
 use crate::state::active_pool::ActivePool;
 use crate::state::connections::Connections;
 use crate::state::exports::registry::Exported;
+use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, Remembered, StateDir};
@@ -44,6 +46,9 @@ pub(crate) struct Daemon {
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
     pub(crate) mappings: Mappings,
+    pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
+    /// What a killed daemon had mounted, until it is mounted again.
+    pub(crate) dead_mounts: Mutex<Vec<Dead>>,
 }
 
 /// The pools that this daemon has, and those it is to have at its next start.
@@ -61,7 +66,12 @@ struct Pools {
 }
 
 impl Daemon {
-    pub(crate) fn new(socket: &Path, state_dir: &Path, cache_bytes: u64) -> Arc<Daemon> {
+    pub(crate) fn new(
+        socket: &Path,
+        state_dir: &Path,
+        cache_bytes: u64,
+        front_ends: &'static [&'static dyn FrontEnd<Daemon>],
+    ) -> Arc<Daemon> {
         let wakeup = Arc::new(Wakeup::default());
         let state = Arc::new(StateDir::new(state_dir));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -91,6 +101,8 @@ impl Daemon {
             zones: Zones::default(),
             exported: Exported::default(),
             mappings: Mappings::default(),
+            front_ends,
+            dead_mounts: Mutex::default(),
         })
     }
 

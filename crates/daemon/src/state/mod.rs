@@ -9,6 +9,7 @@ pub(crate) mod context;
 pub(crate) mod daemon;
 pub(crate) mod device_name;
 pub(crate) mod exports;
+pub(crate) mod front_end;
 pub(crate) mod guests;
 pub(crate) mod keyring;
 pub(crate) mod keyuses;

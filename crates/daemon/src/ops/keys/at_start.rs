@@ -96,7 +96,7 @@ impl Daemon {
             let entries = imported.all_heads()?;
             Ok(self.mount_automatic(imported, &entries, Caller::default()))
         });
-        self.open_exports();
+        self.restore_offers();
         mounted.unwrap_or_else(|failure| vec![failure])
     }
 }

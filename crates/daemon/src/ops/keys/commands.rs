@@ -70,7 +70,7 @@ impl Daemon {
         }
         if !dry_run {
             // Exports of volumes that waited for a key.
-            self.open_exports();
+            self.restore_offers();
         }
         first_of(failures, context)
     }
@@ -108,7 +108,7 @@ impl Daemon {
         for (imported, entries) in self.key_targets(names, recursive)? {
             let meant = meant(&entries, names, recursive);
             // Held until the keys are gone, so that nothing opens the exports again before.
-            let exports = force.then(|| self.hold_exports());
+            let exports = force.then(|| self.hold_offers());
             if let Some(exports) = &exports {
                 let volumes = volumes_below(&imported, &entries, meant)?;
                 exports.suspend(&volumes, "its key was unloaded")?;

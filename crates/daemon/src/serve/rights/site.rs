@@ -16,7 +16,9 @@ use serde_json::json;
 use super::samples::create;
 use crate::host::users::Peer;
 use crate::ops::delegation::PERMISSIONS;
+use crate::serve::zones::ZoneSockets;
 use crate::state::daemon::Daemon;
+use crate::state::front_end::FrontEnd;
 use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
 
 /// Something that a delegate may do to one dataset.
@@ -232,7 +234,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        self.daemon.stop_zones();
+        ZoneSockets.stop(&self.daemon);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-
+use crate::state::front_end::{FrontEnd, Going};
 use crate::state::zones::view::View;
 use crate::state::zones::zone::{Definition, Owner, Zone};
 
@@ -153,36 +153,6 @@ impl Daemon {
         zones.iter().map(row).collect()
     }
 
-    /// Has the tenants of the zones that there were when the daemon last ran wait.
-    pub(crate) fn open_zones(&self) {
-        let _changing = self.zones.changing.lock();
-        for (name, is) in self.recall_zones() {
-            let zone = Zone::new(&name, is);
-            if let Err(failure) = self.open_listener(&zone) {
-                zone_failed(&zone, &failure);
-            }
-            self.zones.all.lock().insert(name, zone);
-        }
-    }
-
-    /// Serves them, now that their pools are here.
-    pub(crate) fn attend_zones(self: &Arc<Self>) {
-        let _changing = self.zones.changing.lock();
-        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
-        for zone in zones {
-            if let Err(failure) = self.attend(&zone) {
-                zone_failed(&zone, &failure);
-            }
-        }
-        self.open_to_delegates();
-    }
-
-    /// Stops listening; the zones are there again at the next start.
-    pub(crate) fn stop_zones(&self) {
-        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
-        zones.iter().for_each(|zone| zone.close());
-    }
-
     fn recall_zones(&self) -> BTreeMap<String, Definition> {
         self.recall_from(MEMORY, "strongroom zone create")
     }
@@ -210,6 +180,62 @@ impl Daemon {
             alias: zone.is.alias.clone(),
             immutable: zone.is.immutable,
         })
+    }
+}
+
+/// Zones, as a front end.
+pub(crate) struct ZoneSockets;
+
+impl FrontEnd<Daemon> for ZoneSockets {
+    /// Has the tenants of the zones that there were when the daemon last ran wait.
+    fn prepare(&self, daemon: &Daemon) {
+        let _changing = daemon.zones.changing.lock();
+        for (name, is) in daemon.recall_zones() {
+            let zone = Zone::new(&name, is);
+            if let Err(failure) = daemon.open_listener(&zone) {
+                zone_failed(&zone, &failure);
+            }
+            daemon.zones.all.lock().insert(name, zone);
+        }
+    }
+
+    /// Serves them, now that their pools are here.
+    fn start(&self, daemon: &Arc<Daemon>) {
+        let _changing = daemon.zones.changing.lock();
+        let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
+        for zone in zones {
+            if let Err(failure) = daemon.attend(&zone) {
+                zone_failed(&zone, &failure);
+            }
+        }
+        daemon.open_to_delegates();
+    }
+
+    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name.
+    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
+        let Going::Datasets(imported, entries) = going else {
+            return Ok(());
+        };
+        let guid = imported.pool.guid();
+        let zones = daemon.zones.all.lock();
+        let is_root = |entry: &&Arc<Entry>| zones.values().any(|zone| zone.is_root(guid, entry));
+        match entries.iter().find(is_root) {
+            None => Ok(()),
+            Some(root) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{}' is the root of a zone; 'strongroom zone list' shows of which, and \
+                     'zone destroy' takes it away first",
+                    imported.pool.name_of(root.id)?
+                ),
+            )),
+        }
+    }
+
+    /// The zones are there again at the next start.
+    fn stop(&self, daemon: &Daemon) {
+        let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
+        zones.iter().for_each(|zone| zone.close());
     }
 }
 

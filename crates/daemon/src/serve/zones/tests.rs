@@ -86,7 +86,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        self.daemon.stop_zones();
+        ZoneSockets.stop(&self.daemon);
     }
 }
 
@@ -569,16 +569,16 @@ fn zones_are_remembered() {
     let site = Site::new();
     site.zone(false);
     let before = site.daemon.recall_zones();
-    site.daemon.stop_zones();
+    ZoneSockets.stop(&site.daemon);
     let again = daemon(site.dir.path());
-    again.open_zones();
-    again.attend_zones();
+    ZoneSockets.prepare(&again);
+    ZoneSockets.start(&again);
     assert_eq!(again.recall_zones(), before);
     let rows = again.zone_rows();
     assert_eq!((rows.len(), rows[0].dataset.as_ref()), (1, None));
     let failure = call(&again.zone_socket("z"), &json!("mounts")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure:?}");
-    again.stop_zones();
+    ZoneSockets.stop(&again);
     std::fs::write(site.dir.path().join("state/zones.json"), "nonsense").unwrap();
     assert!(again.recall_zones().is_empty());
     let aside = site.dir.path().join("state/zones.json.unreadable");

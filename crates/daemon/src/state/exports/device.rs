@@ -41,12 +41,20 @@ impl Exportable {
         }
     }
 
+    /// What opens it.
+    pub(crate) fn name(&self) -> DeviceName<'_> {
+        match self {
+            Exportable::File(path) => DeviceName::Path(path),
+            Exportable::Luks(name) => DeviceName::Luks(name),
+            Exportable::Volume(name) => DeviceName::Volume(name),
+        }
+    }
+
     /// The same for people.
     pub(crate) fn shown(&self) -> String {
         match self {
-            Exportable::File(path) => path.display().to_string(),
-            Exportable::Luks(name) => DeviceName::Luks(name).to_string(),
             Exportable::Volume(name) => name.clone(),
+            _ => self.name().to_string(),
         }
     }
 
