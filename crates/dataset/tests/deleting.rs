@@ -60,7 +60,7 @@ fn delete_everything(pool: &Pool, files: &Dataset, size: usize, threads: usize, 
     names.extend(fill(files, &mut dice, "c", 0));
     files.sync_all().unwrap();
     assert!(!names.is_empty());
-    snapshot(&pool, "tank@kept");
+    snapshot(pool, "tank@kept");
     for n in (1..names.len()).rev() {
         names.swap(n, dice.below(n as u64 + 1) as usize);
     }

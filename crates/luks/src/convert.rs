@@ -16,11 +16,12 @@ use std::sync::Arc;
 use cipher::Random;
 use serde_json::{Map, Value, json};
 
-use crate::container::{Container, slot_json};
+use crate::container::Container;
 use crate::header::Header;
 use crate::kdf::Kdf;
 use crate::luks2::{self, COPY_SIZES, Copy};
 use crate::model::{Digest, Keyslot, SECTOR, Version};
+use crate::slots::slot_json;
 use crate::{Error, Result, crypto, keyslot, luks1};
 
 impl Container {

@@ -12,12 +12,13 @@ use cipher::{Random, SectorCipher};
 use secret::Secret;
 use serde_json::{Map, Value, json};
 
-use crate::container::{Container, SlotChoice};
+use crate::container::Container;
 use crate::header::Header;
 use crate::integrity::{self, SealSpec};
 use crate::kdf::{self, PBKDF2_MIN, pbkdf2_iterations};
 use crate::luks2::{self, COPY_SIZES};
 use crate::model::{Integrity, SALT_LEN, SECTOR, Version};
+use crate::slots::SlotChoice;
 use crate::{Error, Result, crypto, keyslot, luks1};
 
 /// Where data begins unless it is said: 16 MiB for LUKS2, 2 MiB for LUKS1, as with cryptsetup.

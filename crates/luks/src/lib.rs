@@ -19,7 +19,7 @@
 //! - `error`, `crypto`, `kdf`, `model`: algorithms by their names, and what both versions have;
 //! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
 //! - `integrity`: sectors with tags;
-//! - `container`: a header in use; `token`, `dump`, `backup`, `convert` and `format` work on one;
+//! - `container`: a header in use; `slots`, `token`, `dump`, `backup`, `convert` and `format` work on one;
 //! - `mapping` and `plain`: the data.
 
 #![forbid(unsafe_code)]
@@ -43,10 +43,11 @@ mod mapping;
 mod model;
 mod plain;
 mod slot_refs;
+mod slots;
 mod token;
 
 pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
-pub use container::{Container, SlotChoice, Unlocked};
+pub use container::{Container, Unlocked};
 pub use error::{Error, Result};
 pub use format::{Format, format};
 pub use header::{Header, repair};
@@ -55,3 +56,4 @@ pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
 pub use mapping::{Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
 pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;
+pub use slots::SlotChoice;

@@ -4,6 +4,14 @@ use std::fmt;
 
 use pool::ArrayKind;
 
+use crate::buffer::Buffer;
+
+/// What payloads are whole multiples of.
+pub(super) const UNIT: usize = 4096;
+
+/// A compressed payload begins with its length.
+const LENGTH: usize = 4;
+
 /// How records are compressed before they are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -118,6 +126,31 @@ impl fmt::Display for Compression {
             Compression::Zstd(level) => write!(f, "zstd-{level}"),
         }
     }
+}
+
+/// A compressed payload, if that saves at least one unit, and an eighth.
+pub(super) fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
+    let most = (plain.len() - plain.len() / 8).min(plain.len().saturating_sub(UNIT)) / UNIT * UNIT;
+    if most == 0 || compression == Compression::Off {
+        return None;
+    }
+    // Of this size memory is there.
+    let mut payload = Buffer::zeroed(plain.len());
+    payload.resize(most);
+    let (how, len) = compression.compress(plain, &mut payload[LENGTH..])?;
+    payload[..LENGTH].copy_from_slice(&(len as u32).to_le_bytes());
+    // What the compressor left behind its output is not ours to store.
+    payload[LENGTH + len..].fill(0);
+    payload.resize((LENGTH + len).next_multiple_of(UNIT));
+    Some((how, payload))
+}
+
+/// The contents of a compressed payload, unless it is malformed.
+pub(super) fn unpack(how: u8, payload: &[u8], len: usize) -> Option<Buffer> {
+    let (length, rest) = payload.split_first_chunk::<LENGTH>()?;
+    let packed = rest.get(..u32::from_le_bytes(*length) as usize)?;
+    let mut plain = Buffer::zeroed(len);
+    decompress(how, packed, &mut plain).then_some(plain)
 }
 
 #[cfg(test)]

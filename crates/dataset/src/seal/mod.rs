@@ -5,6 +5,8 @@
 //! units of 4 KiB, so that the length on disk says no more than that of a file.
 
 mod compression;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,12 +19,9 @@ use pool::{ArrayKind, Identity, RecordPtr, SealInput};
 use secret::{Key, Locked};
 
 pub use compression::Compression;
+use compression::{UNIT, pack, unpack};
 
 use crate::buffer::Buffer;
-
-const UNIT: usize = 4096;
-/// A compressed payload begins with its length.
-const LENGTH: usize = 4;
 
 /// The version of what the associated data binds.
 const AAD_VERSION: u16 = 1;
@@ -402,7 +401,7 @@ impl Sealer {
                 Err(OpenError::Malformed)
             };
         }
-        unpack(identity.compression, &payload, len)
+        unpack(identity.compression, &payload, len).ok_or(OpenError::Malformed)
     }
 
     fn authenticate(
@@ -579,86 +578,6 @@ fn clear_tag(aad: &[u8], payload: &[u8]) -> ([u8; 16], [u8; 24]) {
     hash.fill(&mut tag);
     hash.fill(&mut nonce);
     (tag, nonce)
-}
-
-/// What the fuzzer does in an attacker's place.
-#[cfg(fuzzing)]
-pub(crate) mod fuzzing {
-    use super::*;
-
-    /// The tag of a clear record, which anyone can make.
-    pub(crate) fn tag(
-        family: u64,
-        array: ArrayKind,
-        compression: u8,
-        logical_size: u32,
-        payload: &[u8],
-    ) -> [u8; 16] {
-        let head = Head {
-            kind: array.into(),
-            compression,
-            logical_size,
-        };
-        clear_tag(&head.aad(family, 0, 0), payload).0
-    }
-
-    /// A payload of the same length for changed contents, if they fit it.
-    pub(crate) fn repack(
-        how: u8,
-        len: usize,
-        payload: &[u8],
-        change: &dyn Fn(&mut [u8]),
-    ) -> Option<Vec<u8>> {
-        if how == compression::NONE {
-            let mut plain = payload.to_vec();
-            change(&mut plain);
-            return Some(plain);
-        }
-        let mut plain = unpack(how, payload, len).ok()?;
-        change(&mut plain);
-        let compression = match how {
-            1 => Compression::Lz4,
-            _ => Compression::Zstd(3),
-        };
-        let (_, new) = pack(compression, &plain)?;
-        let mut bytes = new.to_vec();
-        if bytes.len() > payload.len() {
-            return None;
-        }
-        bytes.resize(payload.len(), 0);
-        Some(bytes)
-    }
-}
-
-/// A compressed payload, if that saves at least one unit, and an eighth.
-fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
-    let most = (plain.len() - plain.len() / 8).min(plain.len().saturating_sub(UNIT)) / UNIT * UNIT;
-    if most == 0 || compression == Compression::Off {
-        return None;
-    }
-    // Of this size memory is there.
-    let mut payload = Buffer::zeroed(plain.len());
-    payload.resize(most);
-    let (how, len) = compression.compress(plain, &mut payload[LENGTH..])?;
-    payload[..LENGTH].copy_from_slice(&(len as u32).to_le_bytes());
-    // What the compressor left behind its output is not ours to store.
-    payload[LENGTH + len..].fill(0);
-    payload.resize((LENGTH + len).next_multiple_of(UNIT));
-    Some((how, payload))
-}
-
-fn unpack(how: u8, payload: &[u8], len: usize) -> Result<Buffer, OpenError> {
-    let (length, rest) = payload
-        .split_at_checked(LENGTH)
-        .ok_or(OpenError::Malformed)?;
-    let length = u32::from_le_bytes(length.try_into().expect("split there")) as usize;
-    let packed = rest.get(..length).ok_or(OpenError::Malformed)?;
-    let mut plain = Buffer::zeroed(len);
-    if compression::decompress(how, packed, &mut plain) {
-        Ok(plain)
-    } else {
-        Err(OpenError::Malformed)
-    }
 }
 
 #[cfg(test)]

@@ -383,6 +383,13 @@ impl Sim {
                 assert!(is_due || self.may_fail(), "{error}");
                 if self.may_fail() {
                     self.is_over = true;
+                    if done.shape() == self.world.shape() {
+                        // A dataset that gets its own newest snapshot again: whether it has cannot be seen from
+                        // outside.
+                        let got = done.datasets[target].history.clone();
+                        let dataset = self.world.datasets.get_mut(target).unwrap();
+                        dataset.history.or(&got);
+                    }
                     self.may_be(with_part);
                     self.may_be(done);
                     return;

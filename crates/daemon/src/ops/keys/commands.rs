@@ -83,7 +83,8 @@ impl Daemon {
         context: &Context<'_>,
     ) -> Result<()> {
         for (imported, entries) in self.key_targets(names, recursive)? {
-            let meant = meant(&entries, names, recursive);
+            // Of several datasets those are meant that have keys of their own.
+            let meant = if recursive { &[] } else { names };
             let mut roots = Vec::new();
             for entry in &entries {
                 roots.extend(key_root(&imported, entry, meant)?);

@@ -1,6 +1,7 @@
 //! Zones: each gives a tenant a socket of its own, which reaches one dataset and what is below it.
 //!
-//! What a tenant may do is decided in `zone_policy`, what the tenant gets to see in `state::zones::view`. A zone
+//! What a tenant may do is decided in `serve::commands`, with the rules of `zone_policy`; what the tenant gets to see, in
+//! `state::zones::view`. A zone
 //! is about a machine, not about a pool: it is remembered in the daemon's state directory, and names its root by
 //! numbers, so that another dataset of the same name is not taken for it.
 
