@@ -20,7 +20,7 @@ impl<'a> DatasetName<'a> {
     /// Takes a name apart and checks every part.
     ///
     /// # Errors
-    /// [`Error::BadName`](crate::Error::BadName) with the reason.
+    /// [`Error::BadName`] with the reason.
     pub fn parse(name: &'a str) -> Result<DatasetName<'a>> {
         let bad = |reason| Error::BadName {
             name: name.into(),
@@ -57,7 +57,7 @@ impl<'a> DatasetName<'a> {
 /// Checks the name of a pool.
 ///
 /// # Errors
-/// [`Error::BadName`](crate::Error::BadName) with the reason.
+/// [`Error::BadName`] with the reason.
 pub fn check_pool_name(name: &str) -> Result<()> {
     check_pool_part(name).map_err(|reason| Error::BadName {
         name: name.into(),

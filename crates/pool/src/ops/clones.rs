@@ -37,12 +37,12 @@ impl Pool {
     /// Makes a dataset that begins as a snapshot. Its parent must exist.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) if the snapshot or the parent is missing;
-    /// [`Error::Exists`](crate::Error::Exists) and [`Error::BadName`](crate::Error::BadName) for the new name;
-    /// [`Error::Refused`](crate::Error::Refused) if `snapshot` is not one, or the keys or properties do not fit;
-    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if `reseal` fails;
-    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace),
-    /// [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`] if the snapshot or the parent is missing;
+    /// [`Error::Exists`] and [`Error::BadName`] for the new name;
+    /// [`Error::Refused`] if `snapshot` is not one, or the keys or properties do not fit;
+    /// [`Error::Inconsistent`] if `reseal` fails;
+    /// [`Error::Limit`], [`Error::NoSpace`],
+    /// [`Error::KeyAreaFull`]; as [`Pool::commit`].
     pub fn clone_snapshot(
         &self,
         snapshot: &str,
@@ -63,8 +63,8 @@ impl Pool {
     /// encrypted: a seal is over the guid of the dataset.
     ///
     /// # Errors
-    /// As [`Pool::promoted_by`]; [`Error::Inconsistent`](crate::Error::Inconsistent) if `reseal` fails;
-    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
+    /// As [`Pool::promoted_by`]; [`Error::Inconsistent`] if `reseal` fails;
+    /// [`Error::Limit`], [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn promote(&self, name: &str, reseal: Option<Reseal>, origin: &Origin) -> Result<()> {
         self.engine.commit_within_limits(|commit, state| {
             let moving = moving(state, name)?;
@@ -77,7 +77,7 @@ impl Pool {
     /// The snapshots that [`Pool::promote`] would give to a clone, the newest first.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset); [`Error::Refused`](crate::Error::Refused) if it is
+    /// [`Error::NoSuchDataset`]; [`Error::Refused`] if it is
     /// not a clone, or has snapshots of the same names.
     pub fn promoted_by(&self, name: &str) -> Result<Vec<Arc<Entry>>> {
         moving(&self.engine.state.read(), name)

@@ -164,11 +164,11 @@ impl Pool {
     /// Makes datasets, all or none, each below one that is there or that comes before it.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) if a parent is missing;
-    /// [`Error::Exists`](crate::Error::Exists) and [`Error::BadName`](crate::Error::BadName) for a name;
-    /// [`Error::Refused`](crate::Error::Refused) if the keys or properties do not fit;
-    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace),
-    /// [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`] if a parent is missing;
+    /// [`Error::Exists`] and [`Error::BadName`] for a name;
+    /// [`Error::Refused`] if the keys or properties do not fit;
+    /// [`Error::Limit`], [`Error::NoSpace`],
+    /// [`Error::KeyAreaFull`]; as [`Pool::commit`].
     pub fn create_datasets(
         &self,
         all: Vec<(String, NewDataset)>,
@@ -186,9 +186,9 @@ impl Pool {
     /// Gives a dataset, or a snapshot within its dataset, another name.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset); [`Error::Exists`](crate::Error::Exists) and
-    /// [`Error::BadName`](crate::Error::BadName) for the new name, or a name below it that gets too long;
-    /// [`Error::Refused`](crate::Error::Refused) if it cannot move there; [`Error::Limit`](crate::Error::Limit);
+    /// [`Error::NoSuchDataset`]; [`Error::Exists`] and
+    /// [`Error::BadName`] for the new name, or a name below it that gets too long;
+    /// [`Error::Refused`] if it cannot move there; [`Error::Limit`];
     /// as [`Pool::commit`].
     pub fn rename(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_within_limits(|commit, state| {
@@ -223,7 +223,7 @@ impl Pool {
     /// Gives the pool another name.
     ///
     /// # Errors
-    /// [`Error::BadName`](crate::Error::BadName), also for the name of a dataset that gets too long; as
+    /// [`Error::BadName`], also for the name of a dataset that gets too long; as
     /// [`Pool::commit`].
     pub fn rename_pool(&self, name: &str, origin: &Origin) -> Result<()> {
         check_pool_name(name)?;
@@ -274,9 +274,9 @@ impl Pool {
     /// Sets and, where the value is `None`, unsets properties of datasets, all or none.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset); [`Error::Refused`](crate::Error::Refused) if the
-    /// properties are too long; [`Error::Limit`](crate::Error::Limit),
-    /// [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`]; [`Error::Refused`] if the
+    /// properties are too long; [`Error::Limit`],
+    /// [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn set_props(
         &self,
         names: &[String],
@@ -302,8 +302,8 @@ impl Pool {
     /// come from. The blocks of the old keyrings are overwritten before this returns.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if an id is unknown;
-    /// [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as [`Pool::commit`].
+    /// [`Error::Inconsistent`] if an id is unknown;
+    /// [`Error::KeyAreaFull`]; as [`Pool::commit`].
     pub fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             log(commit, state, origin, None);
@@ -374,9 +374,9 @@ impl Pool {
     /// The keyring of a dataset; of a snapshot, its dataset's.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if it is not encrypted;
-    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the id is unknown, or the key area holds another
-    /// keyring; [`Error::Store`](crate::Error::Store) if no copy can be read.
+    /// [`Error::Refused`] if it is not encrypted;
+    /// [`Error::Inconsistent`] if the id is unknown, or the key area holds another
+    /// keyring; [`Error::Store`] if no copy can be read.
     pub fn keyring(&self, id: u64) -> Result<Vec<u8>> {
         let state = self.engine.state.read();
         let head = state.entry(crate::engine::table::head_id(state.entry(id)?))?;
@@ -390,7 +390,7 @@ impl Pool {
     /// Whether a key block reads as zeros in every copy on every device that the pool uses.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store) if a device fails.
+    /// [`Error::Store`] if a device fails.
     pub fn key_block_is_blank(&self, block: u32) -> Result<bool> {
         Ok(self.engine.disk.store.key_block_is_blank(block)?)
     }
@@ -398,8 +398,8 @@ impl Pool {
     /// Opens a dataset or snapshot. A dataset is open once at a time.
     ///
     /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) if the dataset is open;
-    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the id is unknown.
+    /// [`Error::Busy`] if the dataset is open;
+    /// [`Error::Inconsistent`] if the id is unknown.
     pub fn open_dataset(&self, id: u64) -> Result<Arc<OpenDataset>> {
         // A commit in between would leave the roots behind.
         let _committing = self.engine.lock_commits();

@@ -40,10 +40,10 @@ impl Pool {
     /// What [`Pool::destroy_dataset`] would destroy, as far as it can be seen.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
-    /// [`Error::HasDependents`](crate::Error::HasDependents), [`Error::HasClones`](crate::Error::HasClones) for
-    /// what `reach` does not include; [`Error::Held`](crate::Error::Held);
-    /// [`Error::Refused`](crate::Error::Refused) for the root of the pool.
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::HasDependents`], [`Error::HasClones`] for
+    /// what `reach` does not include; [`Error::Held`];
+    /// [`Error::Refused`] for the root of the pool.
     pub fn doomed(&self, name: &str, reach: impl Into<Reach>) -> Result<Vec<Arc<Entry>>> {
         let mut doomed = doomed(&self.engine.state.read(), name, reach.into())?;
         doomed.retain(|entry| !entry.is_partial());
@@ -54,8 +54,8 @@ impl Pool {
     /// Returns the names of all that went.
     ///
     /// # Errors
-    /// As [`Pool::doomed`]; [`Error::Busy`](crate::Error::Busy) if one of them is open;
-    /// [`Error::Damaged`](crate::Error::Damaged) if a list of freed records cannot be read; as [`Pool::commit`].
+    /// As [`Pool::doomed`]; [`Error::Busy`] if one of them is open;
+    /// [`Error::Damaged`] if a list of freed records cannot be read; as [`Pool::commit`].
     pub fn destroy_dataset(
         &self,
         name: &str,

@@ -102,7 +102,7 @@ impl Pool {
     /// The device with a guid, or with a path.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the pool has no such device.
+    /// [`Error::Device`] if the pool has no such device.
     pub fn find_device(&self, name: &str) -> Result<DeviceInfo> {
         let by_guid = name.parse::<u64>().ok();
         let devices = self.devices();
@@ -121,9 +121,9 @@ impl Pool {
     /// one's place as soon as it is resilvered.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if `beside` is no member, if its group is being removed or has
+    /// [`Error::Device`] if `beside` is no member, if its group is being removed or has
     /// parity, if another device takes its place already, or if the pool has the maximum of devices;
-    /// [`Error::Store`](crate::Error::Store) if `new` does not fit or fails; as [`Pool::commit`].
+    /// [`Error::Store`] if `new` does not fit or fails; as [`Pool::commit`].
     pub fn attach_device(
         &self,
         beside: u64,
@@ -183,7 +183,7 @@ impl Pool {
     /// written from now on.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store) if the devices do not fit together, or one fails; as
+    /// [`Error::Store`] if the devices do not fit together, or one fails; as
     /// [`Pool::commit`].
     pub fn add_group(&self, devices: &[NewMember], parity: usize, origin: &Origin) -> Result<()> {
         self.add(devices, parity, Purpose::Data, origin)
@@ -244,7 +244,7 @@ impl Pool {
     /// Makes a device a spare.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store) if the device does not fit or fails; as [`Pool::commit`].
+    /// [`Error::Store`] if the device does not fit or fails; as [`Pool::commit`].
     pub fn add_spare(&self, new: &NewMember, origin: &Origin) -> Result<()> {
         self.engine.check_writable()?;
         let info = self.engine.disk.store.join(new, Joins::Spares)?;
@@ -260,7 +260,7 @@ impl Pool {
     /// Takes a member out of its group. Another one must hold everything.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if it is not a member, is for logs, or no other device holds its
+    /// [`Error::Device`] if it is not a member, is for logs, or no other device holds its
     /// part of the pool; as [`Pool::commit`].
     pub fn detach_device(&self, guid: u64, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
@@ -296,7 +296,7 @@ impl Pool {
     /// Takes a spare out of the pool.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if it is not a spare of the pool; as [`Pool::commit`].
+    /// [`Error::Device`] if it is not a spare of the pool; as [`Pool::commit`].
     pub fn remove_spare(&self, guid: u64, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let device = state.device(guid)?;
@@ -316,7 +316,7 @@ impl Pool {
     /// imported next. Another one must hold everything, unless the group is for logs.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if it is not a member, or no other device holds its part of the
+    /// [`Error::Device`] if it is not a member, or no other device holds its part of the
     /// pool; as [`Pool::commit`].
     pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
         // What it gets still, it need not get again.
@@ -371,8 +371,8 @@ impl Pool {
     /// Takes back a member that was away or had failed. It is resilvered.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store) if it is another device, or fails;
-    /// [`Error::OtherHistory`](crate::Error::OtherHistory) if it was used without the others; as
+    /// [`Error::Store`] if it is another device, or fails;
+    /// [`Error::OtherHistory`] if it was used without the others; as
     /// [`Pool::commit`].
     pub fn online_device(
         &self,

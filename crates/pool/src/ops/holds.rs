@@ -31,9 +31,9 @@ impl Pool {
     /// Puts a tag on snapshots, all or none; with `recursive` also on those of the same names below.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
-    /// [`Error::Exists`](crate::Error::Exists) if a snapshot has the tag;
-    /// [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::Exists`] if a snapshot has the tag;
+    /// [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn hold(
         &self,
         names: &[String],
@@ -64,9 +64,9 @@ impl Pool {
     /// Takes a tag away from snapshots, all or none.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
-    /// [`Error::Refused`](crate::Error::Refused) if a snapshot has no such tag;
-    /// [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::Refused`] if a snapshot has no such tag;
+    /// [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn release(
         &self,
         names: &[String],
@@ -94,7 +94,7 @@ impl Pool {
     /// The tags on snapshots, by snapshot and tag.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName).
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`].
     pub fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<Hold>> {
         let state = self.engine.state.read();
         let snapshots = all_named(&state, names, recursive)?;

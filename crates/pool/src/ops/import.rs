@@ -31,7 +31,7 @@ impl Pool {
     /// Makes a pool with one dataset, its root. `entry` says what that is to be.
     ///
     /// # Errors
-    /// [`Error::BadName`](crate::Error::BadName); as [`Pool::commit`].
+    /// [`Error::BadName`]; as [`Pool::commit`].
     pub fn create(
         store: Arc<Store>,
         env: Arc<dyn Env>,
@@ -65,7 +65,7 @@ impl Pool {
     /// what that was.
     ///
     /// # Errors
-    /// As [`Pool::open`] without [`Error::LogsLost`](crate::Error::LogsLost); as [`Pool::commit`].
+    /// As [`Pool::open`] without [`Error::LogsLost`]; as [`Pool::commit`].
     pub fn open_without_logs(store: Arc<Store>, env: Arc<dyn Env>) -> Result<(Pool, Vec<String>)> {
         let pool = Pool::open_as(store, env, false, true)?;
         let given_up = pool.give_up_lost_logs()?;
@@ -151,7 +151,7 @@ impl Pool {
     /// open.
     ///
     /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) if a dataset is open; as [`Pool::commit`].
+    /// [`Error::Busy`] if a dataset is open; as [`Pool::commit`].
     pub fn export(&self) -> Result<()> {
         self.check_idle()?;
         if self.engine.read_only {
@@ -166,8 +166,8 @@ impl Pool {
     /// Destroys the pool: its keys are overwritten, its devices belong to no pool.
     ///
     /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) if a dataset is open; as [`Pool::commit`];
-    /// [`Error::Store`](crate::Error::Store) if a device could not be erased: the pool is destroyed all the
+    /// [`Error::Busy`] if a dataset is open; as [`Pool::commit`];
+    /// [`Error::Store`] if a device could not be erased: the pool is destroyed all the
     /// same.
     pub fn destroy(&self) -> Result<()> {
         self.check_idle()?;

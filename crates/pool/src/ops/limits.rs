@@ -49,7 +49,7 @@ impl Pool {
     /// Sets bytes aside as [`Pool::reserve`] does, if then still so many are left as `kept` says.
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace) if fewer than `bytes` and `kept` together are free.
+    /// [`Error::NoSpace`] if fewer than `bytes` and `kept` together are free.
     pub fn reserve_besides(&self, bytes: u64, why: ReserveFor, kept: u64) -> Result<Reservation> {
         let space = &self.engine.space;
         space.reserve_besides(bytes, why, kept)

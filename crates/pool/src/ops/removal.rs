@@ -179,7 +179,7 @@ impl Pool {
     /// Stops the removal under way. The group stays in use, as it was.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if no group is being removed; as [`Pool::commit`].
+    /// [`Error::Refused`] if no group is being removed; as [`Pool::commit`].
     pub fn stop_removal(&self, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let mut removal = engine.removal.lock();
@@ -202,8 +202,8 @@ impl Pool {
     /// now.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
-    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails. As [`Pool::commit`].
+    /// [`Error::Damaged`] and [`Error::Inconsistent`] if a
+    /// node cannot be read; [`Error::Store`] if a device fails. As [`Pool::commit`].
     pub fn removal_step(&self, budget: u64) -> Result<bool> {
         let engine = &self.engine;
         let status = engine.state.read().config.removal.clone();

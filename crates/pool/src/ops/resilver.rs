@@ -27,8 +27,8 @@ impl Pool {
     /// waits, and whatever else there is to do goes on.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
-    /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails. As [`Pool::commit`].
+    /// [`Error::Damaged`] and [`Error::Inconsistent`] if a
+    /// node cannot be read; [`Error::Store`] if a device fails. As [`Pool::commit`].
     pub fn resilver_step(&self, budget: u64) -> Result<bool> {
         let engine = &self.engine;
         let status = self.resilver_status();

@@ -67,7 +67,7 @@ impl Pool {
     /// Prepares to send.
     ///
     /// # Errors
-    /// As [`Pool::open_dataset`]; [`Error::Refused`](crate::Error::Refused) if `to` is not a snapshot, or `from`
+    /// As [`Pool::open_dataset`]; [`Error::Refused`] if `to` is not a snapshot, or `from`
     /// is not an earlier one of the same line.
     pub fn send(&self, what: SendOf) -> Result<Sending> {
         let mut open = vec![self.open_dataset(what.to)?];
@@ -205,8 +205,8 @@ impl Sending {
     /// Writes the stream.
     ///
     /// # Errors
-    /// [`Error::StreamIo`](crate::Error::StreamIo) if `out` fails; [`Error::Damaged`](crate::Error::Damaged) if
-    /// a record or node cannot be read; [`Error::Stream`](crate::Error::Stream) if a record cannot be opened.
+    /// [`Error::StreamIo`] if `out` fails; [`Error::Damaged`] if
+    /// a record or node cannot be read; [`Error::Stream`] if a record cannot be opened.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         let mut frames = FrameWriter::begin(out, &self.begin)?;
         match self.readers {

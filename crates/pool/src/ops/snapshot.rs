@@ -22,9 +22,9 @@ impl Pool {
     /// Makes snapshots, all at the same moment; with `recursive` also of everything below each.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset), [`Error::BadName`](crate::Error::BadName),
-    /// [`Error::Exists`](crate::Error::Exists); [`Error::Refused`](crate::Error::Refused) for two snapshots of
-    /// one dataset; [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace); as
+    /// [`Error::NoSuchDataset`], [`Error::BadName`],
+    /// [`Error::Exists`]; [`Error::Refused`] for two snapshots of
+    /// one dataset; [`Error::Limit`], [`Error::NoSpace`]; as
     /// [`Pool::commit`].
     pub fn snapshot(
         &self,
@@ -74,10 +74,10 @@ impl Pool {
     /// The dataset must not be open. It has the seal of the snapshot then.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
-    /// [`Error::Refused`](crate::Error::Refused) if it is not a snapshot, or later ones exist and `recursive` is
-    /// not set; [`Error::Held`](crate::Error::Held) and [`Error::HasClones`](crate::Error::HasClones) for later
-    /// ones; [`Error::Busy`](crate::Error::Busy) if the dataset or a later snapshot is open; as
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::Refused`] if it is not a snapshot, or later ones exist and `recursive` is
+    /// not set; [`Error::Held`] and [`Error::HasClones`] for later
+    /// ones; [`Error::Busy`] if the dataset or a later snapshot is open; as
     /// [`Pool::commit`].
     pub fn rollback(&self, name: &str, recursive: bool, origin: &Origin) -> Result<()> {
         self.take_back(name, recursive, None, origin)
@@ -86,7 +86,7 @@ impl Pool {
     /// As [`Pool::rollback`], and the dataset gets a seal of its own over that state, made by `accept`.
     ///
     /// # Errors
-    /// As [`Pool::rollback`]; [`Error::Inconsistent`](crate::Error::Inconsistent) if `accept` fails.
+    /// As [`Pool::rollback`]; [`Error::Inconsistent`] if `accept` fails.
     pub fn rollback_and_accept(
         &self,
         name: &str,

@@ -16,10 +16,10 @@ impl Pool {
     /// the open volume empties them, or until the volume is opened next.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName);
-    /// [`Error::Refused`](crate::Error::Refused) if it is not a volume, or the size is not whole blocks;
-    /// [`Error::Inconsistent`](crate::Error::Inconsistent) if `reseal` fails;
-    /// [`Error::Limit`](crate::Error::Limit), [`Error::NoSpace`](crate::Error::NoSpace); as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
+    /// [`Error::Refused`] if it is not a volume, or the size is not whole blocks;
+    /// [`Error::Inconsistent`] if `reseal` fails;
+    /// [`Error::Limit`], [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn resize_volume(
         &self,
         name: &str,

@@ -71,8 +71,8 @@ impl Pool {
     /// Adds a cache device, which is empty. What it held is lost.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the pool has the maximum of cache devices;
-    /// [`Error::Store`](crate::Error::Store) if it cannot be labelled; as [`Pool::commit`].
+    /// [`Error::Device`] if the pool has the maximum of cache devices;
+    /// [`Error::Store`] if it cannot be labelled; as [`Pool::commit`].
     pub fn add_cache(&self, new: &NewMember, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         engine.check_writable()?;

@@ -25,7 +25,7 @@ impl Pool {
     /// of them works, and is as safe as they are until the next commit.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the pool has had too many log devices; as [`Pool::add_group`].
+    /// [`Error::Device`] if the pool has had too many log devices; as [`Pool::add_group`].
     pub fn add_logs(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
         let known = self.engine.state.read().config.role_segments();
         if known > ROLE_SEGMENTS_MAX - LOG_SEGMENTS_MAX {
@@ -39,8 +39,8 @@ impl Pool {
     /// Takes a group of devices for logs out of the pool. What waits in logs there moves to another place.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the group is not for logs;
-    /// [`Error::Store`](crate::Error::Store) if a device that leaves fails; as [`Pool::commit`].
+    /// [`Error::Device`] if the group is not for logs;
+    /// [`Error::Store`] if a device that leaves fails; as [`Pool::commit`].
     pub fn remove_logs(&self, group: u16, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let _barred = self.leave_group(group)?;

@@ -120,7 +120,7 @@ impl Pool {
     /// What says how to go on with a receive that was interrupted, if there is one.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset) and [`Error::BadName`](crate::Error::BadName); as
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`]; as
     /// [`Pool::each_record`].
     pub fn resume_token(&self, target: &str) -> Result<Option<ResumeToken>> {
         let partial = find_partial(&self.engine.state.read(), target)?;
@@ -142,7 +142,7 @@ impl Pool {
     /// Throws away what an interrupted receive left.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if there is none; [`Error::Busy`](crate::Error::Busy) if it
+    /// [`Error::Refused`] if there is none; [`Error::Busy`] if it
     /// goes on; as [`Pool::commit`].
     pub fn abandon_receive(&self, target: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {

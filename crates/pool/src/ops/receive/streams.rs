@@ -22,11 +22,11 @@ impl Pool {
     /// Receives what comes: one stream, or several that go on from each other.
     ///
     /// # Errors
-    /// [`Error::Stream`](crate::Error::Stream) and [`Error::StreamIo`](crate::Error::StreamIo) for the stream;
-    /// [`Error::Refused`](crate::Error::Refused) if it does not fit the target, or `reception` refuses it;
-    /// [`Error::NoSuchDataset`](crate::Error::NoSuchDataset), [`Error::BadName`](crate::Error::BadName) and
-    /// [`Error::Exists`](crate::Error::Exists) for the target; [`Error::Limit`](crate::Error::Limit),
-    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::KeyAreaFull`](crate::Error::KeyAreaFull); as
+    /// [`Error::Stream`] and [`Error::StreamIo`] for the stream;
+    /// [`Error::Refused`] if it does not fit the target, or `reception` refuses it;
+    /// [`Error::NoSuchDataset`], [`Error::BadName`] and
+    /// [`Error::Exists`] for the target; [`Error::Limit`],
+    /// [`Error::NoSpace`], [`Error::KeyAreaFull`]; as
     /// [`Pool::commit`].
     pub fn receive(
         &self,
