@@ -68,7 +68,7 @@ EXAMPLES
 
 EXIT CODES
   1 if the directory is not empty, or its file system has no extended attributes; 3 if there is no
-  such directory; 4 if it has a policy already; 8 if the key cannot be read."
+  such directory; 4 if it is encrypted already; 8 if the key cannot be read."
 )]
 pub(crate) struct StackInit {
     /// The format of the lower files

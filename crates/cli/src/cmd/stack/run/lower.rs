@@ -71,7 +71,7 @@ pub(super) fn failure(dir: &Path, error: Error) -> Failure {
     let (kind, why) = match error {
         Error::NotFound => (FailureKind::NotFound, "there is no such directory"),
         Error::NotDirectory => (FailureKind::Usage, "it is not a directory"),
-        Error::Exists => (FailureKind::Exists, "it has a policy already"),
+        Error::Exists => (FailureKind::Exists, "it is encrypted already"),
         Error::NotEmpty => (FailureKind::Other, "it is not empty"),
         Error::Access | Error::NotPermitted | Error::ReadOnly => {
             (FailureKind::Permission, "it cannot be read or changed")
