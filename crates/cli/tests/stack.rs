@@ -87,7 +87,7 @@ fn what_is_wrong_is_said() {
         &place,
         &format!("stack init {key} {lower}"),
         EXISTS,
-        "has a policy",
+        "encrypted already",
     );
     refused(
         &place,
