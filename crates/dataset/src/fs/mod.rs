@@ -248,8 +248,10 @@ impl Dataset {
     /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is as
     /// durable as `sync` requires.
     fn changing<T>(&self, ino: Ino, change: impl FnOnce(&Settings) -> Result<T>) -> vfs::Result<T> {
-        let settings = posix(self.check_writable())?;
+        posix(self.check_writable())?;
         posix(self.throttle())?;
+        // They may be others after the wait.
+        let settings = posix(self.check_writable())?;
         let value = posix(change(&settings))?;
         if settings.sync == SyncMode::Always {
             posix(self.sync_file(ino))?;
