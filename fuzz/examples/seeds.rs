@@ -449,9 +449,48 @@ fn stack_seeds() {
         "name",
         &[&[0], b".OyHmY8og87Bz80B7R4ibelfAlmP3HRsP"],
     );
+    fscrypt_tool_seeds();
     put("stack_pefs", "target", &[&[1], b"_aD6nYkpZa2b"]);
     put("stack_pefs", "config", &[&[2], b"camellia256-xts:3000"]);
     put("stack_pefs", "database", &[&[3], &pefs_database()]);
+}
+
+/// What the tool fscrypt writes, for `stack_fscrypt_tool`, whose first byte says what follows.
+fn fscrypt_tool_seeds() {
+    let wrapped = |len: u8| {
+        let sealed = vec![7; len.into()];
+        let iv = [&[0x0a, 16][..], &[5; 16], &[0x12, len]].concat();
+        [&iv[..], &sealed, &[0x1a, 32], &[9; 32]].concat()
+    };
+    let descriptor: &[u8] = b"0123456789abcdef";
+    let field = |number: u8, bytes: &[u8]| {
+        let len = bytes.len();
+        let len = match len < 128 {
+            true => vec![len as u8],
+            false => vec![len as u8 | 0x80, (len >> 7) as u8],
+        };
+        [&[number << 3 | 2][..], &len, bytes].concat()
+    };
+    let slot = [field(1, descriptor), field(2, &wrapped(64))].concat();
+    let options = field(2, &[8, 32, 16, 1, 24, 4, 32, 2]);
+    let name = field(1, &[descriptor, descriptor].concat());
+    let policy = [name, options, field(3, &slot)].concat();
+    put("stack_fscrypt_tool", "policy", &[&[0], &policy]);
+    let costs = field(4, &[16, 1, 24, 64, 32, 1, 40, 1]);
+    let head = [&field(1, descriptor)[..], &[16, 2], &field(3, b"name")].concat();
+    let tail = [field(5, &[3; 16]), field(7, &wrapped(32))].concat();
+    put(
+        "stack_fscrypt_tool",
+        "protector",
+        &[&[1], &head, &costs, &tail],
+    );
+    put(
+        "stack_fscrypt_tool",
+        "link",
+        &[&[2], b"UUID=12-34\nPATH=/\n"],
+    );
+    let config = br#"{"hash_costs":{"time":"1","memory":"64","parallelism":"1"},"options":{"padding":"16"}}"#;
+    put("stack_fscrypt_tool", "config", &[&[3], config]);
 }
 
 /// A btree with one leaf, and one record in it.

@@ -26,6 +26,7 @@
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
 //! - `token`'s parts, then `material`: what opens a slot;
 //! - `https` (over `tls`), `provider`, `token`, `keyfile`, `deadline`: how material is got;
+//! - [`kernel`]: keys of the kernel's own encryption, apart from all that;
 //! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: what is stored.
 
 mod backup;
@@ -40,6 +41,7 @@ pub mod fuzzing;
 mod generation;
 mod https;
 mod kdf;
+pub mod kernel;
 mod key;
 mod keyfile;
 mod keyring;

@@ -7,6 +7,7 @@ use cipher::SeededRandom;
 use vfs::Kind;
 
 use super::format::Node;
+use super::tool::{Config, Link, ProtectedPolicy, Protector};
 use super::{Context, Fscrypt, KeyName, MasterKey, Policy, Space};
 use crate::formats::Format;
 
@@ -49,5 +50,39 @@ pub fn decode(bytes: &[u8]) {
         }
         let file = Node::new(Kind::File, Some(context));
         let _ = format.open(&file, &[], u64::MAX / 4096, &mut bytes.to_vec());
+    }
+}
+
+/// Reads bytes, after one that says what they are, as a file of the tool. What is read is written as it
+/// is read again.
+pub fn decode_tool(bytes: &[u8]) {
+    match bytes.split_first() {
+        Some((0, policy)) => {
+            if let Ok(policy) = ProtectedPolicy::decode(policy) {
+                let again = ProtectedPolicy::decode(&policy.encode()).expect("written");
+                assert_eq!(again, policy);
+            }
+        }
+        Some((1, protector)) => {
+            if let Ok(protector) = Protector::decode(protector) {
+                let again = Protector::decode(&protector.encode()).expect("written");
+                assert_eq!(again, protector);
+            }
+        }
+        Some((2, link)) => {
+            if let Ok(link) = Link::decode(link) {
+                assert_eq!(
+                    Link::decode(link.encode().as_bytes()).expect("written"),
+                    link
+                );
+            }
+        }
+        Some((3, config)) => {
+            if let Ok(config) = Config::decode(config) {
+                let again = Config::decode(config.encode().as_bytes()).expect("written");
+                assert_eq!(again.encode(), config.encode());
+            }
+        }
+        _ => {}
     }
 }

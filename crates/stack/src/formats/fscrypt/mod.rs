@@ -7,7 +7,8 @@
 //! - `mode`: the ciphers and their numbers; `context`: the policy and nonce of one inode;
 //! - `master_key`: a master key and what is derived from it; `inode_key`: the key of one inode;
 //! - `name`: names, targets, and what they look like without a key;
-//! - `format`: all of it as a [`Format`](super::Format).
+//! - `format`: all of it as a [`Format`](super::Format);
+//! - [`tool`]: master keys under passphrases and key files.
 
 mod context;
 mod format;
@@ -19,6 +20,7 @@ mod mode;
 mod name;
 #[cfg(test)]
 mod tests;
+pub mod tool;
 
 pub use context::{Context, Flags, KeyName, Policy};
 pub use format::{Fscrypt, Node, Space};

@@ -47,6 +47,23 @@ impl Mode {
         Mode::ALL.into_iter().find(|mode| mode.number() == number)
     }
 
+    /// The name that the tool `fscrypt` has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Aes256Xts => "AES_256_XTS",
+            Mode::Aes256Cts => "AES_256_CTS",
+            Mode::Aes128Cbc => "AES_128_CBC",
+            Mode::Aes128Cts => "AES_128_CTS",
+            Mode::Adiantum => "Adiantum",
+            Mode::Aes256Hctr2 => "AES_256_HCTR2",
+        }
+    }
+
+    /// The mode with this name.
+    pub fn from_name(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
     /// The length of its keys in bytes.
     pub const fn key_len(self) -> usize {
         match self {

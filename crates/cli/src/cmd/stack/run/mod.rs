@@ -161,9 +161,9 @@ fn status_of_policy(space: Space, policy: &Policy) -> Status {
     };
     Status {
         format: "fscrypt",
-        contents: mode(policy.contents),
+        contents: policy.contents.name(),
         authenticated: false,
-        names: mode(policy.names),
+        names: policy.names.name(),
         policy: Some(PolicyStatus {
             version,
             padding: policy.padding,
@@ -173,18 +173,6 @@ fn status_of_policy(space: Space, policy: &Policy) -> Status {
                 Space::User => "user",
             },
         }),
-    }
-}
-
-/// The name of a mode as the tool `fscrypt` has it.
-fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Aes256Xts => "AES_256_XTS",
-        Mode::Aes256Cts => "AES_256_CTS",
-        Mode::Aes128Cbc => "AES_128_CBC",
-        Mode::Aes128Cts => "AES_128_CTS",
-        Mode::Adiantum => "Adiantum",
-        Mode::Aes256Hctr2 => "AES_256_HCTR2",
     }
 }
 

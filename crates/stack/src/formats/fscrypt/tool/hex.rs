@@ -1,0 +1,44 @@
+//! Descriptors in text.
+
+use super::error::{Error, Result};
+use crate::formats::fscrypt::KeyName;
+
+/// Lower-case digits.
+pub fn text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of lower-case digits; nothing for another text.
+pub fn parse<const LEN: usize>(text: &str) -> Option<[u8; LEN]> {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.len() != 2 * LEN || !text.as_bytes().iter().all(is_digit) {
+        return None;
+    }
+    let mut bytes = [0; LEN];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// The name of a master key, as its policy's file is called.
+pub fn key_name(name: &KeyName) -> String {
+    match name {
+        KeyName::Descriptor(descriptor) => text(descriptor),
+        KeyName::Identifier(identifier) => text(identifier),
+    }
+}
+
+/// The name of a master key from text: 16 digits for policies of version 1, 32 of version 2.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub fn key_name_from(digits: &str) -> Result<KeyName> {
+    let identifier = || parse(digits).map(KeyName::Identifier);
+    let name = parse(digits).map(KeyName::Descriptor).or_else(identifier);
+    name.ok_or_else(|| {
+        Error::Refused(format!(
+            "'{digits}' is no ID of a policy: it has 16 or 32 digits of 0 to 9 and a to f"
+        ))
+    })
+}

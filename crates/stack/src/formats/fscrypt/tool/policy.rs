@@ -1,0 +1,318 @@
+//! A policy: its master key under the keys of protectors.
+
+use cipher::Random;
+use secret::{Key, Secret};
+
+use super::error::{Error, Result, damaged};
+use super::hex;
+use super::protector::Descriptor;
+use super::wire::{self, Message};
+use super::wrapped::Wrapped;
+use crate::formats::fscrypt::{Flags, KeyName, MasterKey, Mode, Policy};
+
+/// The length of a master key, in bytes.
+const KEY_LEN: usize = 64;
+
+/// How a policy encrypts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Names are padded to a multiple of so many bytes.
+    pub padding: usize,
+    /// The cipher of contents.
+    pub contents: Mode,
+    /// The cipher of names.
+    pub names: Mode,
+    /// The version of policies: 1 or 2.
+    pub version: u8,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            padding: 32,
+            contents: Mode::Aes256Xts,
+            names: Mode::Aes256Cts,
+            version: 2,
+        }
+    }
+}
+
+impl Options {
+    /// The options of a policy as the kernel has it.
+    pub fn of(policy: &Policy) -> Options {
+        Options {
+            padding: policy.padding,
+            contents: policy.contents,
+            names: policy.names,
+            version: match policy.key {
+                KeyName::Descriptor(_) => 1,
+                KeyName::Identifier(_) => 2,
+            },
+        }
+    }
+
+    pub(super) fn new(padding: i64, contents: i64, names: i64, version: i64) -> Result<Options> {
+        let version = match version {
+            0 | 1 => 1,
+            2 => 2,
+            other => return Err(Error::Unknown(format!("policy version {other}"))),
+        };
+        let mode = |number: i64| {
+            let known = u8::try_from(number).ok().and_then(Mode::from_number);
+            known.ok_or_else(|| match number {
+                0 => damaged("a mode of encryption is missing"),
+                _ => Error::Unknown(format!("mode of encryption {number}")),
+            })
+        };
+        if !matches!(padding, 4 | 8 | 16 | 32) {
+            return Err(damaged("the padding is none of 4, 8, 16 and 32"));
+        }
+        Ok(Options {
+            padding: padding as usize,
+            contents: mode(contents)?,
+            names: mode(names)?,
+            version,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slot {
+    protector: Descriptor,
+    wrapped: Wrapped,
+    unknown: Vec<u8>,
+}
+
+/// A policy with its wrapped master keys, locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtectedPolicy {
+    /// The name of its master key.
+    pub name: KeyName,
+    /// How it encrypts.
+    pub options: Options,
+    slots: Vec<Slot>,
+    /// Of the options.
+    unknown_options: Vec<u8>,
+    unknown: Vec<u8>,
+}
+
+impl ProtectedPolicy {
+    /// A new policy with a new master key, which this protector opens.
+    ///
+    /// # Errors
+    /// [`Error::Cipher`], [`Error::Memory`].
+    pub fn create(
+        options: Options,
+        protector: Descriptor,
+        key: &Key,
+        random: &dyn Random,
+    ) -> Result<(ProtectedPolicy, Secret)> {
+        let mut master = Secret::zeroed(KEY_LEN)?;
+        random.fill(master.expose_mut())?;
+        let mut policy = ProtectedPolicy {
+            name: name_of(&master, options.version)?,
+            options,
+            slots: Vec::new(),
+            unknown_options: Vec::new(),
+            unknown: Vec::new(),
+        };
+        policy.add(protector, key, &master, random)?;
+        Ok((policy, master))
+    }
+
+    /// The protectors that open it.
+    pub fn protectors(&self) -> impl Iterator<Item = Descriptor> {
+        self.slots.iter().map(|slot| slot.protector)
+    }
+
+    /// The policy as the kernel has it. With Adiantum for both, the tool has one key for all files.
+    pub fn policy(&self) -> Policy {
+        let Options {
+            padding,
+            contents,
+            names,
+            ..
+        } = self.options;
+        let is_wide = contents == Mode::Adiantum && names == Mode::Adiantum;
+        Policy {
+            contents,
+            names,
+            padding,
+            flags: match is_wide {
+                true => Flags::DirectKey,
+                false => Flags::PerFile,
+            },
+            log2_unit: 0,
+            key: self.name,
+        }
+    }
+
+    /// The master key, by the key of a protector.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the protector does not open it; [`Error::Damaged`].
+    pub fn unlock(&self, protector: &Descriptor, key: &Key) -> Result<Secret> {
+        let slot = self.slots.iter().find(|slot| slot.protector == *protector);
+        let slot = slot.ok_or_else(|| self.not_protected(protector))?;
+        // The descriptor has proved the key.
+        let master = slot.wrapped.unwrap(key).map_err(|error| match error {
+            Error::WrongKey => damaged("the wrapped master key was changed"),
+            other => other,
+        })?;
+        match name_of(&master, self.options.version)? == self.name {
+            true => Ok(master),
+            false => Err(damaged("the master key is of another policy")),
+        }
+    }
+
+    /// Has another protector open it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Cipher`], [`Error::Memory`].
+    pub fn add(
+        &mut self,
+        protector: Descriptor,
+        key: &Key,
+        master: &Secret,
+        random: &dyn Random,
+    ) -> Result<()> {
+        if self.protectors().any(|known| known == protector) {
+            return Err(Error::Exists(format!(
+                "the protector {} on policy {}",
+                hex::text(&protector),
+                hex::key_name(&self.name)
+            )));
+        }
+        self.slots.push(Slot {
+            protector,
+            wrapped: Wrapped::wrap(key, master.expose(), random)?,
+            unknown: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Has a protector not open it any more.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it does not, or if it is the only one.
+    pub fn remove(&mut self, protector: &Descriptor) -> Result<()> {
+        if !self.protectors().any(|known| known == *protector) {
+            return Err(self.not_protected(protector));
+        }
+        if self.slots.len() == 1 {
+            return Err(Error::Refused(format!(
+                "cannot remove the only protector of policy {}",
+                hex::key_name(&self.name)
+            )));
+        }
+        self.slots.retain(|slot| slot.protector != *protector);
+        Ok(())
+    }
+
+    fn not_protected(&self, protector: &Descriptor) -> Error {
+        Error::Refused(format!(
+            "policy {} is not protected by protector {}",
+            hex::key_name(&self.name),
+            hex::text(protector)
+        ))
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Unknown`].
+    pub fn decode(message: &[u8]) -> Result<ProtectedPolicy> {
+        let (mut name, mut options, mut slots) = (String::new(), None, Vec::new());
+        let mut unknown = Vec::new();
+        wire::read(message, |field| {
+            match field.number {
+                1 => name = field.text()?,
+                2 => options = Some(field.bytes()?),
+                3 => slots.push(Slot::decode(field.bytes()?)?),
+                _ => unknown.extend_from_slice(field.raw),
+            }
+            Ok(())
+        })?;
+        let options = options.ok_or_else(|| damaged("the policy has no options"))?;
+        let (options, unknown_options) = decode_options(options)?;
+        let name = match options.version {
+            1 => hex::parse(&name).map(KeyName::Descriptor),
+            _ => hex::parse(&name).map(KeyName::Identifier),
+        };
+        Ok(ProtectedPolicy {
+            name: name.ok_or_else(|| damaged("the policy has no descriptor"))?,
+            options,
+            slots,
+            unknown_options,
+            unknown,
+        })
+    }
+
+    /// The file.
+    pub fn encode(&self) -> Vec<u8> {
+        let options = Message::default()
+            .number(1, self.options.padding as i64)
+            .number(2, self.options.contents.number().into())
+            .number(3, self.options.names.number().into())
+            .number(4, self.options.version.into())
+            .done(&self.unknown_options);
+        let message = Message::default()
+            .bytes(1, hex::key_name(&self.name).as_bytes())
+            .message(2, &options);
+        let add = |message: Message, slot: &Slot| message.message(3, &slot.encode());
+        self.slots.iter().fold(message, add).done(&self.unknown)
+    }
+}
+
+fn decode_options(message: &[u8]) -> Result<(Options, Vec<u8>)> {
+    let (mut padding, mut contents, mut names, mut version) = (0, 0, 0, 0);
+    let mut unknown = Vec::new();
+    wire::read(message, |field| {
+        match field.number {
+            1 => padding = field.number_value()?,
+            2 => contents = field.number_value()?,
+            3 => names = field.number_value()?,
+            4 => version = field.number_value()?,
+            _ => unknown.extend_from_slice(field.raw),
+        }
+        Ok(())
+    })?;
+    Ok((Options::new(padding, contents, names, version)?, unknown))
+}
+
+impl Slot {
+    fn decode(message: &[u8]) -> Result<Slot> {
+        let (mut protector, mut wrapped) = (String::new(), None);
+        let mut unknown = Vec::new();
+        wire::read(message, |field| {
+            match field.number {
+                1 => protector = field.text()?,
+                2 => wrapped = Some(field.bytes()?),
+                _ => unknown.extend_from_slice(field.raw),
+            }
+            Ok(())
+        })?;
+        let missing = || damaged("a wrapped key of the policy is not complete");
+        Ok(Slot {
+            protector: hex::parse(&protector).ok_or_else(missing)?,
+            wrapped: Wrapped::decode(wrapped.ok_or_else(missing)?, KEY_LEN)?,
+            unknown,
+        })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Message::default()
+            .bytes(1, hex::text(&self.protector).as_bytes())
+            .message(2, &self.wrapped.encode())
+            .done(&self.unknown)
+    }
+}
+
+/// The name of a master key in policies of this version.
+fn name_of(master: &Secret, version: u8) -> Result<KeyName> {
+    let key = MasterKey::new(master.try_clone()?).expect("64 bytes");
+    Ok(match version {
+        1 => key.descriptor(),
+        _ => key.identifier()?,
+    })
+}
