@@ -14,6 +14,7 @@ use crate::cmd::dataset::args::{
     Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Rename, Set, Unallow, Userspace,
 };
 use crate::cmd::export::args::{Mount, Nbd, Unmount};
+use crate::cmd::fscrypt::args::Fscrypt;
 use crate::cmd::key::args::{Key, Keygen};
 use crate::cmd::luks::args::Luks;
 use crate::cmd::pool::args::{Inspect, Pool};
@@ -102,6 +103,8 @@ pub(crate) enum Command {
     Luks(Box<Luks>),
     #[command(subcommand)]
     Stack(Stack),
+    #[command(subcommand)]
+    Fscrypt(Fscrypt),
     #[command(subcommand)]
     Zone(Zone),
     #[command(subcommand)]

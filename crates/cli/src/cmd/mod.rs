@@ -7,6 +7,7 @@ pub(crate) mod cli;
 mod crypto;
 mod dataset;
 mod export;
+mod fscrypt;
 #[cfg(test)]
 mod help_rules;
 mod key;
@@ -62,6 +63,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Unallow(args) => dataset::run::delegation::unallow(args, session),
         Command::Luks(args) => Ok(luks::run::run(*args, session)?),
         Command::Stack(args) => Ok(stack::run::run(args, session.json)?),
+        Command::Fscrypt(args) => Ok(fscrypt::run::run(args, session.json)?),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),

@@ -92,6 +92,30 @@ impl Policy {
             && (self.log2_unit == 0 || version == 2 && (9..=12).contains(&self.log2_unit))
     }
 
+    /// Reads `struct fscrypt_policy_v1` or `struct fscrypt_policy_v2`. Nothing for another one, and for one
+    /// that is not supported here.
+    pub fn from_kernel(bytes: &[u8]) -> Option<Policy> {
+        let (version, rest) = bytes.split_first()?;
+        // Their versions are 0 and 2, and those of contexts 1 and 2.
+        let version = if *version == 0 { 1 } else { *version };
+        let context = [&[version], rest, &[0; NONCE_LEN]].concat();
+        Context::decode(&context).map(|context| context.policy)
+    }
+
+    /// The structure of the kernel with this policy.
+    pub fn to_kernel(&self) -> Vec<u8> {
+        let context = Context {
+            policy: *self,
+            nonce: [0; NONCE_LEN],
+        };
+        let mut bytes = context.encode();
+        bytes.truncate(bytes.len() - NONCE_LEN);
+        if bytes[0] == 1 {
+            bytes[0] = 0;
+        }
+        bytes
+    }
+
     fn flag_bits(&self) -> u8 {
         let padding = (self.padding.trailing_zeros() - 2) as u8;
         padding

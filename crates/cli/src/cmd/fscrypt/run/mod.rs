@@ -1,0 +1,91 @@
+//! Directories that the kernel encrypts. All of it happens in this process.
+
+mod directory;
+mod metadata;
+mod place;
+mod secrets;
+mod status;
+
+use std::path::Path;
+
+use daemon::Failure;
+use keys::Argon2Params;
+use protocol::api::FailureKind;
+use stack::formats::fscrypt::tool::{Config, Store, Writers};
+
+use place::failure;
+
+use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
+use crate::outcome::{LocalResult as Result, Outcome};
+use crate::terminal::{confirm, is_interactive};
+
+pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
+    let said = match args {
+        Fscrypt::Setup(args) => setup(&args)?,
+        Fscrypt::Encrypt(args) => directory::encrypt(&args)?,
+        Fscrypt::Unlock(args) => directory::unlock(&args)?,
+        Fscrypt::Lock(args) => directory::lock(&args)?,
+        Fscrypt::Purge(args) => directory::purge(&args)?,
+        Fscrypt::Status(args) => return status::run(&args, as_json).map(Outcome::text),
+        Fscrypt::Metadata(Metadata::Create(args)) => metadata::create(&args)?,
+        Fscrypt::Metadata(Metadata::Destroy(args)) => metadata::destroy(&args)?,
+        Fscrypt::Metadata(Metadata::ChangePassphrase(args)) => metadata::change_passphrase(&args)?,
+        Fscrypt::Metadata(Metadata::AddProtectorToPolicy(args)) => metadata::add(&args)?,
+        Fscrypt::Metadata(Metadata::RemoveProtectorFromPolicy(args)) => metadata::remove(&args)?,
+        Fscrypt::Metadata(Metadata::Dump(args)) => metadata::dump(&args)?,
+    };
+    Ok(Outcome::text(format!("{said}\n")))
+}
+
+fn setup(args: &Setup) -> Result<String> {
+    let writers = match args.all_users {
+        true => Writers::All,
+        false => Writers::Owner,
+    };
+    if let Some(mountpoint) = &args.mountpoint {
+        let failed = |error| place::io(mountpoint, &error);
+        let whole = std::fs::canonicalize(mountpoint).map_err(failed)?;
+        if !place::mounted()?
+            .iter()
+            .any(|mounted| mounted.path == whole)
+        {
+            let message = format!("{} is no mountpoint", mountpoint.display());
+            return Err(Failure::usage(message));
+        }
+        make(&whole, writers)?;
+        return Ok(format!("{} is set up for fscrypt", whole.display()));
+    }
+    let path = place::config_path();
+    if !args.force && path.exists() {
+        let message = format!("there is {} already; --force replaces it", path.display());
+        return Err(Failure::new(FailureKind::Exists, message));
+    }
+    let costs = Argon2Params::calibrate(args.time)?;
+    let text = Config::new(costs.into()).encode();
+    // It is replaced at once.
+    let new = path.with_extension("conf.new");
+    std::fs::write(&new, text)
+        .and_then(|()| std::fs::rename(&new, &path))
+        .map_err(|error| place::io(&path, &error))?;
+    if !place::is_place(Path::new("/")) {
+        make(Path::new("/"), writers)?;
+    }
+    Ok(format!("{} is written", path.display()))
+}
+
+fn make(place: &Path, writers: Writers) -> Result<()> {
+    let made = Store::create(place, writers);
+    made.map_err(|error| failure(&place.display().to_string(), error))
+}
+
+/// Asks whether something is meant, unless the command says so itself.
+fn be_sure(force: bool, what: &str) -> Result<()> {
+    match force {
+        true => Ok(()),
+        false if !is_interactive() => Err(Failure::usage(format!(
+            "{what}; to do it without being asked, use --force"
+        ))),
+        false if confirm(&format!("{what}. Go on?")) => Ok(()),
+        false => Err(Failure::other("nothing was changed")),
+    }
+}
