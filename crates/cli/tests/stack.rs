@@ -132,7 +132,7 @@ fn what_is_wrong_is_said() {
         USAGE,
         "--locked",
     );
-    refused(&place, "stack init {DIR}/view", USAGE, "-d FILE");
+    refused(&place, "stack init {DIR}/view", NO_KEY, "was not given");
 }
 
 #[test]
@@ -190,6 +190,52 @@ fn programs_use_the_view() {
             .next()
             .is_none()
     );
+}
+
+#[test]
+fn fscrypt_by_passphrase() {
+    let place = Place::without_daemon();
+    for dir in ["lower", "view"] {
+        fs::create_dir(place.path(dir)).expect("a directory");
+    }
+    fs::write(place.path("pass"), "a passphrase").expect("written");
+    fs::write(place.path("wrong"), "another one").expect("written");
+    place.ok("stack init --passfile {DIR}/pass {DIR}/lower");
+    let again = "stack init --passfile {DIR}/pass {DIR}/lower";
+    refused(&place, again, EXISTS, "already");
+    let wrong = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
+    refused(&place, wrong, WRONG_KEY, "passphrase is wrong");
+    if !can_mount() {
+        return;
+    }
+    let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
+    // What opens it is not in the view, and cannot be removed through it.
+    assert_eq!(
+        mounted.shell("ls -A; rm -rf .fscrypt; echo text > file"),
+        ""
+    );
+    mounted.end();
+    let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
+    assert_eq!(mounted.shell("ls -A; cat file"), "file\ntext\n");
+    mounted.end();
+    let status = place.ok("fscrypt status {DIR}/lower");
+    let id = status
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split(' ').next());
+    let id = id.expect("a protector");
+    let change = format!("fscrypt metadata change-passphrase --protector {{DIR}}/lower:{id}");
+    place.ok_with(&change, "a passphrase\nanother one\n");
+    let mounted = Mounted::new(&place, &["--passfile", &place.arg("wrong")]);
+    assert_eq!(mounted.shell("cat file"), "text\n");
+    mounted.end();
+    let policies = place.path("lower").join(".fscrypt/policies");
+    let policy = fs::read_dir(policies).expect("listed").next();
+    let policy = policy.expect("one").expect("an entry").path();
+    let bytes = fs::read(&policy).expect("read");
+    fs::write(&policy, &bytes[..50]).expect("written");
+    let damaged = "stack mount --passfile {DIR}/pass {DIR}/lower {DIR}/view";
+    refused(&place, damaged, common::DAMAGED, "damaged");
 }
 
 /// A directory of each program opens with the other one.

@@ -28,8 +28,8 @@ EXAMPLES
 
 FILES
   /etc/fscrypt.conf
-      Ciphers, and what a guess at a passphrase costs. The variable FSCRYPT_CONF names
-      another file.")]
+      Ciphers, and what a guess at a passphrase costs; without it, the defaults. The
+      variable FSCRYPT_CONF names another file.")]
 pub(crate) enum Fscrypt {
     Setup(Setup),
     Encrypt(Encrypt),

@@ -10,7 +10,8 @@ use clap::{Args, Subcommand, ValueEnum};
 /// network file system or in a folder that is copied elsewhere. `stack mount` shows the files in clear at
 /// another place. There are three formats:
 ///
-/// fscrypt is that of Linux, with policies of version 2. Its key is a file of random bytes. Contents are
+/// fscrypt is that of Linux, with policies of version 2. A passphrase opens it, or a file of random bytes
+/// that is the key. Contents are
 /// not authenticated: a change of an encrypted file is not noticed.
 ///
 /// gocryptfs is that of the program gocryptfs, version 2, and the directories of one open with the other. A
@@ -47,7 +48,8 @@ pub(crate) enum Stack {
 /// With the format fscrypt the directory gets a policy: ciphers, padding of names, and the identifier of
 /// the key. The policy is kept in an extended attribute, so the file system of the directory must have such
 /// attributes. Copies of the directory must keep them: without its attributes an encrypted file cannot be
-/// read.
+/// read. Without a key file the command asks for a new passphrase, and puts what opens the key with it into
+/// the directory .fscrypt, which `fscrypt metadata` changes. Without that directory nothing can be read.
 ///
 /// With the format gocryptfs the command asks for a new passphrase, and writes gocryptfs.conf and
 /// gocryptfs.diriv into the directory. Without these files nothing in it can be read.
@@ -56,11 +58,14 @@ pub(crate) enum Stack {
     override_usage = "strongroom stack init [OPTIONS] <DIR>",
     after_help = "\
 EXAMPLES
-  With the default ciphers:
+  Opened by a passphrase:
+    strongroom stack init /srv/encrypted
+
+  Opened by a key file:
     strongroom keygen vault.key
     strongroom stack init -d vault.key /srv/encrypted
 
-  Opened by a passphrase, with authenticated contents:
+  With authenticated contents:
     strongroom stack init --format gocryptfs /srv/encrypted
 
   For a machine without AES instructions:
@@ -92,8 +97,8 @@ pub(crate) struct StackInit {
 
 /// Show the files of an encrypted directory in clear at another place
 ///
-/// Recognizes the format of the directory. Fscrypt needs a key file or --locked. Gocryptfs asks for the
-/// passphrase, or reads it from --passfile. Pefs does so too, or takes a key file; a directory of pefs is
+/// Recognizes the format of the directory. Fscrypt and gocryptfs ask for the passphrase, or read it from
+/// --passfile. Fscrypt also takes a key file that is the key itself. Pefs does so too, or takes a key file; a directory of pefs is
 /// recognized by the entries .pefs.conf and .pefs.db.
 ///
 /// Serves the files until the file system is unmounted, and stays in the foreground. The first interrupt
@@ -174,7 +179,7 @@ pub(crate) struct StackKey {
     /// standard input
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// With gocryptfs and pefs: read the passphrase from the first line of this file, instead of asking
+    /// Read the passphrase from the first line of this file, instead of asking
     #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
     pub(crate) passfile: Option<PathBuf>,
 }

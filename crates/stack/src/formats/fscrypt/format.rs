@@ -12,6 +12,7 @@ use super::context::{Context, Flags, KeyName, NONCE_LEN, Policy};
 use super::inode_key::InodeKey;
 use super::master_key::MasterKey;
 use super::name::{self, NAME_MAX, NokeyName, StoredName};
+use super::tool;
 use crate::formats::{Format, Layout, LongName, LongNames, LowerName, NewNode, SizeIn, Sought};
 use crate::lower::{Entry, list};
 
@@ -110,7 +111,8 @@ impl Fscrypt {
         }
     }
 
-    /// Gives an empty directory a policy, and with it all that will be in it.
+    /// Gives a directory, which is empty but for the metadata of the tool, a policy, and with it all that
+    /// will be in it.
     ///
     /// # Errors
     /// `Invalid` for a policy that Linux does not allow, `NotSupported` for one that needs inode numbers
@@ -133,6 +135,7 @@ impl Fscrypt {
         }
         list(root, 0, |listed| match listed.name {
             b"." | b".." => Ok(true),
+            name if name == tool::DIRECTORY_NAME.as_bytes() => Ok(true),
             _ => Err(Error::NotEmpty),
         })?;
         let mut context = Context {

@@ -13,7 +13,7 @@ use keys::Argon2Params;
 use protocol::api::FailureKind;
 use stack::formats::fscrypt::tool::{Config, Store, Writers};
 
-use place::failure;
+pub(crate) use place::failure;
 
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
 use crate::outcome::{LocalResult as Result, Outcome};

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use daemon::Failure;
-use keys::kernel;
+use keys::{Argon2Params, kernel};
 use protocol::api::FailureKind;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
@@ -94,20 +94,16 @@ pub(super) fn is_place(path: &Path) -> bool {
     path.join(DIRECTORY_NAME).is_dir()
 }
 
-/// The configuration of the machine.
+/// The configuration of the machine, or the defaults.
 pub(super) fn config() -> Result<Config> {
     let path = config_path();
     match fs::read(&path) {
         Ok(bytes) => {
             Config::decode(&bytes).map_err(|error| failure(&path.display().to_string(), error))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Failure::new(
-            FailureKind::NotFound,
-            format!(
-                "there is no {}; `strongroom fscrypt setup` makes it",
-                path.display()
-            ),
-        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(Config::new(Argon2Params::RECOMMENDED.into()))
+        }
         Err(error) => Err(io(&path, &error)),
     }
 }
@@ -209,7 +205,7 @@ pub(super) fn specifier(name: &KeyName) -> kernel::Specifier {
 }
 
 /// What an error of metadata means to a command.
-pub(super) fn failure(place: &str, error: Error) -> Failure {
+pub(crate) fn failure(place: &str, error: Error) -> Failure {
     use vfs::Error as Lower;
     let kind = match error {
         Error::Keys(error) => return Failure::from(error),

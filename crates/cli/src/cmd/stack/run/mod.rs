@@ -1,5 +1,6 @@
 //! Directories that are encrypted file by file. All of it happens in this process.
 
+mod fscrypt;
 mod gocryptfs;
 mod lower;
 mod mount;
@@ -33,18 +34,6 @@ pub(crate) fn run(args: Stack, as_json: bool) -> Result {
 
 fn init(args: &StackInit) -> Result<()> {
     let dir = lower::open(&args.dir)?;
-    let Some(key_file) = &args.key.key_file else {
-        return Err(Failure::usage("fscrypt needs a key file: -d FILE"));
-    };
-    let master = lower::master_key(key_file)?;
-    let identifier = match master.identifier() {
-        Ok(KeyName::Identifier(identifier)) => identifier,
-        _ => {
-            return Err(Failure::other(
-                "the identifier of the key cannot be derived",
-            ));
-        }
-    };
     let (contents, names) = match args.cipher {
         StackCipher::Aes256 => (Mode::Aes256Xts, Mode::Aes256Cts),
         StackCipher::Aes256Hctr2 => (Mode::Aes256Xts, Mode::Aes256Hctr2),
@@ -58,7 +47,7 @@ fn init(args: &StackInit) -> Result<()> {
         contents,
         names,
         padding: args.padding.unwrap_or(32),
-        ..Policy::new(identifier)
+        ..Policy::new([0; 16])
     };
     if !policy.is_valid() {
         return Err(Failure::usage("names are padded to 4, 8, 16 or 32 bytes"));
@@ -69,6 +58,12 @@ fn init(args: &StackInit) -> Result<()> {
         None if rustix::process::geteuid().is_root() => Space::Trusted,
         None => Space::User,
     };
+    let Some(key_file) = &args.key.key_file else {
+        return fscrypt::init(&args.dir, &dir, space, &policy, &args.key);
+    };
+    let key = lower::master_key(key_file)?.identifier();
+    let key = key.map_err(|error| Failure::other(error.to_string()))?;
+    let policy = Policy { key, ..policy };
     Fscrypt::set_policy(&dir, space, &policy, &SystemRandom)
         .map_err(|error| lower::failure(&args.dir, error))
 }

@@ -51,6 +51,10 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
             HashMap::from([(right(&key, &policy, &args.dir)?, key)])
         }
         None if args.locked => HashMap::new(),
+        None if super::fscrypt::has_metadata(dir) => {
+            let key = super::fscrypt::unlock(&args.dir, &policy.key, &args.key)?;
+            HashMap::from([(policy.key, key)])
+        }
         None => {
             let message = "fscrypt needs a key file: -d FILE; or --locked, to use no key";
             return Err(Failure::usage(message));
