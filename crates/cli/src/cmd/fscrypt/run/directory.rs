@@ -15,7 +15,8 @@ use stack::formats::fscrypt::Policy;
 use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Protector, Store};
 
 use super::place::{self, failure, specifier};
-use super::{be_sure, secrets};
+use super::secrets;
+use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
 use crate::outcome::LocalResult as Result;
 

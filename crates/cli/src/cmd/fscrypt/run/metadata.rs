@@ -4,7 +4,8 @@ use cipher::SystemRandom;
 use stack::formats::fscrypt::tool::{ProtectedPolicy, Source, Store, descriptor_text, key_name};
 
 use super::place::{self, failure};
-use super::{be_sure, secrets};
+use super::secrets;
+use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
 };

@@ -5,6 +5,7 @@ mod metadata;
 mod place;
 mod secrets;
 mod status;
+mod sure;
 
 use std::path::Path;
 
@@ -17,7 +18,6 @@ pub(crate) use place::failure;
 
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
 use crate::outcome::{LocalResult as Result, Outcome};
-use crate::terminal::{confirm, is_interactive};
 
 pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
     let said = match args {
@@ -76,16 +76,4 @@ fn setup(args: &Setup) -> Result<String> {
 fn make(place: &Path, writers: Writers) -> Result<()> {
     let made = Store::create(place, writers);
     made.map_err(|error| failure(&place.display().to_string(), error))
-}
-
-/// Asks whether something is meant, unless the command says so itself.
-fn be_sure(force: bool, what: &str) -> Result<()> {
-    match force {
-        true => Ok(()),
-        false if !is_interactive() => Err(Failure::usage(format!(
-            "{what}; to do it without being asked, use --force"
-        ))),
-        false if confirm(&format!("{what}. Go on?")) => Ok(()),
-        false => Err(Failure::other("nothing was changed")),
-    }
 }
