@@ -1,7 +1,7 @@
 //! The files of the tool `fscrypt`, and the tool's judgement of them on ext4 with the feature `encrypt`.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -171,6 +171,35 @@ fn wrong_damaged_and_unknown_are_three_errors() {
         store.protector(&protector.descriptor),
         Err(Error::Damaged(_))
     ));
+}
+
+#[test]
+fn what_another_user_made_is_not_trusted() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root gives files to other users");
+        return;
+    }
+    let (dir, store) = store();
+    let costs = config().costs;
+    let (source, typed) = (Source::Login(1234), secret("login"));
+    let made = Protector::with_passphrase(source, "", &costs, &typed, &SystemRandom);
+    let (login, _) = made.expect("a protector");
+    let put = |owner| store.put_protector(&login, Some(owner)).expect("written");
+    put(1234);
+    assert_eq!(here(&store, &login.descriptor), login);
+    let of = |user| Store::open(dir.path(), Some(user)).expect("opened");
+    assert_eq!(here(&of(1234), &login.descriptor), login);
+    let foreign = of(4321).protector(&login.descriptor);
+    assert!(matches!(foreign, Err(Error::Foreign(_))), "{foreign:?}");
+    assert!(of(4321).protectors().expect("listed").is_empty());
+    // Who could not have made it for that user did.
+    put(4321);
+    let forged = store.protector(&login.descriptor);
+    assert!(matches!(forged, Err(Error::Foreign(_))), "{forged:?}");
+    let all = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(dir.path().join(".fscrypt/policies"), all).expect("changed");
+    let open = Store::open(dir.path(), None);
+    assert!(matches!(open, Err(Error::Refused(_))));
 }
 
 #[test]
