@@ -241,8 +241,8 @@ impl Dataset {
     /// reference to it is dropped after that, the dataset is closed.
     pub fn close(&self) -> Result<()> {
         let result = self.sync_all();
-        self.engine.workers.help(self.pool.guid());
-        self.pending.wait();
+        let own = std::slice::from_ref(&self.pending);
+        self.engine.workers.finish(self.pool.guid(), own);
         self.give_up_log()?;
         self.pool.commit()?;
         result

@@ -106,13 +106,15 @@ impl Workers {
         Ok(())
     }
 
-    /// Does what waits of a pool, for a caller that is about to wait for the end of it: all threads may be
-    /// waiting for the devices of another pool.
-    pub(crate) fn help(&self, pool: u64) {
+    /// Waits until these jobs of a pool are done. The caller does what waits of the pool meanwhile, since all
+    /// threads may be waiting for the devices of another pool; it stops when its own jobs are done.
+    pub(crate) fn finish(&self, pool: u64, own: &[Pending]) {
         let next = || self.shared.queues.lock().take(pool);
-        while let Some(job) = next() {
+        while own.iter().any(Pending::is_under_way) {
+            let Some(job) = next() else { break };
             job();
         }
+        own.iter().for_each(Pending::wait);
     }
 }
 
@@ -132,6 +134,10 @@ impl Pending {
     pub(crate) fn begin(&self) -> impl Drop + Send + use<> {
         *self.0.0.lock() += 1;
         PendingJob(self.clone())
+    }
+
+    fn is_under_way(&self) -> bool {
+        *self.0.0.lock() > 0
     }
 
     /// Waits until there are none.
@@ -154,7 +160,7 @@ impl Drop for PendingJob {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
 
@@ -175,15 +181,23 @@ mod tests {
             let done = done.clone();
             move || done.send(name).unwrap()
         };
-        for _ in 0..4 {
+        for n in 0..4 {
             workers.run(SLOW, job("slow"));
-            workers.run(OTHER, job("other"));
+            if n > 0 {
+                workers.run(OTHER, job("other"));
+            }
         }
         assert!(is_done.try_recv().is_err(), "the only thread is busy");
         // Its queue is full.
         workers.run(SLOW, job("by the caller"));
         assert_eq!(is_done.try_recv(), Ok("by the caller"));
-        workers.help(OTHER);
+        let pending = Pending::default();
+        let last = (pending.begin(), job("other"));
+        workers.run(OTHER, move || {
+            let (_own, job) = last;
+            job();
+        });
+        workers.finish(OTHER, &[pending]);
         let all: Vec<_> = is_done.try_iter().collect();
         assert_eq!(all, ["other"; 4]);
 
@@ -191,5 +205,38 @@ mod tests {
         go_on.send(()).unwrap();
         let turns: Vec<_> = is_done.iter().take(5).collect();
         assert_eq!(turns, ["other", "slow", "slow", "slow", "slow"]);
+    }
+
+    #[test]
+    fn a_caller_waits_for_its_own_jobs_and_not_for_a_neighbour_who_streams() {
+        const POOL: u64 = 1;
+        const BUSY: u64 = 2;
+        let workers = Arc::new(Workers::new(1));
+        let (go_on, wait) = channel::<()>();
+        let (begun, has_begun) = channel();
+        workers.run(BUSY, move || {
+            begun.send(()).unwrap();
+            wait.recv().unwrap();
+        });
+        has_begun.recv().unwrap();
+
+        // Each job of the neighbour queues the next.
+        fn stream(workers: &Arc<Workers>, done: Sender<usize>, n: usize) {
+            let again = Arc::clone(workers);
+            workers.run(POOL, move || {
+                done.send(n).unwrap();
+                if n < 100 {
+                    stream(&again, done, n + 1);
+                }
+            });
+        }
+        let (done, is_done) = channel();
+        stream(&workers, done, 0);
+        let pending = Pending::default();
+        let own = pending.begin();
+        workers.run(POOL, move || drop(own));
+        workers.finish(POOL, &[pending]);
+        assert_eq!(is_done.try_iter().collect::<Vec<_>>(), [0]);
+        go_on.send(()).unwrap();
     }
 }

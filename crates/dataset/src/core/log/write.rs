@@ -105,10 +105,7 @@ impl Dataset {
             self.seal_ahead(inode, *record, |dirty| 2 * part.bytes >= dirty.buffer.len())
         });
         let begun: Vec<Pending> = begun.collect();
-        if !begun.is_empty() {
-            self.engine.workers.help(self.pool.guid());
-        }
-        begun.iter().for_each(Pending::wait);
+        self.engine.workers.finish(self.pool.guid(), &begun);
     }
 
     fn log_steps(&self, inode: &Inode) -> Result<Option<u64>> {
