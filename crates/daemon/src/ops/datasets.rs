@@ -99,22 +99,16 @@ impl Daemon {
             // Before anything is unmounted.
             imported.pool.check_writable()?;
         }
-        // Held until the volumes are gone, so that nothing opens the exports again before.
-        let exports = (force && !dry_run).then(|| self.hold_offers());
-        if let Some(exports) = &exports {
-            let volumes = imported.volumes_of(&imported.pool.doomed(name, reach)?)?;
-            exports.suspend(&volumes, "its volume was to be destroyed")?;
+        let gone = self.without_offers_of(
+            || imported.volumes_of(&imported.pool.doomed(name, reach)?),
+            force && !dry_run,
+            "its volume was to be destroyed",
+            || self.destroy_in(&imported, name, reach, force, dry_run, context),
+        )?;
+        if !dry_run {
+            self.forget_offers(|volume| gone.iter().any(|name| name == volume))?;
         }
-        let destroyed = self.destroy_in(&imported, name, reach, force, dry_run, context);
-        drop(exports);
-        match &destroyed {
-            Ok(gone) if !dry_run => {
-                self.forget_offers(|volume| gone.iter().any(|name| name == volume))?
-            }
-            Err(_) if force => self.restore_offers(),
-            _ => {}
-        }
-        destroyed
+        Ok(gone)
     }
 
     fn destroy_in(

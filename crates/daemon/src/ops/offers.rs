@@ -18,7 +18,7 @@ impl Daemon {
     }
 
     /// Nothing is offered again until this is dropped. It comes before the lock of a pool.
-    pub(crate) fn hold_offers(&self) -> HeldOffers<'_> {
+    fn hold_offers(&self) -> HeldOffers<'_> {
         HeldOffers(
             self.front_ends
                 .iter()
@@ -36,14 +36,28 @@ impl Daemon {
         why: &str,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
+        let in_use = || {
+            let volumes = imported.volumes_in_use().into_iter();
+            volumes.map(|id| Ok(imported.pool.name_of(id)?)).collect()
+        };
+        self.without_offers_of(in_use, force, why, work)
+    }
+
+    /// Does something that takes volumes away. With `force` what is offered of them ends first; nothing is
+    /// offered again until the work is done. If any of it fails, what can still be offered is offered again.
+    pub(crate) fn without_offers_of<T>(
+        &self,
+        volumes: impl FnOnce() -> Result<Vec<String>>,
+        force: bool,
+        why: &str,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         if !force {
             return work();
         }
         let offers = self.hold_offers();
-        let volumes = imported.volumes_in_use().into_iter();
-        let volumes = volumes.map(|id| Ok(imported.pool.name_of(id)?));
-        offers.suspend(&volumes.collect::<Result<Vec<_>>>()?, why)?;
-        let result = work();
+        let suspended = volumes().and_then(|volumes| offers.suspend(&volumes, why));
+        let result = suspended.and_then(|()| work());
         drop(offers);
         if result.is_err() {
             self.restore_offers();
@@ -70,11 +84,11 @@ impl Daemon {
 }
 
 /// All front ends, each of which only one thread changes.
-pub(crate) struct HeldOffers<'a>(Vec<Box<dyn Held + 'a>>);
+struct HeldOffers<'a>(Vec<Box<dyn Held + 'a>>);
 
 impl HeldOffers<'_> {
     /// See [`Held::suspend`].
-    pub(crate) fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
+    fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let mut all = self.0.iter();
         all.try_for_each(|held| held.suspend(volumes, why))
     }

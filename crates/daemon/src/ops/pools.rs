@@ -153,28 +153,36 @@ impl Daemon {
         keys_until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
-        let mut names = Vec::new();
         let Candidates { pools, failures } = self.candidates(&import.search);
         let chosen = choose(pools, import.pool.as_deref(), &import.search, &failures)?;
         context.tell(failures);
-        for candidate in chosen {
-            if self
-                .pools()
-                .iter()
-                .any(|imported| imported.pool.guid() == candidate.guid)
-            {
-                if import.pool.is_some() {
-                    return Err(Failure::new(
-                        FailureKind::Exists,
-                        "the pool is imported already",
-                    ));
-                }
-                continue;
-            }
-            names.push(self.import_one(&candidate, import, keys_until, context)?);
-        }
+        let names = self.import_all(&chosen, import, keys_until, context);
+        // Where one pool failed, others are imported, or it is without its keys.
         if !import.no_mount {
             self.restore_offers();
+        }
+        names
+    }
+
+    fn import_all(
+        self: &Arc<Self>,
+        chosen: &[Candidate],
+        import: &command::PoolImport,
+        keys_until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for candidate in chosen {
+            let pools = self.pools();
+            let mut guids = pools.iter().map(|imported| imported.pool.guid());
+            if !guids.any(|guid| guid == candidate.guid) {
+                names.push(self.import_one(candidate, import, keys_until, context)?);
+            } else if import.pool.is_some() {
+                return Err(Failure::new(
+                    FailureKind::Exists,
+                    "the pool is imported already",
+                ));
+            }
         }
         Ok(names)
     }

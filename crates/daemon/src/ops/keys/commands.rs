@@ -45,7 +45,7 @@ impl Daemon {
         let (names, dry_run) = (&load.names, load.dry_run);
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, load.recursive)? {
-            let meant = meant(&entries, names, load.recursive);
+            let meant = meant(&entries, names);
             for entry in &entries {
                 let mut load_one = || {
                     let root = key_root(&imported, entry, meant)?;
@@ -84,7 +84,7 @@ impl Daemon {
     ) -> Result<()> {
         for (imported, entries) in self.key_targets(names, recursive)? {
             // Of several datasets those are meant that have keys of their own.
-            let meant = if recursive { &[] } else { names };
+            let meant = meant(&entries, names).filter(|_| !recursive);
             let mut roots = Vec::new();
             for entry in &entries {
                 roots.extend(key_root(&imported, entry, meant)?);
@@ -107,30 +107,32 @@ impl Daemon {
     ) -> Result<()> {
         let mut failures = Vec::new();
         for (imported, entries) in self.key_targets(names, recursive)? {
-            let meant = meant(&entries, names, recursive);
-            // Held until the keys are gone, so that nothing opens the exports again before.
-            let exports = force.then(|| self.hold_offers());
-            if let Some(exports) = &exports {
-                let volumes = volumes_below(&imported, &entries, meant)?;
-                exports.suspend(&volumes, "its key was unloaded")?;
-            }
+            let meant = meant(&entries, names);
             let mut unloaded = Vec::new();
-            let admin = imported.lock()?;
-            for entry in &entries {
-                let mut unload = || {
-                    let root = key_root(&imported, entry, meant)?;
-                    let Some(root) = root else { return Ok(()) };
-                    if !imported.has_key(root.id) && (names.is_empty() || recursive) {
-                        return Ok(());
-                    }
-                    self.unload_key(&imported, &root, force)?;
-                    unloaded.push(root);
-                    Ok(())
-                };
-                failures.extend(unload().err());
-            }
-            // What has data keys may wait for this lock to end.
-            drop((admin, exports));
+            let unload_all = || {
+                let _admin = imported.lock()?;
+                let mut failed = Vec::new();
+                for entry in &entries {
+                    let mut unload = || {
+                        let root = key_root(&imported, entry, meant)?;
+                        let Some(root) = root else { return Ok(()) };
+                        if !imported.has_key(root.id) && (names.is_empty() || recursive) {
+                            return Ok(());
+                        }
+                        self.unload_key(&imported, &root, force)?;
+                        unloaded.push(root);
+                        Ok(())
+                    };
+                    failed.extend(unload().err());
+                }
+                let last = failed.pop();
+                failures.extend(failed);
+                last.map_or(Ok(()), Err)
+            };
+            let volumes = || volumes_below(&imported, &entries, meant);
+            let done = self.without_offers_of(volumes, force, "its key was unloaded", unload_all);
+            failures.extend(done.err());
+            // What has data keys may have waited for the lock of the pool.
             failures.extend(
                 unloaded
                     .iter()
@@ -222,24 +224,24 @@ impl ActivePool {
     }
 }
 
-/// The names of datasets that must have keys of their own; not needed where others below them have some.
-fn meant<'a>(entries: &[Arc<Entry>], names: &'a [String], recursive: bool) -> &'a [String] {
+/// The dataset that must have a key of its own: the one that was named, which is the first of these. A clear
+/// dataset needs none if one below it has one.
+fn meant(entries: &[Arc<Entry>], names: &[String]) -> Option<u64> {
+    let named = entries.first().filter(|_| !names.is_empty())?;
     let has_own = |entry: &Arc<Entry>| entry.suite != 0 && entry.key_root == entry.id;
-    match recursive && entries.iter().any(has_own) {
-        true => &[],
-        false => names,
-    }
+    let is_passed_over = named.suite == 0 && entries.iter().any(has_own);
+    (!is_passed_over).then_some(named.id)
 }
 
 /// The volumes in use whose keys these datasets have.
 fn volumes_below(
     imported: &ActivePool,
     entries: &[Arc<Entry>],
-    names: &[String],
+    meant: Option<u64>,
 ) -> Result<Vec<String>> {
     let mut volumes = Vec::new();
     for entry in entries {
-        let Ok(Some(root)) = key_root(imported, entry, names) else {
+        let Ok(Some(root)) = key_root(imported, entry, meant) else {
             continue;
         };
         for id in imported.volumes_in_use() {
@@ -256,16 +258,16 @@ fn volumes_below(
 fn key_root(
     imported: &ActivePool,
     entry: &Arc<Entry>,
-    names: &[String],
+    meant: Option<u64>,
 ) -> Result<Option<Arc<Entry>>> {
     let key_root = imported.key_root(entry)?;
     if entry.suite != 0 && key_root == entry.id {
         return Ok(Some(Arc::clone(entry)));
     }
-    let name = imported.pool.name_of(entry.id)?;
-    if !names.contains(&name) {
+    if meant != Some(entry.id) {
         return Ok(None);
     }
+    let name = imported.pool.name_of(entry.id)?;
     if entry.suite == 0 {
         return Err(Failure::other(format!("'{name}' is not encrypted")));
     }
