@@ -176,3 +176,16 @@ fn how_long_a_passphrase_must_be_is_said() {
     terminal.wait_for("strongroom: the passphrase for 'tank/a' is too short; use at least 8");
     assert!(!terminal.ends().0.success());
 }
+
+#[test]
+fn a_named_dataset_that_inherits_its_key_is_not_passed_over() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok_with(&format!("{CREATE} tank/a"), "password1\n");
+    place.ok("create tank/a/heir");
+    place.ok_with(&format!("{CREATE} tank/a/heir/own"), "password2\n");
+    has(
+        &place.fails("key unload -r tank/a/heir", OTHER),
+        "has its key from 'tank/a'",
+    );
+}
