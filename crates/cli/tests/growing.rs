@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{NOT_FOUND, Place, USAGE, has, lacks, words};
+use common::{DEVICE, NOT_FOUND, Place, USAGE, has, lacks, words};
 
 /// A column of `pool list` in bytes.
 fn column(place: &Place, pool: &str, column: &str) -> u64 {
@@ -48,10 +48,18 @@ fn a_file_that_became_smaller_is_refused() {
     let place = Place::new();
     let file = place.pool("tank");
     let file = file.display();
-    resize(&place, "tank.pool", 48 << 20);
+    // Half of the last ring of superblocks is beyond the end, and no record.
+    resize(&place, "tank.pool", (64 << 20) - (324 << 10));
     let refusal = place.fails(&format!("pool online -e tank {file}"), USAGE);
     has(&refusal, "a pool does not shrink");
     has(&refusal, &format!("make it {} bytes", 64 << 20));
+    // Some commit writes to the last label. It fails, and the file does not grow by it.
+    let failed = (0..64).any(|n| place.run(&["create", &format!("tank/d{n}")]).code == DEVICE);
+    assert!(failed, "no commit wrote to the last label");
+    place.fails("pool clear tank", DEVICE);
+    resize(&place, "tank.pool", 64 << 20);
+    place.ok("pool clear tank");
+    place.ok("create tank/later");
 }
 
 #[test]

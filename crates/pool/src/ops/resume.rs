@@ -40,6 +40,8 @@ impl Pool {
         }
         let _flushing = engine.flushing.write();
         self.settle()?;
+        // A file that was too short may have its size again.
+        engine.disk.store.refresh_sizes();
         if engine.disk.store.retry()? {
             engine.suspension.set_doubtful(true);
         }
