@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
-use protocol::client::{Client, Data, RemoteDevice, Terminal, default_socket};
+use protocol::client::{Client, Data, RemoteDevice, SYSTEM_SOCKET, Terminal, default_socket};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
@@ -62,7 +62,26 @@ impl Session {
     /// Has a command done, by a daemon that is started if none runs.
     pub(crate) fn call(&mut self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let client = self.connect()?;
-        client.call(command, &mut self.prompter)
+        let reply = client.call(command, &mut self.prompter);
+        reply.map_err(|failure| self.name_system_daemon(failure))
+    }
+
+    /// What this user's own daemon does not know, root's may: users with permissions there find the way.
+    fn name_system_daemon(&self, failure: Failure) -> Failure {
+        let is_own = self.starts && self.socket != Path::new(SYSTEM_SOCKET);
+        if !is_own || failure.kind != FailureKind::NotFound {
+            return failure;
+        }
+        match Client::connect(Path::new(SYSTEM_SOCKET)) {
+            Ok(_) => Failure {
+                message: format!(
+                    "{}; for a pool of root's daemon use --socket {SYSTEM_SOCKET}",
+                    failure.message
+                ),
+                ..failure
+            },
+            Err(_) => failure,
+        }
     }
 
     /// Has a command done that asks for a secret which is known already.
@@ -71,8 +90,7 @@ impl Session {
         command: impl Into<Command>,
         secret: Secret,
     ) -> Result<Reply, Failure> {
-        let client = Client::connect_or_start(&self.socket)?;
-        let client = client.with_hash_memory(self.hash_memory);
+        let client = self.connect()?;
         let mut known = Known {
             secret: Some(secret),
             prompter: &mut self.prompter,

@@ -40,6 +40,9 @@ pub trait Terminal {
     fn notice(&mut self, text: &str);
 }
 
+/// Where the daemon of root listens.
+pub const SYSTEM_SOCKET: &str = "/run/strongroom/socket";
+
 /// Where the daemon of this user listens, unless said otherwise: `/run/strongroom/socket` for root,
 /// else `strongroom/socket` in the user's runtime directory.
 pub fn default_socket() -> PathBuf {
@@ -47,7 +50,7 @@ pub fn default_socket() -> PathBuf {
         return path.into();
     }
     if rustix::process::geteuid().is_root() {
-        return "/run/strongroom/socket".into();
+        return SYSTEM_SOCKET.into();
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(dir) => Path::new(&dir).join("strongroom/socket"),
