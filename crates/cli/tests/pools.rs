@@ -323,3 +323,59 @@ fn a_path_that_cannot_be_is_no_failure_of_a_device() {
         place.fails(&format!("pool create -s 64M -m none tank {path}"), USAGE);
     }
 }
+
+/// What was in use and is not there any more is shown, and another pool of its name does not take its place.
+#[test]
+fn another_pool_of_the_same_name_does_not_take_its_place() {
+    let other = Place::new();
+    let impostor = other.pool("tank");
+    let foreign = other.ok("pool list -H -o guid").trim().to_owned();
+    other.ok("pool export tank");
+    let mut place = Place::new();
+    let file = place.pool("tank");
+    let own = place.ok("pool list -H -o guid").trim().to_owned();
+    place.kill();
+    let away = place.path("away");
+    fs::rename(&file, &away).unwrap();
+    place.start();
+    let status = place.ok("pool status tank");
+    has(&status, "state: UNAVAIL");
+    has(&status, "no device of pool 'tank'");
+    lacks(&status, "No known data errors");
+    assert_eq!(
+        place.ok("pool list -H -o name,size,guid,health"),
+        format!("tank\t-\t{own}\tUNAVAIL\n")
+    );
+
+    fs::copy(&impostor, &file).unwrap();
+    place.kill();
+    place.start();
+    let status = place.ok("pool status");
+    has(&status, &own);
+    has(&status, &foreign);
+    let import = format!("pool import -N -d {}", file.display());
+    for line in [format!("{import} tank"), format!("{import} -a")] {
+        let refusal = place.fails(&line, PERMISSION);
+        has(&refusal, &own);
+        has(
+            &refusal,
+            &format!("pool import -d {} {foreign}", file.display()),
+        );
+    }
+    place.ok(&format!("{import} {foreign} other"));
+    has(&place.ok("pool status"), "state: UNAVAIL");
+    place.ok(&format!("pool import -N -d {} tank", away.display()));
+    lacks(&place.ok("pool status"), "UNAVAIL");
+}
+
+#[test]
+fn a_pool_that_is_gone_for_good_is_forgotten_by_export() {
+    let mut place = Place::new();
+    let file = place.pool("tank");
+    place.kill();
+    fs::remove_file(&file).unwrap();
+    place.start();
+    has(&place.ok("pool status"), "pool export tank");
+    place.ok("pool export tank");
+    has(&place.ok("pool status"), "no pools available");
+}

@@ -115,7 +115,8 @@ impl Daemon {
         let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
         let mut foreign = Vec::new();
         let own = known.paths();
-        for path in own.iter().chain(places) {
+        let elsewhere = places.iter().filter(|path| !own.contains(path));
+        for path in own.iter().chain(elsewhere) {
             let Ok(found) = self.probe(path) else {
                 continue;
             };

@@ -121,13 +121,19 @@ impl Daemon {
     }
 
     pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
-        let pools = self.pools_named(names)?;
-        let report = |imported: &Arc<ActivePool>| {
+        let mut reports = self.absent_reports(names);
+        let is_here = |name: &&String| !reports.iter().any(|absent| absent.name == **name);
+        let here: Vec<String> = names.iter().filter(is_here).cloned().collect();
+        let pools = match here.is_empty() && !names.is_empty() {
+            true => Vec::new(),
+            false => self.pools_named(&here)?,
+        };
+        for imported in &pools {
             let mut report = report(imported)?;
             report.waiting = self.waiting_for_keys(imported)?;
-            Ok(report)
-        };
-        pools.iter().map(report).collect()
+            reports.push(report);
+        }
+        Ok(reports)
     }
 
     /// These pools; all if none is named.

@@ -1,5 +1,6 @@
 //! What the daemon does with pools, datasets, keys and devices: a file for each kind of request.
 
+mod absent;
 pub(crate) mod anchor;
 pub mod anchor_line;
 pub(crate) mod caches;

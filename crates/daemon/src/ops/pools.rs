@@ -211,6 +211,7 @@ impl Daemon {
                  under the name it has",
             ));
         }
+        self.refuse_impostor(name, candidate, import)?;
         refuse_other_host(superblock, import)?;
         let access = if import.read_only {
             Access::ReadOnly
@@ -281,6 +282,7 @@ impl Daemon {
                 Ok(()) => tracing::info!(pool = name, "imported"),
                 Err(failure) => {
                     let reason = failure.0.message;
+                    self.note_absent(&name, &reason);
                     tracing::error!(
                         pool = name,
                         reason,

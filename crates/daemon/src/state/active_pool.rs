@@ -193,6 +193,7 @@ impl ActivePool {
                 })
                 .collect(),
             read_only: self.pool.is_read_only(),
+            reason: None,
         }
     }
 

@@ -24,7 +24,7 @@ use crate::state::exports::registry::Exported;
 use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
 use crate::state::mapping_table::Mappings;
-use crate::state::memory::{KnownDevice, Remembered, StateDir};
+use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
 use crate::state::zones::zone::Zones;
 
 /// The file in which the imported pools are remembered.
@@ -144,7 +144,13 @@ impl Daemon {
         if pools.imported.contains_key(&name) {
             return Err(already_imported(&name));
         }
+        let guid = imported.pool.guid();
         pools.absent.remove(&name);
+        // It may have another name now.
+        pools
+            .absent
+            .pools
+            .retain(|_, known| known.guid != Some(guid));
         pools.imported.insert(name, imported);
         self.remember(&pools);
         Ok(())
@@ -204,6 +210,18 @@ impl Daemon {
         let remembered: Remembered = self.recall_from(MEMORY, "strongroom pool import");
         self.pools.lock().absent = remembered.clone();
         remembered
+    }
+
+    /// The pools that could not be imported at the start, by name.
+    pub(crate) fn absent(&self) -> BTreeMap<String, KnownPool> {
+        self.pools.lock().absent.pools.clone()
+    }
+
+    /// Notes why a pool could not be imported.
+    pub(crate) fn note_absent(&self, name: &str, reason: &str) {
+        if let Some(known) = self.pools.lock().absent.pools.get_mut(name) {
+            known.reason = Some(reason.to_owned());
+        }
     }
 
     /// The devices of pools that are remembered.

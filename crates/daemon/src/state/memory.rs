@@ -119,6 +119,9 @@ pub(crate) struct KnownPool {
     pub(crate) devices: Vec<KnownDevice>,
     /// Whether it is not to be written to.
     pub(crate) read_only: bool,
+    /// Why it could not be imported when the daemon started.
+    #[serde(skip)]
+    pub(crate) reason: Option<String>,
 }
 
 /// A device of a pool that was imported.
@@ -156,6 +159,7 @@ impl From<StoredPools> for Remembered {
                         .map(|path| KnownDevice { path, guid: None })
                         .collect(),
                     read_only: stored.read_only.contains(&name),
+                    reason: None,
                 },
             };
             (name, pool)

@@ -9,7 +9,7 @@ pub struct PoolReport {
     pub name: String,
     /// Its guid.
     pub guid: u64,
-    /// `ONLINE`, `DEGRADED` or `SUSPENDED`.
+    /// `ONLINE`, `DEGRADED` or `SUSPENDED`; `UNAVAIL` if it was in use here and is not imported now.
     pub health: String,
     /// What is wrong, if something is.
     pub trouble: Option<String>,
@@ -144,7 +144,7 @@ pub struct Io {
 }
 
 /// How far a scrub is, or how the last one ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ScrubRow {
     /// `none`, `running`, `finished` or `stopped`.
     pub state: String,

@@ -294,7 +294,7 @@ pub(crate) enum PoolColumn {
 /// Says what is wrong, what that means and what to do. READ counts failed reads, WRITE counts failed writes
 /// and flushes, CKSUM counts copies with a wrong checksum. Damage is data that neither another copy nor a
 /// retry could repair. -v lists the damaged files and datasets, as far as their names are known without a
-/// key.
+/// key. UNAVAIL is a pool that was in use here and could not be imported when the daemon started.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -186,6 +186,11 @@ fn head(column: PoolColumn) -> Column {
 }
 
 fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
+    use PoolColumn::{Guid, Health, Name, ReadOnly};
+    let is_known = matches!(column, Guid | Health | Name | ReadOnly);
+    if pool.health == "UNAVAIL" && !is_known {
+        return "-".into();
+    }
     match column {
         PoolColumn::Name => pool.name.clone(),
         PoolColumn::Size => size::show(pool.size, exact),

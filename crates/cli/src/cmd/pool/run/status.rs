@@ -53,6 +53,9 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     if let Some(action) = &pool.action {
         line("action", action);
     }
+    if pool.health == "UNAVAIL" {
+        return out;
+    }
     if pool.trouble.is_some() || !pool.damage.is_empty() {
         line("see", "strongroom help pool status");
     }

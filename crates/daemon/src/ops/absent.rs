@@ -1,0 +1,84 @@
+//! Pools that this machine used when the daemon last ran, and that could not be imported since.
+
+use std::path::Path;
+
+use protocol::api::{FailureKind, PoolReport, ScrubRow, command};
+
+use super::import_scan::Candidate;
+use crate::failure::{Failure, Result};
+use crate::state::daemon::Daemon;
+use crate::state::memory::KnownPool;
+
+impl Daemon {
+    /// What there is to say of those of these names; of all if none is named.
+    pub(crate) fn absent_reports(&self, names: &[String]) -> Vec<PoolReport> {
+        let absent = self.absent();
+        let wanted = |name: &String| names.is_empty() || names.contains(name);
+        let wanted = absent.iter().filter(|(name, _)| wanted(name));
+        wanted.map(|(name, known)| report(name, known)).collect()
+    }
+
+    /// Refuses a pool that answers to the name of one that this machine used, and is another. It can be
+    /// imported by its guid, or under a new name.
+    pub(crate) fn refuse_impostor(
+        &self,
+        name: &str,
+        candidate: &Candidate,
+        import: &command::PoolImport,
+    ) -> Result<()> {
+        let by_guid = import.pool.as_ref().and_then(|pool| pool.parse().ok());
+        if by_guid == Some(candidate.guid) || import.new_name.is_some() {
+            return Ok(());
+        }
+        let known = self.absent().get(name).and_then(|known| known.guid);
+        let Some(known) = known.filter(|known| *known != candidate.guid) else {
+            return Ok(());
+        };
+        let found = candidate.guid;
+        let path = candidate.paths.first().map_or(Path::new("-"), |path| path);
+        Err(Failure::new(
+            FailureKind::Permission,
+            format!(
+                "the pool '{name}' that was in use here has the guid {known}, and {} is of another pool of this \
+                 name, with the guid {found}; to import that one: strongroom pool import -d {} {found}",
+                path.display(),
+                path.display()
+            ),
+        ))
+    }
+}
+
+fn report(name: &str, known: &KnownPool) -> PoolReport {
+    let reason = known.reason.as_deref();
+    let none = ScrubRow {
+        state: "none".into(),
+        ..ScrubRow::default()
+    };
+    PoolReport {
+        name: name.into(),
+        guid: known.guid.unwrap_or(0),
+        health: "UNAVAIL".into(),
+        trouble: Some(format!(
+            "It was in use here, and is not imported: {}.",
+            reason.unwrap_or("its devices were not looked at yet")
+        )),
+        action: Some(format!(
+            "Attach its devices and run 'strongroom pool import {name}'; 'strongroom pool export {name}' if it is \
+             not to be imported here any more."
+        )),
+        size: 0,
+        allocated: 0,
+        free: 0,
+        expandable: 0,
+        dedupratio: 1.0,
+        freeing: false,
+        read_only: known.read_only,
+        txg: 0,
+        devices: Vec::new(),
+        scrub: none.clone(),
+        resilver: none,
+        removal: None,
+        damage: Vec::new(),
+        waiting: Vec::new(),
+    }
+}
