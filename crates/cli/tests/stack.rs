@@ -9,8 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    Done, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount, has,
+    BUSY, Done, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount, has,
+    is_installed,
 };
+
+/// A user with a name: the helper asks for it.
+const NOBODY: u32 = 65534;
 
 /// A lower directory with its key, without a daemon.
 fn prepared() -> Place {
@@ -37,7 +41,7 @@ struct Mounted {
 impl Mounted {
     fn new(place: &Place, options: &[&str]) -> Mounted {
         let mut process = Command::new(PROGRAM)
-            .args(["stack", "mount"])
+            .args(["stack", "mount", "--foreground"])
             .args(options)
             .args([place.path("lower"), place.path("view")])
             .stdin(Stdio::null())
@@ -328,7 +332,7 @@ fn two_mounts_of_one_directory() {
     let first = Mounted::with_key(&place);
     fs::create_dir(place.path("second")).expect("a directory");
     let mut second = Command::new(PROGRAM)
-        .args(["stack", "mount", "-d"])
+        .args(["stack", "mount", "--foreground", "-d"])
         .args([place.path("key"), place.path("lower"), place.path("second")])
         .stderr(Stdio::piped())
         .spawn()
@@ -454,4 +458,84 @@ fn a_directory_of_pefs() {
     assert_eq!(mounted.shell("cat plain.txt | wc -c").trim(), "16");
     assert!(fs::write(mounted.view.join("new"), "x").is_err());
     mounted.end();
+}
+
+/// The command returns when the mount answers, and others find it and end it.
+#[test]
+fn a_mount_in_the_background() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let (lower, view) = (place.arg("lower"), place.arg("view"));
+    let unmount = format!("stack unmount {view}");
+    refused(
+        &place,
+        &unmount,
+        NOT_FOUND,
+        "no encrypted directory is mounted",
+    );
+    place.ok(&format!("stack mount -d {{DIR}}/key {lower} {view}"));
+    fs::write(place.path("view/file"), "text").expect("written");
+    let listed = place.ok("stack list -H");
+    let line = listed.lines().find(|line| line.contains(&view));
+    assert_eq!(line, Some(&*format!("{lower}\t{view}\t0\tread-write")));
+    has(
+        &place.ok("stack list --json"),
+        &format!("\"mountpoint\": \"{view}\""),
+    );
+
+    let used = fs::File::open(place.path("view/file")).expect("open");
+    refused(&place, &unmount, BUSY, "in use");
+    drop(used);
+    // Named in another way.
+    place.ok(&format!("stack umount {view}/../view/"));
+    refused(
+        &place,
+        &unmount,
+        NOT_FOUND,
+        "no encrypted directory is mounted",
+    );
+    assert!(fs::read_dir(&view).expect("listed").next().is_none());
+
+    place.ok(&format!(
+        "stack mount --read-only -d {{DIR}}/key {lower} {view}"
+    ));
+    has(&place.ok("stack list -H"), "read-only");
+    let mut used = fs::File::open(place.path("view/file")).expect("open");
+    place.ok(&format!("stack unmount -f {view}"));
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut used, &mut text).expect("it goes on");
+    assert_eq!(text, "text");
+    assert!(!place.path("view/file").exists());
+}
+
+/// An ordinary user needs no root, and no terminal afterwards.
+#[test]
+fn a_mount_of_another_user() {
+    if !can_mount() || !is_installed("fusermount3") {
+        return;
+    }
+    let device = fs::metadata("/dev/fuse").expect("it can mount");
+    if device.mode() & 0o006 != 0o006 {
+        println!("skipped: /dev/fuse is closed to users");
+        return;
+    }
+    let place = prepared();
+    let own = place.path("own");
+    for dir in ["own", "own/lower", "own/view"] {
+        fs::create_dir(place.path(dir)).expect("a directory");
+        std::os::unix::fs::chown(place.path(dir), Some(NOBODY), Some(NOBODY)).expect("root");
+    }
+    fs::copy(place.path("key"), own.join("key")).expect("copied");
+    std::os::unix::fs::chown(own.join("key"), Some(NOBODY), Some(NOBODY)).expect("root");
+    fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).expect("root");
+    let as_user = |line: &str| place.run_as((NOBODY, NOBODY), &place.socket(), line);
+    let done = as_user("stack init -d {DIR}/own/key {DIR}/own/lower");
+    assert_eq!(done.code, 0, "{done:?}");
+    let done = as_user("stack mount -d {DIR}/own/key {DIR}/own/lower {DIR}/own/view");
+    assert_eq!(done.code, 0, "{done:?}");
+    has(&place.ok("stack list -H"), &format!("\t{NOBODY}\t"));
+    let done = as_user("stack unmount {DIR}/own/view");
+    assert_eq!(done.code, 0, "{done:?}");
 }

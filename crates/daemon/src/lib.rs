@@ -35,4 +35,4 @@ pub use host::crypto;
 pub use host::tokens::{TOKEN_HELPER, token_modules};
 pub use ops::anchor_line;
 pub use ops::features::{FORMAT_VERSION, known_features};
-pub use run::{ServeOptions, serve};
+pub use run::{ServeOptions, leave_terminal, serve};

@@ -285,8 +285,8 @@ fn open_log(state_dir: &Path) -> std::io::Result<std::fs::File> {
     options.open(state_dir.join("daemon.log"))
 }
 
-/// Closes what was inherited from the process that started the daemon.
-fn leave_terminal() {
+/// Closes what was inherited from the process that started this one.
+pub fn leave_terminal() {
     let _ = std::io::stdout().flush();
     if let Ok(null) = std::fs::OpenOptions::new()
         .read(true)

@@ -104,10 +104,15 @@ pub(crate) fn unmount(spot: &Spot) -> Result<(), Errno> {
     rustix::mount::unmount(spot.in_proc(), UnmountFlags::NOFOLLOW)
 }
 
-/// Takes the mount of which `root` is the root out of the tree, even if it is in use.
+/// Takes the mount of which `root` is the root out of the tree, even if it is in use, and ends it.
 pub(crate) fn detach(root: &OwnedFd) -> Result<(), Errno> {
     let flags = UnmountFlags::DETACH | UnmountFlags::FORCE;
     rustix::mount::unmount(in_proc(root), flags)
+}
+
+/// The same, but programs go on with the files that they have open.
+pub(crate) fn hide(root: &OwnedFd) -> Result<(), Errno> {
+    rustix::mount::unmount(in_proc(root), UnmountFlags::DETACH)
 }
 
 /// The mount that a descriptor is on.

@@ -1,4 +1,4 @@
-//! Mounts that a daemon left behind when it was killed.
+//! Mounts in the kernel's list: those that a killed daemon left behind, and those of other processes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use crate::attach::{self, unescaped};
+use crate::error::Error;
 use crate::helper;
 use crate::place::has_lost_server;
 
-/// A mount whose server was killed, as the kernel's list had it.
+/// A mount, as the kernel's list had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dead {
+pub struct Listed {
     number: u64,
+    /// The user whose process serves it.
+    pub user: u32,
     /// What was mounted.
     pub source: String,
     /// Where.
@@ -23,17 +26,56 @@ pub struct Dead {
 
 /// Takes away mounts of this process's user whose server was killed: those of a type, of what is asked
 /// for. A mount of another user may have any name and is left alone.
-pub fn clear_dead(subtype: &str, is_ours: impl Fn(&str) -> bool) -> Vec<Dead> {
-    let list = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let lines = list.split(|byte| *byte == b'\n').rev();
-    let listed = lines.filter_map(|line| parse(line, subtype));
+pub fn clear_dead(subtype: &str, is_ours: impl Fn(&str) -> bool) -> Vec<Listed> {
+    let user = rustix::process::geteuid().as_raw();
     // The last come first: they may be in others.
+    let listed = listed(subtype).into_iter().rev();
     listed
-        .filter(|dead| is_ours(&dead.source) && clear(dead))
+        .filter(|dead| dead.user == user && is_ours(&dead.source) && clear(dead))
         .collect()
 }
 
-fn clear(dead: &Dead) -> bool {
+/// The mounts of a type, of all users.
+pub fn listed(subtype: &str) -> Vec<Listed> {
+    let list = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = list.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| parse(line, subtype)).collect()
+}
+
+impl Listed {
+    /// Unmounts it, also if another process serves it; with `lazily` also if it is in use: then it disappears at once, and is
+    /// served until its last file is closed.
+    ///
+    /// # Errors
+    /// [`Error::Covered`] if it is not what its path leads to; [`Error::Busy`] and [`Error::Inside`] without
+    /// `lazily`; [`Error::Unmount`] and those of the helper if the kernel refuses.
+    pub fn unmount(&self, lazily: bool) -> Result<(), Error> {
+        let covered = || Error::Covered(self.path.clone());
+        let spot = attach::spot(&self.path).ok_or_else(covered)?;
+        let id = attach::id_at(&spot).filter(|id| id.mount == self.number);
+        let id = id.ok_or_else(covered)?;
+        if !rustix::process::geteuid().is_root() {
+            return helper::unmount(&self.path, lazily);
+        }
+        let done = match lazily {
+            true => spot.open().and_then(|root| attach::hide(&root)),
+            false => attach::unmount(&spot),
+        };
+        done.map_err(|cause| match (cause, attach::inside(id)) {
+            (Errno::BUSY, Some(inside)) => Error::Inside {
+                path: self.path.clone(),
+                inside,
+            },
+            (Errno::BUSY, None) => Error::Busy(self.path.clone()),
+            (cause, _) => Error::Unmount {
+                path: self.path.clone(),
+                cause,
+            },
+        })
+    }
+}
+
+fn clear(dead: &Listed) -> bool {
     let Some(spot) = attach::spot(&dead.path) else {
         return false;
     };
@@ -52,7 +94,7 @@ fn clear(dead: &Dead) -> bool {
 
 /// A line of the kernel's list: number, two numbers, root, directory, options, words, a dash, type,
 /// source, options of the file system.
-fn parse(line: &[u8], subtype: &str) -> Option<Dead> {
+fn parse(line: &[u8], subtype: &str) -> Option<Listed> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let text = |at: usize| {
         fields
@@ -60,12 +102,13 @@ fn parse(line: &[u8], subtype: &str) -> Option<Dead> {
             .and_then(|field| std::str::from_utf8(field).ok())
     };
     let dash = fields.iter().position(|field| *field == b"-")?;
-    let user = format!("user_id={}", rustix::process::geteuid().as_raw());
-    let is_ours = text(dash + 1)?.strip_prefix("fuse.") == Some(subtype)
-        && text(dash + 3)?.split(',').any(|option| option == user);
-    is_ours.then_some(())?;
-    Some(Dead {
+    (text(dash + 1)?.strip_prefix("fuse.") == Some(subtype)).then_some(())?;
+    let mut options = text(dash + 3)?.split(',');
+    let user = options.find_map(|option| option.strip_prefix("user_id="))?;
+    let user = user.parse().ok()?;
+    Some(Listed {
         number: text(0)?.parse().ok()?,
+        user,
         source: unescaped(fields.get(dash + 2)?).to_str()?.to_owned(),
         path: unescaped(fields.get(4)?),
         options: text(5)?.split(',').map(str::to_owned).collect(),
@@ -83,20 +126,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_of_others_are_not_ours() {
-        let user = rustix::process::geteuid().as_raw();
+    fn lines_of_the_kernels_list() {
         let line = |kind: &str, user: u32| {
             let line = format!(
                 "47 27 0:44 / /a\\040b ro,nosuid shared:1 - {kind} tank/a rw,user_id={user},group_id=0"
             );
             parse(line.as_bytes(), "strongroom")
         };
-        let ours = line("fuse.strongroom", user).unwrap();
-        assert_eq!((ours.number, &*ours.source), (47, "tank/a"));
+        let ours = line("fuse.strongroom", 12).unwrap();
+        assert_eq!((ours.number, ours.user, &*ours.source), (47, 12, "tank/a"));
         assert_eq!(ours.path, PathBuf::from("/a b"));
         assert_eq!(ours.options, ["ro", "nosuid"]);
-        assert_eq!(line("fuse.strongroom", user + 1), None);
-        assert_eq!(line("fuse.sshfs", user), None);
+        assert_eq!(line("fuse.sshfs", 12), None);
         assert_eq!(parse(b"", "strongroom"), None);
     }
 }

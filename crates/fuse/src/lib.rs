@@ -43,7 +43,7 @@ mod session;
 mod tune;
 mod workers;
 
-pub use dead::{Dead, clear_dead};
+pub use dead::{Listed, clear_dead, listed};
 pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fuse::Dead;
+use fuse::Listed;
 use pool::Entry;
 use protocol::api::Allowed;
 use vfs::Caller;
@@ -50,7 +50,7 @@ impl FrontEnd<Daemon> for Mounts {
 }
 
 impl Daemon {
-    fn mount_one_as_before(self: &Arc<Self>, dead: &Dead) -> Result<()> {
+    fn mount_one_as_before(self: &Arc<Self>, dead: &Listed) -> Result<()> {
         let (imported, entry) = self.find(&dead.source)?;
         let _admin = imported.lock()?;
         if imported.mounts.lock().contains_key(&entry.id) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{Engine, EngineOptions};
-use fuse::Dead;
+use fuse::Listed;
 use parking_lot::Mutex;
 use pool::Entry;
 use protocol::api::FailureKind;
@@ -48,7 +48,7 @@ pub(crate) struct Daemon {
     pub(crate) mappings: Mappings,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// What a killed daemon had mounted, until it is mounted again.
-    pub(crate) dead_mounts: Mutex<Vec<Dead>>,
+    pub(crate) dead_mounts: Mutex<Vec<Listed>>,
 }
 
 /// The pools that this daemon has, and those it is to have at its next start.

@@ -35,11 +35,15 @@ EXAMPLES
     strongroom stack init --format gocryptfs ~/vault.encrypted
     strongroom stack mount ~/vault.encrypted ~/vault
 
-  In another terminal, end it:
-    fusermount3 -u ~/vault")]
+  List the mounts, and end one:
+    strongroom stack list
+    strongroom stack unmount ~/vault")]
 pub(crate) enum Stack {
     Init(StackInit),
     Mount(StackMount),
+    #[command(visible_alias = "umount")]
+    Unmount(StackUnmount),
+    List(StackList),
     Status(StackStatus),
 }
 
@@ -101,9 +105,9 @@ pub(crate) struct StackInit {
 /// --passfile. Fscrypt also takes a key file that is the key itself. Pefs does so too, or takes a key file; a directory of pefs is
 /// recognized by the entries .pefs.conf and .pefs.db.
 ///
-/// Serves the files until the file system is unmounted, and stays in the foreground. The first interrupt
-/// unmounts it if it is not in use. The second one unmounts it by force. Root needs nothing else. Other
-/// users need fusermount3.
+/// Serves the files in the background until the file system is unmounted. With --foreground the command stays;
+/// then the first interrupt unmounts what is not in use, and the second one unmounts by force. Root needs
+/// nothing else. Other users need fusermount3.
 ///
 /// Changes by other programs or other clients beneath the mount are seen: a file at the next time that it
 /// is opened. With --private the kernel keeps what it knows, which is faster. Then nothing else may change
@@ -142,12 +146,54 @@ pub(crate) struct StackMount {
     /// Assume that nothing else changes the lower directory
     #[arg(long)]
     pub(crate) private: bool,
+    /// Stay in the foreground until it is unmounted
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// What a mount in the background is started with
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    pub(crate) detached: bool,
     /// The lower directory
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// The directory where the files are shown; it may be the lower directory itself
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
+}
+
+/// Unmount an encrypted directory
+///
+/// What was written is in the lower directory then. A mount that a program uses stays as it is. With -f it
+/// disappears at once: programs that have files open go on with them, and the last one that closes ends it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  End a mount:
+    strongroom stack unmount ~/vault
+
+EXIT CODES
+  1 if the system refuses; 3 if no encrypted directory is mounted there; 5 if it is in use.")]
+pub(crate) struct StackUnmount {
+    /// Unmount it even if it is in use
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// Where the files are shown
+    #[arg(value_name = "MOUNTPOINT")]
+    pub(crate) mountpoint: PathBuf,
+}
+
+/// List the mounts of encrypted directories
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Those of all users:
+    strongroom stack list
+
+JSON
+  [{\"lower\", \"mountpoint\", \"user\", \"read_only\"}, ...]")]
+pub(crate) struct StackList {
+    /// No headings, and columns separated by a tab
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
 }
 
 /// Show the format and ciphers of an encrypted directory

@@ -1,9 +1,11 @@
 //! Directories that are encrypted file by file. All of it happens in this process.
 
+mod background;
 mod fscrypt;
 mod gocryptfs;
 mod lower;
 mod mount;
+mod mounts;
 mod pefs;
 
 use cipher::SystemRandom;
@@ -27,7 +29,10 @@ pub(crate) fn run(args: Stack, as_json: bool) -> Result {
             }
             Ok(Outcome::done())
         }
-        Stack::Mount(args) => mount::run(&args),
+        Stack::Mount(args) if args.foreground || args.detached => mount::run(&args),
+        Stack::Mount(args) => background::start(&args),
+        Stack::Unmount(args) => mounts::unmount(&args),
+        Stack::List(args) => Ok(mounts::list(&args, as_json)),
         Stack::Status(args) => status(&args, as_json),
     }
 }

@@ -1,7 +1,7 @@
 //! Serving the view of a lower directory until it is unmounted.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cipher::SystemRandom;
@@ -16,10 +16,13 @@ use stack::formats::Format;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
 use stack::{Entry, Options, Stacked};
 
-use super::{gocryptfs, lower, pefs};
+use super::{background, gocryptfs, lower, pefs};
 use crate::cmd::stack::args::StackMount;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
+
+/// What the kernel calls these mounts.
+pub(super) const SUBTYPE: &str = "strongroom-stack";
 
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;
@@ -70,12 +73,16 @@ fn serve<F: Format>(dir: Entry, format: F, args: &StackMount) -> Result {
         .map_err(|error| lower::failure(&args.dir, error))?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
-    let mount = Mount::new(Arc::new(view), &args.mountpoint, &options(args))?;
+    let mount = Mount::new(Arc::new(view), &absolute(&args.mountpoint), &options(args))?;
     let mount = Arc::new(mount);
     let ended = {
         let handle = signals.handle();
         mount.on_end(move |_| handle.close());
-        end_by_signal(signals, &mount, &args.mountpoint);
+        match args.detached {
+            true => background::leave(),
+            false => notice(&format!("mounted on {}", args.mountpoint.display())),
+        }
+        end_by_signal(signals, &mount);
         mount.wait()
     };
     match ended {
@@ -106,8 +113,8 @@ fn right(key: &MasterKey, policy: &Policy, dir: &Path) -> Result<KeyName> {
 
 fn options(args: &StackMount) -> fuse::Options {
     fuse::Options {
-        fs_name: args.dir.display().to_string(),
-        subtype: "strongroom-stack".to_owned(),
+        fs_name: absolute(&args.dir).display().to_string(),
+        subtype: SUBTYPE.to_owned(),
         read_only: args.read_only,
         allow_other: args.allow_other,
         // With this the kernel reads a file anew each time that it is opened.
@@ -121,17 +128,23 @@ fn options(args: &StackMount) -> fuse::Options {
 
 /// Waits for signals until the mount has ended. The first unmounts what is not in use, the second by
 /// force.
-fn end_by_signal(mut signals: Signals, mount: &Arc<Mount>, mountpoint: &Path) {
-    let mut terminal = Prompter::default();
-    terminal.notice(&format!("mounted on {}", mountpoint.display()));
+fn end_by_signal(mut signals: Signals, mount: &Mount) {
     let mut force = false;
     for _ in signals.forever() {
         match mount.unmount(force) {
             Ok(()) => break,
-            Err(error) => terminal.notice(&format!("{error}; interrupt again to unmount by force")),
+            Err(error) => notice(&format!("{error}; interrupt again to unmount by force")),
         }
         force = true;
     }
+}
+
+fn notice(text: &str) {
+    Prompter::default().notice(text);
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Allows as many open files as the system lets this process have: each inode that the kernel keeps is

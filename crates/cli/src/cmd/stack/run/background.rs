@@ -1,0 +1,75 @@
+//! A mount that is served in the background, by a process of its own.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use daemon::Failure;
+
+use crate::cmd::stack::args::StackMount;
+use crate::outcome::{LocalResult as Result, Outcome};
+
+/// What the process says when the mount answers.
+const READY: &str = "ready";
+
+/// Starts the process, and returns when the mount answers. The process asks for the passphrase itself, and
+/// says what is wrong.
+pub(super) fn start(args: &StackMount) -> Result {
+    let failed = |error: std::io::Error| {
+        Failure::other(format!(
+            "a process for the mount cannot be started: {error}"
+        ))
+    };
+    let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+        .args(["stack", "mount", "--detached"])
+        .args(words(args))
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .map_err(failed)?;
+    }
+    if line.trim_end() == READY {
+        let place = args.mountpoint.display();
+        return Ok(Outcome::text(format!("mounted on {place}\n")));
+    }
+    match child.wait().map_err(failed)?.code() {
+        // It has said why.
+        Some(code) => std::process::exit(code),
+        None => Err(Failure::other("the process for the mount was killed")),
+    }
+}
+
+/// The same arguments again.
+fn words(args: &StackMount) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let files = [
+        ("--key-file", &args.key.key_file),
+        ("--passfile", &args.key.passfile),
+    ];
+    for (option, file) in files {
+        words.extend(file.iter().flat_map(|file| [option.into(), file.into()]));
+    }
+    let flags = [
+        ("--locked", args.locked),
+        ("--read-only", args.read_only),
+        ("--allow-other", args.allow_other),
+        ("--private", args.private),
+    ];
+    let set = flags.iter().filter(|(_, is_set)| *is_set);
+    words.extend(set.map(|(flag, _)| flag.into()));
+    words.push("--".into());
+    words.extend([args.dir.clone().into(), args.mountpoint.clone().into()]);
+    words
+}
+
+/// Tells the process that waits that the mount answers, and leaves its terminal and its directory.
+pub(super) fn leave() {
+    let _ = writeln!(std::io::stdout(), "{READY}");
+    daemon::leave_terminal();
+    let _ = rustix::process::setsid();
+    let _ = std::env::set_current_dir("/");
+}

@@ -1,0 +1,93 @@
+//! The mounts that there are, by the kernel's list, and their end.
+
+use std::path::{Path, PathBuf};
+
+use daemon::Failure;
+use fuse::Listed;
+use protocol::api::FailureKind;
+use serde::Serialize;
+
+use super::mount::SUBTYPE;
+use crate::cmd::stack::args::{StackList, StackUnmount};
+use crate::outcome::{LocalResult as Result, Outcome};
+use crate::show::table::{self, Column};
+use crate::show::{json, text};
+
+/// A line of `stack list`.
+#[derive(Serialize)]
+struct Row {
+    lower: String,
+    mountpoint: PathBuf,
+    user: u32,
+    read_only: bool,
+}
+
+pub(super) fn list(args: &StackList, as_json: bool) -> Outcome {
+    let mounts = fuse::listed(SUBTYPE).into_iter();
+    let rows: Vec<Row> = mounts.map(row).collect();
+    if as_json {
+        return Outcome::text(json::show(&rows));
+    }
+    if rows.is_empty() {
+        return Outcome::text(match args.script {
+            true => "",
+            false => "no encrypted directories are mounted\n",
+        });
+    }
+    let columns = [
+        Column::left("LOWER"),
+        Column::left("MOUNTPOINT"),
+        Column::right("USER"),
+        Column::left("ACCESS"),
+    ];
+    let cells = |row: &Row| {
+        let access = if row.read_only {
+            "read-only"
+        } else {
+            "read-write"
+        };
+        vec![
+            text::in_a_cell(&row.lower).into_owned(),
+            text::in_a_cell(&row.mountpoint.to_string_lossy()).into_owned(),
+            row.user.to_string(),
+            access.into(),
+        ]
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    Outcome::text(table::show(&columns, &rows, args.script))
+}
+
+fn row(listed: Listed) -> Row {
+    Row {
+        lower: listed.source,
+        user: listed.user,
+        read_only: listed.options.iter().any(|option| option == "ro"),
+        mountpoint: listed.path,
+    }
+}
+
+pub(super) fn unmount(args: &StackUnmount) -> Result {
+    let path = resolved(&args.mountpoint);
+    let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
+    let Some(mount) = mounts.find(|mount| mount.path == path) else {
+        return Err(Failure::new(
+            FailureKind::NotFound,
+            format!(
+                "no encrypted directory is mounted on {}; 'strongroom stack list' shows those that are",
+                path.display()
+            ),
+        ));
+    };
+    mount.unmount(args.force)?;
+    Ok(Outcome::done())
+}
+
+/// The path as the kernel lists it. The last name is not looked up: its file system may have lost its server.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let above = path.parent().and_then(|above| above.canonicalize().ok());
+    match (above, path.file_name()) {
+        (Some(above), Some(name)) => above.join(name),
+        _ => path,
+    }
+}
