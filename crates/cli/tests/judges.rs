@@ -1,4 +1,4 @@
-//! File systems' tests that others wrote, over a mount: pjdfstest, fsx and fio. `./test` installs them.
+//! File systems' tests that others wrote, over mounts of datasets and of stacked directories: pjdfstest, fsx and fio. `./test` installs them.
 //!
 //! `STRONGROOM_FSX=1000000` has fsx do so many operations, `STRONGROOM_CUTS=100` kills the daemon so
 //! often while fio writes.
@@ -11,6 +11,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use common::{Place, can_mount, has, is_installed};
+
+const FORMATS: [&str; 3] = ["fscrypt", "gocryptfs", "pefs"];
+
+/// All that fsx can do, holes and maps too.
+const FSX: &str = "flen = 1048576\n[weights]\nclose_open = 3\ninvalidate = 1\nread = 10\nwrite = 10\nmapread = 5\n\
+    mapwrite = 10\ntruncate = 5\nfsync = 1\nfdatasync = 1\nposix_fallocate = 3\npunch_hole = 5\nsendfile = 2\n\
+    posix_fadvise = 1\ncopy_file_range = 3\n";
 
 /// A mounted, encrypted dataset; `None`, with the reason printed, if there cannot be one.
 fn mounted(size: &str, options: &str) -> Option<(Place, String)> {
@@ -65,6 +72,12 @@ fn pjdfstest() {
     let Some((place, dir)) = mounted("1G", "") else {
         return;
     };
+    assert_posix(&place, &dir);
+    assert_sound(&place);
+}
+
+/// Has pjdfstest judge what is mounted there.
+fn assert_posix(place: &Place, dir: &str) {
     let config = place.path("pjdfstest.toml");
     fs::write(
         &config,
@@ -73,7 +86,7 @@ fn pjdfstest() {
          entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"]]\n",
     )
     .unwrap();
-    open_to_others(&place);
+    open_to_others(place);
     // Another file system, to link to and move to.
     let other = place.path("other");
     fs::create_dir(&other).unwrap();
@@ -81,14 +94,97 @@ fn pjdfstest() {
     let output = Command::new("pjdfstest")
         .arg("-c")
         .arg(&config)
-        .args(["-p", &dir, "-s"])
+        .args(["-p", dir, "-s"])
         .arg(&other)
         .output()
         .unwrap();
     let report = text(&output);
     assert!(output.status.success(), "{report}");
     has(&report, "0 failed");
-    assert_sound(&place);
+}
+
+/// A stacked directory of a format, mounted for all users until this is dropped.
+struct Stack {
+    place: Place,
+    view: String,
+}
+
+impl Stack {
+    fn new(format: &str) -> Option<Stack> {
+        if !can_mount() {
+            return None;
+        }
+        let place = Place::without_daemon();
+        for dir in ["lower", "view"] {
+            fs::create_dir(place.path(dir)).unwrap();
+        }
+        fs::write(place.path("pass"), "correct horse\n").unwrap();
+        match format {
+            // Without a database each passphrase is a key.
+            "pefs" => {
+                std::os::unix::fs::symlink("aes256-xts:1", place.path("lower/.pefs.conf")).unwrap()
+            }
+            _ => {
+                place.ok(&format!(
+                    "stack init --format {format} --passfile {{DIR}}/pass {{DIR}}/lower"
+                ));
+            }
+        }
+        place.ok("stack mount --allow-other --passfile {DIR}/pass {DIR}/lower {DIR}/view");
+        let view = place.arg("view");
+        Some(Stack { place, view })
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let done = self.place.run(&["stack", "unmount", &self.view]);
+        if !std::thread::panicking() {
+            assert_eq!(done.code, 0, "{done:?}");
+        } else if done.code != 0 {
+            self.place.run(&["stack", "unmount", "-f", &self.view]);
+        }
+    }
+}
+
+#[test]
+fn pjdfstest_over_stacked_directories() {
+    if !is_installed("pjdfstest") || !is_root() {
+        return;
+    }
+    for format in FORMATS {
+        let Some(stack) = Stack::new(format) else {
+            return;
+        };
+        assert_posix(&stack.place, &stack.view);
+    }
+}
+
+#[test]
+fn fsx_over_stacked_directories() {
+    if !is_installed("fsx") {
+        return;
+    }
+    let operations = number("STRONGROOM_FSX", 5_000).min(10_000).to_string();
+    for format in FORMATS {
+        let Some(stack) = Stack::new(format) else {
+            return;
+        };
+        let config = stack.place.path("fsx.toml");
+        fs::write(&config, FSX).unwrap();
+        for seed in ["1", "2"] {
+            let file = Path::new(&stack.view).join(format!("fsx{seed}"));
+            let output = Command::new("fsx")
+                .arg("-f")
+                .arg(&config)
+                .args(["-N", &operations, "-S", seed, "-P"])
+                .arg(stack.place.root())
+                .arg(file)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{format}: {}", text(&output));
+        }
+    }
 }
 
 /// The judge becomes other users, who have to get as far as the mount.

@@ -22,7 +22,7 @@ impl<F: Format> Stacked<F> {
         let stat = inode.entry.stat()?;
         let size = match inode.kind {
             Kind::File => self.size_of(inode, stat.stx_size)?,
-            Kind::Symlink => self.target_of(inode)?.len() as u64,
+            Kind::Symlink => inode.target_len(|| self.target_of(inode))?,
             _ => stat.stx_size,
         };
         Ok(Attr {

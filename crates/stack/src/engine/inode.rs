@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
@@ -22,6 +22,9 @@ pub(super) struct Inode<N> {
     /// Of a file: shared to read, exclusive to change. Of a directory: exclusive to change names. Of
     /// two, the lower number first.
     pub(super) io: RwLock<()>,
+    /// How long the target of a symbolic link is. It is read once: reading it again would change the link's
+    /// access time each time that its attributes are shown.
+    target_len: OnceLock<u64>,
     /// The lower file, while it is among the last that were used.
     file: Mutex<Option<Arc<OwnedFd>>>,
 }
@@ -34,8 +37,21 @@ impl<N> Inode<N> {
             entry,
             node,
             io: RwLock::new(()),
+            target_len: OnceLock::new(),
             file: Mutex::new(None),
         }
+    }
+
+    /// How long the target of a symbolic link is, which `read` gives if it is not known.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(super) fn target_len(&self, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<u64> {
+        if let Some(len) = self.target_len.get() {
+            return Ok(*len);
+        }
+        let len = read()?.len() as u64;
+        Ok(*self.target_len.get_or_init(|| len))
     }
 
     /// That this is a directory.
