@@ -183,3 +183,92 @@ fn entries(dir: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(dir).expect("listed");
     entries.map(|entry| entry.expect("entry").path()).collect()
 }
+
+#[test]
+fn what_would_be_hidden_gets_no_name() {
+    let features = Features {
+        names: None,
+        ..Features::default()
+    };
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&features, lower.path());
+    let fs = view(lower.path());
+    let dir = mkdir(&fs, ROOT, "dir").expect("made").ino;
+    // It would not be listed, and would go with its directory.
+    let hidden = ".strongroom-new-mine";
+    refused(create(&fs, dir, hidden), Error::NotPermitted);
+    refused(mkdir(&fs, dir, hidden), Error::NotPermitted);
+    let ino = create(&fs, dir, "file").expect("created").ino;
+    refused(fs.link(ino, dir, hidden.as_bytes()), Error::NotPermitted);
+    let moved = fs.rename(dir, b"file", dir, hidden.as_bytes(), RenameMode::Replace);
+    refused(moved, Error::NotPermitted);
+    fs::write(lower.path().join("dir").join(hidden), "").expect("written");
+    refused(fs.lookup(dir, hidden.as_bytes()), Error::NotFound);
+    assert_eq!(names(&fs, dir), ["file"]);
+}
+
+#[test]
+fn a_long_name_that_cannot_be_read_hides_its_entry_only() {
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&Features::default(), lower.path());
+    let fs = view(lower.path());
+    file_with(&fs, "short", b"contents");
+    let before = entries(lower.path());
+    file_with(&fs, &"l".repeat(200), b"contents");
+    let name = entries(lower.path()).into_iter().find(|path| {
+        !before.contains(path) && path.extension().is_some_and(|suffix| suffix == "name")
+    });
+    let name = name.expect("a file with the name");
+    fs::remove_file(&name).expect("removed");
+    let _socket = std::os::unix::net::UnixListener::bind(&name).expect("bound");
+    assert_eq!(names(&fs, ROOT), ["short"]);
+}
+
+/// A file system of `size` bytes in memory, until this is dropped; nothing if it cannot be mounted.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new(size: usize) -> Option<Small> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = std::ffi::CString::new(format!("size={size}")).expect("text");
+        let flags = rustix::mount::MountFlags::empty();
+        match rustix::mount::mount("none", dir.path(), "tmpfs", flags, &*options) {
+            Ok(()) => Some(Small(dir)),
+            Err(error) => {
+                eprintln!("skipped: no file system in memory: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_full_lower_directory_leaves_what_was_written() {
+    for features in variants() {
+        let Some(small) = Small::new(256 << 10) else {
+            return;
+        };
+        let lower = small.0.path();
+        prepare(&features, lower);
+        let fs = view(lower);
+        let old: Vec<u8> = (0..10_100u32).map(|byte| byte as u8).collect();
+        let ino = file_with(&fs, "file", &old);
+        refused(fs.write(ino, 10_000, &[1; 1 << 20], false), Error::NoSpace);
+        // Whole blocks of before that are written anew come first: all that was there can be read.
+        let left = read(&fs, ino).expect("read");
+        assert_eq!(left.len(), old.len(), "{features:?}");
+        assert!(left[..10_000] == old[..10_000], "{features:?}");
+        let empty = create(&fs, ROOT, "empty").expect("created").ino;
+        refused(fs.write(empty, 0, &[1; 1 << 20], false), Error::NoSpace);
+        assert_eq!(read(&fs, empty).expect("read"), b"");
+        fs.write(ino, 10_100, b"more", false).expect("room again");
+        assert_eq!(&read(&fs, ino).expect("read")[10_100..], b"more");
+        assert_ne!(is_sound(lower), Some(false), "{features:?}");
+    }
+}

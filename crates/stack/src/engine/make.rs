@@ -43,7 +43,7 @@ impl<F: Format> Stacked<F> {
         let dir = self.inodes.get(parent)?;
         let rights = rights(&dir, caller, new)?;
         let made = self.format.new_node(&dir.node, new.kind)?;
-        let lower = self.format.new_name(&dir.node, name, &made.node)?;
+        let lower = self.new_name(&dir, name, &made.node)?;
         let _names = dir.io.write();
         self.check_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || match new.kind {
@@ -89,7 +89,7 @@ impl<F: Format> Stacked<F> {
         let dir = self.inodes.get(parent)?;
         let rights = rights(&dir, caller, &NewNode::new(Kind::Symlink, 0o777))?;
         let made = self.format.new_node(&dir.node, Kind::Symlink)?;
-        let lower = self.format.new_name(&dir.node, name, &made.node)?;
+        let lower = self.new_name(&dir, name, &made.node)?;
         let stored = self.format.seal_target(&made.node, target)?;
         let _names = dir.io.write();
         self.check_free(&dir, name)?;
@@ -107,7 +107,7 @@ impl<F: Format> Stacked<F> {
         if inode.kind == Kind::Directory {
             return Err(Error::NotPermitted);
         }
-        let lower = self.format.new_name(&dir.node, name, &inode.node)?;
+        let lower = self.new_name(&dir, name, &inode.node)?;
         let _names = dir.io.write();
         self.check_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || {

@@ -61,8 +61,7 @@ impl<F: Format> Stacked<F> {
             }
             Ok(true)
         })?;
-        let is_own = |name: &[u8]| temporary::is(name) || self.is_own_file(name);
-        if !names.iter().all(|name| is_own(name)) {
+        if !names.iter().all(|name| self.is_hidden(name)) {
             return Err(Error::NotEmpty);
         }
         let mut aside: Vec<Aside> = Vec::new();
@@ -121,14 +120,14 @@ impl<F: Format> Stacked<F> {
     ) -> Result<LowerName> {
         let stat = found.entry.stat()?;
         if let Ok(inode) = self.inodes.get(self.number(stat.stx_ino)) {
-            return self.format.new_name(&new_dir.node, new_name, &inode.node);
+            return self.new_name(new_dir, new_name, &inode.node);
         }
         let kind = crate::lower::kind(FileType::from_raw_mode(u32::from(stat.stx_mode)));
         let kind = kind.ok_or(Error::Io)?;
         let node = self
             .format
             .node(&dir.node, &found.lower.name, kind, &found.entry)?;
-        self.format.new_name(&new_dir.node, new_name, &node)
+        self.new_name(new_dir, new_name, &node)
     }
 
     fn replace(

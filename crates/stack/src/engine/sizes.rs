@@ -165,8 +165,45 @@ impl<F: Format> Body<'_, F> {
     }
 
     /// Encrypts `units`, which are laid out as in the lower file, and writes them there. The first
-    /// bytes of a file bring its header.
+    /// bytes of a file bring its header. Where that fails the file is as long as before.
     pub(super) fn store(&mut self, first: u64, units: &mut [u8]) -> Result<()> {
+        let tail = match self.lower_offset(first)? + units.len() as u64 > self.lower_size {
+            true => self.short_tail(first)?,
+            false => None,
+        };
+        self.try_store(first, units)
+            .inspect_err(|_| self.restore(tail))
+    }
+
+    /// The stored bytes of the last unit and their place, if it is short and not before unit `first`. A
+    /// write that ends early, as on a full file system, would leave it without its tag.
+    fn short_tail(&self, first: u64) -> Result<Option<(u64, Vec<u8>)>> {
+        let layout = &self.layout;
+        let last = self.lower_offset(self.unit_of(self.size))?;
+        if layout.before + layout.after == 0
+            || last < self.lower_offset(first)?
+            || last >= self.lower_size
+        {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; (self.lower_size - last) as usize];
+        self.read_lower(last, &mut bytes)?;
+        Ok(Some((last, bytes)))
+    }
+
+    /// Puts the end of the lower file back after a write that failed, as far as that succeeds.
+    fn restore(&self, tail: Option<(u64, Vec<u8>)>) {
+        let longer = rustix::fs::fstat(&self.file)
+            .is_ok_and(|stat| stat.st_size.cast_unsigned() > self.lower_size);
+        if longer {
+            let _ = rustix::fs::ftruncate(&self.file, self.lower_size);
+        }
+        if let Some((offset, bytes)) = tail {
+            let _ = self.write_lower(offset, &bytes);
+        }
+    }
+
+    fn try_store(&mut self, first: u64, units: &mut [u8]) -> Result<()> {
         if self.lower_size == 0 && self.layout.header > 0 {
             self.header = self.fs.format.new_header(&self.inode.node)?;
             self.write_lower(0, &self.header)?;

@@ -93,6 +93,7 @@ impl<F: Format> Stacked<F> {
     /// `NotFound`, `NotDirectory`, `NameTooLong`, `Io`.
     pub(super) fn find(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
         let lower = match self.format.lower_name(&dir.node, name)? {
+            Sought::At(lower) if self.is_hidden(&lower.name) => return Err(Error::NotFound),
             Sought::At(lower) => lower,
             Sought::Listed => self.find_listed(dir, name)?,
         };
@@ -123,7 +124,10 @@ impl<F: Format> Stacked<F> {
         let entry = dir.directory()?;
         let long_name = RefCell::new(None);
         let long: &LongNames<'_> = &|name| {
-            let contents = entry.read_small(name, LONG_NAME_MAX)?;
+            let contents = match entry.read_small(name, LONG_NAME_MAX) {
+                Err(Error::NoMemory) => return Err(Error::NoMemory),
+                contents => contents.map_err(|_| Error::Io)?,
+            };
             let (name, read) = (name.to_vec(), contents.clone());
             long_name.replace(Some(LongName { name, contents }));
             Ok(read)
@@ -132,7 +136,7 @@ impl<F: Format> Stacked<F> {
             if matches!(listed.name, b"." | b"..") {
                 return each(&listed, listed.name, None);
             }
-            if temporary::is(listed.name) || self.is_own_file(listed.name) {
+            if self.is_hidden(listed.name) {
                 return Ok(true);
             }
             long_name.take();
@@ -145,10 +149,28 @@ impl<F: Format> Stacked<F> {
         })
     }
 
-    /// Whether a directory of the format has this file for itself.
-    pub(super) fn is_own_file(&self, lower: &[u8]) -> bool {
+    /// Whether the engine, or a directory of the format, has this name for itself.
+    pub(super) fn is_hidden(&self, lower: &[u8]) -> bool {
         let own = self.format.own_files();
-        own.iter().any(|name| name.as_bytes() == lower)
+        temporary::is(lower) || own.iter().any(|name| name.as_bytes() == lower)
+    }
+
+    /// The lower name of what enters a directory.
+    ///
+    /// # Errors
+    /// Those of [`Format::new_name`]; `NotPermitted` for a name that the view would hide: it could not
+    /// be listed, and would go with its directory.
+    pub(super) fn new_name(
+        &self,
+        dir: &Inode<F::Node>,
+        plain: &[u8],
+        node: &F::Node,
+    ) -> Result<LowerName> {
+        let lower = self.format.new_name(&dir.node, plain, node)?;
+        match self.is_hidden(&lower.name) {
+            true => Err(Error::NotPermitted),
+            false => Ok(lower),
+        }
     }
 
     pub(super) fn read_dir(

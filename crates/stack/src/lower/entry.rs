@@ -176,12 +176,12 @@ impl Entry {
     /// # Errors
     /// Those of `open` and `read`; `Io` for a longer one, or something other than a file.
     pub fn read_small(&self, name: &[u8], limit: usize) -> Result<Vec<u8>> {
-        // A FIFO must not hold the reader up.
-        let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
-        let mode = rustix::fs::fstat(&file).map_err(posix)?.st_mode;
-        if !FileType::from_raw_mode(mode).is_file() {
+        // Opening a device has effects, and opening a FIFO waits.
+        let entry = self.entry(name)?;
+        if !FileType::from_raw_mode(entry.stat()?.stx_mode.into()).is_file() {
             return Err(Error::Io);
         }
+        let file = entry.reopen(OFlags::RDONLY)?;
         let mut bytes = Vec::new();
         let read = File::from(file)
             .take(limit as u64 + 1)
@@ -197,6 +197,8 @@ impl Entry {
     /// # Errors
     /// Those of `chmod`.
     pub(crate) fn chmod(&self, mode: u16) -> Result<()> {
+        // Giving a loan back sets the mode of before.
+        let _none_lent = LENT.read();
         let mode = Mode::from_raw_mode(u32::from(mode));
         rustix::fs::chmod(self.proc_path(), mode).map_err(posix)
     }
