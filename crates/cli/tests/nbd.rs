@@ -331,3 +331,55 @@ fn a_kernel_uses_an_export_as_a_disk() {
     expected[3 << 20..(3 << 20) + (256 << 10)].fill(0);
     assert!(fs::read(&disk).unwrap() == expected);
 }
+
+/// What is exported is a volume, and not whatever has its name.
+#[test]
+fn another_volume_of_the_same_name_is_not_exported() {
+    let other = Place::new();
+    let impostor = other.pool("tank");
+    let foreign = other.ok("pool list -H -o guid").trim().to_owned();
+    other.ok("create -V 8M tank/vol");
+    other.ok("pool export tank");
+    let mut place = Place::new();
+    let file = place.pool("tank");
+    let own = place.ok("pool list -H -o guid").trim().to_owned();
+    place.ok("create -V 16M tank/vol");
+    place.ok("nbd export tank/vol --name disk");
+    place.kill();
+    let away = place.path("away");
+    fs::rename(&file, &away).unwrap();
+    fs::rename(&impostor, &file).unwrap();
+    place.start();
+    place.ok(&format!("pool import -d {} {foreign}", file.display()));
+    let listed = place.ok("--json nbd list");
+    has(&listed, "is not the volume that was exported");
+    has(&listed, &own);
+    has(&listed, &foreign);
+    // Nor is it forgotten with the other one.
+    place.ok("destroy -f tank/vol");
+    place.ok("pool destroy -f tank");
+    place.ok(&format!("pool import -d {} {own}", away.display()));
+    has(&place.ok("nbd list -H"), "disk\ttank/vol\t16M");
+    place.ok("destroy -f tank/vol");
+    assert_eq!(place.ok("nbd list -H"), "");
+}
+
+#[test]
+fn an_export_follows_a_volume_that_is_renamed() {
+    let mut place = Place::new();
+    place.pool("tank");
+    place.ok("keygen {DIR}/key");
+    let source = format!("raw,file://{}", place.arg("key"));
+    place.ok(&format!(
+        "create -V 8M -o encryption=on -o keysource={source} tank/vol"
+    ));
+    place.ok("nbd export tank/vol --name disk");
+    place.ok("key unload -f tank/vol");
+    place.ok("rename tank/vol tank/new");
+    place.ok("create -V 16M tank/vol");
+    place.ok("key load tank/new");
+    has(&place.ok("nbd list -H"), "disk\ttank/new\t8M");
+    place.kill();
+    place.start();
+    has(&place.ok("nbd list -H"), "disk\ttank/new\t8M");
+}

@@ -106,7 +106,7 @@ impl Daemon {
             || self.destroy_in(&imported, name, reach, force, dry_run, context),
         )?;
         if !dry_run {
-            self.forget_offers(|volume| gone.iter().any(|name| name == volume))?;
+            self.forget_offers(&imported, |volume| gone.iter().any(|name| name == volume))?;
         }
         Ok(gone)
     }

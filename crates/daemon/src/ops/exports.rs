@@ -18,7 +18,7 @@ use crate::state::daemon::Daemon;
 
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::{Place, default_socket};
-use crate::state::exports::registry::{Definition, Entry, ExportNow, State};
+use crate::state::exports::registry::{Definition, Entry, ExportNow, State, VolumeGuid};
 use crate::state::front_end::{FrontEnd, Going, Held};
 
 /// Where they are remembered.
@@ -40,6 +40,7 @@ impl Daemon {
             read_only: new.read_only || is_snapshot,
             listen,
             certificates: new.tls_certificates.clone(),
+            volume: None,
         };
         if name.is_empty() {
             return Err(Failure::usage("the export needs a name: use --name"));
@@ -119,20 +120,61 @@ impl Daemon {
         open.collect()
     }
 
-    fn exports_of(&self, is_one: impl Fn(&str) -> bool) -> Vec<(String, Definition)> {
+    /// Those of volumes, by the name and, if it is known, the guid of each.
+    fn exports_of(
+        &self,
+        is_one: impl Fn(&str, Option<VolumeGuid>) -> bool,
+    ) -> Vec<(String, Definition)> {
         let all = self.exported.all.lock();
-        let is_one = |device: &Exportable| match device {
-            Exportable::Volume(name) => is_one(name),
+        let is_one = |is: &Definition| match &is.device {
+            Exportable::Volume(name) => is_one(name, is.volume),
             Exportable::File(_) | Exportable::Luks(_) => false,
         };
         all.iter()
-            .filter(|(_, entry)| is_one(&entry.is.device))
+            .filter(|(_, entry)| is_one(&entry.is))
             .map(|(name, entry)| (name.clone(), entry.is.clone()))
             .collect()
     }
 
+    /// Follows a volume that was renamed, and refuses another one that has its name now.
+    fn identify(&self, export: &str, is: &Definition) -> Result<Definition> {
+        let Exportable::Volume(name) = &is.device else {
+            return Ok(is.clone());
+        };
+        let found = self.find(name);
+        let guid = found
+            .as_ref()
+            .ok()
+            .map(|(imported, entry)| VolumeGuid::of(imported, entry));
+        if is.volume.is_none() || guid == is.volume {
+            return Ok(Definition {
+                volume: guid,
+                ..is.clone()
+            });
+        }
+        if let Some(name) = is.volume.and_then(|known| self.name_by_guid(known)) {
+            return Ok(Definition {
+                device: Exportable::Volume(name),
+                ..is.clone()
+            });
+        }
+        found?;
+        Err(another_volume(export, name, is.volume, guid))
+    }
+
+    fn name_by_guid(&self, known: VolumeGuid) -> Option<String> {
+        let pools = self.pools();
+        let imported = pools.iter().find(|it| it.pool.guid() == known.pool)?;
+        let listed = imported.pool.list(imported.pool.top().ok()?.id).ok()?;
+        let found = listed
+            .into_iter()
+            .find(|it| it.entry.guid == known.dataset)?;
+        Some(found.name)
+    }
+
     /// Opens a device and offers it.
     fn offer(&self, name: &str, is: &Definition) -> Result<()> {
+        let is = &self.identify(name, is)?;
         let device = self.open_exportable(&is.device, is.read_only)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
@@ -218,12 +260,25 @@ impl FrontEnd<Daemon> for Exports {
                 .map(|(name, e)| (name.clone(), e.is.clone()))
                 .collect()
         };
+        let mut has_changed = false;
         for (name, is) in closed {
-            if let Err(failure) = daemon.offer(&name, &is) {
-                let reason = failure.0.message;
-                tracing::error!(export = name, reason, "it could not be exported again");
-                daemon.exported.set(&name, is, State::Failed(reason));
+            match daemon.offer(&name, &is) {
+                // The volume may have another name now.
+                Ok(()) => has_changed |= matches!(is.device, Exportable::Volume(_)),
+                Err(failure) => {
+                    let reason = failure.0.message;
+                    tracing::error!(export = name, reason, "it could not be exported again");
+                    daemon.exported.set(&name, is, State::Failed(reason));
+                }
             }
+        }
+        let remembered = match has_changed {
+            true => daemon.remember_exports(),
+            false => Ok(()),
+        };
+        if let Err(failure) = remembered {
+            let reason = failure.0.message;
+            tracing::warn!(reason, "the names of exported volumes are not remembered");
         }
     }
 
@@ -251,7 +306,10 @@ impl FrontEnd<Daemon> for Exports {
 
     fn awaits(&self, daemon: &Daemon, imported: &ActivePool, entry: &PoolEntry) -> Result<bool> {
         let volume = imported.pool.name_of(entry.id)?;
-        Ok(!daemon.exports_of(|name| name == volume).is_empty())
+        let own = VolumeGuid::of(imported, entry);
+        let is_it =
+            |name: &str, guid: Option<VolumeGuid>| guid.map_or(name == volume, |it| it == own);
+        Ok(!daemon.exports_of(is_it).is_empty())
     }
 
     fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
@@ -261,9 +319,10 @@ impl FrontEnd<Daemon> for Exports {
         }))
     }
 
-    fn forget(&self, daemon: &Daemon, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
+    fn forget(&self, daemon: &Daemon, pool: u64, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
         let _changing = daemon.exported.changing.lock();
-        let gone = daemon.exports_of(is_gone);
+        let is_of_pool = |guid: Option<VolumeGuid>| guid.is_none_or(|guid| guid.pool == pool);
+        let gone = daemon.exports_of(|name, guid| is_of_pool(guid) && is_gone(name));
         if gone.is_empty() {
             return Ok(());
         }
@@ -307,7 +366,7 @@ struct HeldExports<'a> {
 
 impl Held for HeldExports<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
-        let is_one = |volume: &str| volumes.iter().any(|name| name == volume);
+        let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
         for (name, is) in self.daemon.exports_of(is_one) {
             self.daemon.withdraw(&name, &is, true)?;
             self.daemon
@@ -316,6 +375,31 @@ impl Held for HeldExports<'_> {
         }
         Ok(())
     }
+}
+
+fn another_volume(
+    export: &str,
+    name: &str,
+    known: Option<VolumeGuid>,
+    found: Option<VolumeGuid>,
+) -> Failure {
+    let shown = |guid: Option<VolumeGuid>| {
+        guid.map_or_else(String::new, |guid| {
+            format!(
+                "guid {} in the pool with the guid {}",
+                guid.dataset, guid.pool
+            )
+        })
+    };
+    Failure::new(
+        FailureKind::Permission,
+        format!(
+            "'{name}' ({}) is not the volume that was exported ({}); to export this one, forget that one first: \
+             strongroom nbd unexport {export}",
+            shown(found),
+            shown(known)
+        ),
+    )
 }
 
 fn exists(name: &str) -> Failure {

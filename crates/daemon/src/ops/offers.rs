@@ -65,10 +65,15 @@ impl Daemon {
         result
     }
 
-    /// Forgets what is offered of volumes that are gone.
-    pub(crate) fn forget_offers(&self, is_gone: impl Fn(&str) -> bool) -> Result<()> {
+    /// Forgets what is offered of volumes of a pool that are gone.
+    pub(crate) fn forget_offers(
+        &self,
+        imported: &ActivePool,
+        is_gone: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         let mut all = self.front_ends.iter();
-        all.try_for_each(|each| each.forget(self, &is_gone))
+        let pool = imported.pool.guid();
+        all.try_for_each(|each| each.forget(self, pool, &is_gone))
     }
 
     /// Lets go of all devices that are offered.

@@ -379,7 +379,7 @@ impl Daemon {
         let (left, destroyed) =
             self.without_offers(&imported, force, "its pool was destroyed", destroy)?;
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);
-        let forgotten = self.forget_offers(is_inside);
+        let forgotten = self.forget_offers(&imported, is_inside);
         close(imported, context);
         for device in left {
             context.prompt.notice(keeps_keys(&device));

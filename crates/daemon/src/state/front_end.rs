@@ -46,8 +46,8 @@ pub(crate) trait FrontEnd<D>: Sync {
         None
     }
 
-    /// Forgets what it offers of volumes that are gone.
-    fn forget(&self, _daemon: &D, _is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
+    /// Forgets what it offers of volumes that are gone, by the guid of their pool and their names.
+    fn forget(&self, _daemon: &D, _pool: u64, _is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
         Ok(())
     }
 

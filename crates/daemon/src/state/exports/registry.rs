@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::host::listen::Bound;
+use crate::state::active_pool::ActivePool;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
 
@@ -48,6 +49,25 @@ pub(crate) struct Definition {
     pub(crate) listen: Place,
     /// The directory with the certificates.
     pub(crate) certificates: Option<PathBuf>,
+    /// Which volume it is. Absent for other devices, and in what an older program wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) volume: Option<VolumeGuid>,
+}
+
+/// A volume or snapshot of one, whatever its name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VolumeGuid {
+    pub(crate) pool: u64,
+    pub(crate) dataset: u64,
+}
+
+impl VolumeGuid {
+    pub(crate) fn of(imported: &ActivePool, entry: &pool::Entry) -> VolumeGuid {
+        VolumeGuid {
+            pool: imported.pool.guid(),
+            dataset: entry.guid,
+        }
+    }
 }
 
 /// A server, and what it offers.
