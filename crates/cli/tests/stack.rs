@@ -498,9 +498,13 @@ fn a_mount_in_the_background() {
     );
     assert!(fs::read_dir(&view).expect("listed").next().is_none());
 
-    place.ok(&format!(
-        "stack mount --read-only -d {{DIR}}/key {lower} {view}"
-    ));
+    let mount = format!("stack mount -d {{DIR}}/key {lower} {view}");
+    let remount = format!("{mount} -o remount,ro");
+    refused(&place, &remount, USAGE, "mount it again");
+    place.ok(&format!("{mount} -o ro,noexec,noatime,nofail"));
+    let kernels = fs::read_to_string("/proc/mounts").expect("a list");
+    let line = kernels.lines().find(|line| line.contains(&view));
+    has(line.expect("mounted"), " ro,noexec,noatime,");
     has(&place.ok("stack list -H"), "read-only");
     let mut used = fs::File::open(place.path("view/file")).expect("open");
     place.ok(&format!("stack unmount -f {view}"));

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::cmd::export::args::{MountOption, mount_option};
+
 /// Encrypt a directory file by file, on any file system
 ///
 /// A lower directory holds one encrypted file for each file, with an encrypted name. It can be on a disk, a
@@ -146,6 +148,15 @@ pub(crate) struct StackMount {
     /// Assume that nothing else changes the lower directory
     #[arg(long)]
     pub(crate) private: bool,
+    /// Options of the mount: `ro`, `noexec`, `nosuid`, `nodev`, `noatime`, `relatime` or `strictatime`,
+    /// `nodiratime`
+    #[arg(
+        short = 'o',
+        value_name = "OPTION,...",
+        value_delimiter = ',',
+        value_parser = mount_option
+    )]
+    pub(crate) options: Vec<MountOption>,
     /// Stay in the foreground until it is unmounted
     #[arg(long)]
     pub(crate) foreground: bool,

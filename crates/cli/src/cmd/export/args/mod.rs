@@ -3,5 +3,5 @@
 mod mount;
 mod nbd;
 
-pub(crate) use mount::{Mount, MountOption, Unmount};
+pub(crate) use mount::{Mount, MountOption, Unmount, mount_option};
 pub(crate) use nbd::{Nbd, NbdExport, NbdList};

@@ -84,7 +84,8 @@ pub(crate) enum MountOption {
     Ignored,
 }
 
-fn mount_option(text: &str) -> Result<MountOption, String> {
+/// Reads an option.
+pub(crate) fn mount_option(text: &str) -> Result<MountOption, String> {
     Ok(match text {
         "ro" | "readonly=on" => MountOption::ReadOnly(true),
         "rw" | "readonly=off" => MountOption::ReadOnly(false),
@@ -109,6 +110,25 @@ fn mount_option(text: &str) -> Result<MountOption, String> {
             );
         }
     })
+}
+
+impl MountOption {
+    /// A word that means the same; none for what has no effect.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        let either = |is: bool, yes, no| Some(if is { yes } else { no });
+        match self {
+            MountOption::ReadOnly(is) => either(is, "ro", "rw"),
+            MountOption::Exec(is) => either(is, "exec", "noexec"),
+            MountOption::Setuid(is) => either(is, "suid", "nosuid"),
+            MountOption::Devices(is) => either(is, "dev", "nodev"),
+            MountOption::AccessTimes(AccessTimes::Never) => Some("noatime"),
+            MountOption::AccessTimes(AccessTimes::Relative) => Some("relatime"),
+            MountOption::AccessTimes(AccessTimes::Always) => Some("strictatime"),
+            MountOption::DirectoryTimes(is) => either(is, "diratime", "nodiratime"),
+            MountOption::Remount => Some("remount"),
+            MountOption::Ignored => None,
+        }
+    }
 }
 
 /// Whether an option of fstab is not for the file system.

@@ -61,6 +61,8 @@ fn words(args: &StackMount) -> Vec<OsString> {
     ];
     let set = flags.iter().filter(|(_, is_set)| *is_set);
     words.extend(set.map(|(flag, _)| flag.into()));
+    let options = args.options.iter().filter_map(|option| option.word());
+    words.extend(options.flat_map(|word| ["-o".into(), word.into()]));
     words.push("--".into());
     words.extend([args.dir.clone().into(), args.mountpoint.clone().into()]);
     words

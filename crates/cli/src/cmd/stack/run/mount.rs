@@ -17,6 +17,7 @@ use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
 use stack::{Entry, Options, Stacked};
 
 use super::{background, gocryptfs, lower, pefs};
+use crate::cmd::export::args::MountOption;
 use crate::cmd::stack::args::StackMount;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
@@ -73,7 +74,7 @@ fn serve<F: Format>(dir: Entry, format: F, args: &StackMount) -> Result {
         .map_err(|error| lower::failure(&args.dir, error))?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
-    let mount = Mount::new(Arc::new(view), &absolute(&args.mountpoint), &options(args))?;
+    let mount = Mount::new(Arc::new(view), &absolute(&args.mountpoint), &options(args)?)?;
     let mount = Arc::new(mount);
     let ended = {
         let handle = signals.handle();
@@ -111,8 +112,8 @@ fn right(key: &MasterKey, policy: &Policy, dir: &Path) -> Result<KeyName> {
     }
 }
 
-fn options(args: &StackMount) -> fuse::Options {
-    fuse::Options {
+fn options(args: &StackMount) -> Result<fuse::Options> {
+    let mut options = fuse::Options {
         fs_name: absolute(&args.dir).display().to_string(),
         subtype: SUBTYPE.to_owned(),
         read_only: args.read_only,
@@ -123,7 +124,32 @@ fn options(args: &StackMount) -> fuse::Options {
             false => AccessTimes::Always,
         },
         ..fuse::Options::default()
+    };
+    for option in &args.options {
+        match *option {
+            MountOption::ReadOnly(is) => options.read_only = is,
+            MountOption::Exec(is) => options.noexec = !is,
+            MountOption::Setuid(is) => options.nosuid = !is,
+            MountOption::Devices(is) => options.nodev = !is,
+            MountOption::DirectoryTimes(is) => options.nodiratime = !is,
+            MountOption::AccessTimes(protocol::api::AccessTimes::Never) => {
+                options.access_times = AccessTimes::Never;
+            }
+            MountOption::AccessTimes(protocol::api::AccessTimes::Relative) => {
+                options.access_times = AccessTimes::Relative;
+            }
+            MountOption::AccessTimes(protocol::api::AccessTimes::Always) => {
+                options.access_times = AccessTimes::Always;
+            }
+            MountOption::Remount => {
+                return Err(Failure::usage(
+                    "unmount it, and mount it again with the options",
+                ));
+            }
+            MountOption::Ignored => {}
+        }
     }
+    Ok(options)
 }
 
 /// Waits for signals until the mount has ended. The first unmounts what is not in use, the second by
