@@ -88,7 +88,10 @@ fn main() -> ExitCode {
     }
     match outcome.failures.first() {
         Some(_) if is_helper => ExitCode::from(helper::MOUNT_FAILED),
-        Some(failure) => ExitCode::from(failure.kind.exit_code()),
+        Some(failure) => {
+            let code = outcome.exit_code;
+            ExitCode::from(code.unwrap_or_else(|| failure.kind.exit_code()))
+        }
         None => ExitCode::SUCCESS,
     }
 }

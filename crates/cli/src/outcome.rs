@@ -12,6 +12,8 @@ pub(crate) struct Outcome {
     pub(crate) text: String,
     /// What failed; the first decides the exit code.
     pub(crate) failures: Vec<Failure>,
+    /// The exit code, if the kind of the first failure does not say it.
+    pub(crate) exit_code: Option<u8>,
 }
 
 impl Outcome {
@@ -24,15 +26,23 @@ impl Outcome {
     pub(crate) fn text(text: impl Into<String>) -> Outcome {
         Outcome {
             text: text.into(),
-            failures: Vec::new(),
+            ..Outcome::default()
         }
     }
 
     /// It failed.
     pub(crate) fn failed(failure: Failure) -> Outcome {
         Outcome {
-            text: String::new(),
             failures: vec![failure],
+            ..Outcome::default()
+        }
+    }
+
+    /// The same with an exit code of another program, whose words the command has.
+    pub(crate) fn with_exit_code(self, code: u8) -> Outcome {
+        Outcome {
+            exit_code: Some(code),
+            ..self
         }
     }
 }

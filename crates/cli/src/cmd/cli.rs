@@ -17,6 +17,7 @@ use crate::cmd::export::args::{Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
 use crate::cmd::key::args::{Key, Keygen};
 use crate::cmd::luks::args::Luks;
+use crate::cmd::pefs::args::Pefs;
 use crate::cmd::pool::args::{Inspect, Pool};
 use crate::cmd::send::args::{Receive, Send};
 use crate::cmd::service::args::{Anchor, Bench, Completion, Daemon, Manual};
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Stack(Stack),
     #[command(subcommand)]
     Fscrypt(Fscrypt),
+    #[command(subcommand)]
+    Pefs(Pefs),
     #[command(subcommand)]
     Zone(Zone),
     #[command(subcommand)]

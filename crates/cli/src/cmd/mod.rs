@@ -12,6 +12,7 @@ mod fscrypt;
 mod help_rules;
 mod key;
 mod luks;
+mod pefs;
 mod pool;
 mod send;
 mod service;
@@ -64,6 +65,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Luks(args) => Ok(luks::run::run(*args, session)?),
         Command::Stack(args) => Ok(stack::run::run(args, session.json)?),
         Command::Fscrypt(args) => Ok(fscrypt::run::run(args, session.json)?),
+        Command::Pefs(args) => Ok(pefs::run::run(&args)),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),

@@ -56,14 +56,13 @@ impl<F: Format> Stacked<F> {
     fn clear_own(&self, dir: &Inode<F::Node>, emptied: &Entry) -> Result<Vec<Aside>> {
         let mut names = Vec::new();
         list(emptied, 0, |listed| {
-            if !matches!(listed.name, b"." | b"..") {
-                names.push(listed.name.to_vec());
+            match listed.name {
+                b"." | b".." => {}
+                name if self.is_hidden(name) => names.push(name.to_vec()),
+                _ => return Err(Error::NotEmpty),
             }
             Ok(true)
         })?;
-        if !names.iter().all(|name| self.is_hidden(name)) {
-            return Err(Error::NotEmpty);
-        }
         let mut aside: Vec<Aside> = Vec::new();
         for name in names {
             let moved = Aside {

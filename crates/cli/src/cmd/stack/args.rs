@@ -13,8 +13,7 @@ use crate::cmd::export::args::{MountOption, mount_option};
 /// another place. There are three formats:
 ///
 /// fscrypt is that of Linux, with policies of version 2. A passphrase opens it, or a file of random bytes
-/// that is the key. Contents are
-/// not authenticated: a change of an encrypted file is not noticed.
+/// that is the key. Contents are not authenticated: a change of an encrypted file is not noticed.
 ///
 /// gocryptfs is that of the program gocryptfs, version 2, and the directories of one open with the other. A
 /// passphrase opens it. Contents are authenticated: a changed block gives an error.
@@ -104,8 +103,8 @@ pub(crate) struct StackInit {
 /// Show the files of an encrypted directory in clear at another place
 ///
 /// Recognizes the format of the directory. Fscrypt and gocryptfs ask for the passphrase, or read it from
-/// --passfile. Fscrypt also takes a key file that is the key itself. Pefs does so too, or takes a key file; a directory of pefs is
-/// recognized by the entries .pefs.conf and .pefs.db.
+/// --passfile. Fscrypt also takes a key file that is the key itself. Pefs asks for the passphrase too, or
+/// takes a key file; a directory of pefs is recognized by the entries .pefs.conf and .pefs.db.
 ///
 /// Serves the files in the background until the file system is unmounted. With --foreground the command stays;
 /// then the first interrupt unmounts what is not in use, and the second one unmounts by force. Root needs
@@ -193,6 +192,9 @@ pub(crate) struct StackUnmount {
 }
 
 /// List the mounts of encrypted directories
+///
+/// Shows the lower directory, where its files are shown in clear, who mounted it, and whether changes are
+/// refused. Needs no key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -1,6 +1,6 @@
 //! Key chains: a key whose record in `.pefs.db` seals the next one.
 
-use cipher::{Digest, SectorCipher, SectorSpec};
+use cipher::{Digest, Random, SectorCipher, SectorSpec};
 use secret::Secret;
 
 use super::algorithm::Algorithm;
@@ -12,6 +12,9 @@ use super::key::{Key, KeyId, MASTER_LEN, MasterKey};
 const SEALED_LEN: usize = 92;
 
 const MAC_LEN: usize = 32;
+
+/// A record, in bytes.
+pub(super) const RECORD_LEN: usize = SEALED_LEN + MAC_LEN;
 
 /// More keys than any chain has.
 const KEYS_MAX: usize = 1024;
@@ -40,6 +43,36 @@ impl Link {
         let mut plain = Secret::from_slice(sealed)?;
         crypt(&key, plain.expose_mut())?;
         Link::decode(plain.expose())
+    }
+
+    /// The record of `parent` that leads to a key, or is the end of a chain.
+    pub(super) fn seal(
+        parent: &MasterKey,
+        algorithm: Algorithm,
+        child: Option<(&MasterKey, Algorithm)>,
+        random: &dyn Random,
+    ) -> Result<Vec<u8>, Error> {
+        let mut plain = Secret::zeroed(SEALED_LEN)?;
+        let bytes = plain.expose_mut();
+        random.fill(bytes).map_err(|_| Error::Random)?;
+        let numbers = |algorithm: Algorithm| {
+            let (id, bits) = algorithm.numbers();
+            [id.to_le_bytes(), bits.to_le_bytes()].concat()
+        };
+        match child {
+            None => bytes[4..8].fill(0),
+            Some((child, algorithm)) => {
+                bytes[4..12].copy_from_slice(&numbers(algorithm));
+                bytes[12..20].copy_from_slice(&child.id().0);
+                bytes[20..20 + MASTER_LEN].copy_from_slice(child.expose());
+            }
+        }
+        bytes[84..].copy_from_slice(&numbers(algorithm));
+        let key = parent.record_key();
+        crypt(&key, bytes)?;
+        let mut record = bytes.to_vec();
+        record.extend(&Digest::Sha512.hmac(&key, &[&record])[..MAC_LEN]);
+        Ok(record)
     }
 
     fn decode(plain: &[u8]) -> Result<Link, Error> {
@@ -93,6 +126,19 @@ pub fn open(
     first: MasterKey,
     algorithm: Algorithm,
 ) -> Result<(Vec<Key>, bool), Error> {
+    let get = |id: &KeyId| match database {
+        Some(database) => database.get(&id.0),
+        None => Ok(None),
+    };
+    follow(get, first, algorithm)
+}
+
+/// The same, with the records that `get` finds.
+pub(super) fn follow<'a>(
+    get: impl Fn(&KeyId) -> Result<Option<&'a [u8]>, Error>,
+    first: MasterKey,
+    algorithm: Algorithm,
+) -> Result<(Vec<Key>, bool), Error> {
     let mut keys: Vec<Key> = Vec::new();
     let mut next = Some((first, algorithm));
     let mut has_record = false;
@@ -101,11 +147,7 @@ pub fn open(
         if keys.iter().any(|key| key.id() == id) || keys.len() == KEYS_MAX {
             return Err(Error::Circle);
         }
-        let record = match database {
-            Some(database) => database.get(&id.0)?,
-            None => None,
-        };
-        let link = match record {
+        let link = match get(&id)? {
             Some(record) => Some(Link::open(&master, record)?),
             None => None,
         };

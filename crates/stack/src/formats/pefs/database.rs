@@ -6,12 +6,12 @@ use super::error::Error;
 /// Longer files are not read: a record takes about 150 bytes.
 pub const DATABASE_MAX: usize = 16 << 20;
 
-const MAGIC: u32 = 0x05_3162;
-const VERSION: u32 = 3;
+pub(super) const MAGIC: u32 = 0x05_3162;
+pub(super) const VERSION: u32 = 3;
 /// Numbers of pages, and so many bytes of flags and offsets.
-const HEADER_LEN: usize = 20;
-const INTERNAL: u32 = 1;
-const LEAF: u32 = 2;
+pub(super) const HEADER_LEN: usize = 20;
+pub(super) const INTERNAL: u32 = 1;
+pub(super) const LEAF: u32 = 2;
 const KIND: u32 = 0x1f;
 /// Of an item: its key or its data lies on other pages. The library does that with long ones only.
 const OVERFLOW: u8 = 3;
@@ -60,6 +60,11 @@ impl<'a> Database<'a> {
             page_size,
             is_swapped,
         })
+    }
+
+    /// The size of its pages, in bytes.
+    pub(super) fn page_size(&self) -> usize {
+        self.page_size
     }
 
     /// All records, in the order of their keys.

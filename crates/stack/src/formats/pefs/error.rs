@@ -18,6 +18,9 @@ pub enum Error {
     /// A chain comes back to a key that it has had.
     #[error("the key chain is a circle")]
     Circle,
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
     /// The cipher refuses, by its policy or for want of memory.
     #[error(transparent)]
     Cipher(#[from] cipher::Error),

@@ -17,7 +17,7 @@ pub(super) const MASTER_LEN: usize = 64;
 pub const DEFAULT_ITERATIONS: u32 = 50_000;
 
 /// What a key is known by. Shown as hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 8]);
 
 /// A master key, in locked memory.
@@ -58,6 +58,15 @@ impl MasterKey {
     /// A key of 64 bytes; nothing for another length.
     pub fn new(key: Secret) -> Option<MasterKey> {
         (key.len() == MASTER_LEN).then_some(MasterKey(key))
+    }
+
+    pub(super) fn try_clone(&self) -> Result<MasterKey, Error> {
+        Ok(MasterKey(self.0.try_clone()?))
+    }
+
+    /// Its 64 bytes.
+    pub(super) fn expose(&self) -> &[u8] {
+        self.0.expose()
     }
 
     /// By what it is known. It does not depend on the algorithm.

@@ -1,6 +1,7 @@
 //! pefs of FreeBSD: names and contents under several keys side by side, contents not authenticated.
 //!
-//! Layers, lowest first: `error`, `algorithm`, `names`; `key`; `config`, `database`, `chain`; `format`.
+//! Layers, lowest first: `error`, `algorithm`, `names`; `key`; `config`, `database`, `database_file`, `chain`,
+//! `chains`; `format`.
 //!
 //! A name has a checksum, so what was changed in it is noticed; bytes of files can be changed and put back
 //! unnoticed.
@@ -12,14 +13,17 @@
 
 mod algorithm;
 pub mod chain;
+mod chains;
 mod config;
 mod database;
+mod database_file;
 mod error;
 mod format;
 mod key;
 mod names;
 
 pub use algorithm::Algorithm;
+pub use chains::Chains;
 pub use config::{CONFIG_NAME, Config, DATABASE_NAME};
 pub use database::{DATABASE_MAX, Database, Record};
 pub use error::Error as KeyError;
@@ -28,3 +32,5 @@ pub use key::{DEFAULT_ITERATIONS, Key, KeyId, MasterKey};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_chains;

@@ -17,7 +17,7 @@ use crate::formats::tree::{self, Item};
 use crate::formats::{Format, LongNames};
 use crate::lower::Entry;
 
-fn vectors() -> Value {
+pub(super) fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../tests/pefs.json")).expect("JSON")
 }
 
@@ -43,7 +43,7 @@ fn secret(bytes: &[u8]) -> Secret {
     Secret::from_slice(bytes).expect("memory")
 }
 
-fn master(bytes: &[u8]) -> MasterKey {
+pub(super) fn master(bytes: &[u8]) -> MasterKey {
     MasterKey::new(secret(bytes)).expect("64 bytes")
 }
 
@@ -173,9 +173,9 @@ fn targets_of_links() {
     }
 }
 
-const DATABASE: &[u8] = include_bytes!("../../../tests/pefs_database");
+pub(super) const DATABASE: &[u8] = include_bytes!("../../../tests/pefs_database");
 
-fn chain_key(vectors: &Value, name: &str) -> MasterKey {
+pub(super) fn chain_key(vectors: &Value, name: &str) -> MasterKey {
     master(&hex(&vectors["chain"]["keys"][name]["master"]))
 }
 

@@ -117,7 +117,11 @@ fn selftest(place: &StateDir, json: bool) -> Result {
     if let (Some(cost), false) = (cost, json) {
         text.push_str(&show_cost(&cost));
     }
-    Ok(Outcome { text, failures })
+    Ok(Outcome {
+        text,
+        failures,
+        ..Outcome::default()
+    })
 }
 
 fn show_tests(tests: &[MechanismTest]) -> String {

@@ -31,7 +31,11 @@ pub(crate) fn run(args: Inspect, session: &mut Session) -> Result {
         .and_then(failure)
         .into_iter()
         .collect();
-    Ok(Outcome { text, failures })
+    Ok(Outcome {
+        text,
+        failures,
+        ..Outcome::default()
+    })
 }
 
 /// A single name that is no path is an imported pool.

@@ -32,7 +32,11 @@ pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
         false => String::new(),
     };
     let failures = failure(&report).into_iter().collect();
-    Ok(Outcome { text, failures })
+    Ok(Outcome {
+        text,
+        failures,
+        ..Outcome::default()
+    })
 }
 
 /// Polls until no scrub runs.

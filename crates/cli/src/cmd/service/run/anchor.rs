@@ -48,6 +48,7 @@ fn verify(file: Option<&Path>, session: &mut Session) -> Result {
     Ok(Outcome {
         text,
         failures: failures.into_iter().collect(),
+        ..Outcome::default()
     })
 }
 

@@ -8,6 +8,8 @@ mod mount;
 mod mounts;
 mod pefs;
 
+pub(crate) use mount::SUBTYPE;
+
 use cipher::SystemRandom;
 use daemon::Failure;
 use serde::Serialize;

@@ -23,7 +23,7 @@ use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
 
 /// What the kernel calls these mounts.
-pub(super) const SUBTYPE: &str = "strongroom-stack";
+pub(crate) const SUBTYPE: &str = "strongroom-stack";
 
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;

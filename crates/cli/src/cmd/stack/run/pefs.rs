@@ -87,7 +87,7 @@ fn failure(dir: &Path, error: KeyError) -> Failure {
         KeyError::Config | KeyError::Database(_) | KeyError::Record | KeyError::Circle => {
             FailureKind::Damaged
         }
-        KeyError::Cipher(_) | KeyError::Memory(_) => FailureKind::Other,
+        KeyError::Random | KeyError::Cipher(_) | KeyError::Memory(_) => FailureKind::Other,
     };
     Failure::new(kind, format!("{}: {error}", dir.display()))
 }

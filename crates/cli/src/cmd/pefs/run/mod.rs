@@ -1,0 +1,147 @@
+//! Key chains of directories of pefs.
+
+mod key;
+mod place;
+
+use cipher::{Random, SystemRandom};
+use daemon::Failure;
+use protocol::api::FailureKind;
+use stack::formats::pefs::{Algorithm, Chains, Key, KeyError, KeyId, MasterKey};
+
+use self::place::Lower;
+use crate::cmd::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
+use crate::outcome::{LocalResult as Result, Outcome};
+
+pub(crate) fn run(args: &Pefs) -> Outcome {
+    let done = match args {
+        Pefs::Addchain(args) => add(args),
+        Pefs::Delchain(args) => delete(args),
+        Pefs::Showchains(args) => show(args),
+        Pefs::Randomchain(args) => add_decoys(args),
+        Pefs::Showalgs => Ok(algorithms()),
+    };
+    done.unwrap_or_else(|failure| {
+        let code = exit_code(failure.0.kind);
+        Outcome::failed(failure.0).with_exit_code(code)
+    })
+}
+
+/// The exit codes of pefs.
+fn exit_code(kind: FailureKind) -> u8 {
+    match kind {
+        FailureKind::Usage => 2,
+        FailureKind::Device | FailureKind::NoKey | FailureKind::NoSpace => 3,
+        FailureKind::Permission => 4,
+        FailureKind::NotFound => 5,
+        FailureKind::Exists => 6,
+        FailureKind::WrongKey | FailureKind::Damaged => 7,
+        _ => 1,
+    }
+}
+
+fn add(args: &AddChain) -> Result {
+    let lower = Lower::open(&args.place)?;
+    let config = lower.config()?;
+    let algorithm = key::algorithm(args.algorithm.as_deref(), &config)?;
+    let parent = key::parent(&lower, &args.key, &config, true)?;
+    let child = match args.child.ends {
+        true => None,
+        false => {
+            let algorithm = key::algorithm(args.child.child_algorithm.as_deref(), &config)?;
+            Some((key::child(&lower, &args.child, &config)?, algorithm))
+        }
+    };
+    let id = parent.id();
+    lower.change(|chains| {
+        if chains.has(id) {
+            let message = format!("the key {id} has a record; delete it first");
+            return Err(Failure::new(FailureKind::Exists, message));
+        }
+        let child = child.as_ref().map(|(key, algorithm)| (key, *algorithm));
+        chains
+            .set((&parent, algorithm), child, &SystemRandom)
+            .map_err(|error| place::failure(lower.path(), error))
+    })?;
+    let child = child.map_or(KeyId::default(), |(key, _)| key.id());
+    Ok(said(
+        args.verbose,
+        format!("Key chain set: {id} -> {child}\n"),
+    ))
+}
+
+fn delete(args: &DelChain) -> Result {
+    let lower = Lower::open(&args.place)?;
+    let first = key::parent(&lower, &args.key, &lower.config()?, false)?;
+    let mut text = String::new();
+    lower.change(|chains| {
+        let ids: Vec<KeyId> = opened(chains, first, &lower)?.iter().map(Key::id).collect();
+        let count = if args.all { ids.len() } else { 1 };
+        for (at, id) in ids.iter().enumerate().take(count) {
+            if chains.remove(*id) {
+                let next = ids.get(at + 1).map(|next| format!(" -> {next}"));
+                text += &format!("Key chain deleted: {id}{}\n", next.unwrap_or_default());
+            }
+        }
+        Ok(())
+    })?;
+    Ok(said(args.verbose, text))
+}
+
+fn show(args: &ShowChains) -> Result {
+    let lower = Lower::open(&args.place)?;
+    let first = key::parent(&lower, &args.key, &lower.config()?, false)?;
+    let chains = lower.chains()?;
+    let keys = opened(&chains, first, &lower)?;
+    let lines = keys.iter().zip(1..).map(|(key, number)| {
+        let (id, algorithm) = (key.id(), key.algorithm());
+        format!("\t{number:<4} {id} {algorithm}\n")
+    });
+    Ok(Outcome::text(format!(
+        "Key chain:\n{}",
+        lines.collect::<String>()
+    )))
+}
+
+fn add_decoys(args: &RandomChain) -> Result {
+    if args.least > args.most || args.most > 1 << 16 {
+        return Err(Failure::usage("-n is at most -N, and -N at most 65536"));
+    }
+    let lower = Lower::open(&args.place)?;
+    let mut bytes = [0; 4];
+    SystemRandom
+        .fill(&mut bytes)
+        .map_err(|_| Failure::other("the system gives no random numbers"))?;
+    let spread = (args.most - args.least) / 2 + 1;
+    let count = args.least / 2 + u32::from_le_bytes(bytes) % spread;
+    lower.change(|chains| {
+        chains
+            .add_decoys(count as usize, &SystemRandom)
+            .map_err(|error| place::failure(lower.path(), error))
+    })?;
+    Ok(said(args.verbose, format!("Records added: {count}\n")))
+}
+
+/// The keys of a chain that is there.
+fn opened(chains: &Chains, first: MasterKey, lower: &Lower) -> Result<Vec<Key>> {
+    let id = first.id();
+    let keys = chains
+        .open(first, Algorithm::default())
+        .map_err(|error: KeyError| place::failure(lower.path(), error))?;
+    keys.ok_or_else(|| {
+        let place = lower.path().display();
+        let message = format!("the key {id} has no record in {place}");
+        Failure::new(FailureKind::WrongKey, message)
+    })
+}
+
+fn algorithms() -> Outcome {
+    let names = Algorithm::ALL.iter().map(|name| format!("{name}\n"));
+    Outcome::text(format!(
+        "Supported algorithms:\n{}",
+        names.map(|name| format!("\t{name}")).collect::<String>()
+    ))
+}
+
+fn said(verbose: bool, text: String) -> Outcome {
+    Outcome::text(if verbose { text } else { String::new() })
+}

@@ -1,0 +1,149 @@
+//! The lower directory of a command, and its file of key chains.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use daemon::Failure;
+use protocol::api::FailureKind;
+use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid};
+use stack::Entry;
+use stack::formats::pefs::{CONFIG_NAME, Chains, Config, DATABASE_MAX, DATABASE_NAME, KeyError};
+use vfs::Error;
+
+use crate::cmd::pefs::args::Place;
+use crate::cmd::stack::run::SUBTYPE;
+use crate::outcome::LocalResult as Result;
+
+/// The new file until it is whole.
+const TEMPORARY: &str = ".pefs.db.new";
+
+/// A lower directory.
+pub(super) struct Lower {
+    path: PathBuf,
+    dir: Entry,
+}
+
+impl Lower {
+    /// The directory that a command names, by itself or by its mount.
+    pub(super) fn open(place: &Place) -> Result<Lower> {
+        let path = match place.is_lower {
+            true => place.dir.clone(),
+            false => below(&place.dir)?,
+        };
+        let dir = Entry::root(&path).map_err(|error| lower_failure(&path, error))?;
+        Ok(Lower { path, dir })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What `.pefs.conf` says, if it is a link.
+    pub(super) fn config(&self) -> Result<Config> {
+        let link = self.dir.entry(CONFIG_NAME.as_bytes());
+        match link.and_then(|link| link.target()) {
+            Ok(target) => Config::decode(&target).map_err(|error| failure(&self.path, error)),
+            Err(Error::NotFound | Error::Invalid) => Ok(Config::default()),
+            Err(error) => Err(lower_failure(&self.path, error)),
+        }
+    }
+
+    /// The key chains.
+    pub(super) fn chains(&self) -> Result<Chains> {
+        match self.dir.read_small(DATABASE_NAME.as_bytes(), DATABASE_MAX) {
+            Ok(bytes) => Chains::decode(&bytes).map_err(|error| failure(&self.path, error)),
+            Err(Error::NotFound) => {
+                let block = self.dir.stat().map_or(4096, |stat| stat.stx_blksize);
+                Ok(Chains::new(block as usize))
+            }
+            Err(error) => Err(lower_failure(&self.path, error)),
+        }
+    }
+
+    /// Changes the key chains: whole, or not at all.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Chains) -> Result<T>) -> Result<T> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = self.dir.reopen(flags);
+        let dir = dir.map_err(|error| lower_failure(&self.path, error))?;
+        // One command after the other; the lock ends with the descriptor.
+        let cannot = |error: io::Error| {
+            Failure::new(
+                FailureKind::Device,
+                format!("{}/{DATABASE_NAME}: {error}", self.path.display()),
+            )
+        };
+        rustix::fs::flock(&dir, FlockOperation::LockExclusive).map_err(|e| cannot(e.into()))?;
+        let mut chains = self.chains()?;
+        let changed = change(&mut chains)?;
+        write(dir.as_fd(), &chains.encode()).map_err(cannot)?;
+        Ok(changed)
+    }
+}
+
+/// Replaces the file, durably. It belongs to the owner of the directory, and is for that user only.
+fn write(dir: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    let dir = dir.as_fd();
+    match rustix::fs::unlinkat(dir, TEMPORARY, AtFlags::empty()) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file: File = rustix::fs::openat(dir, TEMPORARY, flags, Mode::RUSR | Mode::WUSR)?.into();
+    let written = || -> io::Result<()> {
+        let owner = rustix::fs::fstat(dir)?;
+        if rustix::process::geteuid().is_root() {
+            let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+            rustix::fs::fchown(&file, Some(uid), Some(gid))?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        rustix::fs::renameat(dir, TEMPORARY, dir, DATABASE_NAME)?;
+        Ok(rustix::fs::fsync(dir)?)
+    }();
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(dir, TEMPORARY, AtFlags::empty());
+    }
+    written
+}
+
+/// The lower directory of a mount.
+fn below(mountpoint: &Path) -> Result<PathBuf> {
+    let path = mountpoint.canonicalize();
+    let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
+    let found = path
+        .ok()
+        .and_then(|path| mounts.find(|mount| mount.path == path));
+    match found {
+        Some(mount) => Ok(mount.source.into()),
+        None => Err(Failure::new(
+            FailureKind::NotFound,
+            format!(
+                "no encrypted directory is mounted on {}; with -f, name the lower directory",
+                mountpoint.display()
+            ),
+        )),
+    }
+}
+
+fn lower_failure(path: &Path, error: Error) -> Failure {
+    let kind = match error {
+        Error::NotFound => FailureKind::NotFound,
+        Error::Access | Error::NotPermitted => FailureKind::Permission,
+        _ => FailureKind::Device,
+    };
+    Failure::new(kind, format!("{}: {error}", path.display()))
+}
+
+/// What an error of a key or a chain means.
+pub(super) fn failure(place: &Path, error: KeyError) -> Failure {
+    let kind = match &error {
+        KeyError::NoInput => FailureKind::Usage,
+        KeyError::Config | KeyError::Database(_) | KeyError::Record | KeyError::Circle => {
+            FailureKind::Damaged
+        }
+        KeyError::Random | KeyError::Cipher(_) | KeyError::Memory(_) => FailureKind::Other,
+    };
+    Failure::new(kind, format!("{}: {error}", place.display()))
+}

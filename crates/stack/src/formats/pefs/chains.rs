@@ -1,0 +1,110 @@
+//! Changing the key chains of a directory.
+
+use cipher::Random;
+
+use super::algorithm::Algorithm;
+use super::chain::{self, Link, RECORD_LEN};
+use super::database::Database;
+use super::database_file::{self, Records};
+use super::error::Error;
+use super::key::{Key, KeyId, MasterKey};
+
+/// Pages have between so many bytes.
+const PAGE_MIN: usize = 512;
+const PAGE_MAX: usize = 64 << 10;
+
+/// The records of `.pefs.db`.
+pub struct Chains {
+    records: Records,
+    page_size: usize,
+}
+
+impl Chains {
+    /// Without records, for a file system with blocks of this size.
+    pub fn new(block_size: usize) -> Chains {
+        Chains {
+            records: Records::new(),
+            page_size: block_size.clamp(PAGE_MIN, PAGE_MAX).next_power_of_two(),
+        }
+    }
+
+    /// The records of a file.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn decode(file: &[u8]) -> Result<Chains, Error> {
+        let database = Database::new(file)?;
+        let records = database.records()?.into_iter();
+        Ok(Chains {
+            records: records
+                .map(|(key, value)| (key.to_vec(), value.to_vec()))
+                .collect(),
+            page_size: database.page_size(),
+        })
+    }
+
+    /// The file with these records.
+    pub fn encode(&self) -> Vec<u8> {
+        database_file::encode(&self.records, self.page_size)
+    }
+
+    /// Whether a key has a record.
+    pub fn has(&self, key: KeyId) -> bool {
+        self.records.contains_key(&key.0[..])
+    }
+
+    /// The keys of the chain that begins with `first`, if it has a record.
+    ///
+    /// # Errors
+    /// As [`chain::open`].
+    pub fn open(&self, first: MasterKey, algorithm: Algorithm) -> Result<Option<Vec<Key>>, Error> {
+        let (keys, has_record) = chain::follow(|key| self.get(key), first, algorithm)?;
+        Ok(has_record.then_some(keys))
+    }
+
+    fn get<'a>(&'a self, key: &KeyId) -> Result<Option<&'a [u8]>, Error> {
+        Ok(self.records.get(&key.0[..]).map(Vec::as_slice))
+    }
+
+    /// Has a key lead to the next one, or to none. What it had is replaced.
+    ///
+    /// # Errors
+    /// [`Error::Circle`] if the chain would come back to the key; [`Error::Random`], [`Error::Cipher`],
+    /// [`Error::Memory`].
+    pub fn set(
+        &mut self,
+        (parent, algorithm): (&MasterKey, Algorithm),
+        child: Option<(&MasterKey, Algorithm)>,
+        random: &dyn Random,
+    ) -> Result<(), Error> {
+        if let Some((child, algorithm)) = child {
+            let (keys, _) = chain::follow(|key| self.get(key), child.try_clone()?, algorithm)?;
+            if keys.iter().any(|key| key.id() == parent.id()) {
+                return Err(Error::Circle);
+            }
+        }
+        let record = Link::seal(parent, algorithm, child, random)?;
+        self.records.insert(parent.id().0.to_vec(), record);
+        Ok(())
+    }
+
+    /// Takes the record of a key away. False if it has none.
+    pub fn remove(&mut self, key: KeyId) -> bool {
+        self.records.remove(&key.0[..]).is_some()
+    }
+
+    /// Adds records that no key opens, so that the number of keys is not known.
+    ///
+    /// # Errors
+    /// [`Error::Random`].
+    pub fn add_decoys(&mut self, count: usize, random: &dyn Random) -> Result<(), Error> {
+        for _ in 0..count {
+            let mut id = [0; 8];
+            let mut record = vec![0; RECORD_LEN];
+            random.fill(&mut id).map_err(|_| Error::Random)?;
+            random.fill(&mut record).map_err(|_| Error::Random)?;
+            self.records.entry(id.to_vec()).or_insert(record);
+        }
+        Ok(())
+    }
+}
