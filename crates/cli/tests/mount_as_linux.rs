@@ -70,6 +70,21 @@ fn a_covered_mount_says_that_its_options_stay() {
     let done = place.run(&["set", "exec=off", "tank/a"]);
     assert_eq!(done.code, 0, "{done:?}");
     has(&done.err, "its options stay as they are");
+    // What is made beside it looks at no other mount, unless it reserves room that the others have to leave.
+    for (line, reserves) in [
+        ("create tank/b", false),
+        ("clone tank/b@1 tank/c", false),
+        ("create -o reservation=1M tank/d", true),
+        ("clone -o refreservation=1M tank/b@1 tank/e", true),
+    ] {
+        let done = place.run(&words(line));
+        assert_eq!(done.code, 0, "{done:?}");
+        let looks = done.err.contains("its options stay as they are");
+        assert_eq!(looks, reserves, "{line}: {done:?}");
+        if line == "create tank/b" {
+            place.ok("snapshot tank/b@1");
+        }
+    }
     rustix::mount::unmount(&dir, UnmountFlags::empty()).unwrap();
     place.ok("mount -o remount,ro tank/a");
     assert!(options_at(&dir).contains(&"noexec".to_owned()));

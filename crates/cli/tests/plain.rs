@@ -218,7 +218,7 @@ fn nothing_is_in_the_clear_by_mistake() {
     assert_eq!(bench.ok("list -H -o name -r safe"), "safe\nsafe/top\n");
     bench.receive("safe/top/b", "full");
     let own = format!("-o {key} safe/top/b");
-    bench.refused(&own, "full", "chosen when it was made");
+    bench.refused(&own, "full", "is for a new dataset");
     // What comes says nothing about keys here.
     sends(&bench, "-p tank/a@1", "props");
     bench.receive("safe/top/c", "props");

@@ -243,6 +243,8 @@ fn what_a_tenant_receives_is_below_his_root_and_says_nothing_for_others() {
         ("-o mountpoint=/etc z/x", PERMISSION),
         ("-o setuid=on z/x", PERMISSION),
         ("-o quota=1M z", PERMISSION),
+        ("-x setuid z/x", PERMISSION),
+        ("-o compression=off z/clear", USAGE),
         ("tank/x", 3),
         ("z/clear@mine", USAGE),
     ] {

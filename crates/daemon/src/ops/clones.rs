@@ -129,11 +129,12 @@ impl Daemon {
             imported.keys.lock().insert(made.id, key);
             imported.accept_as_set(made.id);
         }
-        context.tell(imported.apply_settings()?);
+        let made = [made];
+        context.tell(imported.apply_reservations(&made)?);
         if clone.no_mount {
             return Ok(());
         }
-        let failures = self.mount_automatic(&imported, &[made], context.caller());
+        let failures = self.mount_automatic(&imported, &made, context.caller());
         let created = |failure: Failure| {
             failure.context(format_args!(
                 "'{}' was created, but not mounted",

@@ -71,8 +71,7 @@ impl Daemon {
         }
         plans.push((name.to_owned(), plan));
         let made = create_all(&imported, plans, context)?;
-        // What is reserved for it is kept from others.
-        context.tell(imported.apply_settings()?);
+        context.tell(imported.apply_reservations(&made)?);
         if !no_mount {
             let failures = self.mount_automatic(&imported, &made, context.caller());
             let created = |failure: Failure| {

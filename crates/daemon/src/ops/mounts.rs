@@ -409,6 +409,15 @@ impl ActivePool {
         Ok(settings)
     }
 
+    /// Has open datasets follow what was made beside them: what is reserved for it is kept from all others.
+    /// Nothing else of it concerns them, and there can be thousands.
+    pub(crate) fn apply_reservations(&self, made: &[Arc<Entry>]) -> Result<Vec<Failure>> {
+        match made.iter().any(|entry| entry.reserves()) {
+            true => self.apply_settings(),
+            false => Ok(Vec::new()),
+        }
+    }
+
     /// Has open datasets follow their properties as they are now. Returns what could not be reached.
     pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
         let mut failures = Vec::new();

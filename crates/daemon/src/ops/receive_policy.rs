@@ -57,10 +57,22 @@ impl Chosen {
         let says_how = props.keys().any(|name| is_of_keys(name))
             || exclude.iter().any(|name| is_of_keys(name));
         let is_new = imported.pool.find(dataset).is_err();
-        if !is_new && props.keys().any(|name| is_of_keys(name)) {
+        if let (false, Some(name)) = (is_new, props.keys().next()) {
             return Err(Failure::usage(format!(
-                "'{dataset}' is there already; how it is encrypted was chosen when it was made"
+                "'{dataset}' is there already, and receive -o {name} is for a new dataset; use 'set' or 'key change'"
             )));
+        }
+        let is_distrusted = |name: &str| {
+            Property::find(name).is_some_and(|p| matches!(p.received, Received::Distrusted(_)))
+        };
+        let mut denied = exclude.iter().filter(|name| is_distrusted(name));
+        if let Some(name) = denied.find(|name| forbidden.contains(name.as_str())) {
+            return Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "-x {name}: a dataset that you receive is made with a safe value, which you may not change"
+                ),
+            ));
         }
         let plan = match is_new && dataset.contains('/') {
             true => {

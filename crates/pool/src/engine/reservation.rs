@@ -6,7 +6,6 @@
 //! `refreservation` from all but the dataset. To those above it counts as taken.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::engine::table::DatasetTable;
 use crate::format::entry::Entry;
@@ -27,10 +26,7 @@ impl Slacks {
     /// The slacks of all reservations, also of those that are used up.
     pub(crate) fn of(state: &DatasetTable) -> Slacks {
         let mut slacks = Slacks::default();
-        let reserves = |entry: &Arc<Entry>| {
-            size(entry, RESERVATION).is_some() || size(entry, REFRESERVATION).is_some()
-        };
-        if !state.all().any(reserves) {
+        if !state.all().any(|entry| entry.reserves()) {
             return slacks;
         }
         let Ok(top) = state.top() else { return slacks };
@@ -84,6 +80,13 @@ impl Slacks {
             at = state.get(entry.parent);
         }
         kept
+    }
+}
+
+impl Entry {
+    /// Whether room of the pool is kept for it.
+    pub fn reserves(&self) -> bool {
+        size(self, RESERVATION).is_some() || size(self, REFRESERVATION).is_some()
     }
 }
 

@@ -128,7 +128,8 @@ pub(crate) struct Receive {
     /// Discard the data of an interrupted receive
     #[arg(short = 'A', conflicts_with_all = ["force", "resumable", "props", "exclude"])]
     pub(crate) abandon: bool,
-    /// Set a property of a new dataset; for a plain stream also encryption and keysource
+    /// Set a property of a new dataset; for a plain stream also encryption and keysource.
+    /// Refused for a dataset that exists
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]
     pub(crate) props: Vec<(String, String)>,
     /// Ignore the stream for this property

@@ -285,7 +285,11 @@ impl View {
             ));
         }
         self.change(target)?;
-        self.new_props(dataset_of(target), props)
+        let dataset = dataset_of(target);
+        match self.imported.pool.find(dataset) {
+            Ok(_) => self.props(dataset, props),
+            Err(_) => self.new_props(dataset, props),
+        }
     }
 
     pub(in crate::serve) fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {

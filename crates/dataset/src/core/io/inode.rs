@@ -128,11 +128,8 @@ impl Inodes {
         self.shard(ino).lock().get(&ino).cloned()
     }
 
-    /// Shows the inode, which is in memory at least for as long.
+    /// Shows the inode, which is in memory at least for as long. Its last user may have gone meanwhile.
     pub(crate) fn with<R>(&self, ino: Ino, look: impl FnOnce(&Arc<Inode>) -> R) -> R {
-        if let Some(inode) = self.find(ino) {
-            return look(&inode);
-        }
         let inode = self.get(ino);
         let seen = look(&inode);
         drop(inode);
@@ -219,5 +216,24 @@ fn drop_if_idle(shard: &mut HashMap<Ino, Arc<Inode>>, ino: Ino) {
     });
     if idle {
         shard.remove(&ino);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inode_that_is_forgotten_while_it_is_shown_does_not_stay() {
+        let inodes = Inodes::new();
+        inodes.look_up(1);
+        inodes.with(1, |_| assert!(inodes.forget(1, 1)));
+        assert!(inodes.find(1).is_none());
+        // Several users have the same one.
+        inodes.with(2, |one| {
+            inodes.with(2, |other| assert!(Arc::ptr_eq(one, other)));
+            assert!(inodes.find(2).is_some());
+        });
+        assert!(inodes.find(2).is_none());
     }
 }
