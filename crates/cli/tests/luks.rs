@@ -141,17 +141,15 @@ fn tokens_and_names() {
 
 /// Whether cryptsetup opens the container with the file `key`.
 fn judged(place: &Place) -> Option<bool> {
-    let done = Command::new("cryptsetup")
-        .args(["open", "--test-passphrase", "--batch-mode", "--key-file"])
-        .args([place.path("key"), place.path("image")])
-        .output();
-    match done {
-        Ok(output) => Some(output.status.success()),
-        Err(_) => {
-            eprintln!("skipped: there is no cryptsetup");
-            None
-        }
-    }
+    let key = place.arg("key");
+    let args = [
+        "open",
+        "--test-passphrase",
+        "--batch-mode",
+        "--key-file",
+        &key,
+    ];
+    cryptsetup(place, &args).map(|done| done.code == 0)
 }
 
 #[test]
@@ -411,4 +409,148 @@ fn a_costly_slot_needs_a_flag() {
     ends(&place, 0, "close x", "");
     // For that command only.
     assert!(luks("luks open {DIR}/image x").code != 0);
+}
+
+/// As cryptsetup has it: what the header says counts, and an option more.
+#[test]
+fn options_are_kept_in_the_header() {
+    let place = Place::new();
+    let luks = |code, line: &str| ends(&place, code, line, PASSPHRASE).out;
+    let discards = |open: &str, on: bool| {
+        luks(0, open);
+        let status = luks(0, "status --json x");
+        has(&status, &format!("\"allow_discards\": {on}"));
+        luks(0, "close x");
+    };
+    format(&place, CHEAP);
+    discards("open {DIR}/image x", false);
+    let keep = "open --persistent --allow-discards --no-write-workqueue {DIR}/image x";
+    discards(keep, true);
+    let flags = "Flags:       \tallow-discards no-write-workqueue";
+    has(&luks(0, "dump {DIR}/image"), flags);
+    if let Some(dump) = cryptsetup(&place, &["luksDump"]) {
+        has(&dump.out, flags);
+    }
+    discards("open {DIR}/image x", true);
+    discards("open --no-allow-discards {DIR}/image x", false);
+    discards("open {DIR}/image x", true);
+    discards("open --persistent {DIR}/image x", false);
+    has(&luks(0, "dump {DIR}/image"), "(no flags)");
+    luks(USAGE, "open --persistent --readonly {DIR}/image x");
+    luks(USAGE, "open --persistent --type plain {DIR}/image x");
+
+    format(&place, "--type luks1 --pbkdf-force-iterations 1000");
+    has(
+        &ends(&place, USAGE, keep, PASSPHRASE).err,
+        "LUKS1 has no flags",
+    );
+    discards("open {DIR}/image x", false);
+}
+
+/// Runs cryptsetup with the file `image` behind its arguments, if it is there.
+fn cryptsetup(place: &Place, args: &[&str]) -> Option<Done> {
+    let ran = Command::new("cryptsetup")
+        .args(args)
+        .arg(place.path("image"))
+        .output();
+    match ran {
+        Ok(output) => Some(Done {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into(),
+            err: String::from_utf8_lossy(&output.stderr).into(),
+        }),
+        Err(_) => {
+            eprintln!("skipped: there is no cryptsetup");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_passphrase_is_tested_without_a_daemon() {
+    let place = Place::without_daemon();
+    let luks = |code, line, input| ends(&place, code, line, input);
+    format(&place, CHEAP);
+    let test = "open --test-passphrase {DIR}/image";
+    luks(0, test, PASSPHRASE);
+    luks(WRONG_KEY, test, "wrong passphrase\n");
+    luks(
+        0,
+        "open --test-passphrase -S 0 {DIR}/image name",
+        PASSPHRASE,
+    );
+    luks(
+        NOT_FOUND,
+        "open --test-passphrase -S 1 {DIR}/image",
+        PASSPHRASE,
+    );
+    luks(
+        USAGE,
+        "open --test-passphrase --type plain {DIR}/image",
+        PASSPHRASE,
+    );
+    luks(USAGE, "open {DIR}/image", PASSPHRASE);
+    assert!(!place.socket().exists(), "no daemon was started");
+}
+
+/// The same bytes of a key file as cryptsetup takes; an empty one is a key.
+#[test]
+fn a_part_of_a_key_file_is_the_key() {
+    let place = Place::without_daemon();
+    let luks = |code, line: &str| ends(&place, code, line, PASSPHRASE).out;
+    std::fs::write(place.path("key"), b"12345correct horse678").unwrap();
+    std::fs::write(place.path("empty"), b"").unwrap();
+    let part = "--key-file {DIR}/key --keyfile-offset 5 --keyfile-size 13";
+    format(&place, &format!("{CHEAP} {part}"));
+    luks(0, &format!("open --test-passphrase {part} {{DIR}}/image"));
+    luks(
+        WRONG_KEY,
+        "open --test-passphrase --key-file {DIR}/key {DIR}/image",
+    );
+    let judge = |args: &[&str]| {
+        let key = place.arg(args[0]);
+        let args = [
+            &["open", "--test-passphrase", "--key-file", &key],
+            &args[1..],
+        ]
+        .concat();
+        cryptsetup(&place, &args).is_none_or(|done| done.code == 0)
+    };
+    assert!(judge(&[
+        "key",
+        "--keyfile-offset",
+        "5",
+        "--keyfile-size",
+        "13"
+    ]));
+
+    let add = format!("add-key {CHEAP} {part} --new-keyfile {{DIR}}/key");
+    luks(0, &format!("{add} --new-keyfile-offset 18 {{DIR}}/image"));
+    assert!(judge(&["key", "--keyfile-offset", "18"]));
+    luks(0, &format!("{add} --new-keyfile-size 5 {{DIR}}/image"));
+    assert!(judge(&["key", "--keyfile-size", "5"]));
+    luks(
+        0,
+        &format!("add-key {CHEAP} {part} --new-keyfile {{DIR}}/empty {{DIR}}/image"),
+    );
+    luks(
+        0,
+        "open --test-passphrase --key-file {DIR}/empty {DIR}/image",
+    );
+    assert!(judge(&["empty"]));
+
+    for (option, why) in [
+        (
+            "--keyfile-offset 22",
+            "it has 21 bytes, and byte 22 is asked for",
+        ),
+        (
+            "--keyfile-size 22",
+            "22 bytes are asked for, and there are 21",
+        ),
+    ] {
+        let test = format!("open --test-passphrase --key-file {{DIR}}/key {option} {{DIR}}/image");
+        has(&ends(&place, NO_KEY, &test, "").err, why);
+    }
+    luks(USAGE, "open --test-passphrase --keyfile-size 5 {DIR}/image");
 }

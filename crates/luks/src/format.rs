@@ -25,6 +25,9 @@ use crate::{Error, Result, crypto, keyslot, luks1};
 const DATA_OFFSET: u64 = 16 << 20;
 const DATA_OFFSET_V1: u64 = 2 << 20;
 
+/// What the data is aligned to behind key material of a chosen length, as with cryptsetup.
+const DATA_ALIGN: u64 = 1 << 20;
+
 /// How long computing the digest of the volume key may take.
 const DIGEST_TIME: Duration = Duration::from_millis(125);
 
@@ -48,7 +51,7 @@ pub struct Format {
     pub label: String,
     /// Which program owns it; LUKS2 only.
     pub subsystem: String,
-    /// Where data begins, in bytes; zero if data is on another device.
+    /// Where data begins, in bytes; zero if data is on another device. Behind the header if not said.
     pub data_offset: Option<u64>,
     /// How long a copy of a LUKS2 header is, in bytes.
     pub copy_len: u64,
@@ -209,7 +212,12 @@ fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
 fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks2::Header> {
     let mut digest = vec![0; crypto::digest(&format.slot.kdf.hash)?.output_len()];
     let (salt, iterations) = digest_of(format, key, &mut digest, random)?;
-    let data_offset = format.data_offset.unwrap_or(DATA_OFFSET);
+    let data_offset = format.data_offset.unwrap_or(match format.areas_len {
+        None => DATA_OFFSET,
+        Some(len) => (2 * format.copy_len)
+            .saturating_add(len.min(luks2::AREAS_MAX))
+            .next_multiple_of(DATA_ALIGN),
+    });
     let areas_len = areas_len(format, data_offset)?;
     let json = json!({
         "keyslots": {},

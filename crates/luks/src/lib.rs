@@ -20,7 +20,7 @@
 //! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
 //! - `integrity`: sectors with tags;
 //! - `container`: a header in use; `slots`, `token`, `dump`, `backup`, `convert` and `format` work on one;
-//! - `mapping` and `plain`: the data.
+//! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,7 @@ mod convert;
 mod crypto;
 mod dump;
 mod error;
+mod flags;
 mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -49,6 +50,7 @@ mod token;
 pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
 pub use container::{Container, Unlocked};
 pub use error::{Error, Result};
+pub use flags::Flag;
 pub use format::{Format, format};
 pub use header::{Header, repair};
 pub use integrity::{integrity_type, wipe};

@@ -281,3 +281,34 @@ fn it_reads_our_tokens_priorities_and_names() {
     assert_eq!(theirs, dump);
     assert!(bench.opens(&path));
 }
+
+/// Room for key material of a chosen size moves the data.
+#[test]
+fn data_begins_where_it_begins_there() {
+    let Some(bench) = Bench::new() else { return };
+    for (areas_len, copy_len) in [
+        (1 << 20, 16 << 10),
+        (20 << 20, 64 << 10),
+        (128 << 20, 4 << 20),
+    ] {
+        let path = bench.image();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(140 << 20).unwrap();
+        let line = format!(
+            "luksFormat {ARGON2} --luks2-keyslots-size {areas_len} --luks2-metadata-size {copy_len}"
+        );
+        bench.must(&line, &[&path]);
+        let there = open(&path).segment().unwrap().offset;
+        let format = Format {
+            areas_len: Some(areas_len),
+            copy_len,
+            slot: common::cheap_slot(Version::V2),
+            ..Format::new(Version::V2, common::UUID.into())
+        };
+        let device = Arc::new(FileDevice::open(&path, Access::Exclusive).unwrap());
+        let made = luks::format(device, &format, &secret(PASSPHRASE), &RANDOM).unwrap();
+        assert_eq!(made.0.segment().unwrap().offset, there, "{areas_len}");
+        drop(made);
+        assert!(bench.opens(&path), "{areas_len}");
+    }
+}

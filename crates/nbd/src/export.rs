@@ -129,15 +129,18 @@ impl Export {
     }
 
     /// Takes no more connections, if there are none, or `force` ends them. Those that have not ended
-    /// after a while are what it fails with.
+    /// after a while are what it fails with. A client that closed its end is waited for: its connection
+    /// ends by itself.
     fn close(&self, force: bool) -> Result<()> {
         let mut clients = self.clients.lock();
         if force {
             clients.is_closed = true;
             clients.links.values().for_each(|link| link.cut());
-            let some = |clients: &mut Clients| !clients.links.is_empty();
-            self.left.wait_while_for(&mut clients, some, PATIENCE);
         }
+        let ends = |link: &Arc<dyn Link>| force || link.is_left();
+        let are_ending =
+            |clients: &mut Clients| !clients.links.is_empty() && clients.links.values().all(ends);
+        self.left.wait_while_for(&mut clients, are_ending, PATIENCE);
         if !clients.links.is_empty() {
             return Err(Error::InUse {
                 name: self.name.clone(),

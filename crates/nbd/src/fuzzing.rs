@@ -43,6 +43,10 @@ impl Link for Script {
     fn cut(&self) {
         self.0.lock().clear();
     }
+
+    fn is_left(&self) -> bool {
+        true
+    }
 }
 
 fn exports() -> Exports {

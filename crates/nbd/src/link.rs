@@ -28,6 +28,9 @@ pub(crate) trait Link: Send + Sync {
 
     /// Makes sending and receiving fail, now and later.
     fn cut(&self);
+
+    /// Whether the client has closed its end, whether or not that was noticed by who receives.
+    fn is_left(&self) -> bool;
 }
 
 /// A connected socket.
@@ -111,5 +114,11 @@ impl Link for Socket {
 
     fn cut(&self) {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+
+    fn is_left(&self) -> bool {
+        let ends = PollFlags::RDHUP | PollFlags::HUP;
+        let polled = &mut [PollFd::new(&self.fd, ends)];
+        poll(polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(ends)
     }
 }

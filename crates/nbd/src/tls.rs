@@ -203,6 +203,10 @@ impl Link for TlsLink {
     fn cut(&self) {
         self.socket.cut();
     }
+
+    fn is_left(&self) -> bool {
+        self.socket.is_left()
+    }
 }
 
 /// A socket as the standard library's traits have it.

@@ -159,3 +159,18 @@ fn hundreds_come_and_those_who_say_nothing_are_few() {
     late.go();
     assert!(late.works());
 }
+
+/// A client that closed its socket without a word is gone, before its connection has noticed.
+#[test]
+fn an_export_goes_right_after_its_last_client() {
+    let place = Place::with(Arc::new(MemoryDevice::new(1 << 20)));
+    for _ in 0..50 {
+        drop(place.client());
+        let export = place.exports.remove("x", false).unwrap();
+        let device = Arc::clone(export.device());
+        let again = nbd::Export::new("x", "again", device, false).unwrap();
+        place.exports.insert(Arc::new(again)).unwrap();
+    }
+    let _stays = place.client();
+    assert!(place.exports.remove("x", false).is_err());
+}

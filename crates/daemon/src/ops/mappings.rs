@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Access, BlockDevice};
 use cipher::SystemRandom;
-use luks::{Container, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
+use luks::{Container, Flag, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
 use protocol::api::{
     Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, PlainMapping,
     command,
@@ -180,10 +180,7 @@ impl Daemon {
     pub(crate) fn change_mapping(&self, name: &str, change: &MappingChange) -> Result<()> {
         let mapping = self.mapping(name)?;
         let mut flags = mapping.flags();
-        let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
-        set(&mut flags.read_workqueue, change.read_workqueue);
-        set(&mut flags.write_workqueue, change.write_workqueue);
-        set(&mut flags.allow_discards, change.allow_discards);
+        serve_as(&mut flags, change);
         mapping.set_flags(flags);
         Ok(())
     }
@@ -312,7 +309,7 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
     let header = new.header.as_deref();
     let header = header.map(|path| daemon.device(path, new)).transpose()?;
     let on = header.as_ref().unwrap_or(&data);
-    let container = match new.read_only {
+    let mut container = match new.read_only {
         true => Container::look(Arc::clone(on))?,
         false => Container::open(Arc::clone(on), &SystemRandom)?,
     };
@@ -327,7 +324,13 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
     }
     let passphrase = passphrase(new, prompt)?;
     let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
-    let mapping = Mapping::open(&container, data, &key, flags(new))?;
+    if new.persistent {
+        container.set_flags(&persistent(&new.serving), &SystemRandom)?;
+    }
+    let mut flags = container.flags();
+    flags.read_only = new.read_only;
+    serve_as(&mut flags, &new.serving);
+    let mapping = Mapping::open(&container, data, &key, flags)?;
     Ok(Open {
         mapping: Arc::new(mapping),
         kind: match container.version() {
@@ -350,6 +353,11 @@ fn open_plain(
     plain: &PlainMapping,
     prompt: &mut dyn Prompt,
 ) -> Result<Open> {
+    if new.persistent {
+        return Err(Failure::usage(
+            "a mapping without a header has nowhere to keep options for the next time",
+        ));
+    }
     let data = daemon.device(&new.device, new)?;
     let given = passphrase(new, prompt)?;
     let key = match new.with_key_file {
@@ -372,7 +380,12 @@ fn open_plain(
         skip: plain.skip,
         sector_size: plain.sector_size,
     };
-    let mapping = Mapping::plain(&settings, data, &key, flags(new))?;
+    let mut flags = Flags {
+        read_only: new.read_only,
+        ..Flags::default()
+    };
+    serve_as(&mut flags, &new.serving);
+    let mapping = Mapping::plain(&settings, data, &key, flags)?;
     Ok(Open {
         mapping: Arc::new(mapping),
         kind: "PLAIN",
@@ -386,13 +399,26 @@ fn open_plain(
     })
 }
 
-fn flags(new: &command::LuksOpen) -> Flags {
-    Flags {
-        read_only: new.read_only,
-        allow_discards: new.allow_discards,
-        read_workqueue: new.read_workqueue,
-        write_workqueue: new.write_workqueue,
-    }
+/// The flags of a header that stand for these options.
+fn persistent(serving: &MappingChange) -> Vec<Flag> {
+    let flags = [
+        (Flag::AllowDiscards, serving.allow_discards == Some(true)),
+        (Flag::NoReadWorkqueue, serving.read_workqueue == Some(false)),
+        (
+            Flag::NoWriteWorkqueue,
+            serving.write_workqueue == Some(false),
+        ),
+    ];
+    let given = flags.into_iter().filter(|(_, is_given)| *is_given);
+    given.map(|(flag, _)| flag).collect()
+}
+
+/// Changes what is said of how a mapping is served.
+fn serve_as(flags: &mut Flags, change: &MappingChange) {
+    let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
+    set(&mut flags.read_workqueue, change.read_workqueue);
+    set(&mut flags.write_workqueue, change.write_workqueue);
+    set(&mut flags.allow_discards, change.allow_discards);
 }
 
 impl Daemon {

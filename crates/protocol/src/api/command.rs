@@ -579,12 +579,10 @@ commands! {
         key_slot: Option<u32>,
         /// Whether writes are refused.
         read_only: bool,
-        /// Whether discards are passed on.
-        allow_discards: bool,
-        /// Whether reads are queued.
-        read_workqueue: bool,
-        /// Whether writes are queued.
-        write_workqueue: bool,
+        /// How it is served; what is absent is as the header says.
+        serving: MappingChange,
+        /// Whether the header is to say so from now on.
+        persistent: bool,
         /// What a header would say, if there is none.
         plain: Option<PlainMapping>,
     }

@@ -45,7 +45,7 @@ pub struct PlainMapping {
 }
 
 /// How a mapping is to be served; what is absent stays.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct MappingChange {
     /// Whether reads are queued.
     pub read_workqueue: Option<bool>,

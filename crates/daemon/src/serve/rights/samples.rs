@@ -469,9 +469,8 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             with_key_file: false,
             key_slot: None,
             read_only: true,
-            allow_discards: false,
-            read_workqueue: false,
-            write_workqueue: false,
+            serving: MappingChange::default(),
+            persistent: false,
             plain: None,
         }),
         Command::LuksClose(command::LuksClose {

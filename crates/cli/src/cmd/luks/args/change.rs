@@ -20,6 +20,17 @@ pub(crate) struct LuksNewKey {
     /// Read the new passphrase from this whole file
     #[arg(long, value_name = "FILE")]
     pub(crate) new_keyfile: Option<PathBuf>,
+    /// Skip this many bytes of the new key file
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "0",
+        requires = "new_keyfile"
+    )]
+    pub(crate) new_keyfile_offset: u64,
+    /// Read only this many bytes of the new key file
+    #[arg(long, value_name = "BYTES", requires = "new_keyfile")]
+    pub(crate) new_keyfile_size: Option<usize>,
     #[command(flatten)]
     pub(crate) key: LuksKey,
     #[command(flatten)]

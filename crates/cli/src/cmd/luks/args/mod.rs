@@ -16,7 +16,7 @@ pub(crate) use change::{
 pub(crate) use format::LuksFormat;
 pub(crate) use look::{LuksBenchmark, LuksDump, LuksIsLuks, LuksUuid};
 pub(crate) use open::{
-    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
+    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksServing, LuksStatus,
 };
 pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 

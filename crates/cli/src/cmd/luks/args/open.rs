@@ -22,6 +22,10 @@ pub(crate) enum LuksOpenType {
 /// The daemon serves a request on the calling thread (inline), which is fastest for small requests. With a
 /// workqueue, several threads serve it, as in the kernel, which is faster for large requests.
 ///
+/// The flags in a LUKS2 header are obeyed: `allow-discards`, `no-read-workqueue` and `no-write-workqueue`. An
+/// option that you give is stronger. --persistent replaces these flags by the options of this command, as
+/// with cryptsetup. Other flags are for the kernel only, and stay.
+///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.
 #[derive(Args, Debug)]
@@ -34,6 +38,10 @@ EXAMPLES
   Read-only; with a header on a USB stick:
     strongroom luks open --readonly secret.img secret
     strongroom luks open --header /media/stick/sdb.header /dev/sdb data
+
+  Pass discards, now and the next times; test a passphrase:
+    strongroom luks open --allow-discards --persistent secret.img secret
+    strongroom luks open --test-passphrase secret.img
 
   An old mapping without a header:
     strongroom luks open --type plain --cipher aes-cbc-essiv:sha256 --hash ripemd160 /dev/sdb old
@@ -52,15 +60,14 @@ pub(crate) struct LuksOpen {
     /// Refuse writes
     #[arg(short, long)]
     pub(crate) readonly: bool,
-    /// Pass discards to the device; this shows which sectors are in use
-    #[arg(long)]
-    pub(crate) allow_discards: bool,
-    /// Serve reads by a workqueue
-    #[arg(long)]
-    pub(crate) read_workqueue: bool,
-    /// Serve writes by a workqueue
-    #[arg(long)]
-    pub(crate) write_workqueue: bool,
+    #[command(flatten)]
+    pub(crate) serving: LuksServing,
+    /// Write the options into the header, for the next times; without options, remove them
+    #[arg(long, conflicts_with = "readonly")]
+    pub(crate) persistent: bool,
+    /// Only test the passphrase; without the daemon, and without a name
+    #[arg(long, conflicts_with_all = ["persistent", "readonly"])]
+    pub(crate) test_passphrase: bool,
     #[command(flatten)]
     pub(crate) cost: HashCost,
     #[command(flatten)]
@@ -68,11 +75,34 @@ pub(crate) struct LuksOpen {
     #[command(flatten)]
     pub(crate) container: LuksContainer,
     /// The name of the mapping
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
+    #[arg(value_name = "NAME", required_unless_present = "test_passphrase")]
+    pub(crate) name: Option<String>,
     // Last: what follows would stand below its heading.
     #[command(flatten)]
     pub(crate) plain: LuksPlain,
+}
+
+/// How a mapping is served.
+#[derive(Args, Debug)]
+pub(crate) struct LuksServing {
+    /// Serve reads by a workqueue
+    #[arg(long, overrides_with = "no_read_workqueue")]
+    pub(crate) read_workqueue: bool,
+    /// Serve reads inline
+    #[arg(long)]
+    pub(crate) no_read_workqueue: bool,
+    /// Serve writes by a workqueue
+    #[arg(long, overrides_with = "no_write_workqueue")]
+    pub(crate) write_workqueue: bool,
+    /// Serve writes inline
+    #[arg(long)]
+    pub(crate) no_write_workqueue: bool,
+    /// Pass discards to the device; this shows which sectors are in use
+    #[arg(long, overrides_with = "no_allow_discards")]
+    pub(crate) allow_discards: bool,
+    /// Do not pass discards to the device
+    #[arg(long)]
+    pub(crate) no_allow_discards: bool,
 }
 
 /// What a header would say.
@@ -156,24 +186,8 @@ EXAMPLES
 EXIT CODES
   3 if there is no such mapping.")]
 pub(crate) struct LuksRefresh {
-    /// Serve reads by a workqueue
-    #[arg(long, overrides_with = "no_read_workqueue")]
-    pub(crate) read_workqueue: bool,
-    /// Serve reads inline
-    #[arg(long)]
-    pub(crate) no_read_workqueue: bool,
-    /// Serve writes by a workqueue
-    #[arg(long, overrides_with = "no_write_workqueue")]
-    pub(crate) write_workqueue: bool,
-    /// Serve writes inline
-    #[arg(long)]
-    pub(crate) no_write_workqueue: bool,
-    /// Pass discards to the device
-    #[arg(long, overrides_with = "no_allow_discards")]
-    pub(crate) allow_discards: bool,
-    /// Do not pass discards to the device
-    #[arg(long)]
-    pub(crate) no_allow_discards: bool,
+    #[command(flatten)]
+    pub(crate) serving: LuksServing,
     /// The mapping
     #[arg(value_name = "NAME")]
     pub(crate) name: String,

@@ -28,6 +28,12 @@ pub(crate) struct LuksKey {
     /// Read the passphrase from this whole file; - is the standard input
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Skip this many bytes of the key file
+    #[arg(long, value_name = "BYTES", default_value = "0", requires = "key_file")]
+    pub(crate) keyfile_offset: u64,
+    /// Read only this many bytes of the key file
+    #[arg(short = 'l', long, value_name = "BYTES", requires = "key_file")]
+    pub(crate) keyfile_size: Option<usize>,
 }
 
 /// Versions of the format.

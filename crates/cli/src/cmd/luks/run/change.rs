@@ -10,7 +10,7 @@ use protocol::api::Borrowing::{ChangeHeader, Own};
 use secret::Secret;
 
 use super::device::{device, look, open};
-use super::key::{ask, key_file, passphrase, slot_choice};
+use super::key::{Part, ask, passphrase, slot_choice};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
@@ -56,7 +56,7 @@ fn with_new_key(
     let old = passphrase(&args.key, &args.container)?;
     let unlocked = container.unlock(&old, slot)?;
     let new = match &args.new_keyfile {
-        Some(path) => key_file(path)?,
+        Some(path) => Part::new(args.new_keyfile_offset, args.new_keyfile_size).read(path)?,
         None => ask(args.container.header_device(), true)?,
     };
     let choice = slot_choice(&args.kdf, container.version());

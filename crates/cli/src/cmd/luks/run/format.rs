@@ -12,7 +12,7 @@ use protocol::api::Borrowing;
 use secret::Secret;
 
 use super::device::device;
-use super::key::{ask, key_file, slot_choice};
+use super::key::{ask, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
 use crate::outcome::{LocalResult as Result, Outcome};
@@ -41,7 +41,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let what = args.device.display();
     be_sure(args.batch_mode, &format!("What is on {what} will be lost"))?;
     let passphrase = match &args.key.key_file {
-        Some(path) => key_file(path)?,
+        Some(path) => args.key.part().read(path)?,
         None => ask(&args.device, true)?,
     };
     let (header, made) = match &args.header {

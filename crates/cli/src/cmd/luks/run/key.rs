@@ -1,6 +1,7 @@
 //! What opens a container, and what a guess at it costs.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use daemon::Failure;
@@ -18,8 +19,26 @@ const KEY_FILE_MAX: usize = protocol::wire::KEY_FILE_MAX as usize;
 /// What opens the container.
 pub(super) fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Secret> {
     match &key.key_file {
-        Some(path) => key_file(path),
+        Some(path) => key.part().read(path),
         None => ask(container.header_device(), false),
+    }
+}
+
+/// A part of a key file.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    /// How many bytes come before it.
+    offset: u64,
+    /// How many bytes it has; as many as there are if not said.
+    len: Option<usize>,
+    /// How many bytes are taken of a file that may have fewer or more.
+    pub(super) at_most: Option<usize>,
+}
+
+impl LuksKey {
+    /// The part of its key file that is the passphrase.
+    pub(super) fn part(&self) -> Part {
+        Part::new(self.keyfile_offset, self.keyfile_size)
     }
 }
 
@@ -37,35 +56,63 @@ pub(crate) fn ask(device: &Path, new: bool) -> Result<Secret> {
     })
 }
 
-/// All that is in a key file, with newlines.
+/// All that is in a key file, with newlines. An empty one is no key.
 pub(crate) fn key_file(path: &Path) -> Result<Secret> {
-    read_key_file(path, None)
+    let key = Part::default().read(path)?;
+    match key.is_empty() {
+        true => Err(unreadable(path, "it is empty")),
+        false => Ok(key),
+    }
 }
 
-/// What is in a key file, or its beginning of at most `len_max` bytes. The file may be a pipe: the calling
-/// user waits for it, and the daemon does not.
-pub(super) fn read_key_file(path: &Path, len_max: Option<usize>) -> Result<Secret> {
-    secret::harden_process().map_err(Failure::from)?;
-    let unreadable = |reason: String| {
-        let message = format!("the key file {}: {reason}", path.display());
-        Failure::new(FailureKind::NoKey, message)
-    };
-    let limit = len_max.unwrap_or(KEY_FILE_MAX + 1);
-    let key = match path.as_os_str() == "-" {
-        true => {
-            input_is_data();
-            Secret::from_reader(&mut std::io::stdin(), limit)
+fn unreadable(path: &Path, reason: impl std::fmt::Display) -> Failure {
+    let message = format!("the key file {}: {reason}", path.display());
+    Failure::new(FailureKind::NoKey, message)
+}
+
+impl Part {
+    pub(super) fn new(offset: u64, len: Option<usize>) -> Part {
+        Part {
+            offset,
+            // As with cryptsetup, which writes "no limit" so.
+            len: len.filter(|len| *len > 0),
+            at_most: None,
         }
-        false => {
-            let mut file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-            Secret::from_reader(&mut file, limit)
+    }
+
+    /// Reads it. The file may be a pipe: the calling user waits for it, and the daemon does not. A file may
+    /// be empty, as with cryptsetup; the standard input may not.
+    pub(super) fn read(&self, path: &Path) -> Result<Secret> {
+        secret::harden_process().map_err(Failure::from)?;
+        let is_input = path.as_os_str() == "-";
+        let mut from: Box<dyn Read> = match is_input {
+            true => {
+                input_is_data();
+                Box::new(std::io::stdin())
+            }
+            false => Box::new(File::open(path).map_err(|error| unreadable(path, error))?),
+        };
+        let skipped = std::io::copy(&mut from.by_ref().take(self.offset), &mut std::io::sink());
+        let skipped = skipped.map_err(|error| unreadable(path, error))?;
+        if skipped < self.offset {
+            let reason = format!(
+                "it has {skipped} bytes, and byte {} is asked for",
+                self.offset
+            );
+            return Err(unreadable(path, reason));
         }
-    };
-    let key = key.map_err(Failure::from)?;
-    match key.len() {
-        0 => Err(unreadable("it is empty".into())),
-        len if len > KEY_FILE_MAX => Err(unreadable("it is too long to be a key".into())),
-        _ => Ok(key),
+        let wanted = self.len.or(self.at_most);
+        let limit = wanted.unwrap_or(KEY_FILE_MAX + 1).min(KEY_FILE_MAX + 1);
+        let key = Secret::from_reader(&mut from, limit).map_err(Failure::from)?;
+        match (key.len(), self.len) {
+            (0, None) if is_input => Err(unreadable(path, "it is empty")),
+            (len, _) if len > KEY_FILE_MAX => Err(unreadable(path, "it is too long to be a key")),
+            (len, Some(all)) if len < all => {
+                let reason = format!("{all} bytes are asked for, and there are {len}");
+                Err(unreadable(path, reason))
+            }
+            _ => Ok(key),
+        }
     }
 }
 

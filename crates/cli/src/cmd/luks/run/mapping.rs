@@ -2,19 +2,25 @@
 
 use std::fmt::Write;
 
+use daemon::Failure;
 use luks::SECTOR;
 use protocol::api::{MappingChange, MappingRow, MappingTimes, PlainMapping, Reply, command};
 
+use super::device::look;
 use super::format;
-use super::key::read_key_file;
+use super::key::passphrase;
 use crate::cmd::luks::args::{
-    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksStatus,
+    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksServing, LuksStatus,
 };
-use crate::outcome::{Outcome, Result, call_quiet};
+use crate::outcome::{LocalResult, Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, unexpected, usage};
 use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
+    if args.test_passphrase {
+        return Ok(test_passphrase(&args, session)?);
+    }
+    let name = args.name.ok_or_else(|| usage("a mapping needs a name"))?;
     session.hash_memory = args.cost.hash_memory;
     let plain = match args.kind {
         LuksOpenType::Luks => None,
@@ -22,20 +28,20 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     };
     let header = args.container.header.as_deref();
     // A plain mapping takes the beginning of its key file, which may be endless.
-    let len_max = plain.as_ref().map(|plain| plain.key_len);
+    let mut part = args.key.part();
+    part.at_most = plain.as_ref().map(|plain| plain.key_len);
     let key_file = args.key.key_file.as_deref();
-    let key_file = key_file.map(|path| read_key_file(path, len_max));
+    let key_file = key_file.map(|path| part.read(path));
     let key_file = key_file.transpose()?;
     let command = command::LuksOpen {
         device: device_path(&args.container.device)?,
         header: header.map(device_path).transpose()?,
-        name: args.name,
+        name,
         with_key_file: key_file.is_some(),
         key_slot: args.key_slot,
         read_only: args.readonly,
-        allow_discards: args.allow_discards,
-        read_workqueue: args.read_workqueue,
-        write_workqueue: args.write_workqueue,
+        serving: serving(&args.serving),
+        persistent: args.persistent,
         plain,
     };
     match key_file {
@@ -44,6 +50,32 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
             Reply::Nothing => Ok(Outcome::done()),
             reply => Err(unexpected(&reply)),
         },
+    }
+}
+
+/// Tries a passphrase, and no more: without the daemon.
+fn test_passphrase(args: &LuksOpen, session: &Session) -> LocalResult {
+    if args.kind == LuksOpenType::Plain {
+        let why = "a device without a header has nothing to test a passphrase with";
+        return Err(Failure::usage(why));
+    }
+    let container = look(&args.container, session)?;
+    let given = passphrase(&args.key, &args.container)?;
+    container.unlock(&given, args.key_slot)?;
+    Ok(Outcome::done())
+}
+
+/// What is said about how a mapping is served.
+fn serving(args: &LuksServing) -> MappingChange {
+    let change = |yes, no| match (yes, no) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    };
+    MappingChange {
+        read_workqueue: change(args.read_workqueue, args.no_read_workqueue),
+        write_workqueue: change(args.write_workqueue, args.no_write_workqueue),
+        allow_discards: change(args.allow_discards, args.no_allow_discards),
     }
 }
 
@@ -69,16 +101,7 @@ pub(super) fn close(args: LuksClose, session: &mut Session) -> Result {
 }
 
 pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
-    let change = |yes, no| match (yes, no) {
-        (true, _) => Some(true),
-        (_, true) => Some(false),
-        _ => None,
-    };
-    let change = MappingChange {
-        read_workqueue: change(args.read_workqueue, args.no_read_workqueue),
-        write_workqueue: change(args.write_workqueue, args.no_write_workqueue),
-        allow_discards: change(args.allow_discards, args.no_allow_discards),
-    };
+    let change = serving(&args.serving);
     let name = args.name;
     call_quiet(session, command::LuksRefresh { name, change })
 }

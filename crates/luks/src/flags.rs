@@ -1,0 +1,82 @@
+//! Flags in a LUKS2 header that say how the container is served.
+
+use std::sync::Arc;
+
+use cipher::Random;
+use serde_json::json;
+
+use crate::Result;
+use crate::container::Container;
+use crate::header::Header;
+use crate::mapping::Flags;
+
+/// A flag that means something here. Others are of how the kernel serves a container, and stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// Discards are passed on.
+    AllowDiscards,
+    /// Reads are served inline.
+    NoReadWorkqueue,
+    /// Writes are served inline.
+    NoWriteWorkqueue,
+}
+
+impl Flag {
+    const ALL: [Flag; 3] = [
+        Flag::AllowDiscards,
+        Flag::NoReadWorkqueue,
+        Flag::NoWriteWorkqueue,
+    ];
+
+    /// As headers have it.
+    fn name(self) -> &'static str {
+        match self {
+            Flag::AllowDiscards => "allow-discards",
+            Flag::NoReadWorkqueue => "no-read-workqueue",
+            Flag::NoWriteWorkqueue => "no-write-workqueue",
+        }
+    }
+}
+
+impl Container {
+    /// How its header wants it to be served. Requests are inline unless somebody asks for a queue, so that
+    /// the flags against queues ask for what is done anyway.
+    pub fn flags(&self) -> Flags {
+        let has = |flag: Flag| match &self.header {
+            Header::V1(_) => false,
+            Header::V2(header) => header.view().flags.iter().any(|name| name == flag.name()),
+        };
+        Flags {
+            allow_discards: has(Flag::AllowDiscards),
+            ..Flags::default()
+        }
+    }
+
+    /// Lets the header have these flags, and no other of those that mean something here.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] for LUKS1; [`crate::Error::NoRoom`]; the failure of the device.
+    pub fn set_flags(&mut self, flags: &[Flag], random: &dyn Random) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        let header = self.luks2_mut("flags")?;
+        let known = |name: &str| Flag::ALL.iter().any(|flag| flag.name() == name);
+        let others = header.view().flags.iter().filter(|name| !known(name));
+        let given = flags.iter().map(|flag| flag.name());
+        let all: Vec<&str> = others.map(String::as_str).chain(given).collect();
+        if all == header.view().flags {
+            return Ok(());
+        }
+        let all = json!(all);
+        let mut changed = header.clone();
+        changed.change(
+            |json| match (all.as_array(), json["config"].as_object_mut()) {
+                (Some(none), Some(config)) if none.is_empty() => drop(config.remove("flags")),
+                (_, Some(config)) => drop(config.insert("flags".into(), all)),
+                (_, None) => {}
+            },
+        )?;
+        changed.write(&*device, random)?;
+        *header = changed;
+        Ok(())
+    }
+}
