@@ -5,6 +5,7 @@ use zerocopy::IntoBytes;
 
 use crate::abi;
 use crate::directory::Page;
+use crate::options::Hears;
 use crate::request::{Op, Request};
 use crate::serve::{Answer, Server};
 
@@ -19,7 +20,7 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
     let server = Server {
         fs,
         search: &|_| {},
-        hears_opens: false,
+        hears: Hears::Neither,
     };
     if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {
         let len: usize = pieces.iter().map(bytes::Bytes::len).sum();

@@ -47,6 +47,6 @@ pub use dead::{Listed, clear_dead, listed};
 pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;
-pub use options::{AccessTimes, Options};
+pub use options::{AccessTimes, Hears, Options};
 pub use place::Place;
 pub use session::End;

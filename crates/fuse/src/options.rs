@@ -21,6 +21,17 @@ pub enum AccessTimes {
     Always,
 }
 
+/// What the kernel tells of opening and closing files. Each costs a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hears {
+    /// Nothing: it keeps what it has read.
+    Neither,
+    /// It tells of each opening ([`vfs::FileSystem::opened`]), and reads anew what was opened.
+    Opens,
+    /// It also tells of each closing ([`vfs::FileSystem::flush`]).
+    OpensAndCloses,
+}
+
 /// How a file system is mounted and served.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -43,6 +54,8 @@ pub struct Options {
     /// kernel reads a file anew each time that it is opened: it says nothing of what it reads from
     /// its cache.
     pub access_times: AccessTimes,
+    /// What the file system hears of opening and closing files.
+    pub hears: Hears,
     /// Access times of directories stay as they are (`nodiratime`).
     pub nodiratime: bool,
     /// How many requests may be served at the same time; `None` for a number that suits the
@@ -74,6 +87,7 @@ impl Default for Options {
             nodev: false,
             noexec: false,
             access_times: AccessTimes::Relative,
+            hears: Hears::Neither,
             nodiratime: false,
             threads: None,
             writeback_cache: false,
@@ -88,5 +102,13 @@ impl Options {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let suitable = || (4 * cores()).clamp(WORKERS_MIN, WORKERS_MAX);
         self.threads.map_or_else(suitable, NonZeroUsize::get)
+    }
+
+    /// What the file system hears, access times considered.
+    pub(crate) fn heard(&self) -> Hears {
+        match self.access_times {
+            AccessTimes::Always => self.hears.max(Hears::Opens),
+            AccessTimes::Never | AccessTimes::Relative => self.hears,
+        }
     }
 }

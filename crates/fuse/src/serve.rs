@@ -7,6 +7,7 @@ use crate::abi::{self, fopen};
 use crate::convert::{self, Valid};
 use crate::directory::Page;
 use crate::errno::Errno;
+use crate::options::Hears;
 use crate::request::{Op, Request};
 use crate::seek::{self, Search};
 
@@ -33,8 +34,7 @@ pub(crate) struct Server<'a> {
     pub(crate) fs: &'a dyn FileSystem,
     /// Has a search answered by another thread.
     pub(crate) search: &'a dyn Fn(Search),
-    /// The kernel tells of each opening, and reads anew what was opened.
-    pub(crate) hears_opens: bool,
+    pub(crate) hears: Hears,
 }
 
 impl Server<'_> {
@@ -198,7 +198,11 @@ impl Server<'_> {
             // Files and directories that were opened by being created are released.
             Op::Release | Op::Destroy => {}
             Op::NotifyReply => return Ok(Answer::Silence),
-            Op::Open if self.hears_opens => put(out, &abi::OpenOut::default()),
+            Op::Open if self.hears >= Hears::Opens => {
+                self.fs.opened(ino);
+                put(out, &abi::OpenOut::default());
+            }
+            Op::Flush if self.hears == Hears::OpensAndCloses => self.fs.flush(ino)?,
             // Refusing these once makes the kernel do without them: opening and closing cost no
             // request, permissions are checked by the kernel, and interrupts are not sent.
             Op::Open | Op::Opendir | Op::Flush | Op::Access | Op::Interrupt => {

@@ -23,7 +23,7 @@ use crate::buffer::Buffer;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::handshake::Agreed;
-use crate::options::{AccessTimes, Options};
+use crate::options::{Hears, Options};
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::seek::{Search, Searcher};
@@ -56,7 +56,7 @@ type OnEnd = Box<dyn FnOnce(End) + Send>;
 pub(crate) struct Session {
     fs: Arc<dyn FileSystem>,
     agreed: Agreed,
-    hears_opens: bool,
+    hears: Hears,
     workers: Workers,
     searcher: Searcher,
     /// Threads that have not ended.
@@ -91,7 +91,7 @@ impl Session {
         let session = Arc::new(Session {
             fs,
             agreed,
-            hears_opens: options.access_times == AccessTimes::Always,
+            hears: options.heard(),
             workers: Workers::new(count),
             searcher: Searcher::default(),
             live: AtomicUsize::new(PERMANENT),
@@ -376,7 +376,7 @@ impl Seat {
         let server = Server {
             fs: &*session.fs,
             search: &|search| self.search(search),
-            hears_opens: session.hears_opens,
+            hears: session.hears,
         };
         // A file system that panicked may be in any state, but it is still mounted, and the caller
         // still waits: it gets an error for this call.

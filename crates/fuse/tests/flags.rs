@@ -8,6 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
+use fuse::{Hears, Options};
+
 const MIB: usize = 1 << 20;
 
 /// The constants of a module of `abi.rs`.
@@ -90,6 +92,23 @@ fn opening_and_closing_ask_nothing_and_contents_stay() {
     // The first that was opened found out that opening is not answered.
     assert!(before[0] <= 1 && before[2] <= 1, "{before:?}");
     assert_eq!(asked()[1..], before[1..]);
+}
+
+#[test]
+fn opening_and_closing_are_heard_if_that_is_asked_for() {
+    let options = Options {
+        hears: Hears::OpensAndCloses,
+        ..Options::default()
+    };
+    let mounted = mounted_or_skip!(&options);
+    let path = mounted.path("file");
+    fs::write(&path, b"read anew").unwrap();
+    let asked = || ["OPEN", "READ", "FLUSH"].map(|op| mounted.count(op));
+    let before = asked();
+    for _ in 0..10 {
+        assert_eq!(fs::read(&path).unwrap(), b"read anew");
+    }
+    assert_eq!(asked(), before.map(|count| count + 10));
 }
 
 #[test]

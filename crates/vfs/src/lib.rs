@@ -47,6 +47,17 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
+    /// A program opens the file `ino`. A front end that keeps what it has read need not say so.
+    fn opened(&self, _ino: Ino) {}
+
+    /// A program closes a descriptor of the file `ino`: what it wrote is to be visible to other clients.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn flush(&self, _ino: Ino) -> Result<()> {
+        Ok(())
+    }
+
     /// The attributes of `ino`.
     ///
     /// # Errors

@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use vfs::{Error, Ino, Kind, Result};
 
-use crate::lower::Entry;
+use crate::lower::{Entry, posix};
 
 /// How many lower files are open at the same time for reading and writing.
 const OPEN_MAX: usize = 256;
@@ -52,6 +53,26 @@ impl<N> Inode<N> {
         }
         let len = read()?.len() as u64;
         Ok(*self.target_len.get_or_init(|| len))
+    }
+
+    /// Has the lower file opened anew for what comes next: many network file systems look for changes
+    /// of other clients at that time only.
+    pub(super) fn close(&self) {
+        *self.file.lock() = None;
+    }
+
+    /// Has the lower file system do what it does when a file is closed: many network file systems write
+    /// at that time what other clients are to see.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(super) fn flush(&self) -> Result<()> {
+        let Some(file) = self.file.lock().clone() else {
+            return Ok(());
+        };
+        let copy = rustix::io::fcntl_dupfd_cloexec(&*file, 0).map_err(posix)?;
+        // Closing a copy flushes as closing the last one does, and says what went wrong.
+        nix::unistd::close(copy).map_err(|error| posix(Errno::from_raw_os_error(error as i32)))
     }
 
     /// That this is a directory.

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 use vfs::{Attr, Caller, Error, Ino, Kind, NewNode, Result};
 
+use super::claim::Claim;
 use super::inode::Inode;
 use super::stacked::Stacked;
 use super::temporary;
@@ -45,7 +46,7 @@ impl<F: Format> Stacked<F> {
         let made = self.format.new_node(&dir.node, new.kind)?;
         let lower = self.new_name(&dir, name, &made.node)?;
         let _names = dir.io.write();
-        self.check_free(&dir, name)?;
+        let _claim = self.claim_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || match new.kind {
             Kind::File => {
                 let (file, temporary) = make_file(&dir.entry, &rights, &made)?;
@@ -92,7 +93,7 @@ impl<F: Format> Stacked<F> {
         let lower = self.new_name(&dir, name, &made.node)?;
         let stored = self.format.seal_target(&made.node, target)?;
         let _names = dir.io.write();
-        self.check_free(&dir, name)?;
+        let _claim = self.claim_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || {
             rustix::fs::symlinkat(&stored[..], &dir.entry, &lower.name[..]).map_err(posix)?;
             let entry = dir.entry.entry(&lower.name)?;
@@ -109,7 +110,7 @@ impl<F: Format> Stacked<F> {
         }
         let lower = self.new_name(&dir, name, &inode.node)?;
         let _names = dir.io.write();
-        self.check_free(&dir, name)?;
+        let _claim = self.claim_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || {
             link(&inode.entry.proc_path(), dir.directory()?, &lower.name)?;
             self.inodes.look_up(ino).ok_or(Error::Stale)?;
@@ -118,16 +119,30 @@ impl<F: Format> Stacked<F> {
         })
     }
 
-    /// That a name is not taken, where the lower directory cannot tell by itself: the same name of
-    /// the view may have another one there.
-    pub(super) fn check_free(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<()> {
-        if self.format.lower_name(&dir.node, name)? != Sought::Listed {
-            return Ok(());
+    /// That a name is not taken, where the lower directory cannot tell by itself: the same name of the view
+    /// may have another one there. No other client makes one until the claim is dropped.
+    fn claim_free<'a>(&self, dir: &'a Inode<F::Node>, name: &[u8]) -> Result<Option<Claim<'a>>> {
+        if !self.is_listed(dir, name)? {
+            return Ok(None);
         }
+        let claim = self.claim(dir)?;
         match self.find(dir, name) {
             Ok(_) => Err(Error::Exists),
-            Err(Error::NotFound) => Ok(()),
+            Err(Error::NotFound) => Ok(claim),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether only a listing tells if a name is taken.
+    pub(super) fn is_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<bool> {
+        Ok(self.format.lower_name(&dir.node, name)? == Sought::Listed)
+    }
+
+    /// Keeps other clients from giving names, if there are any.
+    pub(super) fn claim<'a>(&self, dir: &'a Inode<F::Node>) -> Result<Option<Claim<'a>>> {
+        match self.options.shared {
+            true => Claim::take(dir.directory()?).map(Some),
+            false => Ok(None),
         }
     }
 
@@ -303,13 +318,16 @@ fn make_directory<N>(
 /// Renames what was made to a name that is free.
 fn rename_new(dir: &Entry, from: &[u8], to: &[u8]) -> Result<()> {
     match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // The lower file system has no such rename, as NFS. A plain one replaces an empty directory
-        // that another client made in this moment, and nothing else.
-        Err(Errno::INVAL | Errno::NOSYS) => match dir.entry(to) {
-            Ok(_) => Err(Error::Exists),
-            Err(Error::NotFound) => rustix::fs::renameat(dir, from, dir, to).map_err(posix),
-            Err(error) => Err(error),
-        },
+        // The lower file system has no such rename, as most network file systems. A plain one would replace
+        // an empty directory that another client makes in this moment.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            let _claim = Claim::take(dir)?;
+            match dir.entry(to) {
+                Ok(_) => Err(Error::Exists),
+                Err(Error::NotFound) => rustix::fs::renameat(dir, from, dir, to).map_err(posix),
+                Err(error) => Err(error),
+            }
+        }
         result => result.map_err(posix),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLockWriteGuard;
 use rustix::fs::{AtFlags, FileType, RenameFlags};
+use rustix::io::Errno;
 use vfs::{Error, Ino, RenameMode, Result};
 
 use super::inode::Inode;
@@ -87,6 +88,10 @@ impl<F: Format> Stacked<F> {
     ) -> Result<()> {
         let (from_dir, to_dir) = (self.inodes.get(parent)?, self.inodes.get(new_parent)?);
         let _names = lock_both(&from_dir, &to_dir);
+        let _claim = match self.is_listed(&to_dir, new_name)? {
+            true => self.claim(&to_dir)?,
+            false => None,
+        };
         let from = self.find(&from_dir, name)?;
         let target = match self.find(&to_dir, new_name) {
             Ok(found) => Some(found),
@@ -143,7 +148,9 @@ impl<F: Format> Stacked<F> {
         if let Some(target) = target {
             let target_stat = target.entry.stat()?;
             if target_stat.stx_ino == from_stat.stx_ino {
-                return Ok(());
+                // Nothing happens to two names of one file; unless another client has moved it just now.
+                let flags = RenameFlags::empty();
+                return rename(from_dir, &from.lower, to_dir, &target.lower, flags);
             }
             let is_dir = |mode: u16| FileType::from_raw_mode(u32::from(mode)).is_dir();
             match (is_dir(from_stat.stx_mode), is_dir(target_stat.stx_mode)) {
@@ -188,7 +195,11 @@ impl Aside {
 
     fn back<N>(&self, parent: &Inode<N>, dir: &Entry) {
         let (from, to) = (&self.temporary[..], &self.name[..]);
-        let _ = rustix::fs::renameat(&parent.entry, from, dir, to);
+        if let Err(Errno::NOENT | Errno::STALE) = rustix::fs::renameat(&parent.entry, from, dir, to)
+        {
+            // Another client has removed the directory.
+            self.delete(parent);
+        }
     }
 
     fn delete<N>(&self, parent: &Inode<N>) {

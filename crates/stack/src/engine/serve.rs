@@ -26,6 +26,18 @@ impl<F: Format> FileSystem for Stacked<F> {
         self.options.shared
     }
 
+    fn opened(&self, ino: Ino) {
+        if self.options.shared
+            && let Ok(inode) = self.inodes.get(ino)
+        {
+            inode.close();
+        }
+    }
+
+    fn flush(&self, ino: Ino) -> Result<()> {
+        self.inodes.get(ino)?.flush()
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.attr(&*self.inodes.get(ino)?)
     }

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What such names begin with: no format shows a name like this.
 const PREFIX: &str = ".strongroom-new-";
 
+/// What a client makes that gives a name in a directory.
+const CLAIM: &str = ".strongroom-new-name";
+
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A name that nothing in the lower directory has: by process and time, for two clients of one lower
@@ -14,6 +17,11 @@ pub(super) fn name() -> Vec<u8> {
     let time = std::time::SystemTime::UNIX_EPOCH.elapsed();
     let time = time.map_or(0, |time| time.as_nanos());
     format!("{PREFIX}{:x}-{time:x}-{next:x}", std::process::id()).into_bytes()
+}
+
+/// The file by which clients of one directory take turns.
+pub(super) fn claim() -> &'static [u8] {
+    CLAIM.as_bytes()
 }
 
 /// Whether this is such a name.

@@ -28,6 +28,16 @@ static LENT: RwLock<()> = RwLock::new(());
 #[derive(Debug)]
 pub struct Entry(OwnedFd);
 
+/// Types of file systems of one machine (`statfs`, f_type): ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, tmpfs.
+const LOCAL: [u64; 6] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x0102_1994,
+];
+
 impl Entry {
     /// The directory at `path`, which is resolved as any path is: the caller chose it.
     ///
@@ -38,6 +48,12 @@ impl Entry {
         rustix::fs::open(path, flags, Mode::empty())
             .map(Entry)
             .map_err(posix)
+    }
+
+    /// Whether only this machine changes its file system, so that all that use it see each change at once.
+    /// False if that is not known.
+    pub fn is_local(&self) -> bool {
+        rustix::fs::fstatfs(&self.0).is_ok_and(|stat| LOCAL.contains(&(stat.f_type as u64)))
     }
 
     /// The entry `name` of this directory. A link is not followed, and another file system that is

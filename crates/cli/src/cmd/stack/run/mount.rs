@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use daemon::Failure;
-use fuse::{AccessTimes, End, Mount};
+use fuse::{AccessTimes, End, Hears, Mount};
 use protocol::api::FailureKind;
 use protocol::client::Terminal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -70,11 +70,22 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
 fn serve<F: Format>(dir: Entry, format: F, args: &StackMount) -> Result {
     more_files();
     let shared = !args.private;
+    // What other machines change is seen when a file is opened, and what they are to see is there when it is
+    // closed.
+    let hears = match shared {
+        false => Hears::Neither,
+        true if dir.is_local() => Hears::Opens,
+        true => Hears::OpensAndCloses,
+    };
     let view = Stacked::new(dir, format, Options { shared })
         .map_err(|error| lower::failure(&args.dir, error))?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
-    let mount = Mount::new(Arc::new(view), &absolute(&args.mountpoint), &options(args)?)?;
+    let mount = Mount::new(
+        Arc::new(view),
+        &absolute(&args.mountpoint),
+        &options(args, hears)?,
+    )?;
     let mount = Arc::new(mount);
     let ended = {
         let handle = signals.handle();
@@ -112,17 +123,13 @@ fn right(key: &MasterKey, policy: &Policy, dir: &Path) -> Result<KeyName> {
     }
 }
 
-fn options(args: &StackMount) -> Result<fuse::Options> {
+fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
     let mut options = fuse::Options {
         fs_name: absolute(&args.dir).display().to_string(),
         subtype: SUBTYPE.to_owned(),
         read_only: args.read_only,
         allow_other: args.allow_other,
-        // With this the kernel reads a file anew each time that it is opened.
-        access_times: match args.private {
-            true => AccessTimes::Relative,
-            false => AccessTimes::Always,
-        },
+        hears,
         ..fuse::Options::default()
     };
     for option in &args.options {
