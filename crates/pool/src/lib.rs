@@ -46,10 +46,11 @@ mod ops;
 mod storage;
 
 pub use engine::context::Hold;
-pub use engine::dataset::{DatasetHooks, OpenDataset, Placed};
+pub use engine::dataset::{DatasetHooks, OpenDataset};
 pub use engine::dedup::ROOM as DEDUP_ROOM;
 pub use engine::history::Origin;
 pub use engine::log::{LogEnd, LogEntry, LogReader};
+pub use engine::placed::Placed;
 pub use engine::quota::Limits;
 pub use engine::quota::{Quota, QuotaKind};
 pub use engine::reseal::Reseal;

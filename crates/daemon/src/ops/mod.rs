@@ -20,6 +20,7 @@ pub(crate) mod list;
 pub(crate) mod mappings;
 pub(crate) mod metered_devices;
 pub(crate) mod mount_named;
+mod mount_settings;
 pub(crate) mod mounts;
 pub(crate) mod offers;
 pub(crate) mod pools;

@@ -22,6 +22,7 @@ mod shapes;
 mod sim;
 mod taker;
 mod transfer;
+mod verify;
 mod volumes;
 mod world;
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use zerocopy::IntoBytes;
 
-use crate::engine::dataset::{OpenDataset, Part, Placed};
+use crate::engine::dataset::{OpenDataset, Part};
 use crate::engine::deadlist::{self, DeadEntry};
+use crate::engine::placed::Placed;
 use crate::engine::table::DatasetTable;
 use crate::engine::{async_free, history};
 use crate::error::Result;

@@ -9,16 +9,16 @@ use parking_lot::{Mutex, RwLock};
 use crate::engine::context::{Context, Hold};
 use crate::engine::dedup;
 use crate::engine::log::Ring;
+use crate::engine::placed::Placed;
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::node::{FANOUT, NODE_BYTES, nodes_above};
-use crate::format::pointer::{Addr, Identity, Place, RecordPtr, SLOT_LIMIT, Share, checksum};
+use crate::format::pointer::{Addr, Identity, RecordPtr, SLOT_LIMIT, checksum};
 use crate::format::seal_input::SealInput;
 use crate::storage::array::{Overlay, walk};
 use crate::storage::cache_device::SecondaryCache;
 use crate::storage::gang::Allotted;
-use crate::storage::in_flight::Ticket;
 use crate::storage::reader::Keep;
 use crate::storage::space::Reservation;
 use crate::storage::writer::reserve::{self, DEAD_BYTES};
@@ -42,63 +42,6 @@ pub trait DatasetHooks: Send + Sync {
 
     /// What was put is written: the arrays now return it.
     fn synced(&self, txg: u64);
-}
-
-/// A record that has a place and is in no array yet. Its place is given back if it is dropped.
-#[must_use]
-pub struct Placed {
-    context: Arc<Context>,
-    allotted: Allotted,
-    checksum: [u8; 16],
-    identity: Identity,
-    /// It is pinned in the dedup table, which then sees to its space.
-    share: Option<Share>,
-    is_used: bool,
-    _ticket: Ticket,
-}
-
-impl Placed {
-    pub(crate) fn allotted(&self) -> &Allotted {
-        &self.allotted
-    }
-
-    /// Where it is. When it was born is not known yet.
-    pub(crate) fn place(&self) -> Place {
-        self.place_of(0)
-    }
-
-    fn place_of(&self, txg: u64) -> Place {
-        let place = self.allotted.place(txg, self.checksum);
-        match &self.share {
-            Some(share) => place.with_share_mark(share.mark),
-            None => place,
-        }
-    }
-
-    pub(crate) fn into_ptr(mut self, txg: u64) -> RecordPtr {
-        self.is_used = true;
-        match &self.share {
-            Some(share) => self.context.dedup.put(share, txg),
-            None => {
-                let extents = self.allotted.extents();
-                self.context.space.count_allocated(txg, extents);
-            }
-        }
-        RecordPtr {
-            place: self.place_of(txg),
-            identity: self.identity,
-        }
-    }
-}
-
-impl Drop for Placed {
-    fn drop(&mut self) {
-        match &self.share {
-            _ if self.is_used => {}
-            Some(share) => self.context.dedup.unpin(share, &self.context.space),
-            None => self.context.space.release(self.allotted.extents()),
-        }
-    }
 }
 
 /// A dataset or snapshot whose arrays can be read and, unless it is a snapshot, changed.

@@ -3,8 +3,9 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use crate::engine::dataset::{OpenDataset, Placed};
+use crate::engine::dataset::OpenDataset;
 use crate::engine::history::Origin;
+use crate::engine::placed::Placed;
 use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::stream::{Begin, Frame, FrameReader};

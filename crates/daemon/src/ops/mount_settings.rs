@@ -1,0 +1,93 @@
+//! What open datasets and their mounts follow: properties, and the options of the mount.
+
+use std::sync::Arc;
+
+use dataset::{Atime, Settings};
+use pool::Entry;
+use protocol::api::{AccessTimes, Allowed};
+
+use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
+use crate::state::properties;
+
+impl ActivePool {
+    /// What a mount does not allow, by what its command said and else by its properties.
+    pub(crate) fn restrictions(
+        &self,
+        entry: &Entry,
+        read_only: bool,
+        allowed: &Allowed,
+    ) -> Result<fuse::Options> {
+        let is_on = |said: Option<bool>, property| match said {
+            Some(said) => Ok(said),
+            None => properties::effective(&self.pool, entry, property).map(|(v, _)| v == "on"),
+        };
+        Ok(fuse::Options {
+            read_only,
+            access_times: match self.settings_of(entry, read_only, allowed)?.atime {
+                Atime::Off => fuse::AccessTimes::Never,
+                Atime::Relative => fuse::AccessTimes::Relative,
+                Atime::On => fuse::AccessTimes::Always,
+            },
+            nodiratime: allowed.directory_times == Some(false),
+            noexec: !is_on(allowed.exec, "exec")?,
+            nosuid: !is_on(allowed.setuid, "setuid")?,
+            nodev: !is_on(allowed.devices, "devices")?,
+            ..fuse::Options::default()
+        })
+    }
+
+    /// What the files of a mount follow.
+    pub(crate) fn settings_of(
+        &self,
+        entry: &Entry,
+        read_only: bool,
+        allowed: &Allowed,
+    ) -> Result<Settings> {
+        let mut settings = properties::settings(&self.pool, entry)?;
+        settings.read_only |= read_only;
+        settings.atime = match allowed.access_times {
+            None => settings.atime,
+            Some(AccessTimes::Never) => Atime::Off,
+            Some(AccessTimes::Relative) => Atime::Relative,
+            Some(AccessTimes::Always) => Atime::On,
+        };
+        Ok(settings)
+    }
+
+    /// Has open datasets follow what was made beside them: what is reserved for it is kept from all others.
+    /// Nothing else of it concerns them, and there can be thousands.
+    pub(crate) fn apply_reservations(&self, made: &[Arc<Entry>]) -> Result<Vec<Failure>> {
+        match made.iter().any(|entry| entry.reserves()) {
+            true => self.apply_settings(),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Has open datasets follow their properties as they are now. Returns what could not be reached.
+    pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
+        let mut failures = Vec::new();
+        for (id, state) in self.volumes.lock().iter() {
+            let entry = self.pool.entry(*id)?;
+            if let Some(volume) = state.device.volume().as_ref() {
+                let settings = properties::settings(&self.pool, &entry)?;
+                volume.dataset().set_settings(settings);
+            }
+        }
+        for (id, state) in self.mounts.lock().iter() {
+            let entry = self.pool.entry(*id)?;
+            let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
+            state.files.set_settings(settings);
+            let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
+            match state.mount.follow(&options) {
+                Err(error @ fuse::Error::OptionsCovered(_)) => failures.push(error.into()),
+                followed => followed?,
+            }
+            if let Some(mounted) = &state.mounted {
+                let (snapdir, _) = properties::effective(&self.pool, &entry, "snapdir")?;
+                mounted.set_visible(snapdir == "visible");
+            }
+        }
+        Ok(failures)
+    }
+}

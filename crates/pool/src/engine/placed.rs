@@ -1,0 +1,65 @@
+//! A record on its way: written, and in no array yet.
+
+use std::sync::Arc;
+
+use crate::engine::context::Context;
+use crate::format::pointer::{Identity, Place, RecordPtr, Share};
+use crate::storage::gang::Allotted;
+use crate::storage::in_flight::Ticket;
+
+/// A record that has a place and is in no array yet. Its place is given back if it is dropped.
+#[must_use]
+pub struct Placed {
+    pub(super) context: Arc<Context>,
+    pub(super) allotted: Allotted,
+    pub(super) checksum: [u8; 16],
+    pub(super) identity: Identity,
+    /// It is pinned in the dedup table, which then sees to its space.
+    pub(super) share: Option<Share>,
+    pub(super) is_used: bool,
+    pub(super) _ticket: Ticket,
+}
+
+impl Placed {
+    pub(crate) fn allotted(&self) -> &Allotted {
+        &self.allotted
+    }
+
+    /// Where it is. When it was born is not known yet.
+    pub(crate) fn place(&self) -> Place {
+        self.place_of(0)
+    }
+
+    fn place_of(&self, txg: u64) -> Place {
+        let place = self.allotted.place(txg, self.checksum);
+        match &self.share {
+            Some(share) => place.with_share_mark(share.mark),
+            None => place,
+        }
+    }
+
+    pub(crate) fn into_ptr(mut self, txg: u64) -> RecordPtr {
+        self.is_used = true;
+        match &self.share {
+            Some(share) => self.context.dedup.put(share, txg),
+            None => {
+                let extents = self.allotted.extents();
+                self.context.space.count_allocated(txg, extents);
+            }
+        }
+        RecordPtr {
+            place: self.place_of(txg),
+            identity: self.identity,
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        match &self.share {
+            _ if self.is_used => {}
+            Some(share) => self.context.dedup.unpin(share, &self.context.space),
+            None => self.context.space.release(self.allotted.extents()),
+        }
+    }
+}
