@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, holder, total};
+use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, holder, lock, total};
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +22,13 @@ pub enum Access {
 
 /// A regular file or a disk of the system, through the kernel's page cache.
 pub struct FileDevice {
-    file: File,
+    pub(crate) file: File,
     path: PathBuf,
     size: AtomicU64,
     sectors: SectorSizes,
     access: Access,
+    /// Whether other owners are kept out without `flock`.
+    pub(crate) is_owned: bool,
     /// What making a hole fails with.
     #[cfg(test)]
     refuses_holes: std::sync::Mutex<Option<rustix::io::Errno>>,
@@ -96,18 +98,9 @@ impl FileDevice {
                 what: describe(kind),
             });
         }
+        let mut is_owned = false;
         if access == Access::Exclusive {
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let metadata = file.metadata().map_err(open_error)?;
-                    return Err(Error::Busy {
-                        path: shown(),
-                        holder: holder::of_file(&metadata),
-                    });
-                }
-                Err(errno) => return Err(open_error(errno.into())),
-            }
+            is_owned = lock::own(&file, path)?;
         }
         let (size, sectors) = if is_disk {
             disk_geometry(&file).map_err(open_error)?
@@ -126,6 +119,7 @@ impl FileDevice {
             size: AtomicU64::new(size),
             sectors,
             access,
+            is_owned,
             #[cfg(test)]
             refuses_holes: std::sync::Mutex::default(),
         })

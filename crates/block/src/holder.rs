@@ -5,15 +5,37 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{major, minor};
 
-const UNKNOWN: &str = "another process";
+pub(crate) const UNKNOWN: &str = "another process";
 
 /// Who has a lock on an open file.
 pub(crate) fn of_file(file: &Metadata) -> String {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     match locks.lines().find_map(|line| locker(line, file)) {
         Some(pid) => process(pid),
-        None => UNKNOWN.into(),
+        None => owner(file).map_or(UNKNOWN.into(), process),
     }
+}
+
+/// The process with the lock of an owner on a file. `/proc/locks` does not know it.
+fn owner(file: &Metadata) -> Option<u32> {
+    let place = place(file);
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fdinfo"));
+        let mut open = open.into_iter().flatten().flatten();
+        open.any(|entry| {
+            let info = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let mut lines = info.lines();
+            lines.any(|line| line.contains(" OFDLCK ") && line.contains(&format!(" {place} ")))
+        })
+    })
+}
+
+/// As a lock on this file is written in `/proc`.
+fn place(file: &Metadata) -> String {
+    let (major, minor, inode) = (major(file.dev()), minor(file.dev()), file.ino());
+    format!("{major:02x}:{minor:02x}:{inode}")
 }
 
 /// Who keeps the kernel from opening a disk exclusively.
@@ -41,8 +63,7 @@ pub(crate) fn of_disk(disk: &Metadata) -> String {
 
 /// The process that a line of `/proc/locks` says has locked this file as a whole.
 fn locker(line: &str, file: &Metadata) -> Option<u32> {
-    let (major, minor, inode) = (major(file.dev()), minor(file.dev()), file.ino());
-    let place = format!("{major:02x}:{minor:02x}:{inode}");
+    let place = place(file);
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         [_, "FLOCK", _, "WRITE", pid, at, ..] if at == place => pid.parse().ok(),
         _ => None,

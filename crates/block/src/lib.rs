@@ -18,8 +18,10 @@ mod error;
 pub mod fault;
 mod file;
 mod holder;
+mod lock;
 mod memory;
 mod metered;
+mod owner;
 
 pub use device::{BlockDevice, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
@@ -27,3 +29,4 @@ pub use error::{Error, Result};
 pub use file::{Access, FileDevice};
 pub use memory::MemoryDevice;
 pub use metered::{DeviceMeter, Metered};
+pub use owner::FileLock;

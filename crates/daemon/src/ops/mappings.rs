@@ -5,8 +5,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use block::{Access, BlockDevice};
+use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use luks::{Container, Flag, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
 use protocol::api::{
@@ -22,6 +23,20 @@ use crate::state::device_name;
 use crate::state::front_end::Going;
 use crate::state::keyring::Prompt;
 use crate::state::mapping_table::{Entry, HeaderLoan, Open};
+
+/// So long a command waits for another one that changes the same header.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often it looks whether that is done.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A header that is asked for.
+enum Found {
+    /// If it is one of an open container.
+    Lent(Option<HeaderLoan>),
+    /// Another command has it.
+    Changing,
+}
 
 impl Daemon {
     /// Opens a container or a plain mapping.
@@ -119,11 +134,29 @@ impl Daemon {
         }
     }
 
-    /// Lends the header of the container that is open on this device; nothing if none is.
+    /// Lends the header of the container that is open on this device; nothing if none is. Commands that change
+    /// it wait for each other.
     ///
     /// # Errors
-    /// [`FailureKind::Busy`] if another command changes the header, or `how` needs the device alone.
+    /// [`FailureKind::Busy`] if another command changes the header for long, or `how` needs the device alone.
     pub(crate) fn header_loan(&self, device: &Path, how: Borrowing) -> Result<Option<HeaderLoan>> {
+        let begun = Instant::now();
+        loop {
+            match self.header_loan_now(device, how)? {
+                Found::Lent(loan) => return Ok(loan),
+                Found::Changing if begun.elapsed() < PATIENCE => std::thread::sleep(STEP),
+                Found::Changing => {
+                    let device = device.display();
+                    return Err(Failure::new(
+                        FailureKind::Busy,
+                        format!("another command changes the header on {device}; wait for it"),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn header_loan_now(&self, device: &Path, how: Borrowing) -> Result<Found> {
         let all = self.mappings.0.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
             Entry::Open(open) => Some((name, open)),
@@ -131,7 +164,7 @@ impl Daemon {
         });
         let mut of_device = open.filter(|(_, open)| open.is_on(device));
         let Some((name, open)) = of_device.next() else {
-            return Ok(None);
+            return Ok(Found::Lent(None));
         };
         let device = device.display();
         let busy = |text: String| Failure::new(FailureKind::Busy, text);
@@ -142,16 +175,15 @@ impl Daemon {
         };
         let changes = how != Borrowing::Look;
         if changes && Arc::strong_count(&open.changing) > 1 {
-            return Err(busy(format!(
-                "another command changes the header on {device}; wait for it"
-            )));
+            return Ok(Found::Changing);
         }
-        Ok(Some(HeaderLoan {
+        Ok(Found::Lent(Some(HeaderLoan {
             device: Arc::clone(on),
             len: *len,
+            file: open.file.clone().filter(|_| changes),
             _mapping: Arc::clone(&open.mapping),
             _changing: changes.then(|| Arc::clone(&open.changing)),
-        }))
+        })))
     }
 
     /// What the status of a mapping repeats of its header may have been changed.
@@ -305,10 +337,13 @@ fn times(served: &Served) -> MappingTimes {
 }
 
 fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) -> Result<Open> {
-    let data = daemon.device(&new.device, new)?;
+    let (data, data_file) = daemon.device(&new.device, new)?;
     let header = new.header.as_deref();
     let header = header.map(|path| daemon.device(path, new)).transpose()?;
-    let on = header.as_ref().unwrap_or(&data);
+    let (on, header_file) = match &header {
+        Some((device, file)) => (device, file),
+        None => (&data, &data_file),
+    };
     let mut container = match new.read_only {
         true => Container::look(Arc::clone(on))?,
         false => Container::open(Arc::clone(on), &SystemRandom)?,
@@ -330,7 +365,11 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
     let mut flags = container.flags();
     flags.read_only = new.read_only;
     serve_as(&mut flags, &new.serving);
-    let mapping = Mapping::open(&container, data, &key, flags)?;
+    let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
+    // From now on cryptsetup may read the header.
+    for file in [&data_file, header_file].into_iter().flatten() {
+        file.let_others_lock();
+    }
     Ok(Open {
         mapping: Arc::new(mapping),
         kind: match container.version() {
@@ -343,6 +382,7 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
         slot: Some(slot),
         key_bits: key.len() * 8,
         on: Some((Arc::clone(container.device()), container.header_len())),
+        file: header_file.clone(),
         changing: Arc::default(),
     })
 }
@@ -358,7 +398,7 @@ fn open_plain(
             "a mapping without a header has nowhere to keep options for the next time",
         ));
     }
-    let data = daemon.device(&new.device, new)?;
+    let (data, _) = daemon.device(&new.device, new)?;
     let given = passphrase(new, prompt)?;
     let key = match new.with_key_file {
         true if given.len() < plain.key_len => {
@@ -395,6 +435,7 @@ fn open_plain(
         slot: None,
         key_bits: key.len() * 8,
         on: None,
+        file: None,
         changing: Arc::default(),
     })
 }
@@ -422,16 +463,23 @@ fn serve_as(flags: &mut Flags, change: &MappingChange) {
 }
 
 impl Daemon {
-    /// A file, a disk or a volume, for a new mapping.
-    fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<Arc<dyn BlockDevice>> {
+    /// A file, a disk or a volume, for a new mapping; and the file, if the mapping owns one.
+    fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<MappingDevice> {
         let access = match new.read_only {
             true => Access::ReadOnly,
             false => Access::Exclusive,
         };
+        if let (DeviceName::Path(path), Access::Exclusive) = (DeviceName::parse(path), access) {
+            let file = Arc::new(FileDevice::open(path, access)?);
+            return Ok((Arc::clone(&file) as _, Some(file)));
+        }
         let user = format!("the mapping '{}'", new.name);
-        self.open(DeviceName::parse(path), access, &user)
+        Ok((self.open(DeviceName::parse(path), access, &user)?, None))
     }
 }
+
+/// A device, and the file behind it, which is locked.
+type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
 
 /// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
 /// or one that the caller may not read.

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::BlockDevice;
 use protocol::api::{Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, FailureKind};
@@ -18,6 +19,9 @@ use crate::state::mapping_table::HeaderLoan;
 
 /// Who has a volume that is borrowed.
 const USER: &str = "a command about LUKS";
+
+/// So long another program may have the file of a header locked that is to be changed.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// No request is longer, in bytes.
 const REQUEST_MAX: u32 = 256;
@@ -36,6 +40,8 @@ impl Daemon {
     pub(crate) fn lend(&self, device: &Path, how: Borrowing, stream: &UnixStream) -> Result<()> {
         let _running = self.transfers.begin(stream)?;
         let loan = self.loan(device, how)?;
+        let file = loan.header.as_ref().and_then(|header| header.file.as_ref());
+        let _locked = file.map(|file| file.lock(PATIENCE)).transpose()?;
         let served = loan.serve(stream);
         if loan.header.is_some() && how == Borrowing::ChangeHeader {
             self.read_header_again(device);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, FileDevice};
 use luks::Mapping;
 use parking_lot::Mutex;
 
@@ -27,6 +27,8 @@ pub(crate) struct Open {
     pub(crate) key_bits: usize,
     /// Where it is, and how long, if there is one. It is kept from others.
     pub(crate) on: Option<(Arc<dyn BlockDevice>, u64)>,
+    /// The file that it is on, if it is one that other programs may lock.
+    pub(crate) file: Option<Arc<FileDevice>>,
     /// A command that changes the mapping holds a second reference.
     pub(crate) changing: Arc<()>,
 }
@@ -35,6 +37,8 @@ pub(crate) struct Open {
 pub(crate) struct HeaderLoan {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) len: u64,
+    /// The file that the borrower changes: other programs are not to look meanwhile.
+    pub(crate) file: Option<Arc<FileDevice>>,
     pub(crate) _mapping: Arc<Mapping>,
     pub(crate) _changing: Option<Arc<()>>,
 }

@@ -30,7 +30,8 @@ pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 /// and `resize` are for mappings. A mapping is the decrypted content of an open container, as a device in
 /// the daemon. `strongroom nbd export` offers a mapping to other programs and to the kernel.
 ///
-/// Keys, tokens and names of an open container can be changed. `format`, `erase`, `header-restore`,
+/// Keys, tokens and names of an open container can be changed. Commands that change keys wait up to a minute
+/// for each other. `format`, `erase`, `header-restore`,
 /// `convert` and `repair` need it closed. A device can also be a volume of a pool, as volume:tank/disk.
 ///
 /// A container protects less than a dataset. Without --integrity its content is not authenticated: changes

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
+use daemon::Failure;
 use luks::Container;
 use protocol::api::{Borrowing, FailureKind};
 
@@ -13,29 +15,81 @@ use crate::cmd::luks::args::LuksContainer;
 use crate::outcome::LocalResult as Result;
 use crate::session::{Session, absolute, is_volume};
 
+/// So long a command waits for others that change the same header.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often it looks whether they are done.
+const STEP: Duration = Duration::from_millis(50);
+
 /// A device with a header, or for one. A volume is borrowed from the daemon, and so is what the daemon has
-/// open, if that can be.
+/// open, if that can be. Who changes keys waits for others that do.
 pub(super) fn device(
     path: &Path,
     how: Borrowing,
     session: &Session,
 ) -> Result<Arc<dyn BlockDevice>> {
+    let patience = match how {
+        Borrowing::ChangeHeader => PATIENCE,
+        Borrowing::Look | Borrowing::Own => Duration::ZERO,
+    };
+    wait(patience, || device_now(path, how, session))
+}
+
+/// Why there is no device.
+enum Refused {
+    /// Another process has locked it, perhaps for a moment only.
+    Locked(Failure),
+    Failed(Failure),
+}
+
+impl Refused {
+    fn failed(failure: impl Into<Failure>) -> Refused {
+        Refused::Failed(failure.into())
+    }
+}
+
+/// Tries again while another process has it, for no longer than `limit`.
+fn wait<T>(limit: Duration, attempt: impl Fn() -> std::result::Result<T, Refused>) -> Result<T> {
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(Refused::Locked(failure)) if begun.elapsed() < limit => {
+                if !std::mem::replace(&mut is_told, true) {
+                    eprintln!("strongroom: {}; waiting", failure.message);
+                }
+                std::thread::sleep(STEP);
+            }
+            Err(Refused::Locked(failure) | Refused::Failed(failure)) => return Err(failure),
+        }
+    }
+}
+
+fn device_now(
+    path: &Path,
+    how: Borrowing,
+    session: &Session,
+) -> std::result::Result<Arc<dyn BlockDevice>, Refused> {
     if is_volume(path) {
-        return Ok(Arc::new(Borrowed(session.borrow(path, how)?)));
+        let borrowed = session.borrow(path, how).map_err(Refused::failed)?;
+        return Ok(Arc::new(Borrowed(borrowed)));
     }
     let access = match how {
         Borrowing::Look => Access::ReadOnly,
         Borrowing::ChangeHeader | Borrowing::Own => Access::Exclusive,
     };
     let busy = match FileDevice::open(path, access) {
+        Ok(opened) => return Ok(Arc::new(opened)),
         Err(error @ block::Error::Busy { .. }) => error,
-        opened => return Ok(Arc::new(opened?)),
+        Err(error) => return Err(Refused::failed(error)),
     };
-    match session.borrow_running(&absolute(path)?, how) {
+    let path = absolute(path).map_err(Refused::failed)?;
+    match session.borrow_running(&path, how) {
         Ok(device) => Ok(Arc::new(Borrowed(device))),
-        Err(failure) if failure.kind == FailureKind::Busy => Err(failure.into()),
+        Err(failure) if failure.kind == FailureKind::Busy => Err(Refused::failed(failure)),
         // It is not the daemon that has it.
-        Err(_) => Err(busy.into()),
+        Err(_) => Err(Refused::Locked(busy.into())),
     }
 }
 
@@ -56,4 +110,29 @@ pub(super) fn open(
     // Before passphrases are asked for in vain.
     container.check_writable()?;
     Ok(container)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn waiting_has_an_end_and_other_failures_are_not_waited_for() {
+        let tried = Cell::new(0);
+        let fails = |why: fn(Failure) -> Refused| {
+            tried.set(tried.get() + 1);
+            Err::<(), _>(why(Failure::other("no")))
+        };
+        assert!(wait(Duration::ZERO, || fails(Refused::Locked)).is_err());
+        assert_eq!(tried.get(), 1);
+        assert!(wait(PATIENCE, || fails(Refused::Failed)).is_err());
+        assert_eq!(tried.get(), 2);
+        let second = wait(PATIENCE, || match tried.get() {
+            2 => fails(Refused::Locked),
+            _ => Ok(()),
+        });
+        assert!(second.is_ok() && tried.get() == 3);
+    }
 }
