@@ -61,7 +61,7 @@ fn what_was_put_back_is_told_from_what_went_on() {
         "{done:?}"
     );
 
-    // Without the key nobody vouches for the state.
+    // Without the key there is no proof of the state.
     keep(&place);
     place.ok("key unload -f tank/home");
     let done = verify(&place);

@@ -147,7 +147,7 @@ impl Session {
         let _ = BufReader::new(stdout).read_line(&mut line);
         let done = line == "ready\n" && self.run().is_some();
         if !done {
-            // If a step failed without that, nobody else ends the daemon.
+            // If a step failed before that, nothing else ends the daemon.
             let status = self.place.run(&["daemon", "status"]);
             assert_eq!(
                 status.code,

@@ -261,7 +261,7 @@ fn encryption_is_one_option() {
     reader.place.fails("set encryption=off tank/darren", USAGE);
 
     fs::write(reader.file("tank/darren", "note"), "mine").unwrap();
-    // Another passphrase, for which nobody is asked for the old one.
+    // A change of the passphrase does not ask for the old one.
     let other = "another passphrase";
     reader.place.ok("unmount -a");
     reader.types(change);

@@ -1,4 +1,4 @@
-//! Input that nobody means, and outputs that nobody reads: an error with its code, and never a panic.
+//! Malformed input, and outputs that are closed: an error with its code, and never a panic.
 
 mod common;
 
@@ -250,7 +250,7 @@ fn paths_with_spaces() {
 }
 
 #[test]
-fn nobody_reads_or_writes() {
+fn closed_inputs_and_outputs() {
     let place = Place::new();
     place.pool("tank");
     let run = |args: &[&str], stdin: Stdio, stdout: Stdio| {

@@ -100,7 +100,7 @@ fn whatever_becomes_of_it_programs_read_what_they_wrote() {
     }
     let place = place();
     warm_up(&place);
-    // Somebody writes to it.
+    // Its bytes are changed.
     let cache = fs::File::options().write(true).open(place.path("cache"));
     let noise: Vec<u8> = (0..16 << 20).map(|n: u32| (n ^ n >> 9) as u8).collect();
     cache.unwrap().write_all_at(&noise, 0).unwrap();

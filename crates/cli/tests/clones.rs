@@ -1,4 +1,4 @@
-//! Clones: what they share and what they write, with keys of their own or inherited, whoever owns the
+//! Clones: what they share and what they write, with keys of their own or inherited, for each owner of the
 //! snapshots and whatever is destroyed.
 
 mod common;
@@ -121,7 +121,7 @@ fn each_writes_for_itself() {
 }
 
 #[test]
-fn whoever_owns_the_snapshots_opens_them() {
+fn the_owner_of_the_snapshots_opens_them() {
     let Some(bench) = Bench::new() else { return };
     bench.ok("key rotate tank/a");
     bench.ok("snapshot tank/a@2");
@@ -193,7 +193,7 @@ fn keys_that_are_gone_are_not_promised() {
 
 /// The inherited keys of clones, after whatever moves (as those that OpenZFS lost, issues 12000 and 12614).
 #[test]
-fn inherited_keys_of_clones_stay_with_someone_above() {
+fn inherited_keys_of_clones_stay_with_a_dataset_above() {
     let Some(bench) = Bench::new() else { return };
     bench.ok(&format!(
         "create -o encryption=on -o {} tank/b",
@@ -265,7 +265,7 @@ fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
         "what was there is under the shared key"
     );
     assert_ne!(origin[1], clone[1], "what is written since is not");
-    // The key that nobody knows, and away.
+    // A random key that is not kept, and the dataset is destroyed.
     bench.ok("key -c -o keysource=raw,file:///dev/urandom tank/b");
     bench.ok("unmount tank/b");
     bench.ok("key -u tank/b");

@@ -136,7 +136,7 @@ fn loading_keys_and_changing_them_are_different() {
     may_not(&place, BOB, "key add tank/a/secret");
     place.ok("allow 12346 key tank/a/secret");
     may(&place, BOB, "key change tank/a/secret");
-    // What root's daemon reads or runs is not for him to say.
+    // This user may not choose what root's daemon reads or runs.
     let from_file = "key change -o keysource=raw,file:///etc/shadow tank/a/secret";
     may_not(&place, BOB, from_file);
     assert_eq!(staff("key unload tank/a/secret").0, 0);
@@ -270,7 +270,7 @@ fn on_a_dataset_or_below_it() {
     may(&place, BOB, "snapshot tank/a/x@3");
     may_not(&place, ANN, "list -r tank/a");
 
-    // Whoever may allow, may allow what he may.
+    // A user with the permission `allow` passes on only permissions that the user has.
     place.ok("allow 12345 allow,hold tank/a");
     may(&place, ANN, "allow 12346 hold tank/a/x");
     may_not(&place, ANN, "allow 12346 destroy tank/a");
@@ -440,7 +440,7 @@ fn received_by_those_to_whom_it_is_allowed() {
     assert_eq!(receive("send tank/a/copy@1", &[]).0, 0);
 }
 
-/// Connects as somebody, without a word.
+/// Connects as a user and sends nothing.
 fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
     let socket = place.socket();
     // Only the thread becomes another user.
@@ -454,7 +454,7 @@ fn idle(place: &Place, uid: u32, count: usize) -> Vec<UnixStream> {
 }
 
 #[test]
-fn idle_connections_lock_nobody_else_out() {
+fn idle_connections_lock_no_other_user_out() {
     let Some(place) = tank() else { return };
     place.ok("allow -e mount tank/a");
     // So few that all of them could be taken.

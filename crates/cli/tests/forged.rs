@@ -1,4 +1,4 @@
-//! Streams that somebody without the key made up: they bring nothing that opens, and take nothing away.
+//! Streams forged without the key: they bring nothing that opens, and take nothing away.
 
 mod common;
 
@@ -69,7 +69,7 @@ fn states(bench: &Bench) -> Vec<String> {
 }
 
 #[test]
-fn keys_that_nobody_made_leave_the_others_in_use() {
+fn forged_keys_leave_the_others_in_use() {
     let Some((bench, next)) = bench() else { return };
     for (what, at) in [
         ("a sealed key", 100),
@@ -78,7 +78,10 @@ fn keys_that_nobody_made_leave_the_others_in_use() {
     ] {
         let bad = forged(&next, &|begin| change_generation(begin, at, &[0xee; 8]));
         let done = bench.receive_bytes("safe/b", &bad);
-        assert_eq!(done.code, 0, "nobody can tell without a key: {done:?}");
+        assert_eq!(
+            done.code, 0,
+            "forgery cannot be seen without a key: {done:?}"
+        );
         bench.ok("key load safe/b");
         assert_eq!(states(&bench)[1..], ["foreign"], "{what}");
         let error = bench.place.fails("mount safe/b", DAMAGED);
@@ -98,7 +101,7 @@ fn keys_that_nobody_made_leave_the_others_in_use() {
         has(&log, "does not open");
         bench.ok("unmount safe/b");
 
-        // With the key the true ones come in their place; without, nobody knows which these are.
+        // With the key the true ones come in their place; without it they cannot be told apart.
         bench.ok("key unload safe/b");
         bench.refused("-F safe/b", "next", "load the key");
         bench.ok("key load safe/b");

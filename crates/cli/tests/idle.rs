@@ -1,4 +1,4 @@
-//! What mounted datasets cost the daemon that nobody uses: bytes and threads, counted.
+//! What idle mounted datasets cost the daemon: bytes and threads, counted.
 
 mod common;
 

@@ -6,7 +6,7 @@ use std::fs;
 
 use common::*;
 
-/// Where the example is, which nobody else can change, copied to where that is so.
+/// A copy of the example where only root can change it.
 fn two_halves(place: &Place) -> String {
     let program = place.path("two-halves");
     let example = concat!(
@@ -173,7 +173,7 @@ fn a_key_stays_in_its_token() {
     place.fails(&load(&with_pin("two", "pin")), WRONG_KEY);
     place.fails(&load(&with_pin("three", "pin")), NO_KEY);
     place.fails(&load(&with_pin("one", "nowhere")), NO_KEY);
-    // With nobody to ask, and with someone.
+    // Without a terminal, and with one.
     place.fails(&load(&uri("one")), NO_KEY);
     place.ok_with(&load(&uri("one")), "1234\n");
 

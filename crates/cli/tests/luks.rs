@@ -82,7 +82,7 @@ fn headers_are_copied_erased_and_put_back() {
     let save = "header-backup --header-backup-file {DIR}/backup {DIR}/image";
     luks(0, save, "");
     luks(EXISTS, save, "");
-    // Nobody was asked.
+    // Nothing was asked.
     luks(USAGE, "erase {DIR}/image", "");
     luks(0, "erase -q {DIR}/image", "");
     let add = format!("add-key {CHEAP} {{DIR}}/image");

@@ -1,5 +1,5 @@
 //! Metrics on their socket: every line is as the format's documentation says, the numbers are those
-//! of what was done, and nobody else may ask.
+//! of what was done, and no other user may ask.
 
 mod common;
 
@@ -250,7 +250,7 @@ fn the_socket_is_private_and_goes_with_the_daemon() {
                 .starts_with(&format!("HTTP/1.0 {status} "))
         );
     }
-    // Whoever says nothing does not keep the daemon from ending, nor others from asking.
+    // A client that sends nothing holds up neither the end of the daemon nor other clients.
     let silent = UnixStream::connect(&socket).unwrap();
     drop(silent);
     metrics(&place);

@@ -1,4 +1,4 @@
-//! Streams in the clear: the copy holds the same under keys of the receiver's, and nobody's secrets get out by
+//! Streams in the clear: the copy holds the same under keys of the receiver's, and no secrets get out by
 //! mistake.
 
 mod common;

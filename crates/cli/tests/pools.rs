@@ -113,7 +113,7 @@ fn damaged_pools_are_refused() {
     refuses(&place, &copy, TOO_NEW, "999");
 }
 
-/// Whoever has the devices can write any name into them.
+/// An attacker with the devices can write any name into them.
 #[test]
 fn a_name_that_no_pool_can_have_is_refused() {
     let (place, file) = exported();
@@ -263,7 +263,7 @@ fn the_daemon_remembers_pools() {
     place.fails("daemon status", NO_DAEMON);
     place.start();
     place.ok("list tank/home");
-    // It ends at a signal, even if somebody removed its socket.
+    // It ends at a signal, even if its socket was removed.
     fs::remove_file(place.socket()).unwrap();
     assert!(place.terminate(), "the daemon ends when it is told to");
     place.start();
@@ -283,7 +283,7 @@ fn label(place: &Place, name: &str) -> Vec<u8> {
     block
 }
 
-/// What was away when it left keeps no keys if it can be reached, and if not, somebody is told.
+/// What was away when it left keeps no keys if it can be reached, and if not, the user is told.
 #[test]
 fn devices_that_were_away_are_overwritten_when_they_leave() {
     let place = Place::new();

@@ -141,7 +141,7 @@ fn what_is_reserved_is_kept_from_others_and_there_when_it_is_wanted() {
     until_freed(&place, "tank/d");
     let (_, error) = fill(&file(&place, "c/two"), 8 * MIB);
     assert_eq!(error, Some(ErrorKind::StorageFull));
-    // Nobody reserves what there is not.
+    // More than is free cannot be reserved.
     let said = place.fails("set reservation=8M tank/a/b", NO_SPACE);
     has(&said, "this would reserve");
     place.fails("create -o reservation=64M tank/f", NO_SPACE);

@@ -281,7 +281,7 @@ fn a_mounted_dataset_shows_what_is_added_to_it() {
     bench.ok("snapshot tank/a@3");
     bench.send("-I @dir tank/a@3", "all");
 
-    // A file that is open holds it up: nobody's file changes its contents unasked.
+    // A file that is open holds it up: an open file does not change its contents.
     let held = fs::File::open(bench.file("safe/b", "first")).unwrap();
     let done = bench.receive_bytes("safe/b", &bench.stream("all"));
     assert_eq!(done.code, BUSY, "{done:?}");

@@ -53,7 +53,7 @@ fn a_stream_and_readers_end_with_the_key() {
         .spawn()
         .unwrap();
     let mut stream = sending.stdout.take().unwrap();
-    // It is under way, and whoever reads it stops.
+    // It is under way, and its reader stops.
     stream.read_exact(&mut [0; 1000]).unwrap();
     place.ok("unmount -f tank/a");
     let said = place.fails("key unload tank/a", BUSY);

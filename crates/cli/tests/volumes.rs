@@ -39,8 +39,8 @@ fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Several programs write to both pools at once, more than memory takes, while snapshots are made of both. Nobody
-/// waits for ever for somebody who waits for him.
+/// Several programs write to both pools at once, more than memory takes, while snapshots are made of both. No thread
+/// waits for ever for one that waits for it.
 #[test]
 fn both_pools_are_written_at_once() {
     if !can_mount() {

@@ -96,7 +96,7 @@ fn a_tenant_has_a_part_of_the_pool() {
     );
     has(&history, ":z]");
 
-    // Nobody else, and through it not even root reaches more.
+    // Other users reach nothing, and through it not even root reaches more.
     may_not(&place, BOB, "list");
     may_not(&place, 0, "pool status");
     assert_eq!(
@@ -185,7 +185,7 @@ fn receive_in_zone(place: &Place, options: &str, stream: &str) -> Done {
 }
 
 #[test]
-fn what_a_tenant_receives_is_below_his_root_and_says_nothing_for_others() {
+fn what_a_tenant_receives_is_below_the_zones_root_and_says_nothing_for_others() {
     let Some(place) = shared_place() else { return };
     place.pool("tank");
     for (name, key) in [("k", [b'k'; 32]), ("other", [b'o'; 32])] {
@@ -258,7 +258,7 @@ fn what_a_tenant_receives_is_below_his_root_and_says_nothing_for_others() {
     assert_ne!(done.code, 0, "{done:?}");
 }
 
-/// The tenant writes in the root's files. What he puts there does not lead mounts elsewhere.
+/// The tenant writes in the root's files. Links made there lead no mount elsewhere.
 #[test]
 fn links_lead_no_mount_out_of_the_zone() {
     let Some(place) = shared_place() else { return };
@@ -409,7 +409,7 @@ fn the_files_of_an_immutable_root_are_read_only() {
         may(&place, ANN, "get -H -o value,source readonly z"),
         "on\tinherited from $globalzone\n"
     );
-    // Whoever runs the machine can look after it.
+    // Root of the machine can manage it.
     place.ok("set readonly=off tank/z");
     fs::write(dir.join("after"), "x").unwrap();
     place.ok("set readonly=on tank/z");

@@ -177,7 +177,7 @@ fn snapshots_follow_the_key_of_their_dataset() {
 }
 
 #[test]
-fn a_question_without_an_answer_blocks_nobody() {
+fn a_question_without_an_answer_blocks_no_other_command() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
     let imported = create_pool(&daemon, dir.path(), "tank");

@@ -1,7 +1,7 @@
 //! One bit of a small closed pool flipped, for each bit there is: the data as it was, or an error;
 //! never anything else. And a scrub mends it, or says what is hurt.
 //!
-//! A bit that nobody reads changes nothing, since all else is the same in each attempt. So the bits
+//! A bit that is not read changes nothing, since all else is the same in each attempt. So the bits
 //! to try are those that an attempt on the whole image reads. Of these a sample is tried, another one
 //! for each seed; `STRONGROOM_EVERY_BIT=1` tries all, for a quarter of an hour:
 //!
@@ -69,7 +69,7 @@ impl BlockDevice for Flipped {
     }
 
     fn write_at(&self, _: u64, _: &[IoSlice<'_>]) -> block::Result<()> {
-        panic!("nobody writes to a pool that is open read-only")
+        panic!("a write to a pool that is open read-only")
     }
 
     fn flush(&self) -> block::Result<()> {
@@ -77,7 +77,7 @@ impl BlockDevice for Flipped {
     }
 
     fn discard(&self, _: u64, _: u64) -> block::Result<()> {
-        panic!("nobody discards in a pool that is open read-only")
+        panic!("a discard in a pool that is open read-only")
     }
 }
 
@@ -265,7 +265,7 @@ fn any_bit_leaves_the_data_or_an_error() {
 fn any_byte_is_mended_or_named() {
     for seed in seeds(340, 1) {
         let (image, _) = closed_pool(seed);
-        // Nobody looks at what has never been written.
+        // What has never been written is not read.
         let blocks = image.chunks(4096).enumerate();
         let used = blocks.filter(|(_, block)| block.iter().any(|byte| *byte != 0));
         let bytes: Vec<usize> = used.flat_map(|(n, _)| n * 4096..(n + 1) * 4096).collect();

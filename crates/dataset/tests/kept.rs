@@ -125,7 +125,7 @@ fn a_record_that_is_written_in_small_pieces_is_streamed() {
 }
 
 /// With `primarycache` all, metadata or none: whether contents, and whether names and attributes, can be had
-/// from memory once they were read, and nobody uses them any more.
+/// from memory once they were read and are not used any more.
 #[test]
 fn properties_say_what_stays_in_memory() {
     for (primary_cache, contents, metadata) in [

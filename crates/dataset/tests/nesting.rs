@@ -170,7 +170,7 @@ fn what_was_synced_is_there_after_a_power_cut() {
 }
 
 /// Programs write to both pools, more than may wait in memory, with one thread that seals for both; commits of
-/// both go on all the time. Nobody waits for ever.
+/// both go on all the time. No thread waits for ever.
 #[test]
 fn both_pools_are_busy() {
     const LEN: usize = 3 << 20;

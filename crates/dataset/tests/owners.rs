@@ -94,14 +94,14 @@ fn walked(files: &Dataset) -> BTreeMap<Owner, Usage> {
 }
 
 #[test]
-fn after_random_operations_everyone_has_what_his_files_take() {
+fn after_random_operations_each_user_has_what_the_files_take() {
     for seed in seeds(1, 12) {
         let (pool, files) = new_files();
         let mut driver = Driver::new(seed);
         for _ in 0..60 {
             driver.step(files.as_ref()).unwrap();
         }
-        // Some begin with files that nobody has counted.
+        // Some begin with files that were not counted.
         files.count_owners().unwrap();
         for round in 0..6 {
             for _ in 0..40 {
@@ -183,7 +183,7 @@ fn what_is_counted_follows_owners() {
     assert_eq!(
         files.account(Owner::User(5)).unwrap(),
         None,
-        "nobody asked yet"
+        "counting has not been asked for"
     );
     files.count_owners().unwrap();
     let had = user(&files, &ANN);
@@ -220,10 +220,10 @@ fn a_quota_is_kept_to_the_byte() {
     assert_eq!(write(&files, ino, 256 * KIB, 1), Err(Error::Quota));
     let size = files.getattr(ino).unwrap().size;
     assert_eq!(size, 256 * KIB, "what was refused changed nothing");
-    // Whoever writes, it is the owner's.
+    // What another user writes counts for the owner.
     let small = make(&files, &ANN, "small").unwrap();
     assert_eq!(write(&files, small, 0, 1), Err(Error::Quota));
-    // What is there can be overwritten, and given away; nobody can give him more.
+    // What is there can be overwritten, and given away; no more can be given to this user.
     write(&files, ino, 0, 256 * KIB).unwrap();
     let other = make(&files, &BOB, "b").unwrap();
     write(&files, other, 0, 4 * KIB).unwrap();

@@ -469,7 +469,7 @@ fn an_older_seal_is_refused_until_it_is_accepted() {
     assert_ne!(sealed("tank/a"), sealed("tank/a@s"));
     drop(open(&pool, &entry));
 
-    // Without the key nobody can make another seal.
+    // Without the key no other seal can be made.
     pool.rollback("tank/a@s", false, &origin()).unwrap();
     assert_eq!(sealed("tank/a"), sealed("tank/a@s"));
     let refused = || match try_open(&pool, &entry).map(drop) {
@@ -502,7 +502,7 @@ fn an_older_seal_is_refused_until_it_is_accepted() {
     assert_clean(&pool);
 }
 
-/// Whoever can write to the device and has the keys of the old generation takes the newer one away.
+/// An attacker who can write to the device and has the keys of the old generation takes the newer one away.
 #[test]
 fn a_keyring_that_was_cut_seals_nothing() {
     let (pool, entry, key, files) = pool_of(16 << 20, &["one"]);
@@ -567,7 +567,7 @@ fn as_after_a_power_cut(device: &FaultDevice, clock: &FaultClock) -> Pool {
     pool
 }
 
-/// Entries that are made with the old keys after a rotation, as somebody can who has these and writes to the device.
+/// Entries that are made with the old keys after a rotation, by an attacker who has these and writes to the device.
 #[test]
 fn what_is_logged_with_old_keys_is_not_replayed() {
     let clock = FaultClock::new();

@@ -333,8 +333,8 @@ fn what_is_not_the_key_holders_is_not_sent() {
     pool.send(what).unwrap().write(&mut bytes).unwrap_err();
 }
 
-/// Whoever has no key can send what is sealed with a seal that he made up. It is received, since nobody there has
-/// a key either; the key holder opens it no more than he sends it on in the clear.
+/// A sender without the key can forge a seal. Where the key is not loaded, it is received: it cannot be checked
+/// there. With the key it neither opens nor is sent on in the clear.
 #[test]
 fn a_seal_that_was_made_up_is_noticed() {
     let devices = [(); 2].map(|()| fault_device(64 << 20, &FaultClock::new()));

@@ -92,7 +92,7 @@ pub(crate) fn remove(above: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Whether a directory has the immutable flag, of whomever.
+/// Whether a directory has the immutable flag, whatever set it.
 pub(crate) fn is_immutable(dir: BorrowedFd<'_>) -> bool {
     open(dir, OsStr::new("."))
         .and_then(rustix::fs::ioctl_getflags)

@@ -198,12 +198,12 @@ impl Mount {
         self.session.is_live()
     }
 
-    /// Waits until the file system is unmounted, by whomever.
+    /// Waits until the file system is unmounted, by this process or another.
     pub fn wait(&self) -> End {
         self.session.wait()
     }
 
-    /// Calls `f` once the file system is unmounted, by whomever; at once if it already is. The call
+    /// Calls `f` once the file system is unmounted, by any process; at once if it already is. The call
     /// comes from a thread of this crate and should be short.
     pub fn on_end(&self, f: impl FnOnce(End) + Send + 'static) {
         self.session.on_end(Box::new(f));

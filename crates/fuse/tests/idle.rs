@@ -1,4 +1,4 @@
-//! What mounts cost that nobody uses: bytes and threads, counted.
+//! What idle mounts cost: bytes and threads, counted.
 //!
 //! One test, so that it is alone in its process.
 
@@ -80,7 +80,7 @@ fn an_idle_mount_takes_two_threads_and_little_memory() {
         threads: NonZeroUsize::new(2 * AT_ONCE),
         ..Options::default()
     };
-    // A refusal is a panic in a thread that serves; nobody needs to see it.
+    // A refusal is a panic in a thread that serves; its text is not printed.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if !std::thread::current()

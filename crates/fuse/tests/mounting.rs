@@ -53,7 +53,7 @@ fn serve_elsewhere(path: &Path) -> Child {
     child
 }
 
-/// A namespace that was made meanwhile keeps the file system, and whoever unmounts is told whose it is.
+/// A namespace that was made meanwhile keeps the file system, and a caller of unmount is told whose it is.
 #[test]
 fn another_namespace_keeps_it() {
     let _alone = alone();
@@ -211,7 +211,7 @@ fn force_works_while_the_file_system_hangs() {
 }
 
 #[test]
-fn someone_else_unmounts() {
+fn another_process_unmounts() {
     let _alone = alone();
     if !geteuid().is_root() {
         return eprintln!("skipped: not root");
@@ -230,7 +230,7 @@ fn someone_else_unmounts() {
 }
 
 #[test]
-fn someone_else_unmounts_lazily() {
+fn another_process_unmounts_lazily() {
     let _alone = alone();
     if !geteuid().is_root() {
         return eprintln!("skipped: not root");

@@ -37,7 +37,7 @@ fn as_many_requests_as_there_are_workers_go_on_at_the_same_time() {
     for number in 0..WORKERS {
         fs::write(mounted.path(&format!("{number}")), b"x").unwrap();
     }
-    // Nobody gets past this before all are there.
+    // No thread passes this before all are there.
     let barrier = Arc::new(Barrier::new(WORKERS));
     mounted.fs.set_hook(move |what, _| {
         if what == "read" {

@@ -26,7 +26,7 @@ fn mounts_below(dir: &Path) -> Vec<(u64, String)> {
         .collect()
 }
 
-/// Two directories `a` and `b`, each with a directory `m`; on `b/m` is a mount of somebody else.
+/// Two directories `a` and `b`, each with a directory `m`; on `b/m` is a mount of another program.
 struct Attack {
     dir: tempfile::TempDir,
     victim: (u64, String),

@@ -178,7 +178,7 @@ fn only_keyrings_that_can_be_stored_are_made() {
     Keyring::new(FAMILY, wrapping.clone(), good).expect("a keyring");
 }
 
-/// A generation that somebody without the key has added does not open, and takes nothing from the others.
+/// A generation that was added without the key does not open, and takes nothing from the others.
 #[test]
 fn what_does_not_open_is_left_aside() {
     let random = SeededRandom::new(1);
@@ -244,7 +244,7 @@ fn a_rotation_has_older_generations_seal_no_heads() {
     let floors = opened.iter().map(|keys| keys.heads.floor(keys.generation));
     assert_eq!(floors.max(), Some(4));
 
-    // Whoever has no key can leave generations out, and says so by it.
+    // Generations can be left out without the key, and that is noticed.
     let slots = keyring.wrapping().clone();
     let cut = keyring.generations()[..2].to_vec();
     let cut = Keyring::new(FAMILY, slots.clone(), cut).expect("a keyring");
@@ -280,7 +280,7 @@ fn what_was_superseded_is_the_same_generation() {
         assert!(a.is_same(a) && a.is_same(b) && b.is_same(a) && a != b);
         assert!(!a.is_same(&new[2]) && !a.is_same(&old[1 - n]) && !a.is_same(&new[1 - n]));
     }
-    // One that somebody made up, with the same head, is another one.
+    // A forged one with the same head is another one.
     let another = keyring_of_same_key(&wrapping_key, &before);
     for (made_up, known) in another.generations().iter().zip(new) {
         assert!(!made_up.is_same(known) && !known.is_same(made_up));

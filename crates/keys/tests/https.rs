@@ -231,8 +231,8 @@ fn each_failure_says_what_it_is_and_nothing_more() {
 }
 
 #[test]
-fn a_server_that_nobody_vouches_for_gets_no_request() {
-    let server = Server::new("localhost", |_| panic!("somebody asked"));
+fn an_untrusted_server_gets_no_request() {
+    let server = Server::new("localhost", |_| panic!("a request came"));
     let port = server.port;
     let untrusted = |source: &str, reason: &str| {
         let said = in_plain_words(fetch_from(source).expect_err(source).to_string());
@@ -318,7 +318,7 @@ fn a_certificate_that_signs_itself_can_be_pinned() {
     assert_eq!(key.expose(), KEY);
 
     // Another one of the same name is not the one that is pinned.
-    let other = Server::signed_by_itself(|_| {}, |_| panic!("somebody asked"));
+    let other = Server::signed_by_itself(|_| {}, |_| panic!("a request came"));
     std::fs::copy(server.ca(), other.ca()).unwrap();
     let said = other.refuses("/raw");
     assert!(said.contains("not one to trust"), "{said}");
@@ -328,7 +328,7 @@ fn a_certificate_that_signs_itself_can_be_pinned() {
     // A pin says who the server is. It says nothing of its name and of the time.
     let named = Server::signed_by_itself(
         |params| params.subject_alt_names = vec![SanType::DnsName("elsewhere".try_into().unwrap())],
-        |_| panic!("somebody asked"),
+        |_| panic!("a request came"),
     );
     let said = named.refuses("/raw");
     assert!(said.contains("for another name"), "{said}");
@@ -338,7 +338,7 @@ fn a_certificate_that_signs_itself_can_be_pinned() {
                 params.not_before = date_time_ymd(from, 1, 1);
                 params.not_after = date_time_ymd(to, 1, 1);
             },
-            |_| panic!("somebody asked"),
+            |_| panic!("a request came"),
         );
         let said = server.refuses("/raw");
         assert!(said.contains(why), "{said}");
@@ -378,7 +378,7 @@ fn a_server_that_speaks_something_else() {
 
 #[test]
 fn a_file_of_certificates_that_is_none_says_so() {
-    let server = Server::new("localhost", |_| panic!("somebody asked"));
+    let server = Server::new("localhost", |_| panic!("a request came"));
     let pem = std::fs::read_to_string(server.ca()).unwrap();
     let cut = &pem[..pem.len() / 2];
     let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

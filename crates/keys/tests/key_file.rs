@@ -185,7 +185,7 @@ fn what_is_not_a_file_is_refused_at_once() {
     }
 }
 
-/// A key that nobody will know again, for assured deletion.
+/// A random key that is not kept, for assured deletion.
 #[test]
 fn a_raw_key_from_a_random_device() {
     let read = || read_file(&source(Format::Raw, Path::new("/dev/random"))).map(expose);

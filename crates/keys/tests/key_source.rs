@@ -155,7 +155,7 @@ fn refuses_with_a_reason() {
     assert!(matches!(relative, Err(Error::KeySource(_))));
 }
 
-/// Somebody types the passphrase where its location goes.
+/// The passphrase is typed in the place of its location.
 #[test]
 fn a_passphrase_in_the_wrong_place_is_not_repeated() {
     for text in [

@@ -188,7 +188,7 @@ fn a_socket_is_asked_the_same() {
     let asked = server.join().unwrap();
     assert!(asked.contains("\ndataset: tank/a\nformat: passphrase\nargument: \n\n"));
     let said = ask(&source, PATIENCE)
-        .expect_err("nobody listens")
+        .expect_err("no server listens")
         .to_string();
     assert!(said.contains("refused"), "{said}");
 }

@@ -96,7 +96,7 @@ fn a_later_version_is_not_damage() {
     assert!(matches!(without_rule, Err(Error::Damaged(_))));
 }
 
-/// Somebody edits a keyring and makes the checksum right. Every field is bound to a key, so whatever
+/// An attacker edits a keyring and makes the checksum right. Every field is bound to a key, so whatever
 /// bit it is, the keyring does not open.
 #[test]
 fn no_flipped_bit_passes_with_the_checksum_made_right() {
@@ -173,7 +173,7 @@ fn an_inherited_keyring_is_bound_to_its_key() {
     }
 }
 
-/// Parts of one keyring put into another, by somebody who knows neither key.
+/// Parts of one keyring put into another, without either key.
 #[test]
 fn parts_cannot_be_transplanted() {
     let random = SeededRandom::new(1);

@@ -1,4 +1,4 @@
-//! Clients that do what they should not: they get an error or lose their connection, and nobody else notices.
+//! Clients that do what they should not: they get an error or lose their connection, and no other client notices.
 
 mod common;
 
@@ -101,7 +101,7 @@ fn requests_that_cannot_be_are_refused_one_by_one() {
 fn who_does_not_read_waits_alone() {
     let place = place();
     let mut slow = place.client();
-    // As many as the socket takes; the server waits for somebody to read the answers.
+    // As many as the socket takes; the server waits until the answers are read.
     slow.0.set_nonblocking(true).unwrap();
     let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
     request.extend([0; 20]);

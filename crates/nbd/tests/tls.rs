@@ -120,7 +120,7 @@ fn in_the_clear_there_is_nothing() {
     }
     client.write_all(&option(1, b"x")).unwrap();
     assert_eq!(client.read(&mut [0; 64]).unwrap_or(0), 0);
-    // What somebody put behind the wish for TLS is not taken for the client's.
+    // Bytes injected behind the request for TLS are not taken for the client's.
     let mut client = connect();
     client
         .write_all(&[option(5, b""), option(3, b"")].concat())
@@ -197,9 +197,9 @@ fn what_is_missing_is_named() {
     fails("ca-cert.pem");
 }
 
-/// Whoever says nothing has a place only as long as nobody else wants it.
+/// A silent client keeps its place only until another client needs it.
 #[test]
-fn silent_clients_shut_nobody_out() {
+fn silent_clients_shut_no_other_out() {
     let place = place();
     let connect = || TcpStream::connect(("127.0.0.1", place.port)).unwrap();
     let silent: Vec<TcpStream> = (0..100).map(|_| connect()).collect();

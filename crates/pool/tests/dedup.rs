@@ -74,7 +74,7 @@ fn equal_records_are_stored_once_and_freed_with_the_last_pointer() {
     drop(dataset);
     export(pool);
 
-    // Nobody here has a key, and the last pointer frees it.
+    // No key is here, and the last pointer frees it.
     let pool = open_on(&devices).unwrap();
     assert_eq!(pool.dedup_info().referenced, 33 * bytes);
     pool.destroy_dataset("tank@s", Reach::Named, &origin())

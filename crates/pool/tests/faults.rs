@@ -192,7 +192,7 @@ fn the_dataset_table_can_be_read_while_a_commit_waits_for_the_device() {
     assert_eq!(pool.list(1).unwrap().len(), 2);
 }
 
-/// Whether a commit that failed will be found at the next import nobody can know: a device that it
+/// Whether a commit that failed will be found at the next import cannot be known: a device that it
 /// lists is not to be erased.
 #[test]
 fn devices_that_may_have_joined_are_not_erased() {

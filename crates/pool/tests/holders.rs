@@ -76,7 +76,7 @@ fn a_holder_that_goes_during_a_commit_has_sealed_what_it_did() {
     }
 }
 
-/// What nobody can seal any more is not committed.
+/// What cannot be sealed any more is not committed.
 #[test]
 fn changes_of_a_holder_that_is_gone_are_dropped() {
     let devices = fault_devices(1, &FaultClock::new());

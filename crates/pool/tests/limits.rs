@@ -159,7 +159,7 @@ fn what_is_more_than_there_is_is_refused_and_changes_nothing() {
     let snapshot = pool.snapshot(&["tank/a@1".into()], false, &origin());
     refused(snapshot, "this would reserve");
     assert!(pool.find("tank/a@1").is_err());
-    // What was too much before, and does not get more, is nobody's fault.
+    // What was too much before, and does not get more, is no error.
     pool.set_props(
         &["tank/c".into()],
         &[("org:x".into(), Some("1".into()))],

@@ -1,4 +1,4 @@
-//! Logs: entries that were durable once are found again, by whoever opens the pool, until a commit
+//! Logs: entries that were durable once are found again when the pool is opened, until a commit
 //! has taken them over. No key is needed for any of it.
 
 mod common;
@@ -290,7 +290,7 @@ fn a_log_waits_through_any_number_of_imports() {
         let dataset = open_top(&pool);
         assert_eq!(dataset.waiting_log(), Some(head.clone()));
         assert_eq!(entries(&dataset, &head).0.len(), 5);
-        // Even what changes the dataset leaves it alone, as long as nobody has replayed it.
+        // Even what changes the dataset leaves it alone, as long as it is not replayed.
         change(&pool, &dataset, 10 + n);
         pool.commit().unwrap();
         assert_clean(&pool);
@@ -379,7 +379,7 @@ fn logged(pool: &Pool) -> Vec<u8> {
 }
 
 #[test]
-fn a_log_is_read_from_whoever_has_it_and_brought_to_whoever_has_not() {
+fn a_log_is_read_from_members_that_have_it_and_brought_to_those_that_have_not() {
     let clock = FaultClock::new();
     let devices = fault_devices(2, &clock);
     let pool = create_mirrors(&devices, &[2]);

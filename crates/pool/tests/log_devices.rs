@@ -1,5 +1,5 @@
 //! Devices for logs: what was synced is there after a power cut at any write, whichever devices come,
-//! fail and go meanwhile; and where it is lost with its device, somebody is told. No key is needed.
+//! fail and go meanwhile; and where it is lost with its device, that is reported. No key is needed.
 
 mod common;
 
@@ -381,10 +381,10 @@ fn a_log_device_is_taken_offline_and_comes_back() {
     assert_eq!(waiting(&open_on(&devices[..1]).unwrap()), [8]);
 }
 
-/// Whatever the log device does at whichever write, nobody is told that something is durable which then
+/// Whatever the log device does at whichever write, nothing is reported as durable that then
 /// is not there, or not named as lost.
 #[test]
-fn a_log_device_that_fails_at_any_event_stops_nobody() {
+fn a_log_device_that_fails_at_any_event_stops_no_writer() {
     let mut failures = 0;
     for event in 0..60 {
         let fault = event % 3;

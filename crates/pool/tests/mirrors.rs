@@ -63,7 +63,7 @@ fn a_member_that_dies_is_done_without() {
         assert_eq!(
             states(&pool),
             [Online, Faulted],
-            "nobody has said that it is good again"
+            "it was not declared good again"
         );
         assert_eq!(read_pool(&pool), normal(model.clone()));
         let guid = pool.devices()[1].guid;
@@ -128,7 +128,7 @@ fn a_group_without_a_member_that_is_whole_is_refused_by_name() {
 }
 
 #[test]
-fn whoever_was_away_is_resilvered() {
+fn a_member_that_was_away_is_resilvered() {
     for seed in seeds(0, 6) {
         let devices = fault_devices(3, &FaultClock::new());
         let mut workload = filled(&devices, &[2, 1], seed);
@@ -189,7 +189,7 @@ fn a_resilver_copies_only_what_is_new() {
 }
 
 #[test]
-fn bad_copies_are_mended_by_whoever_reads_them_and_by_scrub() {
+fn bad_copies_are_repaired_by_reads_and_by_scrub() {
     let devices = fault_devices(2, &FaultClock::new());
     let workload = filled(&devices, &[2], 5);
     let (pool, model) = workload.close();

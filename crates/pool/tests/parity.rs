@@ -186,7 +186,7 @@ fn a_member_is_replaced_but_neither_attached_nor_detached() {
         assert!(text.contains("replace"), "{text}");
     }
     pool.attach_device(guid, &new, true, &origin()).unwrap();
-    // Whoever is to take its place may be let go.
+    // The device that is to take its place may be let go.
     pool.detach_device(50, &origin()).unwrap();
     assert_eq!(states(&pool), [Online; 3]);
     let new = new_member(&devices[3], 51);

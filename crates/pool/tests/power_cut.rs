@@ -119,7 +119,7 @@ impl Timeline {
         self.check_pool(&pool, seed, cut, survival);
         resilver(&pool);
         assert_sound(&pool, format_args!("seed {seed}, cut {cut}, {survival:?}"));
-        // One that somebody took offline stays what it was.
+        // One that was taken offline stays what it was.
         let states = states(&pool);
         drop(pool);
         let online = devices.iter().zip(states);

@@ -173,7 +173,7 @@ fn damage_of_a_single_copy_is_reported() {
         assert_eq!((status.errors, status.repaired), (1, 0));
         assert_eq!(status.damage[0].array, Some(DATA));
         let slot = status.damage[0].slot;
-        // Without its map nobody knows which units are the record's.
+        // Without its map it is not known which units are the record's.
         assert_eq!(pool.check().unwrap().is_clean(), !in_map);
 
         // Deleting it frees what is known to be its own, and leaks the rest.

@@ -1,5 +1,5 @@
 //! The second-level cache: what it holds is what the pool holds or nothing, whatever becomes of its
-//! devices, and nobody but a slower read ever notices.
+//! devices, and reads only become slower.
 
 mod common;
 
@@ -98,7 +98,7 @@ fn what_was_read_once_is_read_from_the_cache() {
 }
 
 #[test]
-fn nobody_but_readers_of_open_datasets_looks_there() {
+fn only_readers_of_open_datasets_look_there() {
     let bench = bench();
     bench.warm_up();
     let wanted = contents(bench.data[&350]);
@@ -162,7 +162,7 @@ fn a_device_that_cannot_be_written_is_done_without() {
         bench.check_data();
         put(&bench.pool, &bench.dataset, ArrayKind::Data, 1, 1).unwrap();
         bench.pool.commit().unwrap();
-        // It works again, and is used again when somebody says so.
+        // It works again, and is used again after a command.
         bench.cache.heal();
         bench
             .pool
@@ -217,7 +217,7 @@ fn after_an_import_it_is_empty_and_known() {
 }
 
 #[test]
-fn a_device_that_was_removed_is_nobodys() {
+fn a_device_that_was_removed_belongs_to_no_pool() {
     let bench = bench();
     bench.warm_up();
     bench.pool.remove_cache(GUID, &origin()).unwrap();

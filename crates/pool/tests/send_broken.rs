@@ -122,7 +122,7 @@ fn what_was_received_in_part_can_be_thrown_away() {
     refused(receive(&to, &other, "tank/b"), "received into it in part");
     let rest = stream_from(&from, "tank/a@two", None, token.next).unwrap();
     refused(receive(&to, &rest, "tank/c"), "of which nothing is here");
-    // Nobody can see it, and it counts.
+    // It cannot be seen, and it counts.
     assert_eq!(to.list(to.top().unwrap().id).unwrap().len(), 1);
     assert!(to.find("tank/%b").is_err());
     assert!(

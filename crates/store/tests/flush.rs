@@ -1,4 +1,4 @@
-//! A flush covers everything whose write had returned before it began, whoever else flushes.
+//! A flush covers everything whose write had returned before it began, also while other threads flush.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

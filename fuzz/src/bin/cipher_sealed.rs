@@ -1,4 +1,4 @@
-//! What others have sealed and wrapped, or nobody: messages of every AEAD, whole, in pieces and as streams;
+//! Messages that others have sealed and wrapped, or forged: of every AEAD, whole, in pieces and as streams;
 //! wrapped keys; keys in stripes.
 
 #![no_main]

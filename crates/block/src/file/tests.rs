@@ -98,7 +98,7 @@ fn holes_are_told_from_data() {
 }
 
 #[test]
-fn a_file_that_grows_is_longer_once_somebody_looks() {
+fn a_file_that_grows_is_longer_once_its_size_is_asked_for() {
     let (_dir, device) = temp(4096);
     let other = OpenOptions::new().write(true).open(device.path()).unwrap();
     other.set_len(8192).unwrap();

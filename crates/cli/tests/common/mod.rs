@@ -150,7 +150,7 @@ impl Place {
         self.daemon.as_ref().expect("a daemon").id()
     }
 
-    /// Kills the daemon, as a crash does, if nobody else has.
+    /// Kills the daemon, as a crash does, if it still runs.
     pub fn kill(&mut self) {
         let mut child = self.daemon.take().expect("a daemon");
         child.kill().expect("it is ours");
@@ -300,7 +300,7 @@ pub fn shared_place() -> Option<Place> {
 impl Drop for Place {
     fn drop(&mut self) {
         self.terminate();
-        // What is mounted here still is dead, and nobody can remove the directory below it.
+        // What is mounted here still is dead, and the directory below it cannot be removed.
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let dirs = mounts.lines().filter_map(|line| line.split(' ').nth(4));
         let mut ours: Vec<&str> = dirs

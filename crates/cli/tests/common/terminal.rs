@@ -1,4 +1,4 @@
-//! A command at a terminal, with somebody who types.
+//! A command at a terminal, with input typed there.
 
 use std::fs::File;
 use std::io::{Read, Write};

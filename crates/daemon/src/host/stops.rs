@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_listens_can_be_told_to_end() {
+    fn listeners_can_be_told_to_end() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("socket");
         let listener = UnixListener::bind(&socket).unwrap();

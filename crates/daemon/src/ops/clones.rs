@@ -276,12 +276,12 @@ impl ActivePool {
         let place = Arc::clone(&made);
         let keyring: MakeKeyring = Box::new(move |txg| {
             let (bytes, resealer) = make(txg, &old, &new).map_err(|error| error.to_string())?;
-            *place.lock().expect("nobody panics with it") = Some(resealer);
+            *place.lock().expect("no thread panics with it") = Some(resealer);
             Ok(bytes)
         });
         let guid = self.pool.entry(origin.parent)?.guid;
         let reseal: Reseal = Box::new(move |snapshot, input| {
-            let made = made.lock().expect("nobody panics with it");
+            let made = made.lock().expect("no thread panics with it");
             let old = SealInput::of(snapshot, guid);
             let made = made.as_ref();
             let seal = made.and_then(|made| made.reseal_head(&old, &snapshot.seal, input));

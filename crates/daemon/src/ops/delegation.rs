@@ -97,7 +97,7 @@ impl Who {
     }
 
     /// Whether it stands for users, and not for a set or for creators.
-    fn is_somebody(&self) -> bool {
+    fn is_named(&self) -> bool {
         !matches!(self, Who::Creator | Who::Set(_))
     }
 }
@@ -299,7 +299,7 @@ impl Daemon {
 
     /// Whether anything is allowed to anybody who is not root, anywhere.
     pub(crate) fn has_delegates(&self) -> bool {
-        self.any_grants(|grants| grants.0.keys().any(Who::is_somebody))
+        self.any_grants(|grants| grants.0.keys().any(Who::is_named))
     }
 
     fn any_grants(&self, is_so: impl Fn(&Grants) -> bool) -> bool {
@@ -333,12 +333,12 @@ impl Daemon {
         }
         let mut grants = Grants::of(&entry);
         for who in named {
-            let is_somebody = who.is_somebody();
+            let is_named = who.is_named();
             let granted = grants.0.entry(who).or_default();
             // Where a set and what makers may do hold is no question.
             let sets = [
-                (change.local || !is_somebody, &mut granted.local),
-                (change.below && is_somebody, &mut granted.below),
+                (change.local || !is_named, &mut granted.local),
+                (change.below && is_named, &mut granted.below),
             ];
             for (_, set) in sets.into_iter().filter(|(is_meant, _)| *is_meant) {
                 match (change.remove, change.permissions.is_empty()) {

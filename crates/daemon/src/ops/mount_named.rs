@@ -49,7 +49,7 @@ impl Daemon {
         let (imported, entry) = self.find(name)?;
         let may_make = match imported.pool.entry(entry.parent) {
             Ok(above) => imported.allows(&above, &context.peer, "create")?,
-            // The root of a pool is nobody's to make.
+            // The root of a pool is made with the pool only.
             Err(_) => false,
         };
         Ok(match may_make {

@@ -362,7 +362,7 @@ impl ActivePool {
             failure.kind,
             format!(
                 "{}. Of its keyring generation {foreign} does not open with its key: it came with a stream that \
-                 nobody with the key had sent, or was changed. What was there before opens as it did: \
+                 was sent without the key, or it was changed. What was there before opens as it did: \
                  'strongroom rollback -r' takes the dataset back to a snapshot",
                 failure.message
             ),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_answers_that_nobody_asked_for_are_io_errors() {
+    fn only_unexpected_answers_are_io_errors() {
         let meter = FilesMeter::default();
         let ok: Result<u64> = meter.count(Op::Copy, |n| *n, || Ok(7));
         ok.unwrap();

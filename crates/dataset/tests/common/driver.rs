@@ -166,7 +166,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A file that has no name, and goes when nobody has it open; sometimes it stays open.
+    /// A file that has no name, and goes when it is closed everywhere; sometimes it stays open.
     fn nameless(&mut self, fs: &dyn FileSystem) -> Result<()> {
         self.say("nameless file".into());
         let node = NewNode::new(Kind::File, 0o600);

@@ -1,4 +1,4 @@
-//! Cache devices: they join, leave, fail, rot and lose what they hold, and nobody but a slower read notices.
+//! Cache devices: they join, leave, fail, rot and lose what they hold, and reads only become slower.
 
 use std::sync::Arc;
 

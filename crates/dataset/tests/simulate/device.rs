@@ -278,7 +278,7 @@ impl BlockDevice for SimDevice {
         Ok(())
     }
 
-    /// What it held becomes noise, so that whoever still needs it notices.
+    /// What it held becomes noise, so that a later use of it fails.
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.write(offset, vec![0xdd; len as usize])
     }

@@ -77,7 +77,7 @@ impl Sim {
             Err(Error::NoSpace | Error::Quota) => {
                 let is_synced = fs.head().settings().sync == dataset::SyncMode::Always;
                 self.refused(guid, fs, before, driver);
-                // Nobody is promised that what a call leaves that fails is durable.
+                // What a failed call leaves behind need not be durable.
                 if is_synced && !self.is_over {
                     self.commit();
                 }

@@ -90,7 +90,7 @@ fn place(message: &str) -> &str {
     message.lines().next().unwrap_or_default()
 }
 
-/// Panics are noted, and shown by whoever makes the report.
+/// Panics are noted, and shown in the report.
 fn keep_messages() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

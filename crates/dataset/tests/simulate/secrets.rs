@@ -1,5 +1,5 @@
 //! Keys: what makes them, loads them, takes them away and puts others in their place. The pool's part
-//! of it; whoever asks for a passphrase is left out.
+//! of it; key sources that ask for a passphrase are left out.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;

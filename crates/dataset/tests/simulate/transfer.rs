@@ -26,7 +26,7 @@ pub struct Stream {
     base: Option<Snapshot>,
     pub suite: Option<Suite>,
     family: u64,
-    /// Whether nobody knows which data keys it needs.
+    /// Whether it is not known which data keys it needs.
     may_be_rotated: bool,
     /// Whether its keyring lacks the generations that seal what it makes. A later stream brings them.
     seals_no_heads: bool,
@@ -62,7 +62,7 @@ struct Way<'a> {
 impl Read for Way<'_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         if self.next_commit == 0 {
-            // If it fails, whoever receives is told so too.
+            // If it fails, the receiver is told so too.
             let _ = self.pool.commit();
             self.next_commit = usize::MAX;
         }
@@ -550,7 +550,7 @@ impl Sim {
         });
         dataset.history = stream.snapshot.history.clone();
         dataset.is_untouched = true;
-        // Whoever has another refuses it.
+        // A dataset with another one refuses it.
         dataset.block_size = stream.block_size;
         dataset.follow_size();
         after

@@ -33,11 +33,11 @@ pub struct ModelDataset {
     pub snapshots: Vec<Snapshot>,
     /// Of a clone: the snapshot that it was made of.
     pub origin: Option<SnapshotId>,
-    /// Nobody has had it in use since its newest snapshot.
+    /// It was not in use since its newest snapshot.
     pub is_untouched: bool,
 }
 
-/// Names a snapshot, whoever owns it.
+/// Names a snapshot, of any dataset.
 pub type SnapshotId = u64;
 
 #[derive(Clone)]
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Everything that has happened is durable. Of what waits in logs nobody knows more than before.
+    /// Everything that has happened is durable. What waits in logs is as unknown as before.
     pub fn committed(&mut self, is_in_use: impl Fn(u64) -> bool) {
         for dataset in self
             .datasets
@@ -294,7 +294,7 @@ impl World {
     }
 }
 
-/// What was received in part, which nobody is shown.
+/// What was received in part, which is not shown.
 fn partials(pool: &Pool) -> impl Iterator<Item = std::sync::Arc<Entry>> {
     const IDS: u64 = 10_000;
     let all = (1..IDS).filter_map(|id| pool.entry(id).ok());

@@ -429,9 +429,9 @@ fn threads_do_not_disturb_each_other() {
     assert_clean(&pool);
 }
 
-/// What comes behind what somebody reads from one block to the next is in the cache before he asks for it.
+/// What follows a sequential read is in the cache before it is asked for.
 #[test]
-fn whoever_goes_on_is_read_ahead_of() {
+fn sequential_reads_are_read_ahead() {
     const STEP: usize = 64 << 10;
     let device = fault_device(64 << 20, &FaultClock::new());
     let pool = create(&device, SUITE, 2 << 20, BLOCK);

@@ -174,7 +174,7 @@ fn a_reservation_holds() {
 
 /// The seal is over the size too, and over every block.
 #[test]
-fn what_someone_changed_is_noticed() {
+fn changed_bytes_are_noticed() {
     let device = fault_device(24 << 20, &FaultClock::new());
     let pool = create(&device, SUITE, 1 << 20, BLOCK);
     let volume = open(&pool, "tank/vol", SUITE, Settings::default());

@@ -37,7 +37,7 @@ pub(crate) fn generations(wrapping_key: &WrappingKey, random: &SeededRandom) -> 
         .to_vec()
 }
 
-/// Makes the checksum right again, as somebody would who edits a keyring on purpose.
+/// Makes the checksum right again, as an attacker does who edits a keyring.
 pub(crate) fn fix_checksum(bytes: &mut [u8]) {
     if let Some(content) = bytes.len().checked_sub(32) {
         let (content, trailer) = bytes.split_at_mut(content);

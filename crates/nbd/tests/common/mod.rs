@@ -52,12 +52,12 @@ impl Place {
         self.dir.path().join("socket")
     }
 
-    /// Somebody who has said nothing.
+    /// A client that has sent nothing.
     pub fn connect(&self) -> Client {
         Client(UnixStream::connect(self.socket()).unwrap())
     }
 
-    /// Somebody who has the export, and is answered in chunks.
+    /// A client that has the export, and is answered in chunks.
     pub fn client(&self) -> Client {
         let mut client = self.connect();
         client.hello();

@@ -412,7 +412,7 @@ mod tests {
         assert!(past(7, 10) && past(7, 19) && past(8, 20) && past(9, 99));
         assert!(past(0, 9), "before there were epochs");
         assert!(!past(0, 10) && !past(7, 9) && !past(7, 21) && !past(8, 19));
-        assert!(!past(6, 9), "nobody knows this one");
+        assert!(!past(6, 9), "this one is not known");
         assert!(is_past(&epochs(), &root(6), 9, false), "it was taken out");
         assert!(!is_past(&epochs(), &root(6), 15, false));
         // The next import began with this number, since the commit never was durable.

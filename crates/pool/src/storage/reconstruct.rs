@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_and_what_is_too_much_is_not_tried() {
+    fn what_no_device_has_and_what_is_too_much_is_not_tried() {
         let mut buf = [unit(0), unit(0)].concat();
         assert!(!variants(&[&[1], &[]]).any(&mut buf, &mut |_| true));
         let many: Vec<u8> = (0..100).collect();

@@ -1,4 +1,4 @@
-//! Streams that somebody made up.
+//! Forged streams.
 
 /// The same frames, with hashes that fit what is in them.
 #[allow(unreachable_pub)]

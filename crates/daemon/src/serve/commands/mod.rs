@@ -112,7 +112,7 @@ fn done(_: ()) -> Reply {
 }
 
 impl Daemon {
-    /// Refuses what the caller may not do. What comes through a zone is decided there, whoever it comes from, and
+    /// Refuses what the caller may not do. What comes through a zone is decided there, for every user, and
     /// becomes what it means to the daemon.
     pub(crate) fn authorize(
         &self,

@@ -46,7 +46,7 @@ serve!(
         let is_set = own.iter().any(|permission| permission.starts_with('@'));
         if is_set || matches!(it.kind, Some(WhoKind::Set | WhoKind::Creator)) {
             return Err(authorize::refused(
-                "sets, and what is allowed to whoever makes datasets, are for root to say",
+                "permission sets and create-time permissions can be changed by root only",
             ));
         }
         if it.remove && own.is_empty() {

@@ -1,4 +1,4 @@
-//! Every command through a zone's socket: what a tenant may have done, and what he gets to see.
+//! Every command through a zone's socket: what a tenant may do and see.
 
 mod requests;
 

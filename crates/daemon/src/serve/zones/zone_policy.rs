@@ -55,7 +55,7 @@ impl Zone {
         found.ok_or_else(|| {
             Failure::new(
                 FailureKind::Busy,
-                "another command of this zone has not ended, and may wait for somebody to type a key; \
+                "another command of this zone has not ended, and may wait for a key to be typed; \
                  end it, or try again",
             )
         })
@@ -269,10 +269,9 @@ impl View {
         Ok(())
     }
 
-    /// What a stream brings says where keys come from and where it mounts: as of what the tenant would say
-    /// himself, that counts which is his to say ([`crate::state::context::Context::forbidden`]). What was
-    /// received in part counts against the quotas of the global zone and is named by a token that tells where it
-    /// came from.
+    /// Properties of a stream are taken only where the tenant may set them
+    /// ([`crate::state::context::Context::forbidden`]). What was received in part counts against the quotas of the
+    /// global zone and is named by a token that tells where it came from.
     pub(in crate::serve) fn receive(
         &self,
         target: &mut String,

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(refused.kind, FailureKind::Exists);
         std::fs::remove_file(&path).unwrap();
         let first = place.open(None).unwrap();
-        assert!(place.open(None).is_err(), "somebody listens");
+        assert!(place.open(None).is_err(), "another server listens");
         drop(first);
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         place.open(None).unwrap();

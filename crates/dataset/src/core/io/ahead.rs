@@ -167,7 +167,7 @@ mod tests {
     const STEP: u64 = 64 << 10;
 
     #[test]
-    fn whoever_goes_on_is_read_ahead_of_once() {
+    fn sequential_reads_are_read_ahead_once() {
         let mut streams = Streams::default();
         let mut reached = 0;
         for n in 0..1000u64 {

@@ -77,7 +77,7 @@ pub(crate) struct Create {
 /// The keys of encrypted data are overwritten. No key is needed.
 ///
 /// With --shred the destruction of the keys can be proven. Each keyring is wrapped by a random key that
-/// nobody knows, and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is
+/// is not kept, and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is
 /// overwritten too. At last the overwritten blocks are read back from every device. The command lists what
 /// stays readable with other keys. It refuses and changes nothing while a device is missing, for a dataset
 /// that is not encrypted, and while a clone that stays has the newest data keys. Keys that are not loaded
