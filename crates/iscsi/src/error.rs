@@ -1,0 +1,69 @@
+//! What can go wrong before there is an initiator, and what ends a connection.
+
+use std::io;
+
+/// The result of what is done to targets and portals.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a target or a portal is not as it should be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is a target of that name.
+    #[error("a target '{name}' is there already")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is none of that name.
+    #[error("there is no target '{name}'")]
+    NoSuchTarget {
+        /// The name.
+        name: String,
+    },
+    /// Initiators use a target.
+    #[error("initiators use target '{name}' ({sessions} sessions); log them out, or use --force")]
+    InUse {
+        /// The target.
+        name: String,
+        /// How many sessions there are.
+        sessions: usize,
+    },
+    /// A name that the protocol does not allow.
+    #[error("'{name}' is not an iSCSI name: {what}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Some bytes at the end could not be reached.
+    #[error(
+        "{device} has {size} bytes, which is not a multiple of its sectors of {sector}; make it one: truncate -s"
+    )]
+    Unaligned {
+        /// The device.
+        device: String,
+        /// Its size.
+        size: u64,
+        /// The size of its sectors.
+        sector: u32,
+    },
+    /// A thread could not be started.
+    #[error("initiators cannot be served: {0}")]
+    Thread(#[source] io::Error),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] block::Error),
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Gone {
+    /// The socket.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// What the initiator said.
+    #[error("{0}")]
+    Protocol(&'static str),
+}

@@ -1,0 +1,35 @@
+//! Serves block devices to the network by the iSCSI protocol.
+//!
+//! A [`Target`] is a device under a name, with one logical unit, 0. [`Targets`] are those that a portal offers. A
+//! [`Server`] is a portal: its initiators log in (`login`), and then send commands (`session`).
+//!
+//! What it guarantees:
+//! - Initiators are not trusted: what they send is checked, and bounded in memory and time.
+//! - One initiator cannot slow down or end the session of another one.
+//!
+//! The protocol is that of RFC 7143 with one connection for each session and error recovery level 0. It is not
+//! encrypted.
+//!
+//! Layers, lowest first:
+//! - `error`, `link`: failures; bytes from and to an initiator;
+//! - `pdu`, `keys`: the units of the protocol, and its text keys;
+//! - `scsi`: a logical unit, which knows nothing of iSCSI;
+//! - `target`: what is offered, and who uses it;
+//! - `login`, `session`: the two phases of a connection;
+//! - `server`: accepts connections.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod keys;
+mod link;
+mod login;
+mod pdu;
+mod scsi;
+mod server;
+mod session;
+mod target;
+
+pub use error::{Error, Result};
+pub use server::Server;
+pub use target::{Access, SessionNow, Target, Targets};

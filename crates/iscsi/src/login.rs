@@ -1,0 +1,310 @@
+//! The login of a connection.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::Gone;
+use crate::keys::{self, Agreed, TEXT_MAX};
+use crate::link::{Input, Link};
+use crate::pdu::{Digests, Head, Received, SEGMENT_MAX, append, request, response};
+use crate::target::{Attached, Target, Targets};
+
+const TRANSIT: u8 = 0x80;
+const CONTINUE: u8 = 0x40;
+
+/// A login PDU has at most so many bytes of text.
+const LOGIN_SEGMENT: usize = 8192;
+
+/// The stages of a login.
+const SECURITY: u8 = 0;
+const OPERATIONAL: u8 = 1;
+const FULL_FEATURE: u8 = 3;
+
+/// Why a login is refused: class and detail of its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused(u8, u8);
+
+const INITIATOR_ERROR: Refused = Refused(2, 0);
+const AUTHENTICATION: Refused = Refused(2, 1);
+const FORBIDDEN: Refused = Refused(2, 2);
+const NOT_FOUND: Refused = Refused(2, 3);
+const TOO_MANY_CONNECTIONS: Refused = Refused(2, 6);
+const MISSING_PARAMETER: Refused = Refused(2, 7);
+const NO_SUCH_TYPE: Refused = Refused(2, 9);
+const NO_SUCH_SESSION: Refused = Refused(2, 10);
+const OUT_OF_RESOURCES: Refused = Refused(3, 2);
+
+/// What a session is for.
+pub(crate) enum Purpose {
+    /// Only to find out what there is.
+    Discovery,
+    Use(Attached),
+}
+
+/// A session that has logged in.
+pub(crate) struct Session {
+    pub(crate) purpose: Purpose,
+    pub(crate) initiator: String,
+    pub(crate) agreed: Agreed,
+    /// The connection's number.
+    pub(crate) cid: [u8; 2],
+    /// The number of the next command.
+    pub(crate) command: u32,
+    /// The number of the next status.
+    pub(crate) status: u32,
+}
+
+/// What is known so far.
+struct Login<'a> {
+    link: &'a Arc<dyn Link>,
+    targets: &'a Targets,
+    /// Whether there may be one more session.
+    has_place: &'a dyn Fn() -> bool,
+    agreed: Agreed,
+    /// Keys that were said: each once.
+    said: BTreeSet<String>,
+    initiator: Option<String>,
+    is_discovery: bool,
+    target: Option<Arc<Target>>,
+    stage: Option<u8>,
+    /// What was declared.
+    has_declared: bool,
+    isid: [u8; 6],
+}
+
+/// Logs a connection in. `None` if the initiator has gone, or was refused.
+pub(crate) fn login(
+    link: &Arc<dyn Link>,
+    input: &mut Input,
+    targets: &Targets,
+    has_place: &dyn Fn() -> bool,
+) -> Result<Option<Session>, Gone> {
+    let mut login = Login {
+        link,
+        targets,
+        has_place,
+        agreed: Agreed::new(),
+        said: BTreeSet::new(),
+        initiator: None,
+        is_discovery: false,
+        target: None,
+        stage: None,
+        has_declared: false,
+        isid: [0; 6],
+    };
+    let mut received = Received::new();
+    let mut text = Vec::new();
+    let mut status = 0;
+    while received.next(&**link, input, Digests::default(), LOGIN_SEGMENT)? {
+        let head = received.head.clone();
+        if head.opcode() != request::LOGIN || received.has_more {
+            return Err(Gone::Protocol("it did not log in"));
+        }
+        if login.stage.is_none() {
+            status = head.u32(28);
+            login.isid.copy_from_slice(&head.0[8..14]);
+        }
+        text.extend_from_slice(received.data());
+        if text.len() > TEXT_MAX {
+            return Err(Gone::Protocol("its login is too long"));
+        }
+        let mut reply = reply_to(&head, status);
+        status = status.wrapping_add(1);
+        let mut out = Vec::new();
+        if head.flags() & CONTINUE != 0 {
+            append(&mut out, &mut reply, Digests::default(), &[]);
+            link.send(&out)?;
+            continue;
+        }
+        let mut answer = Vec::new();
+        let done = login.step(&head, &text, &mut answer);
+        text.clear();
+        match done {
+            Ok(next) => {
+                let flags = head.0[1] & 0x0c;
+                reply.0[1] = flags | next.map_or(0, |next| TRANSIT | next);
+            }
+            Err(Refused(class, detail)) => {
+                (reply.0[36], reply.0[37]) = (class, detail);
+                answer.clear();
+            }
+        }
+        let attached = match done {
+            Ok(Some(FULL_FEATURE)) => login.finish(),
+            _ => Ok(None),
+        };
+        match &attached {
+            Ok(Some(Purpose::Use(attached))) => reply.put(14, &attached.number.to_be_bytes()),
+            Ok(Some(Purpose::Discovery)) => reply.put(14, &[0, 1]),
+            Ok(None) => {}
+            Err(Refused(class, detail)) => {
+                (reply.0[36], reply.0[37]) = (*class, *detail);
+                reply.0[1] = 0;
+                answer.clear();
+            }
+        }
+        append(&mut out, &mut reply, Digests::default(), &answer);
+        link.send(&out)?;
+        if done.is_err() || attached.is_err() {
+            let Refused(class, detail) = done.err().or(attached.err()).unwrap_or(INITIATOR_ERROR);
+            let (initiator, from) = (login.initiator.unwrap_or_default(), link.peer());
+            tracing::warn!(initiator, from, class, detail, "a login was refused");
+            return Ok(None);
+        }
+        if let Ok(Some(purpose)) = attached {
+            return Ok(Some(Session {
+                purpose,
+                initiator: login.initiator.unwrap_or_default(),
+                agreed: login.agreed,
+                cid: [head.0[20], head.0[21]],
+                command: head.u32(24),
+                status,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// The head of an answer. The window has room for one command.
+fn reply_to(head: &Head, status: u32) -> Head {
+    let mut reply = Head::new(response::LOGIN, head.0[1] & 0x0c);
+    reply.put(8, &head.0[8..20]);
+    reply.put32(24, status);
+    reply.put32(28, head.u32(24));
+    reply.put32(32, head.u32(24));
+    reply
+}
+
+impl Login<'_> {
+    /// Takes one request. Returns the stage that comes next, if it changes.
+    fn step(
+        &mut self,
+        head: &Head,
+        text: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Option<u8>, Refused> {
+        if head.0[3] > 0 {
+            // There is no other version than 0.
+            return Err(Refused(2, 5));
+        }
+        let (now, next) = (head.0[1] >> 2 & 3, head.0[1] & 3);
+        let pairs = keys::pairs(text).ok_or(INITIATOR_ERROR)?;
+        match self.stage {
+            None => self.begin(head, &pairs)?,
+            Some(stage) if stage != now => return Err(INITIATOR_ERROR),
+            Some(_) => {}
+        }
+        let is_first = self.stage.is_none();
+        self.stage = Some(now);
+        if is_first && !self.is_discovery {
+            keys::put(answer, "TargetPortalGroupTag", "1");
+        }
+        for (key, value) in pairs {
+            if !self.said.insert(key.into()) {
+                return Err(INITIATOR_ERROR);
+            }
+            self.key(now, key, value, answer)?;
+        }
+        if now == OPERATIONAL && !self.has_declared {
+            self.has_declared = true;
+            keys::put(answer, "MaxRecvDataSegmentLength", &SEGMENT_MAX.to_string());
+        }
+        if head.flags() & TRANSIT == 0 {
+            return Ok(None);
+        }
+        match (now, next) {
+            (SECURITY, OPERATIONAL | FULL_FEATURE) | (OPERATIONAL, FULL_FEATURE) => {
+                self.stage = Some(next);
+                Ok(Some(next))
+            }
+            _ => Err(INITIATOR_ERROR),
+        }
+    }
+
+    /// What the first request has to say: who it is, and what it wants.
+    fn begin(&mut self, head: &Head, pairs: &[(&str, &str)]) -> Result<(), Refused> {
+        let value = |key| pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
+        let stage = head.0[1] >> 2 & 3;
+        if stage != SECURITY && stage != OPERATIONAL {
+            return Err(INITIATOR_ERROR);
+        }
+        let initiator = value("InitiatorName").ok_or(MISSING_PARAMETER)?;
+        if initiator.is_empty() || initiator.len() > 223 || initiator.chars().any(char::is_control)
+        {
+            return Err(INITIATOR_ERROR);
+        }
+        self.initiator = Some(initiator.into());
+        self.is_discovery = match value("SessionType") {
+            None | Some("Normal") => false,
+            Some("Discovery") => true,
+            Some(_) => return Err(NO_SUCH_TYPE),
+        };
+        let session = u16::from_be_bytes([head.0[14], head.0[15]]);
+        if !self.is_discovery {
+            let name = value("TargetName").ok_or(MISSING_PARAMETER)?;
+            let target = self
+                .targets
+                .find(&name.to_ascii_lowercase())
+                .ok_or(NOT_FOUND)?;
+            if !target.admits(initiator) {
+                return Err(FORBIDDEN);
+            }
+            let has = |session| target.sessions().iter().any(|it| it.number == session);
+            match session {
+                0 => {}
+                known if has(known) => return Err(TOO_MANY_CONNECTIONS),
+                _ => return Err(NO_SUCH_SESSION),
+            }
+            self.target = Some(target);
+        } else if session != 0 {
+            return Err(NO_SUCH_SESSION);
+        }
+        Ok(())
+    }
+
+    fn key(
+        &mut self,
+        stage: u8,
+        key: &str,
+        value: &str,
+        answer: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        match key {
+            "InitiatorName" | "InitiatorAlias" | "TargetName" | "SessionType" => Ok(()),
+            "AuthMethod" if stage == SECURITY => {
+                if !value.split(',').any(|method| method == "None") {
+                    return Err(AUTHENTICATION);
+                }
+                keys::put(answer, "AuthMethod", "None");
+                Ok(())
+            }
+            _ if stage == SECURITY => {
+                keys::put(answer, key, "NotUnderstood");
+                Ok(())
+            }
+            _ => {
+                let reply = self.agreed.negotiate(key, value);
+                if let Some(reply) = reply.map_err(|()| INITIATOR_ERROR)? {
+                    keys::put(answer, key, &reply);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The session, now that all is agreed on.
+    fn finish(&mut self) -> Result<Option<Purpose>, Refused> {
+        if self.agreed.first_burst > self.agreed.burst {
+            self.agreed.first_burst = self.agreed.burst;
+        }
+        if !(self.has_place)() {
+            return Err(OUT_OF_RESOURCES);
+        }
+        let Some(target) = &self.target else {
+            return Ok(Some(Purpose::Discovery));
+        };
+        let initiator = self.initiator.as_deref().unwrap_or_default();
+        let attached = target.attach(self.link, initiator, self.isid);
+        Ok(Some(Purpose::Use(attached.ok_or(OUT_OF_RESOURCES)?)))
+    }
+}

@@ -1,0 +1,17 @@
+//! A logical unit: SCSI commands of SPC-4 and SBC-3 to a block device. It knows nothing of iSCSI.
+//!
+//! `sense` is why a command fails, `table` which commands there are, `cdb` parses one, `inquiry` and `mode` describe
+//! the unit, `unit` carries commands out.
+
+pub(crate) mod cdb;
+mod inquiry;
+mod mode;
+pub(crate) mod sense;
+mod table;
+pub(crate) mod unit;
+
+/// A big-endian number of the bytes from `at`; 0 where there are none.
+fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
+    let bytes = bytes.iter().skip(at).take(len);
+    bytes.fold(0, |n, byte| n << 8 | u64::from(*byte))
+}

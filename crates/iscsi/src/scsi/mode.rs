@@ -1,0 +1,115 @@
+//! Mode pages: caching and control. None of their values can be changed.
+
+use super::sense::Sense;
+use super::unit::Unit;
+
+const ALL: u8 = 0x3f;
+const CACHING: u8 = 0x08;
+const CONTROL: u8 = 0x0a;
+const EXCEPTIONS: u8 = 0x1c;
+
+/// Which values of a page are asked for.
+const CHANGEABLE: u8 = 1;
+const SAVED: u8 = 3;
+
+/// A page, as it is; what can be changed of it is nothing.
+fn page(code: u8, which: u8) -> Option<Vec<u8>> {
+    let mut page = match code {
+        CACHING => vec![0; 20],
+        CONTROL | EXCEPTIONS => vec![0; 12],
+        _ => return None,
+    };
+    (page[0], page[1]) = (code, page.len() as u8 - 2);
+    if which != CHANGEABLE {
+        match code {
+            // The write cache is on.
+            CACHING => page[2] = 0x04,
+            // Commands are reordered; one task set for all initiators.
+            CONTROL => page[3] = 0x10,
+            _ => {}
+        }
+    }
+    Some(page)
+}
+
+/// The answer to MODE SENSE.
+pub(super) fn sense(
+    unit: &Unit,
+    ten: bool,
+    no_blocks: bool,
+    code: u8,
+    subpage: u8,
+    which: u8,
+) -> Result<Vec<u8>, Sense> {
+    if which == SAVED {
+        return Err(Sense::NOT_SAVED);
+    }
+    if subpage != 0 && (subpage != 0xff || code != ALL) {
+        return Err(Sense::FIELD_IN_CDB);
+    }
+    let pages: Vec<u8> = match code {
+        ALL => [CACHING, CONTROL, EXCEPTIONS]
+            .iter()
+            .filter_map(|code| page(*code, which))
+            .flatten()
+            .collect(),
+        code => page(code, which).ok_or(Sense::FIELD_IN_CDB)?,
+    };
+    let blocks = match no_blocks {
+        true => Vec::new(),
+        false => {
+            let count = unit.blocks().try_into().unwrap_or(u32::MAX);
+            let mut blocks = u32::to_be_bytes(count).to_vec();
+            blocks.extend(unit.block().to_be_bytes());
+            blocks
+        }
+    };
+    // DPO and FUA are understood.
+    let about = 0x10 | if unit.is_read_only { 0x80 } else { 0 };
+    let rest = blocks.len() + pages.len();
+    let mut data = match ten {
+        false => vec![rest as u8 + 3, 0, about, blocks.len() as u8],
+        true => {
+            let mut head = vec![0, rest as u8 + 6, 0, about, 0, 0];
+            head.extend((blocks.len() as u16).to_be_bytes());
+            head
+        }
+    };
+    data.extend(blocks);
+    data.extend(pages);
+    Ok(data)
+}
+
+/// Accepts MODE SELECT that changes nothing.
+pub(super) fn select(unit: &Unit, ten: bool, is_page: bool, list: &[u8]) -> Result<(), Sense> {
+    if !is_page {
+        return Err(Sense::FIELD_IN_CDB);
+    }
+    if list.is_empty() {
+        return Ok(());
+    }
+    let head = if ten { 8 } else { 4 };
+    if list.len() < head {
+        return Err(Sense::LIST_LENGTH);
+    }
+    let described = match ten {
+        true => usize::from(list[6]) << 8 | usize::from(list[7]),
+        false => usize::from(list[3]),
+    };
+    let mut rest = list.get(head + described..).ok_or(Sense::LIST_LENGTH)?;
+    let block = &list[head..head + described];
+    match described {
+        0 => {}
+        8 if block[5..] == unit.block().to_be_bytes()[1..] => {}
+        _ => return Err(Sense::FIELD_IN_LIST),
+    }
+    while !rest.is_empty() {
+        let own = page(rest[0] & 0x3f, 0).ok_or(Sense::FIELD_IN_LIST)?;
+        let given = rest.get(..own.len()).ok_or(Sense::LIST_LENGTH)?;
+        if given[1..] != own[1..] || given[0] != own[0] {
+            return Err(Sense::FIELD_IN_LIST);
+        }
+        rest = &rest[own.len()..];
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Why a command is not carried out.
+
+/// The status of a command.
+pub(crate) mod status {
+    pub(crate) const GOOD: u8 = 0x00;
+    pub(crate) const CHECK_CONDITION: u8 = 0x02;
+}
+
+/// A sense key with an additional sense code and its qualifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sense {
+    key: u8,
+    code: (u8, u8),
+    information: Option<u32>,
+}
+
+impl Sense {
+    pub(crate) const NONE: Sense = Sense::new(0x0, 0x00, 0x00);
+    pub(crate) const UNREADABLE: Sense = Sense::new(0x3, 0x11, 0x00);
+    pub(crate) const UNWRITABLE: Sense = Sense::new(0x3, 0x0c, 0x00);
+    pub(crate) const FAILED: Sense = Sense::new(0x4, 0x44, 0x00);
+    pub(crate) const LIST_LENGTH: Sense = Sense::new(0x5, 0x1a, 0x00);
+    pub(crate) const OPCODE: Sense = Sense::new(0x5, 0x20, 0x00);
+    pub(crate) const OUT_OF_RANGE: Sense = Sense::new(0x5, 0x21, 0x00);
+    pub(crate) const FIELD_IN_CDB: Sense = Sense::new(0x5, 0x24, 0x00);
+    pub(crate) const NO_UNIT: Sense = Sense::new(0x5, 0x25, 0x00);
+    pub(crate) const FIELD_IN_LIST: Sense = Sense::new(0x5, 0x26, 0x00);
+    pub(crate) const NOT_SAVED: Sense = Sense::new(0x5, 0x39, 0x00);
+    pub(crate) const POWER_ON: Sense = Sense::new(0x6, 0x29, 0x00);
+    pub(crate) const RESET: Sense = Sense::new(0x6, 0x29, 0x03);
+    pub(crate) const CAPACITY: Sense = Sense::new(0x6, 0x2a, 0x09);
+    pub(crate) const PROTECTED: Sense = Sense::new(0x7, 0x27, 0x00);
+    pub(crate) const NO_SPACE: Sense = Sense::new(0x7, 0x27, 0x07);
+    pub(crate) const TOO_MUCH_DATA: Sense = Sense::new(0xb, 0x0c, 0x0d);
+    pub(crate) const MISCOMPARE: Sense = Sense::new(0xe, 0x1d, 0x00);
+
+    const fn new(key: u8, code: u8, qualifier: u8) -> Sense {
+        Sense {
+            key,
+            code: (code, qualifier),
+            information: None,
+        }
+    }
+
+    /// The same with a number that says where.
+    pub(crate) fn at(self, information: usize) -> Sense {
+        let information = u32::try_from(information).ok();
+        Sense {
+            information,
+            ..self
+        }
+    }
+
+    /// What a device failed with.
+    pub(crate) fn of(error: &block::Error, is_write: bool) -> Sense {
+        match error {
+            _ if error.is_no_space() => Sense::NO_SPACE,
+            block::Error::ReadOnly { .. } => Sense::PROTECTED,
+            block::Error::OutOfRange { .. } => Sense::OUT_OF_RANGE,
+            block::Error::Unauthentic { .. } => Sense::UNREADABLE,
+            _ if is_write => Sense::UNWRITABLE,
+            _ => Sense::UNREADABLE,
+        }
+    }
+
+    /// In the fixed format.
+    pub(crate) fn fixed(self) -> [u8; 18] {
+        let mut bytes = [0; 18];
+        (bytes[0], bytes[2], bytes[7]) = (0x70, self.key, 10);
+        if let Some(information) = self.information {
+            bytes[0] |= 0x80;
+            bytes[3..7].copy_from_slice(&information.to_be_bytes());
+        }
+        (bytes[12], bytes[13]) = self.code;
+        bytes
+    }
+
+    /// In the descriptor format.
+    pub(crate) fn descriptors(self) -> Vec<u8> {
+        vec![0x72, self.key, self.code.0, self.code.1, 0, 0, 0, 0]
+    }
+}

@@ -1,0 +1,195 @@
+//! The commands that there are, for the parser and for REPORT SUPPORTED OPERATION CODES.
+
+/// A command: the bits of its CDB that may be set. Its first byte is the operation code.
+pub(super) struct Known {
+    /// Where an operation code has several.
+    pub(super) action: Option<u16>,
+    pub(super) usage: &'static [u8],
+}
+
+impl Known {
+    pub(super) fn opcode(&self) -> u8 {
+        self.usage[0]
+    }
+}
+
+const fn plain(usage: &'static [u8]) -> Known {
+    let action = None;
+    Known { action, usage }
+}
+
+const fn action(action: u16, usage: &'static [u8]) -> Known {
+    let action = Some(action);
+    Known { action, usage }
+}
+
+const F: u8 = 0xff;
+/// The group number, which has no effect here.
+const G: u8 = 0x1f;
+
+pub(super) const TEST_UNIT_READY: u8 = 0x00;
+pub(super) const REQUEST_SENSE: u8 = 0x03;
+pub(super) const READ_6: u8 = 0x08;
+pub(super) const WRITE_6: u8 = 0x0a;
+pub(super) const INQUIRY: u8 = 0x12;
+pub(super) const MODE_SELECT_6: u8 = 0x15;
+pub(super) const MODE_SENSE_6: u8 = 0x1a;
+pub(super) const READ_CAPACITY_10: u8 = 0x25;
+pub(super) const READ_10: u8 = 0x28;
+pub(super) const WRITE_10: u8 = 0x2a;
+pub(super) const VERIFY_10: u8 = 0x2f;
+pub(super) const SYNCHRONIZE_CACHE_10: u8 = 0x35;
+pub(super) const WRITE_SAME_10: u8 = 0x41;
+pub(super) const UNMAP: u8 = 0x42;
+pub(super) const MODE_SELECT_10: u8 = 0x55;
+pub(super) const MODE_SENSE_10: u8 = 0x5a;
+pub(super) const READ_16: u8 = 0x88;
+pub(super) const COMPARE_AND_WRITE: u8 = 0x89;
+pub(super) const WRITE_16: u8 = 0x8a;
+pub(super) const VERIFY_16: u8 = 0x8f;
+pub(super) const SYNCHRONIZE_CACHE_16: u8 = 0x91;
+pub(super) const WRITE_SAME_16: u8 = 0x93;
+pub(super) const SERVICE_ACTION_IN_16: u8 = 0x9e;
+pub(super) const REPORT_LUNS: u8 = 0xa0;
+pub(super) const MAINTENANCE_IN: u8 = 0xa3;
+pub(super) const READ_12: u8 = 0xa8;
+pub(super) const WRITE_12: u8 = 0xaa;
+pub(super) const VERIFY_12: u8 = 0xaf;
+
+pub(super) const READ_CAPACITY_16: u16 = 0x10;
+pub(super) const GET_LBA_STATUS: u16 = 0x12;
+pub(super) const REPORT_OPCODES: u16 = 0x0c;
+
+/// All of them.
+pub(super) const COMMANDS: &[Known] = &[
+    plain(&[TEST_UNIT_READY, 0, 0, 0, 0, 0]),
+    plain(&[REQUEST_SENSE, 1, 0, 0, F, 0]),
+    plain(&[READ_6, G, F, F, F, 0]),
+    plain(&[WRITE_6, G, F, F, F, 0]),
+    plain(&[INQUIRY, 1, F, F, F, 0]),
+    plain(&[MODE_SELECT_6, 0x11, 0, 0, F, 0]),
+    plain(&[MODE_SENSE_6, 0x08, F, F, F, 0]),
+    plain(&[READ_CAPACITY_10, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    plain(&[READ_10, 0x18, F, F, F, F, G, F, F, 0]),
+    plain(&[WRITE_10, 0x18, F, F, F, F, G, F, F, 0]),
+    plain(&[VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
+    plain(&[SYNCHRONIZE_CACHE_10, 2, F, F, F, F, G, F, F, 0]),
+    plain(&[WRITE_SAME_10, 0x08, F, F, F, F, G, F, F, 0]),
+    plain(&[UNMAP, 0, 0, 0, 0, 0, G, F, F, 0]),
+    plain(&[MODE_SELECT_10, 0x11, 0, 0, 0, 0, 0, F, F, 0]),
+    plain(&[MODE_SENSE_10, 0x18, F, F, 0, 0, 0, F, F, 0]),
+    plain(&[READ_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[
+        COMPARE_AND_WRITE,
+        0x18,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        0,
+        0,
+        0,
+        F,
+        G,
+        0,
+    ]),
+    plain(&[WRITE_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[VERIFY_16, 0x16, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[
+        SYNCHRONIZE_CACHE_16,
+        2,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        G,
+        0,
+    ]),
+    plain(&[
+        WRITE_SAME_16,
+        0x09,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        G,
+        0,
+    ]),
+    action(
+        READ_CAPACITY_16,
+        &[
+            SERVICE_ACTION_IN_16,
+            0x10,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            F,
+            F,
+            F,
+            F,
+            0,
+            0,
+        ],
+    ),
+    action(
+        GET_LBA_STATUS,
+        &[
+            SERVICE_ACTION_IN_16,
+            0x12,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            F,
+            0,
+            0,
+        ],
+    ),
+    plain(&[REPORT_LUNS, 0, F, 0, 0, 0, F, F, F, F, 0, 0]),
+    action(
+        REPORT_OPCODES,
+        &[MAINTENANCE_IN, 0x0c, 0x87, F, F, F, F, F, F, F, 0, 0],
+    ),
+    plain(&[READ_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[WRITE_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
+];
+
+/// The command that a CDB has.
+pub(super) fn find(opcode: u8, action: u16) -> Option<&'static Known> {
+    let is_it =
+        |known: &&Known| known.opcode() == opcode && known.action.is_none_or(|own| own == action);
+    COMMANDS.iter().find(is_it)
+}

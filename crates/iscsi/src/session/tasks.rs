@@ -1,0 +1,246 @@
+//! SCSI commands: what is received of them.
+
+use super::{Connection, Result, WINDOW};
+use crate::error::Gone;
+use crate::pdu::{FINAL, Head, NO_TAG, response};
+use crate::scsi::cdb::{Operation, Request};
+use crate::scsi::sense::Sense;
+use crate::scsi::unit;
+
+const READS: u8 = 0x40;
+const WRITES: u8 = 0x20;
+/// So many commands are asked for data at a time.
+const ASKED_MAX: usize = 4;
+
+/// A command.
+pub(super) struct Task {
+    pub(super) head: Head,
+    request: Request,
+    /// Bytes that it is about, and how many of them come.
+    pub(super) need: usize,
+    take: usize,
+    data: Vec<u8>,
+    received: usize,
+    /// Whether more comes that was not asked for.
+    is_open: bool,
+    /// What was asked for: its tag and where it ends.
+    asked: Option<(u32, usize)>,
+    /// How often.
+    pub(super) asks: u32,
+    /// The number of the next PDU with data.
+    next_data: u32,
+}
+
+impl Task {
+    /// How many bytes the initiator expects to send.
+    fn expected(&self) -> usize {
+        self.head.u32(20) as usize
+    }
+}
+
+impl Connection<'_> {
+    /// Takes a command with the data that came along.
+    pub(super) fn command(&mut self, head: &Head, has_more: bool, data: &mut [u8]) -> Result<()> {
+        let agreed = self.session.agreed;
+        let expected = head.u32(20) as usize;
+        let (writes, is_last) = (head.flags() & WRITES != 0, head.flags() & FINAL != 0);
+        if self.tasks.contains_key(&head.tag()) || self.tasks.len() > WINDOW as usize {
+            return Err(Gone::Protocol(
+                "it has too many commands, or two with one tag",
+            ));
+        }
+        if !data.is_empty() && (!agreed.immediate || !writes || data.len() > expected) {
+            return Err(Gone::Protocol("it sent data that were not agreed on"));
+        }
+        if !is_last && (agreed.initial_r2t || !writes) {
+            return Err(Gone::Protocol("it announced data that were not agreed on"));
+        }
+        let begun = match data.len() > agreed.first_burst {
+            true => Err(Sense::TOO_MUCH_DATA),
+            false => self.begin(head, has_more),
+        };
+        let (request, need) = match begun {
+            Ok(begun) => begun,
+            Err(sense) => return self.fail(head, sense),
+        };
+        let take = if writes { need.min(expected) } else { 0 };
+        let mut task = Task {
+            head: head.clone(),
+            request,
+            need,
+            take,
+            data: Vec::new(),
+            received: data.len(),
+            is_open: !is_last,
+            asked: None,
+            asks: 0,
+            next_data: 0,
+        };
+        if data.len() >= take && is_last {
+            return self.carry_out(&task, &mut data[..take]);
+        }
+        task.data.extend_from_slice(&data[..data.len().min(take)]);
+        self.tasks.insert(head.tag(), task);
+        if is_last {
+            self.unasked.push_back(head.tag());
+        }
+        self.ask()
+    }
+
+    /// Looks whether a command can be carried out, and how many bytes it needs.
+    fn begin(
+        &mut self,
+        head: &Head,
+        has_more: bool,
+    ) -> std::result::Result<(Request, usize), Sense> {
+        let cdb = head.0[32..].first_chunk().expect("16 bytes");
+        let request = match has_more {
+            false => Request::decode(cdb),
+            true => Err(Sense::FIELD_IN_CDB),
+        };
+        let is_there = head.lun() == [0; 8];
+        let tells = request.is_ok_and(|request| {
+            use Operation as O;
+            matches!(
+                request.operation,
+                O::Inquiry { .. } | O::ReportLuns { .. } | O::RequestSense { .. }
+            )
+        });
+        if is_there
+            && !tells
+            && let Some(attention) = self.attentions.pop_front()
+        {
+            return Err(attention);
+        }
+        let request = request?;
+        match self.target() {
+            Some(target) if is_there => Ok((request, target.unit.check(&request.operation)?)),
+            _ => Ok((request, 0)),
+        }
+    }
+
+    /// Takes data of a command.
+    pub(super) fn data(&mut self, head: &Head, data: &[u8]) -> Result<()> {
+        let tag = head.tag();
+        // Of a command that was refused, or aborted.
+        let Some(task) = self.tasks.get_mut(&tag) else {
+            return Ok(());
+        };
+        let end = task.received + data.len();
+        let (is_asked, most) = match (head.u32(20), task.asked) {
+            (NO_TAG, _) if task.is_open => {
+                (true, task.expected().min(self.session.agreed.first_burst))
+            }
+            (transfer, Some((asked, end))) => (transfer == asked, end),
+            _ => (false, 0),
+        };
+        let is_next = head.u32(40) as usize == task.received && head.u32(36) == task.next_data;
+        let is_last = head.flags() & FINAL != 0;
+        let is_short = is_last && !task.is_open && end != most;
+        if !is_asked || !is_next || end > most || is_short {
+            return self.give_up(tag);
+        }
+        let wanted = data.len().min(task.take - task.data.len());
+        task.data.extend_from_slice(&data[..wanted]);
+        (task.received, task.next_data) = (end, task.next_data.wrapping_add(1));
+        if !is_last {
+            return Ok(());
+        }
+        (task.is_open, task.asked, task.next_data) = (false, None, 0);
+        if task.received < task.take {
+            self.unasked.push_back(tag);
+        } else if let Some(mut task) = self.tasks.remove(&tag) {
+            let mut data = std::mem::take(&mut task.data);
+            self.carry_out(&task, &mut data)?;
+        }
+        self.ask()
+    }
+
+    /// Fails a command whose data are not what was asked for.
+    fn give_up(&mut self, tag: u32) -> Result<()> {
+        if let Some(task) = self.tasks.remove(&tag) {
+            self.fail(&task.head, Sense::TOO_MUCH_DATA)?;
+        }
+        self.ask()
+    }
+
+    /// Asks for data, of a few commands at a time.
+    fn ask(&mut self) -> Result<()> {
+        let asked = self.tasks.values().filter(|task| task.asked.is_some());
+        for _ in asked.count()..ASKED_MAX {
+            let Some(tag) = self.unasked.pop_front() else {
+                break;
+            };
+            let transfer = self.next_transfer;
+            let Some(task) = self.tasks.get_mut(&tag) else {
+                continue;
+            };
+            let len = (task.take - task.received).min(self.session.agreed.burst);
+            let mut ready = Head::new(response::READY, FINAL);
+            ready.put(8, &task.head.0[8..20]);
+            ready.put32(20, transfer);
+            ready.put32(36, task.asks);
+            ready.put32(40, task.received as u32);
+            ready.put32(44, len as u32);
+            task.data.reserve_exact(task.take - task.data.len());
+            task.asked = Some((transfer, task.received + len));
+            task.asks += 1;
+            // The number that means none is left out.
+            self.next_transfer = (transfer + 1) % NO_TAG;
+            self.answer(&mut ready, false, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Forgets commands that wait for data.
+    pub(super) fn forget(&mut self, is_one: impl Fn(u32) -> bool) {
+        self.tasks.retain(|tag, _| !is_one(*tag));
+        self.unasked.retain(|tag| !is_one(*tag));
+    }
+
+    /// Carries a command out, and answers it.
+    fn carry_out(&mut self, task: &Task, data: &mut [u8]) -> Result<()> {
+        use crate::scsi::unit::Answer;
+        let is_there = task.head.lun() == [0; 8];
+        let is_sense = matches!(task.request.operation, Operation::RequestSense { .. });
+        let attention = match is_sense && is_there {
+            true => self.attentions.pop_front(),
+            false => None,
+        };
+        let Some(target) = self.target() else {
+            return Ok(());
+        };
+        let outcome = match attention {
+            Some(attention) => {
+                let mut data = attention.fixed().to_vec();
+                data.truncate(task.request.room);
+                Ok(Answer::Data(data))
+            }
+            None if !is_there => unit::absent(&task.request),
+            None => {
+                // Of less than a block nothing is written.
+                let whole = match task.request.operation {
+                    Operation::Write { .. } => {
+                        data.len() - data.len() % target.unit.block() as usize
+                    }
+                    _ => data.len(),
+                };
+                target.unit.execute(&task.request, &mut data[..whole])
+            }
+        };
+        match outcome {
+            Ok(Answer::Nothing) => self.good(&task.head, task.need, task.asks),
+            Ok(Answer::Data(data)) => self.send_data(&task.head, &data),
+            Ok(Answer::Read(offset, len)) => self.send_blocks(&task.head, offset, len as usize),
+            Err(sense) => self.fail(&task.head, sense),
+        }
+    }
+}
+
+/// How many bytes an initiator expects to be sent.
+pub(super) fn expected_back(head: &Head) -> usize {
+    match head.flags() & READS != 0 {
+        true => head.u32(20) as usize,
+        false => 0,
+    }
+}

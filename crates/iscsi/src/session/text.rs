@@ -1,0 +1,62 @@
+//! Text requests: which targets there are.
+
+use super::{Connection, Result, reason};
+use crate::keys::{self, TEXT_MAX};
+use crate::login::Purpose;
+use crate::pdu::{FINAL, Head, NO_TAG, response};
+
+const CONTINUE: u8 = 0x40;
+/// The tag of a long answer, of which more is to be asked for.
+const MORE: u32 = 1;
+
+impl Connection<'_> {
+    pub(super) fn text(&mut self, head: &Head, text: &[u8]) -> Result<()> {
+        if head.u32(20) == MORE && !self.more_text.is_empty() {
+            return self.send_text(head);
+        }
+        if head.flags() & CONTINUE != 0 || text.len() > TEXT_MAX {
+            return self.reject(head, reason::PROTOCOL);
+        }
+        let Some(pairs) = keys::pairs(text) else {
+            return self.reject(head, reason::INVALID_FIELD);
+        };
+        let mut answer = Vec::new();
+        for (key, value) in pairs {
+            match key {
+                "SendTargets" => self.list(value, &mut answer),
+                _ => keys::put(&mut answer, key, "NotUnderstood"),
+            }
+        }
+        self.more_text = answer;
+        self.send_text(head)
+    }
+
+    /// The targets that the initiator may use, with the address at which it asks.
+    fn list(&self, wanted: &str, answer: &mut Vec<u8>) {
+        let portal = format!("{},1", self.link.portal());
+        let is_wanted = |name: &str| match (&self.session.purpose, wanted) {
+            (Purpose::Discovery, "All") => true,
+            (Purpose::Use(attached), "" | "All") => name == attached.target.name(),
+            (Purpose::Use(attached), wanted) => name == wanted && name == attached.target.name(),
+            (Purpose::Discovery, wanted) => name == wanted,
+        };
+        for target in self.targets.all() {
+            if is_wanted(target.name()) && target.admits(&self.session.initiator) {
+                keys::put(answer, "TargetName", target.name());
+                keys::put(answer, "TargetAddress", &portal);
+            }
+        }
+    }
+
+    /// As much of the answer as fits.
+    fn send_text(&mut self, head: &Head) -> Result<()> {
+        let len = self.more_text.len().min(self.session.agreed.send_max);
+        let rest = self.more_text.split_off(len);
+        let now = std::mem::replace(&mut self.more_text, rest);
+        let is_last = self.more_text.is_empty();
+        let mut reply = Head::new(response::TEXT, if is_last { FINAL } else { CONTINUE });
+        reply.put(8, &head.0[8..20]);
+        reply.put32(20, if is_last { NO_TAG } else { MORE });
+        self.answer(&mut reply, true, &now)
+    }
+}

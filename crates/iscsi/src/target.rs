@@ -1,0 +1,281 @@
+//! What is offered, and who uses it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use block::BlockDevice;
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::link::Link;
+use crate::scsi::unit::{Identity, Unit};
+use crate::{Error, Result};
+
+/// A name has at most so many bytes.
+const NAME_MAX: usize = 223;
+/// Who ends sessions waits so long for what they have asked for to be done.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who may use a target, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Whether initiators cannot change it.
+    pub read_only: bool,
+    /// The names of the initiators that may log in; all if there are none.
+    pub initiators: Vec<String>,
+}
+
+/// A device under a name. Its unit has the number 0.
+pub struct Target {
+    name: String,
+    access: Access,
+    pub(crate) unit: Unit,
+    /// How often the unit was reset.
+    resets: AtomicU64,
+    sessions: Mutex<Sessions>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct Sessions {
+    next: u16,
+    all: BTreeMap<u16, Open>,
+    is_closed: bool,
+}
+
+struct Open {
+    link: Arc<dyn Link>,
+    initiator: String,
+    isid: [u8; 6],
+}
+
+/// A session, for people.
+#[derive(Clone, Debug)]
+pub struct SessionNow {
+    /// The name of the initiator.
+    pub initiator: String,
+    /// Its address.
+    pub address: String,
+    /// The number of the session at its target.
+    pub number: u16,
+}
+
+impl Target {
+    /// A target for a device. `number` tells its unit from all others.
+    ///
+    /// # Errors
+    /// If it is not a name of the protocol, or the size of the device is no multiple of its logical sectors:
+    /// the rest could not be reached.
+    pub fn new(
+        name: &str,
+        number: u64,
+        device: Arc<dyn BlockDevice>,
+        access: Access,
+    ) -> Result<Target> {
+        check_name(name)?;
+        for initiator in &access.initiators {
+            check_name(initiator)?;
+        }
+        let (size, sector) = (device.size(), device.sector_sizes().logical);
+        if !size.is_multiple_of(u64::from(sector)) {
+            return Err(Error::Unaligned {
+                device: device.name(),
+                size,
+                sector,
+            });
+        }
+        let identity = Identity {
+            target: name.into(),
+            number,
+            serial: format!("{number:016x}"),
+        };
+        Ok(Target {
+            name: name.into(),
+            unit: Unit::new(device, identity, access.read_only),
+            access,
+            resets: AtomicU64::new(0),
+            sessions: Mutex::default(),
+            left: Condvar::new(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.unit.device
+    }
+
+    /// The sessions that it has.
+    pub fn sessions(&self) -> Vec<SessionNow> {
+        let sessions = self.sessions.lock();
+        let now = sessions.all.iter().map(|(number, open)| SessionNow {
+            initiator: open.initiator.clone(),
+            address: open.link.peer(),
+            number: *number,
+        });
+        now.collect()
+    }
+
+    /// Whether this initiator may log in.
+    pub(crate) fn admits(&self, initiator: &str) -> bool {
+        let may = &self.access.initiators;
+        may.is_empty() || may.iter().any(|name| name.eq_ignore_ascii_case(initiator))
+    }
+
+    /// Has all sessions forget their tasks.
+    pub(crate) fn reset(&self) {
+        self.resets.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets.load(Relaxed)
+    }
+
+    /// Counts a session for as long as what is returned exists; `None` if no more are taken. One that the same
+    /// initiator had under this number of its own is ended first.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link>,
+        initiator: &str,
+        isid: [u8; 6],
+    ) -> Option<Attached> {
+        let mut sessions = self.sessions.lock();
+        let is_same = |open: &Open| open.isid == isid && open.initiator == initiator;
+        let olds = sessions.all.values().filter(|open| is_same(open));
+        olds.for_each(|open| open.link.cut());
+        let some = |sessions: &mut Sessions| sessions.all.values().any(is_same);
+        self.left.wait_while_for(&mut sessions, some, PATIENCE);
+        if sessions.is_closed || some(&mut sessions) {
+            return None;
+        }
+        let numbers = (1..=u16::MAX).map(|n| sessions.next.wrapping_add(n));
+        let number = { numbers }.find(|n| *n != 0 && !sessions.all.contains_key(n))?;
+        sessions.next = number;
+        let open = Open {
+            link: Arc::clone(link),
+            initiator: initiator.into(),
+            isid,
+        };
+        sessions.all.insert(number, open);
+        Some(Attached {
+            target: Arc::clone(self),
+            number,
+        })
+    }
+
+    /// Takes no more sessions, if there are none, or `force` ends them. Those that have not ended after a while
+    /// are what it fails with.
+    fn close(&self, force: bool) -> Result<()> {
+        let mut sessions = self.sessions.lock();
+        if force {
+            sessions.is_closed = true;
+            sessions.all.values().for_each(|open| open.link.cut());
+            let some = |sessions: &mut Sessions| !sessions.all.is_empty();
+            self.left.wait_while_for(&mut sessions, some, PATIENCE);
+        }
+        if !sessions.all.is_empty() {
+            return Err(Error::InUse {
+                name: self.name.clone(),
+                sessions: sessions.all.len(),
+            });
+        }
+        sessions.is_closed = true;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A session that uses a target.
+pub(crate) struct Attached {
+    pub(crate) target: Arc<Target>,
+    /// Its number there.
+    pub(crate) number: u16,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.target.sessions.lock().all.remove(&self.number);
+        self.target.left.notify_all();
+    }
+}
+
+/// Refuses what is not an iSCSI name.
+fn check_name(name: &str) -> Result<()> {
+    let refuse = |what| {
+        Err(Error::Name {
+            name: name.chars().take(64).collect(),
+            what,
+        })
+    };
+    let may = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | ':' | '-');
+    match name {
+        long if long.len() > NAME_MAX => refuse("it is longer than 223 bytes"),
+        odd if !odd.chars().all(may) => {
+            refuse("it may have small letters, digits, '.', ':' and '-' only")
+        }
+        known
+            if ["iqn.", "eui.", "naa."]
+                .iter()
+                .any(|it| known.starts_with(it)) =>
+        {
+            Ok(())
+        }
+        _ => refuse("it has to begin with iqn., eui. or naa., as in iqn.2026-01.org.example:disk"),
+    }
+}
+
+/// Targets by name, which a portal offers.
+#[derive(Debug, Default)]
+pub struct Targets(RwLock<BTreeMap<String, Arc<Target>>>);
+
+impl Targets {
+    /// One more.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]
+    pub fn insert(&self, target: Arc<Target>) -> Result<()> {
+        let mut all = self.0.write();
+        if all.contains_key(&target.name) {
+            return Err(Error::Exists {
+                name: target.name.clone(),
+            });
+        }
+        all.insert(target.name.clone(), target);
+        Ok(())
+    }
+
+    /// One less; returns when the target has no more users.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTarget`]; [`Error::InUse`] if there are sessions, or with `force` if one still does what
+    /// it was asked for. Then it stays, but with `force` takes no more.
+    pub fn remove(&self, name: &str, force: bool) -> Result<Arc<Target>> {
+        let target = self.find(name);
+        let target = target.ok_or_else(|| Error::NoSuchTarget { name: name.into() })?;
+        target.close(force)?;
+        self.0.write().remove(name);
+        Ok(target)
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<Arc<Target>> {
+        self.0.read().values().cloned().collect()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Target>> {
+        self.0.read().get(name).cloned()
+    }
+}
