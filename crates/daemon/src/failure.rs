@@ -105,6 +105,21 @@ impl From<nbd::Error> for Failure {
     }
 }
 
+impl From<iscsi::Error> for Failure {
+    fn from(error: iscsi::Error) -> Failure {
+        use iscsi::Error as E;
+        let kind = match error {
+            E::Device(error) => return error.into(),
+            E::Exists { .. } => FailureKind::Exists,
+            E::NoSuchTarget { .. } => FailureKind::NotFound,
+            E::InUse { .. } => FailureKind::Busy,
+            E::Name { .. } | E::Unaligned { .. } => FailureKind::Usage,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         use store::Error as E;

@@ -16,6 +16,7 @@ use crate::ops::pools::NonInteractive;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::exports::listen::Protocol;
 use crate::state::keyring::Prompt;
 
 const CACHE: u64 = 16 << 20;
@@ -399,7 +400,7 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
         tls_certificates: None,
     };
     daemon.export_device(&export).unwrap();
-    let is_open = || daemon.export_rows()[0].failure.is_none();
+    let is_open = || daemon.export_rows(Protocol::Nbd)[0].failure.is_none();
 
     let held = tank.lock().unwrap();
     let names = ["tank/disk".to_owned()];

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::error::Gone;
 use crate::link::{Input, Link, Socket};
-use crate::login::login;
+use crate::login::{Purpose, login};
 use crate::session::serve;
 use crate::target::Targets;
 use crate::{Error, Result};
@@ -142,7 +142,10 @@ fn converse(shared: &Shared, link: &Arc<dyn Link>, number: u64) -> std::result::
     let Some(session) = session else {
         return Ok(());
     };
-    link.take_time();
+    // Asking what there is does not take long.
+    if let Purpose::Use(_) = session.purpose {
+        link.take_time();
+    }
     serve(&**link, &mut input, session, &shared.targets)
 }
 

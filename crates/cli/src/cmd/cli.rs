@@ -13,7 +13,7 @@ use crate::cmd::crypto::args::Crypto;
 use crate::cmd::dataset::args::{
     Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Rename, Set, Unallow, Userspace,
 };
-use crate::cmd::export::args::{Mount, Nbd, Unmount};
+use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
 use crate::cmd::key::args::{Key, Keygen};
 use crate::cmd::luks::args::Luks;
@@ -112,6 +112,8 @@ pub(crate) enum Command {
     Zone(Zone),
     #[command(subcommand)]
     Nbd(Nbd),
+    #[command(subcommand)]
+    Iscsi(Iscsi),
     Inspect(Inspect),
     #[command(subcommand)]
     Bench(Bench),

@@ -67,6 +67,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Fscrypt(args) => Ok(fscrypt::run::run(args, session.json)?),
         Command::Pefs(args) => Ok(pefs::run::run(&args)),
         Command::Zone(args) => zone::run::run(args, session),
+        Command::Iscsi(args) => export::run::iscsi::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),
         Command::Inspect(args) => pool::run::inspect::run(args, session),

@@ -1,4 +1,4 @@
-//! Exports: devices that are offered to others by the NBD protocol.
+//! Exports: devices that are offered to others by the NBD protocol or iSCSI.
 //!
 //! An export is about a machine: it is remembered in the daemon's state directory until it is taken back, and
 //! made again at the next start. [`Exportable`] says what can be exported.
@@ -7,17 +7,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
+use iscsi::{Access as InitiatorAccess, Target};
 use nbd::Export;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
-use protocol::api::{ExportRow, FailureKind, command};
+use protocol::api::{ExportRow, FailureKind, SessionRow, command};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 use crate::state::exports::device::Exportable;
-use crate::state::exports::listen::{Place, default_socket};
+use crate::state::exports::listen::{Place, Protocol, default_socket};
+use crate::state::exports::offers::{Offered, Offers};
 use crate::state::exports::registry::{Definition, Entry, ExportNow, State, VolumeGuid};
 use crate::state::front_end::{FrontEnd, Going, Held};
 
@@ -25,7 +27,7 @@ use crate::state::front_end::{FrontEnd, Going, Held};
 const MEMORY: &str = "exports.json";
 
 impl Daemon {
-    /// Exports a device.
+    /// Exports a device by NBD.
     pub(crate) fn export_device(&self, new: &command::NbdExport) -> Result<()> {
         let device = Exportable::parse(&new.device)?;
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
@@ -41,6 +43,7 @@ impl Daemon {
             listen,
             certificates: new.tls_certificates.clone(),
             volume: None,
+            initiators: Vec::new(),
         };
         if name.is_empty() {
             return Err(Failure::usage("the export needs a name: use --name"));
@@ -50,27 +53,56 @@ impl Daemon {
                 "certificates are for TCP; who may use a unix socket is known without",
             ));
         }
-        let _changing = self.exported.changing.lock();
-        if self.exported.all.lock().contains_key(&name) {
-            return Err(exists(&name));
+        self.export(&name, is)
+    }
+
+    /// Exports a device by iSCSI.
+    pub(crate) fn export_target(&self, new: &command::IscsiExport) -> Result<()> {
+        let device = Exportable::parse(&new.device)?;
+        let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
+        let name = match &new.name {
+            Some(name) => name.clone(),
+            None => target_name(&device.default_name()),
+        };
+        if !new.open {
+            return Err(Failure::usage(
+                "the initiators would not be authenticated: any user of a host that reaches the portal could use \
+                 the volume; if that is meant, say so: --no-authentication",
+            ));
         }
-        self.exported.set(&name, is.clone(), State::Opening);
-        let made = self
-            .offer(&name, &is)
-            .and_then(|()| self.remember_exports());
+        let is = Definition {
+            device,
+            description: String::new(),
+            read_only: new.read_only || is_snapshot,
+            listen: Place::portal(new.portal.as_deref().unwrap_or("127.0.0.1:3260"))?,
+            certificates: None,
+            volume: None,
+            initiators: new.initiators.clone(),
+        };
+        self.export(&name, is)
+    }
+
+    fn export(&self, name: &str, is: Definition) -> Result<()> {
+        let _changing = self.exported.changing.lock();
+        if self.exported.all.lock().contains_key(name) {
+            return Err(exists(name));
+        }
+        self.exported.set(name, is.clone(), State::Opening);
+        let made = self.offer(name, &is).and_then(|()| self.remember_exports());
         if made.is_err() {
             // Who found it in this moment has lost it again.
-            let _ = self.withdraw(&name, &is, true);
-            self.exported.all.lock().remove(&name);
+            let _ = self.withdraw(name, &is, true);
+            self.exported.all.lock().remove(name);
         }
         made
     }
 
     /// Takes an export back; with `force` also from those who use it.
-    pub(crate) fn unexport(&self, name: &str, force: bool) -> Result<()> {
+    pub(crate) fn unexport(&self, protocol: Protocol, name: &str, force: bool) -> Result<()> {
         let _changing = self.exported.changing.lock();
         let found = self.exported.all.lock().get(name).map(|e| e.is.clone());
-        let is = found.ok_or_else(|| no_such_export(name))?;
+        let found = found.filter(|is| is.listen.protocol() == protocol);
+        let is = found.ok_or_else(|| no_such_export(protocol, name))?;
         self.withdraw(name, &is, force)?;
         let entry = self.exported.all.lock().remove(name);
         if let Err(failure) = self.remember_exports() {
@@ -82,8 +114,25 @@ impl Daemon {
         Ok(())
     }
 
-    /// What exports there are.
-    pub(crate) fn export_rows(&self) -> Vec<ExportRow> {
+    /// The sessions that initiators have.
+    pub(crate) fn session_rows(&self) -> Vec<SessionRow> {
+        let all = self.exported.all.lock();
+        let mut rows = Vec::new();
+        for (name, entry) in all.iter() {
+            if let State::Open(offered, _) = &entry.state {
+                rows.extend(offered.sessions().into_iter().map(|session| SessionRow {
+                    target: name.clone(),
+                    number: session.number,
+                    initiator: session.initiator,
+                    address: session.address,
+                }));
+            }
+        }
+        rows
+    }
+
+    /// What exports there are, by a protocol.
+    pub(crate) fn export_rows(&self, protocol: Protocol) -> Vec<ExportRow> {
         let all = self.exported.all.lock();
         let row = |(name, entry): (&String, &Entry)| {
             let (export, failure) = match &entry.state {
@@ -103,7 +152,10 @@ impl Daemon {
                 failure,
             }
         };
-        all.iter().map(row).collect()
+        all.iter()
+            .filter(|(_, entry)| entry.is.listen.protocol() == protocol)
+            .map(row)
+            .collect()
     }
 
     /// Those that are open.
@@ -159,7 +211,7 @@ impl Daemon {
             });
         }
         found?;
-        Err(another_volume(export, name, is.volume, guid))
+        Err(another_volume(export, is, guid))
     }
 
     fn name_by_guid(&self, known: VolumeGuid) -> Option<String> {
@@ -178,28 +230,41 @@ impl Daemon {
         let device = self.open_exportable(&is.device, is.read_only)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
-        let export = Arc::new(Export::new(name, &is.description, device, is.read_only)?);
-        self.exported.serve(is)?.insert(Arc::clone(&export))?;
-        let state = State::Open(export, meter);
+        let offered = match self.exported.serve(is)? {
+            Offers::Nbd(exports) => {
+                let export = Export::new(name, &is.description, device, is.read_only)?;
+                let export = Arc::new(export);
+                exports.insert(Arc::clone(&export))?;
+                Offered::Nbd(export)
+            }
+            Offers::Iscsi(targets) => {
+                let access = InitiatorAccess {
+                    read_only: is.read_only,
+                    initiators: is.initiators.clone(),
+                };
+                let target = Target::new(name, is.unit_number(), device, access)?;
+                let target = Arc::new(target);
+                targets.insert(Arc::clone(&target))?;
+                Offered::Iscsi(target)
+            }
+        };
+        let state = State::Open(offered, meter);
         self.exported.set(name, is.clone(), state);
         Ok(())
     }
 
     /// Offers it no longer, and lets go of its device.
     fn withdraw(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
-        let exports = {
+        let offers = {
             let servers = self.exported.servers.lock();
             let offering = servers.get(&is.listen);
-            offering.map(|offering| Arc::clone(&offering.exports))
+            offering.map(|offering| offering.offers.clone())
         };
-        let Some(exports) = exports else {
+        let Some(offers) = offers else {
             return Ok(());
         };
-        match exports.remove(name, force) {
-            Ok(_) | Err(nbd::Error::NoSuchExport { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if exports.all().is_empty() {
+        offers.remove(name, force)?;
+        if offers.is_empty() {
             self.exported.servers.lock().remove(&is.listen);
         }
         Ok(())
@@ -297,8 +362,9 @@ impl FrontEnd<Daemon> for Exports {
             Some((name, entry)) => Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "'{}' is exported as '{name}'; take that back first: strongroom nbd unexport {name}",
-                    entry.is.device.shown()
+                    "'{}' is exported as '{name}'; take that back first: strongroom {} unexport {name}",
+                    entry.is.device.shown(),
+                    entry.is.listen.protocol().command()
                 ),
             )),
         }
@@ -377,12 +443,19 @@ impl Held for HeldExports<'_> {
     }
 }
 
-fn another_volume(
-    export: &str,
-    name: &str,
-    known: Option<VolumeGuid>,
-    found: Option<VolumeGuid>,
-) -> Failure {
+/// The name of a target for a device.
+fn target_name(device: &str) -> String {
+    let may =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | ':');
+    let name = device.to_ascii_lowercase().replace(['/', '@'], ".");
+    let name: String = { name }
+        .chars()
+        .map(|c| if may(c) { c } else { '-' })
+        .collect();
+    format!("iqn.2026-01.io.github.strongroom:{name}")
+}
+
+fn another_volume(export: &str, is: &Definition, found: Option<VolumeGuid>) -> Failure {
     let shown = |guid: Option<VolumeGuid>| {
         guid.map_or_else(String::new, |guid| {
             format!(
@@ -394,10 +467,12 @@ fn another_volume(
     Failure::new(
         FailureKind::Permission,
         format!(
-            "'{name}' ({}) is not the volume that was exported ({}); to export this one, forget that one first: \
-             strongroom nbd unexport {export}",
+            "'{}' ({}) is not the volume that was exported ({}); to export this one, forget that one first: \
+             strongroom {} unexport {export}",
+            is.device.shown(),
             shown(found),
-            shown(known)
+            shown(is.volume),
+            is.listen.protocol().command()
         ),
     )
 }
@@ -409,9 +484,12 @@ fn exists(name: &str) -> Failure {
     )
 }
 
-fn no_such_export(name: &str) -> Failure {
+fn no_such_export(protocol: Protocol, name: &str) -> Failure {
     Failure::new(
         FailureKind::NotFound,
-        format!("there is no export '{name}'; 'strongroom nbd list' lists all exports"),
+        format!(
+            "there is no export '{name}'; 'strongroom {} list' lists all exports",
+            protocol.command()
+        ),
     )
 }

@@ -69,7 +69,10 @@ impl Connection<'_> {
         let send_max = self.session.agreed.send_max;
         let piece = send_max - send_max % block;
         let total = len.min(expected_back(head));
-        if piece > 0 && total.is_multiple_of(block) {
+        let is_whole = [total, self.session.agreed.burst]
+            .iter()
+            .all(|len| len.is_multiple_of(block));
+        if piece > 0 && is_whole {
             let fill = |this: &Self, at: usize, out: &mut [u8]| match this.target() {
                 Some(target) => target.unit.read(offset + at as u64, out),
                 None => Err(Sense::FAILED),

@@ -71,6 +71,10 @@ commands! {
         Zones;
         /// Which exports there are.
         NbdExports;
+        /// Which targets of iSCSI there are.
+        IscsiExports;
+        /// Which sessions initiators have.
+        IscsiSessions;
         /// Whether the daemon runs, and with what.
         DaemonStatus;
         /// Unmount everything and end.
@@ -561,6 +565,28 @@ commands! {
     /// Take an export back.
     NbdUnexport {
         /// The export.
+        name: String,
+        /// Also from those who use it.
+        force: bool,
+    }
+    /// Offer a device to initiators.
+    IscsiExport {
+        /// The device, as `Exportable` in the daemon has it: an absolute path.
+        device: String,
+        /// The name of the target; made of that of the device if absent.
+        name: Option<String>,
+        /// Whether initiators cannot change it.
+        read_only: bool,
+        /// `ADDRESS:PORT`; port 3260 of this host only if absent.
+        portal: Option<String>,
+        /// The initiators that may log in; all if there are none.
+        initiators: Vec<String>,
+        /// Whether initiators need not authenticate themselves.
+        open: bool,
+    }
+    /// Take a target back.
+    IscsiUnexport {
+        /// The target.
         name: String,
         /// Also from those who use it.
         force: bool,

@@ -34,7 +34,7 @@ pub use report::{
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange, MappingRow,
-    MappingTimes, PlainMapping,
+    MappingTimes, PlainMapping, SessionRow,
 };
 pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,

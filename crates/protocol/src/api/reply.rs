@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, ExportRow, GenerationRow,
     HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow, PermissionRow,
-    PoolFeatures, PoolIo, PoolReport, ShredReport, SlotRow, ZoneRow,
+    PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, ZoneRow,
 };
 
 /// What a command returns.
@@ -60,6 +60,8 @@ pub enum Reply {
     Zones(Vec<ZoneRow>),
     /// Exports.
     Exports(Vec<ExportRow>),
+    /// Sessions of initiators.
+    Sessions(Vec<SessionRow>),
     /// Mappings.
     Mappings(Vec<MappingRow>),
     /// The daemon.

@@ -25,6 +25,19 @@ pub struct ExportRow {
     pub failure: Option<String>,
 }
 
+/// A session of an initiator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// The target that it uses.
+    pub target: String,
+    /// Its number there.
+    pub number: u16,
+    /// The name of the initiator.
+    pub initiator: String,
+    /// Its address.
+    pub address: String,
+}
+
 /// A mapping without a header.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlainMapping {

@@ -1,9 +1,10 @@
-//! NBD exports and LUKS mappings.
+//! Exports by NBD and iSCSI, and LUKS mappings.
 
 use protocol::api::Reply;
 
 use super::done;
 use super::line::Line;
+use crate::state::exports::listen::Protocol;
 
 root_only!(
     NbdExport,
@@ -16,12 +17,40 @@ root_only!(
     |it| Line::new("nbd unexport")
         .flag("--force", it.force)
         .word(&it.name),
-    |it, daemon, _| daemon.unexport(&it.name, it.force).map(done)
+    |it, daemon, _| daemon.unexport(Protocol::Nbd, &it.name, it.force).map(done)
 );
 
 root_only!(NbdExports, |_| Line::new("nbd list"), |_, daemon, _| Ok(
-    Reply::Exports(daemon.export_rows())
+    Reply::Exports(daemon.export_rows(Protocol::Nbd))
 ));
+
+root_only!(
+    IscsiExport,
+    |it| Line::new("iscsi export").word(&it.device),
+    |it, daemon, _| daemon.export_target(it).map(done)
+);
+
+root_only!(
+    IscsiUnexport,
+    |it| Line::new("iscsi unexport")
+        .flag("--force", it.force)
+        .word(&it.name),
+    |it, daemon, _| daemon
+        .unexport(Protocol::Iscsi, &it.name, it.force)
+        .map(done)
+);
+
+root_only!(
+    IscsiExports,
+    |_| Line::new("iscsi list"),
+    |_, daemon, _| Ok(Reply::Exports(daemon.export_rows(Protocol::Iscsi)))
+);
+
+root_only!(
+    IscsiSessions,
+    |_| Line::new("iscsi sessions"),
+    |_, daemon, _| Ok(Reply::Sessions(daemon.session_rows()))
+);
 
 root_only!(
     LuksOpen,

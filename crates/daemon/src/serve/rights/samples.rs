@@ -462,6 +462,20 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             force: false,
         }),
         Command::NbdExports,
+        Command::IscsiExport(command::IscsiExport {
+            device: device.into(),
+            name: None,
+            read_only: true,
+            portal: None,
+            initiators: Vec::new(),
+            open: true,
+        }),
+        Command::IscsiUnexport(command::IscsiUnexport {
+            name: "iqn.2026-01.org.example:export".into(),
+            force: false,
+        }),
+        Command::IscsiExports,
+        Command::IscsiSessions,
         Command::LuksOpen(command::LuksOpen {
             device: device.into(),
             header: None,

@@ -18,6 +18,7 @@ use crate::host::users::Peer;
 use crate::ops::delegation::PERMISSIONS;
 use crate::serve::zones::ZoneSockets;
 use crate::state::daemon::Daemon;
+use crate::state::exports::listen::Protocol;
 use crate::state::front_end::FrontEnd;
 use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
 
@@ -224,7 +225,7 @@ impl Site {
             daemon.holds(&tags, false).unwrap(),
             daemon.mount_list().unwrap(),
             daemon.zone_rows(),
-            daemon.export_rows(),
+            daemon.export_rows(Protocol::Nbd),
             daemon.mapping_rows(&[]).unwrap(),
             std::fs::read_to_string(self.dir.path().join("state/accepted.json")).unwrap(),
         ]);

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nbd::{Listener, Tls};
 use protocol::api::FailureKind;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
+use crate::state::exports::offers::{Offers, Running};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,13 +22,32 @@ pub(crate) enum Place {
     Unix(PathBuf),
     /// `HOST:PORT`, for clients with a certificate.
     Tcp(String),
+    /// `ADDRESS:PORT`, a portal of iSCSI.
+    Iscsi(String),
+}
+
+/// By what a place is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Nbd,
+    Iscsi,
+}
+
+impl Protocol {
+    /// The command that exports by it.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Protocol::Nbd => "nbd",
+            Protocol::Iscsi => "iscsi",
+        }
+    }
 }
 
 /// What has a socket exist.
-pub(crate) struct Open {
-    pub(crate) listener: Listener,
+struct Open {
+    listener: Listener,
     /// The socket's file.
-    pub(crate) bound: Option<Bound>,
+    bound: Option<Bound>,
 }
 
 impl Place {
@@ -41,8 +62,39 @@ impl Place {
         }
     }
 
-    /// Listens there.
-    pub(crate) fn open(&self, certificates: Option<&Path>) -> Result<Open> {
+    /// `ADDRESS:PORT` of a portal.
+    pub(crate) fn portal(text: &str) -> Result<Place> {
+        match text.parse::<SocketAddr>() {
+            Ok(address) => Ok(Place::Iscsi(address.to_string())),
+            Err(_) => Err(Failure::usage(format!(
+                "'{text}' is not the address of a portal; write ADDRESS:PORT, as in 192.0.2.1:3260 or [::]:3260"
+            ))),
+        }
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Place::Unix(_) | Place::Tcp(_) => Protocol::Nbd,
+            Place::Iscsi(_) => Protocol::Iscsi,
+        }
+    }
+
+    /// Starts a server there, which offers `offers`.
+    pub(crate) fn serve(&self, certificates: Option<&Path>) -> Result<(Offers, Running)> {
+        if let Place::Iscsi(address) = self {
+            let targets = Arc::new(iscsi::Targets::default());
+            let listener = listen_at(address)?;
+            let server = iscsi::Server::start(listener, Arc::clone(&targets))?;
+            return Ok((Offers::Iscsi(targets), Running::Iscsi(server)));
+        }
+        let open = self.open(certificates)?;
+        let exports = Arc::new(nbd::Exports::default());
+        let server = nbd::Server::start(open.listener, Arc::clone(&exports))?;
+        Ok((Offers::Nbd(exports), Running::Nbd(server, open.bound)))
+    }
+
+    /// Listens there, for NBD.
+    fn open(&self, certificates: Option<&Path>) -> Result<Open> {
         match self {
             Place::Unix(path) => {
                 check_replaceable(path)?;
@@ -51,22 +103,14 @@ impl Place {
                 let listener = Listener::Unix(listener);
                 Ok(Open { listener, bound })
             }
-            Place::Tcp(address) => {
+            Place::Tcp(address) | Place::Iscsi(address) => {
                 let tls = Tls::from_dir(certificates.ok_or_else(|| {
                     Failure::usage(
                         "over TCP anybody could use an export: give certificates, by which clients are \
                          known (--tls-certificates), or listen at a unix socket",
                     )
                 })?)?;
-                let listener = TcpListener::bind(address).map_err(|error| {
-                    let kind = match error.kind() {
-                        std::io::ErrorKind::AddrInUse => FailureKind::Busy,
-                        std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
-                        _ => FailureKind::Other,
-                    };
-                    Failure::new(kind, format!("cannot listen at {address}: {error}"))
-                })?;
-                let listener = Listener::Tcp(listener, tls);
+                let listener = Listener::Tcp(listen_at(address)?, tls);
                 let bound = None;
                 Ok(Open { listener, bound })
             }
@@ -82,6 +126,7 @@ impl Place {
                 format!("nbd+unix:///{export}?socket={path}")
             }
             Place::Tcp(address) => format!("nbds://{address}/{export}"),
+            Place::Iscsi(address) => format!("iscsi://{address}/{export}/0"),
         }
     }
 }
@@ -90,9 +135,20 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Unix(path) => write!(f, "unix:{}", path.display()),
-            Place::Tcp(address) => f.write_str(address),
+            Place::Tcp(address) | Place::Iscsi(address) => f.write_str(address),
         }
     }
+}
+
+fn listen_at(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::AddrInUse => FailureKind::Busy,
+            std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, format!("cannot listen at {address}: {error}"))
+    })
 }
 
 fn is_host_and_port(text: &str) -> bool {
@@ -136,7 +192,7 @@ fn percent(text: &[u8]) -> String {
     let mut out = String::new();
     for byte in text {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => {
                 out.push(char::from(*byte));
             }
             other => out.push_str(&format!("%{other:02X}")),

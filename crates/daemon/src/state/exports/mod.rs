@@ -2,4 +2,5 @@
 
 pub(crate) mod device;
 pub(crate) mod listen;
+pub(crate) mod offers;
 pub(crate) mod registry;

@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::DeviceMeter;
-use nbd::{Export, Exports, Server};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::host::listen::Bound;
 use crate::state::active_pool::ActivePool;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
+use crate::state::exports::offers::{Offered, Offers, Running};
 
 /// The exports there are.
 #[derive(Default)]
@@ -35,7 +34,7 @@ pub(crate) struct Entry {
 pub(crate) enum State {
     /// It is being opened.
     Opening,
-    Open(Arc<Export>, Arc<DeviceMeter>),
+    Open(Offered, Arc<DeviceMeter>),
     /// It could not be opened, and why.
     Failed(String),
 }
@@ -52,6 +51,26 @@ pub(crate) struct Definition {
     /// Which volume it is. Absent for other devices, and in what an older program wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) volume: Option<VolumeGuid>,
+    /// The initiators that may use it, by iSCSI; all if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) initiators: Vec<String>,
+}
+
+impl Definition {
+    /// What tells the unit from others. A volume keeps it under another name, and elsewhere.
+    pub(crate) fn unit_number(&self) -> u64 {
+        match self.volume {
+            Some(guid) => guid.pool.rotate_left(32) ^ guid.dataset,
+            None => {
+                // FNV-1a of what it is called.
+                let fold = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+                self.device
+                    .shown()
+                    .bytes()
+                    .fold(0xcbf2_9ce4_8422_2325, fold)
+            }
+        }
+    }
 }
 
 /// A volume or snapshot of one, whatever its name is.
@@ -72,10 +91,9 @@ impl VolumeGuid {
 
 /// A server, and what it offers.
 pub(crate) struct Offering {
-    pub(crate) exports: Arc<Exports>,
+    pub(crate) offers: Offers,
     pub(crate) certificates: Option<PathBuf>,
-    pub(crate) _server: Server,
-    pub(crate) _bound: Option<Bound>,
+    pub(crate) _running: Running,
 }
 
 /// An export at one moment, for metrics.
@@ -91,7 +109,7 @@ impl Exported {
     }
 
     /// The exports offered at the place of this one. A server listens there from now on.
-    pub(crate) fn serve(&self, is: &Definition) -> Result<Arc<Exports>> {
+    pub(crate) fn serve(&self, is: &Definition) -> Result<Offers> {
         let mut servers = self.servers.lock();
         if let Some(offering) = servers.get(&is.listen) {
             if offering.certificates != is.certificates {
@@ -100,17 +118,15 @@ impl Exported {
                     is.listen
                 )));
             }
-            return Ok(Arc::clone(&offering.exports));
+            return Ok(offering.offers.clone());
         }
-        let open = is.listen.open(is.certificates.as_deref())?;
-        let exports = Arc::new(Exports::default());
+        let (offers, running) = is.listen.serve(is.certificates.as_deref())?;
         let offering = Offering {
-            exports: Arc::clone(&exports),
+            offers: offers.clone(),
             certificates: is.certificates.clone(),
-            _server: Server::start(open.listener, Arc::clone(&exports))?,
-            _bound: open.bound,
+            _running: running,
         };
         servers.insert(is.listen.clone(), offering);
-        Ok(exports)
+        Ok(offers)
     }
 }

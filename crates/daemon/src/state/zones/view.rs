@@ -194,6 +194,7 @@ impl View {
             | Reply::Permissions(_)
             | Reply::Zones(_)
             | Reply::Exports(_)
+            | Reply::Sessions(_)
             | Reply::Mappings(_)
             | Reply::Daemon(_) => return Err(rules::refused()),
         })

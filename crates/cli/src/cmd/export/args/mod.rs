@@ -1,7 +1,9 @@
-//! Mounts, and exports over NBD.
+//! Mounts, and exports over NBD and iSCSI.
 
+mod iscsi;
 mod mount;
 mod nbd;
 
+pub(crate) use iscsi::{Iscsi, IscsiExport};
 pub(crate) use mount::{Mount, MountOption, Unmount, mount_option};
 pub(crate) use nbd::{Nbd, NbdExport, NbdList};

@@ -1,4 +1,5 @@
-//! Mounts, and exports over NBD.
+//! Mounts, and exports over NBD and iSCSI.
 
+pub(crate) mod iscsi;
 pub(crate) mod mount;
 pub(crate) mod nbd;

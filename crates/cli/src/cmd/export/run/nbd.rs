@@ -33,10 +33,7 @@ fn export(args: NbdExport, session: &mut Session) -> Result {
     };
     let certificates = args.tls_certificates.as_deref().map(absolute);
     let new = command::NbdExport {
-        device: match args.device.starts_with(['/', '.']) {
-            true => text_of(&absolute(Path::new(&args.device))?)?,
-            false => args.device,
-        },
+        device: device_name(args.device)?,
         name: args.name,
         description: args.description,
         read_only: args.read_only,
@@ -46,6 +43,14 @@ fn export(args: NbdExport, session: &mut Session) -> Result {
     call_quiet(session, new)
 }
 
+/// What the daemon calls a device: a relative path would mean something else to it.
+pub(super) fn device_name(typed: String) -> Result<String> {
+    match typed.starts_with(['/', '.']) {
+        true => text_of(&absolute(Path::new(&typed))?),
+        false => Ok(typed),
+    }
+}
+
 fn text_of(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))
@@ -53,7 +58,17 @@ fn text_of(path: &Path) -> Result<String> {
 
 fn list(args: &NbdList, session: &mut Session) -> Result {
     let rows = answer!(session.call(Command::NbdExports)?, Exports)?;
-    if session.json {
+    show_exports(rows, session.json, args.script, "CONNECTIONS")
+}
+
+/// A table of exports; `users` is what connections are called.
+pub(super) fn show_exports(
+    rows: Vec<ExportRow>,
+    as_json: bool,
+    script: bool,
+    users: &'static str,
+) -> Result {
+    if as_json {
         return Ok(Outcome::text(json::show(&rows)));
     }
     let heads = [
@@ -61,7 +76,7 @@ fn list(args: &NbdList, session: &mut Session) -> Result {
         Column::left("DEVICE"),
         Column::right("SIZE"),
         Column::left("ACCESS"),
-        Column::right("CONNECTIONS"),
+        Column::right(users),
         Column::left("URI"),
     ];
     let cells = |row: ExportRow| {
@@ -80,5 +95,5 @@ fn list(args: &NbdList, session: &mut Session) -> Result {
         ]
     };
     let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::text(table::show(&heads, &rows, script)))
 }

@@ -1,0 +1,138 @@
+//! Targets of iSCSI.
+
+use clap::{Args, Subcommand};
+
+/// Export volumes, files and disks as targets of iSCSI
+///
+/// The daemon serves them at a TCP port. The Linux kernel (open-iscsi), Windows, ESXi, qemu and the programs of
+/// libiscsi speak the protocol. Each target has one logical unit, with the number 0.
+///
+/// iSCSI is not encrypted: everything goes over the wire as plain text. Use it inside one host, through
+/// WireGuard or IPsec, or use `nbd export` with certificates instead.
+///
+/// A target exists until `iscsi unexport`, also after the daemon restarts.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+EXAMPLES
+  A volume, for programs of this host; use it and end it:
+    strongroom iscsi export --no-authentication tank/disk
+    strongroom iscsi list
+    qemu-img info iscsi://127.0.0.1:3260/iqn.2026-01.io.github.strongroom:tank.disk/0
+    strongroom iscsi unexport iqn.2026-01.io.github.strongroom:tank.disk
+
+EXIT CODES
+  2 for a wrong argument; 3 if there is no such file or target; 4 if the name is taken; 5 if the
+  device, the port or the target is in use.")]
+pub(crate) enum Iscsi {
+    Export(IscsiExport),
+    Unexport(IscsiUnexport),
+    List(IscsiList),
+    Sessions(IscsiSessions),
+}
+
+/// Export a device as a target
+///
+/// The device is claimed, remembered and let go as with `nbd export`: the key of a volume must be loaded, and the
+/// volume cannot be rolled back, renamed or destroyed while it is exported. Snapshots are read-only. When the
+/// device grows, initiators are told.
+///
+/// Writes are durable when the initiator flushes them (SYNCHRONIZE CACHE) or asks for it (FUA).
+///
+/// There is no authentication yet, so --no-authentication must be given: any user of any host that reaches the
+/// port can use the device. --initiator keeps out initiators by the names that they state; it does not
+/// stop an attacker. The default portal is open to the users of this host only.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A disk, under a name of its own:
+    strongroom iscsi export --no-authentication --name iqn.2026-01.org.example:a /dev/sdb
+
+  At the address of a WireGuard interface; what the other host types:
+    strongroom iscsi export --no-authentication --portal 10.9.0.1:3260 tank/disk
+    iscsiadm -m discovery -t sendtargets -p 10.9.0.1
+    iscsiadm -m node --login
+
+EXIT CODES
+  2 for a wrong argument or name; 3 if there is no such file; 4 if the name is taken; 5 if the
+  device or the port is in use.")]
+pub(crate) struct IscsiExport {
+    /// The name of the target; default: made of the name of the device
+    #[arg(long, value_name = "IQN")]
+    pub(crate) name: Option<String>,
+    /// Do not let initiators change it
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// The address and port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:3260")]
+    pub(crate) portal: String,
+    /// An initiator that may log in; can be repeated. Default: all
+    #[arg(long = "initiator", value_name = "IQN")]
+    pub(crate) initiators: Vec<String>,
+    /// Let initiators log in without authentication
+    #[arg(long)]
+    pub(crate) no_authentication: bool,
+    /// A volume; a file or disk, by a path that begins with / or .; or luks:NAME, an open LUKS mapping
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: String,
+}
+
+/// End a target
+///
+/// Refuses while initiators are logged in; --force ends their sessions. Their writes are on the device, and durable
+/// if they flushed. The device stays as it is.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  If no initiator uses it; in any case:
+    strongroom iscsi unexport iqn.2026-01.org.example:archive
+    strongroom iscsi unexport --force iqn.2026-01.org.example:archive
+
+EXIT CODES
+  3 if there is no such target; 5 if initiators use it.")]
+pub(crate) struct IscsiUnexport {
+    /// End sessions
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// The target
+    #[arg(value_name = "IQN")]
+    pub(crate) name: String,
+}
+
+/// List targets
+///
+/// Shows each target with its device, its size, whether it is read-only, the number of sessions, and its address.
+/// A target that could not be opened when the daemon started has no size, and JSON says why.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All targets; the names only:
+    strongroom iscsi list
+    strongroom iscsi list -H | cut -f1
+
+JSON
+  [{\"name\", \"device\", \"description\", \"size\": BYTES|null, \"read_only\", \"listen\", \"uri\",
+    \"connections\", \"failure\": TEXT|null}, ...]")]
+pub(crate) struct IscsiList {
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+}
+
+/// List the sessions of initiators
+///
+/// Shows each session with its target, the name that the initiator stated, and its address. Sessions that
+/// only ask which targets there are do not count.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All sessions; how many one initiator has:
+    strongroom iscsi sessions
+    strongroom iscsi sessions -H | grep -c iqn.1993-08.org.debian:01:e9f1
+
+JSON
+  [{\"target\", \"number\", \"initiator\", \"address\"}, ...]")]
+pub(crate) struct IscsiSessions {
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+}

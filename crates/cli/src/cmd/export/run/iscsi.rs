@@ -1,0 +1,56 @@
+//! Targets of iSCSI.
+
+use protocol::api::{Command, SessionRow, command};
+
+use super::nbd::{device_name, show_exports};
+use crate::cmd::export::args::{Iscsi, IscsiExport};
+use crate::outcome::{Outcome, Result, call_quiet};
+use crate::session::{Session, answer};
+use crate::show::json;
+use crate::show::table::{self, Column};
+
+pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
+    match args {
+        Iscsi::Export(args) => export(args, session),
+        Iscsi::Unexport(args) => {
+            let (name, force) = (args.name, args.force);
+            call_quiet(session, command::IscsiUnexport { name, force })
+        }
+        Iscsi::List(args) => {
+            let rows = answer!(session.call(Command::IscsiExports)?, Exports)?;
+            show_exports(rows, session.json, args.script, "SESSIONS")
+        }
+        Iscsi::Sessions(args) => sessions(args.script, session),
+    }
+}
+
+fn export(args: IscsiExport, session: &mut Session) -> Result {
+    let new = command::IscsiExport {
+        device: device_name(args.device)?,
+        name: args.name,
+        read_only: args.read_only,
+        portal: Some(args.portal),
+        initiators: args.initiators,
+        open: args.no_authentication,
+    };
+    call_quiet(session, new)
+}
+
+fn sessions(script: bool, session: &mut Session) -> Result {
+    let rows = answer!(session.call(Command::IscsiSessions)?, Sessions)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let heads = [
+        Column::left("TARGET"),
+        Column::right("NUMBER"),
+        Column::left("INITIATOR"),
+        Column::left("ADDRESS"),
+    ];
+    let cells = |row: SessionRow| {
+        let number = row.number.to_string();
+        vec![row.target, number, row.initiator, row.address]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, script)))
+}

@@ -1,0 +1,81 @@
+//! What is offered at one place, by whichever protocol.
+
+use std::sync::Arc;
+
+use block::BlockDevice;
+use iscsi::{SessionNow, Target};
+use nbd::Export;
+
+use crate::failure::Result;
+use crate::host::listen::Bound;
+
+/// A server, which runs until this is dropped.
+pub(crate) enum Running {
+    Nbd(
+        #[expect(dead_code)] nbd::Server,
+        #[expect(dead_code)] Option<Bound>,
+    ),
+    Iscsi(#[expect(dead_code)] iscsi::Server),
+}
+
+/// What a server offers.
+#[derive(Clone)]
+pub(crate) enum Offers {
+    Nbd(Arc<nbd::Exports>),
+    Iscsi(Arc<iscsi::Targets>),
+}
+
+/// One of them.
+#[derive(Clone)]
+pub(crate) enum Offered {
+    Nbd(Arc<Export>),
+    Iscsi(Arc<Target>),
+}
+
+impl Offers {
+    /// Offers nothing under this name any more. There may be nothing.
+    pub(crate) fn remove(&self, name: &str, force: bool) -> Result<()> {
+        match self {
+            Offers::Nbd(exports) => match exports.remove(name, force) {
+                Ok(_) | Err(nbd::Error::NoSuchExport { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+            Offers::Iscsi(targets) => match targets.remove(name, force) {
+                Ok(_) | Err(iscsi::Error::NoSuchTarget { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Offers::Nbd(exports) => exports.all().is_empty(),
+            Offers::Iscsi(targets) => targets.all().is_empty(),
+        }
+    }
+}
+
+impl Offered {
+    pub(crate) fn device(&self) -> &Arc<dyn BlockDevice> {
+        match self {
+            Offered::Nbd(export) => export.device(),
+            Offered::Iscsi(target) => target.device(),
+        }
+    }
+
+    /// How many connections use it.
+    pub(crate) fn clients(&self) -> usize {
+        match self {
+            Offered::Nbd(export) => export.clients(),
+            Offered::Iscsi(target) => target.sessions().len(),
+        }
+    }
+
+    /// The sessions of initiators.
+    pub(crate) fn sessions(&self) -> Vec<SessionNow> {
+        match self {
+            Offered::Nbd(_) => Vec::new(),
+            Offered::Iscsi(target) => target.sessions(),
+        }
+    }
+}
