@@ -22,12 +22,14 @@ pub(crate) fn spec(name: &str, device: &str) -> Result<SectorSpec> {
 }
 
 /// Whether key material can be encrypted as data is: with a key of this length, and so that equal
-/// pieces do not look equal.
+/// pieces do not look equal. cryptsetup does not take `capi:` there.
 pub(crate) fn fits_material(cipher: &str, key_len: usize) -> bool {
-    SectorSpec::parse(cipher).is_ok_and(|spec| {
-        let hides = matches!(spec.mode(), SectorMode::Xts | SectorMode::Cbc);
-        hides && spec.key_lens().contains(&key_len)
-    })
+    let is_usual = !cipher.starts_with("capi:");
+    is_usual
+        && SectorSpec::parse(cipher).is_ok_and(|spec| {
+            let hides = matches!(spec.mode(), SectorMode::Xts | SectorMode::Cbc);
+            hides && spec.key_lens().contains(&key_len)
+        })
 }
 
 /// Bytes as headers write them.

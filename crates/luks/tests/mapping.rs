@@ -394,3 +394,32 @@ fn plain_mappings_are_what_they_are_told() {
     by_hand.encrypt(8, 1, 512, &mut expected).unwrap();
     assert!(device.to_bytes()[4096 + 512..].starts_with(&expected));
 }
+
+/// The kernel's own spelling of a cipher makes the same device, and key material that cryptsetup reads.
+#[test]
+fn a_cipher_has_two_spellings() {
+    let device = Arc::new(MemoryDevice::new(2 << 20));
+    let format = luks::Format {
+        cipher: "capi:essiv(cbc(aes),sha256)-plain64".into(),
+        ..common::small(luks::Version::V2)
+    };
+    let (container, key) =
+        luks::format(Arc::clone(&device) as _, &format, &secret("first"), &RANDOM).unwrap();
+    assert_eq!(container.segment().unwrap().cipher, format.cipher);
+    assert_eq!(container.slots()[0].cipher, "aes-xts-plain64");
+    let mapping = Mapping::open(&container, Arc::clone(&device) as _, &key, Flags::default());
+    let mapping = mapping.unwrap();
+    assert_eq!(mapping.cipher(), "aes-cbc-essiv:sha256");
+    mapping.write_at(4096, &[IoSlice::new(&[7; 4096])]).unwrap();
+    let plain = luks::Plain {
+        cipher: "aes-cbc-essiv:sha256".into(),
+        offset: 1 << 20,
+        len: None,
+        skip: 0,
+        sector_size: 512,
+    };
+    let plain = Mapping::plain(&plain, device, &key, Flags::default()).unwrap();
+    let mut read = [0; 4096];
+    plain.read_at(4096, &mut read).unwrap();
+    assert_eq!(read, [7; 4096]);
+}

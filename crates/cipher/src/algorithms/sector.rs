@@ -99,6 +99,13 @@ impl SectorMode {
 impl SectorSpec {
     /// As [`SectorSpec::parse`], which says more; or what is wrong with the name.
     pub(crate) fn read(name: &str) -> Result<SectorSpec, &'static str> {
+        match name.strip_prefix("capi:") {
+            Some(name) => SectorSpec::read_usual(&usual_name(name)?),
+            None => SectorSpec::read_usual(name),
+        }
+    }
+
+    fn read_usual(name: &str) -> Result<SectorSpec, &'static str> {
         let mut parts = name.splitn(3, '-');
         let cipher = parts.next().unwrap_or_default();
         let cipher = BlockCipher::ALL
@@ -143,6 +150,43 @@ impl SectorSpec {
             _ => &BLOCK_KEY_LENS,
         }
     }
+}
+
+/// The usual name for what dm-crypt calls `capi:` and the name that the kernel's ciphers have among each other:
+/// `xts(aes)-plain64`, `cbc(aes)-essiv:sha256` or `essiv(cbc(aes),sha256)-plain64`.
+fn usual_name(name: &str) -> Result<String, &'static str> {
+    const WRONG: &str = "behind capi: comes MODE(CIPHER)-IV or essiv(MODE(CIPHER),HASH)-plain64; names of \
+                         drivers and of ciphers with tags are not known";
+    // The name of a hash may contain a hyphen.
+    let (before, hash) = match name.rsplit_once(':') {
+        Some((before, hash)) => (before, Some(hash)),
+        None => (name, None),
+    };
+    let (ciphers, iv) = match before.rsplit_once(')') {
+        Some((ciphers, "")) => (ciphers, None),
+        Some((ciphers, iv)) => (ciphers, Some(iv.strip_prefix('-').ok_or(WRONG)?)),
+        None => return Err(WRONG),
+    };
+    let wrapped = ciphers.strip_prefix("essiv(");
+    let (inner, iv) = match (wrapped, iv, hash) {
+        (Some(wrapped), Some("plain64"), None) => {
+            let (inner, hash) = wrapped.rsplit_once("),").ok_or(WRONG)?;
+            (inner, Some(format!("essiv:{hash}")))
+        }
+        (Some(_), ..) => return Err(WRONG),
+        (None, Some(iv), Some(hash)) => (ciphers, Some(format!("{iv}:{hash}"))),
+        (None, iv, None) => (ciphers, iv.map(String::from)),
+        (None, None, Some(_)) => return Err(WRONG),
+    };
+    let (mode, cipher) = inner.split_once('(').ok_or(WRONG)?;
+    if [mode, cipher].iter().any(|part| part.contains(['-', '('])) {
+        return Err(WRONG);
+    }
+    Ok(match iv {
+        None if mode == "ecb" => format!("{cipher}-ecb"),
+        None => return Err("the mode needs an IV, as -plain64"),
+        Some(iv) => format!("{cipher}-{mode}-{iv}"),
+    })
 }
 
 /// The lengths of the keys of a block cipher, in bytes: the same for all of them.
@@ -211,6 +255,25 @@ mod tests {
         ] {
             assert_eq!(SectorSpec::read(name).expect(name).to_string(), name);
         }
+        for (api, name) in [
+            ("capi:xts(aes)-plain64", "aes-xts-plain64"),
+            ("capi:cbc(serpent)-plain", "serpent-cbc-plain"),
+            (
+                "capi:cbc(aes)-essiv:blake2s-256",
+                "aes-cbc-essiv:blake2s-256",
+            ),
+            (
+                "capi:essiv(cbc(aes),sha256)-plain64",
+                "aes-cbc-essiv:sha256",
+            ),
+            (
+                "capi:essiv(cbc(aes),blake2s-256)-plain64",
+                "aes-cbc-essiv:blake2s-256",
+            ),
+            ("capi:ecb(aes)", "aes-ecb"),
+        ] {
+            assert_eq!(SectorSpec::read(api).expect(api).to_string(), name);
+        }
         for short in ["aes", "aes-plain"] {
             let spec = SectorSpec::read(short).expect(short);
             assert_eq!(spec.to_string(), "aes-cbc-plain");
@@ -241,6 +304,19 @@ mod tests {
             "aes-cbc-essiv:sha512",
             "aes-xts-plain64-more",
             "aes-plain-plain",
+            "capi:",
+            "capi:aes-xts-plain64",
+            "capi:xts(aes)",
+            "capi:plain(aes)",
+            "capi:xts(aes)plain64",
+            "capi:xts(ecb(aes))-plain64",
+            "capi:xts-aes-aesni-plain64",
+            "capi:cbc(aes)-essiv",
+            "capi:essiv(cbc(aes),sha256)-plain",
+            "capi:essiv(cbc(aes))-plain64",
+            "capi:authenc(hmac(sha256),xts(aes))-random",
+            "capi:adiantum(xchacha12,aes)-plain64",
+            "capi:capi:xts(aes)-plain64",
         ] {
             assert!(SectorSpec::read(name).is_err(), "{name}");
         }

@@ -49,7 +49,8 @@ pub struct SectorCipher {
 impl SectorSpec {
     /// Reads `CIPHER-MODE-IV`, or `CIPHER-ecb`: `aes-xts-plain64`, `serpent-cbc-essiv:sha256`.
     ///
-    /// As in dm-crypt, `CIPHER` and `CIPHER-plain` are short for `CIPHER-cbc-plain`.
+    /// As in dm-crypt, `CIPHER` and `CIPHER-plain` are short for `CIPHER-cbc-plain`, and
+    /// `capi:MODE(CIPHER)-IV` is another way to write it.
     ///
     /// # Errors
     /// [`Error::SectorName`], which says what is wrong.
