@@ -11,7 +11,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cmd::crypto::args::Crypto;
 use crate::cmd::dataset::args::{
-    Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Rename, Set, Unallow, Userspace,
+    Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Properties, Rename, Set, Unallow,
+    Userspace,
 };
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
@@ -79,6 +80,7 @@ pub(crate) enum Command {
     Get(Get),
     Set(Set),
     Inherit(Inherit),
+    Properties(Properties),
     Userspace(Userspace),
     Groupspace(Groupspace),
     Mount(Mount),

@@ -39,6 +39,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Get(args) => dataset::run::get::run(args, session),
         Command::Set(args) => dataset::run::set(args, session),
         Command::Inherit(args) => dataset::run::inherit(args, session),
+        Command::Properties(args) => dataset::run::properties::run(&args, session.json),
         Command::Userspace(args) => {
             dataset::run::userspace::run(&args.how, OwnerKind::User, session)
         }

@@ -1,6 +1,7 @@
 //! Properties by short names, and their columns.
 
-use protocol::property::{PROPERTIES, Property, Settable};
+use protocol::property::{Applies, PROPERTIES, Property, Settable, Tenant};
+use serde::Serialize;
 
 use super::table::Column;
 
@@ -38,6 +39,124 @@ pub(crate) fn values() -> String {
 fn rows<'a>(rows: impl Iterator<Item = (&'a Property, String)>) -> String {
     let lines = rows.map(|(property, text)| format!("  {:<21} {text}", property.name));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What the reference says of a property.
+#[derive(Debug, Serialize)]
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    short: &'static str,
+    pub(crate) help: &'static str,
+    has: &'static str,
+    values: String,
+    pub(crate) default: &'static str,
+    pub(crate) set: &'static str,
+    pub(crate) tenant: &'static str,
+    pub(crate) inherits: bool,
+    of_snapshots: bool,
+}
+
+impl Known {
+    /// The row of the table, in words.
+    pub(crate) fn of(property: &Property) -> Known {
+        Known {
+            name: property.name,
+            short: property.short,
+            help: property.help,
+            has: match property.applies {
+                Applies::All => "every dataset",
+                Applies::Files => "file systems",
+                Applies::Volumes => "volumes",
+                Applies::Pools => "the first dataset of a pool",
+            },
+            values: property.values.describe(),
+            default: match property.default {
+                "" => "-",
+                default => default,
+            },
+            set: match (property.applies, property.settable) {
+                (Applies::Volumes, Settable::Never) => "volume",
+                (_, Settable::Never) => "never",
+                (_, Settable::Always) => "always",
+                (_, Settable::AtCreation) => "creation",
+                (_, Settable::WithKey) => "key",
+            },
+            tenant: match property.tenant {
+                Tenant::No => "no",
+                Tenant::BelowRoot => "below",
+                Tenant::Yes => "yes",
+            },
+            inherits: property.inherits,
+            of_snapshots: property.of_snapshots,
+        }
+    }
+}
+
+/// What the reference says of all properties, for a page.
+pub(crate) fn reference() -> String {
+    let pages = PROPERTIES.iter().map(page);
+    pages.collect::<Vec<_>>().join("\n\n")
+}
+
+/// What the reference says of one property, in lines.
+pub(crate) fn page(property: &Property) -> String {
+    let known = Known::of(property);
+    let mut page = match known.short == known.name {
+        true => format!("  {}", known.name),
+        false => format!("  {} (short: {})", known.name, known.short),
+    };
+    let mut line = |title: &str, text: &str| page += &wrapped(title, text);
+    line("", known.help);
+    let snapshots = if known.of_snapshots {
+        ", snapshots"
+    } else {
+        ""
+    };
+    line("Of: ", &format!("{}{snapshots}", known.has));
+    match known.set {
+        "never" => line("Set: ", "never; it is counted or fixed"),
+        "volume" => line("Set: ", "by `create -V`, and as the first line says"),
+        set => {
+            line("Values: ", &known.values);
+            line("Default: ", known.default);
+            line("Inherited: ", if known.inherits { "yes" } else { "no" });
+            let when = match set {
+                "creation" => "when the dataset is created",
+                "key" => "when the dataset is created, and by `key change`",
+                _ => "at any time",
+            };
+            let tenants = match known.tenant {
+                "below" => "; tenants below the root of their zone",
+                "yes" => "; tenants too",
+                _ => "; not by tenants",
+            };
+            let who = format!(
+                "{when}, by root and delegates with `{}`{tenants}",
+                known.name
+            );
+            line("Set: ", &who);
+        }
+    }
+    page
+}
+
+/// A title and a text, in lines of a page.
+fn wrapped(title: &str, text: &str) -> String {
+    const WIDTH: usize = 96;
+    let mut lines = format!("\n      {title}");
+    let mut width = 6 + title.len();
+    for (at, word) in text.split(' ').enumerate() {
+        if at > 0 && width + 1 + word.len() > WIDTH {
+            lines += "\n          ";
+            width = 10;
+        } else if at > 0 {
+            lines.push(' ');
+            width += 1;
+        }
+        lines += word;
+        width += word.len();
+    }
+    lines
 }
 
 #[cfg(test)]

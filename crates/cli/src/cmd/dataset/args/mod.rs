@@ -2,15 +2,17 @@
 
 mod copy;
 mod delegation;
+mod properties;
 mod userspace;
 
 use clap::{Args, ValueEnum};
 
 use crate::cmd::values;
-use crate::show::properties;
+use crate::show::properties as shown;
 
 pub(crate) use copy::Cp;
 pub(crate) use delegation::{Allow, Delegated, Unallow};
+pub(crate) use properties::Properties;
 pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 
 /// Create a dataset: a file system, or with -V a volume
@@ -293,7 +295,7 @@ JSON
   as for `list`.
 
 EXIT CODES
-  3 if there is no such dataset, snapshot or property.", properties::explained()))]
+  3 if there is no such dataset, snapshot or property.", shown::explained()))]
 pub(crate) struct Get {
     /// With all datasets and snapshots below
     #[arg(short)]
@@ -368,7 +370,7 @@ EXIT CODES
   2 for an unknown property, a property that cannot be set, or a wrong value; 3 if there is no
   such dataset; 11 for a quota below the used or reserved space, or a reservation above the free
   space.",
-        properties::values()
+        shown::values()
     )
 )]
 pub(crate) struct Set {

@@ -4,6 +4,7 @@ pub(crate) mod copy;
 pub(crate) mod delegation;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod properties;
 mod select;
 mod shred;
 pub(crate) mod userspace;
