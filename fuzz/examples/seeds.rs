@@ -65,6 +65,7 @@ fn main() {
         );
     }
     nbd_clients();
+    iscsi_initiators();
     images();
 }
 
@@ -365,6 +366,51 @@ fn images() {
     for object in 0..12u8 {
         let script = [0, object, object * 7, 0, 2, 1, 2];
         put("dataset_image", &format!("page-{object:02}"), &[&script]);
+    }
+}
+
+/// An initiator that logs in, and one that reads and writes.
+fn iscsi_initiators() {
+    let pdu = |opcode: u8, flags: u8, number: u32, expected: u32, cdb: &[u8], data: &[u8]| {
+        let mut bytes = vec![opcode, flags, 0, 0];
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend([0; 8]);
+        for word in [number, expected, number, 0] {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(cdb);
+        bytes.resize(48, 0);
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    };
+    let text =
+        b"InitiatorName=iqn.x:y\0TargetName=iqn.2026-01.org.example:disk\0HeaderDigest=None\0";
+    let login = pdu(0x43, 0x87, 1, 0, &[], text);
+    let mut commands = pdu(1, 0x80, 1, 0, &[0], &[]);
+    let (read, write) = (
+        [0x28, 0, 0, 0, 0, 3, 0, 0, 1, 0],
+        [0x2a, 0, 0, 0, 0, 3, 0, 0, 1, 0],
+    );
+    commands.extend(pdu(1, 0xa0, 2, 512, &write, &[7; 512]));
+    commands.extend(pdu(1, 0xc0, 3, 512, &read, &[]));
+    commands.extend(pdu(1, 0xa0, 4, 512, &write, &[]));
+    commands.extend(pdu(5, 0x80, 4, 0, &[], &[7; 512]));
+    commands.extend(pdu(1, 0xc0, 5, 255, &[0x12, 1, 0x83, 0, 255, 0], &[]));
+    commands.extend(pdu(
+        1,
+        0xa0,
+        6,
+        8,
+        &[0x42, 0, 0, 0, 0, 0, 0, 0, 8, 0],
+        &[0; 8],
+    ));
+    commands.extend(pdu(2, 0x85, 7, 0, &[], &[]));
+    commands.extend(pdu(6, 0x80, 8, 0, &[], &[]));
+    put("iscsi_connection", "login", &[&login, &commands]);
+    for agreed in [0, 1, 2, 16, 32u8] {
+        let name = format!("agreed-{agreed}");
+        put("iscsi_commands", &name, &[&[agreed], &commands]);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use block::{BlockDevice, MemoryDevice};
 use cipher::{SeededRandom, Suite};
-use dataset::{Engine, EngineOptions, Dataset, Settings};
+use dataset::{Dataset, Engine, EngineOptions, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
 use pool::{DatasetKind, NewDataset, Origin, Pool};
 use secret::Key;
@@ -147,13 +147,7 @@ fn build() -> Vec<u8> {
     };
     let devices = vec![Arc::clone(&device) as Arc<dyn BlockDevice>];
     let store = Arc::new(Store::create(devices, &options).unwrap());
-    let pool = Pool::create(
-        Arc::clone(&store),
-        fixed(),
-        "tank",
-        new_dataset(2, 0),
-    )
-    .unwrap();
+    let pool = Pool::create(Arc::clone(&store), fixed(), "tank", new_dataset(2, 0)).unwrap();
     store.commit_labels().unwrap();
     pool.create_dataset(
         "tank/sealed",

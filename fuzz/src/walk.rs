@@ -69,7 +69,8 @@ pub fn files(pool: &Pool) {
     for listed in pool.list(top.id).unwrap_or_default() {
         let keys = (listed.entry.suite != 0).then(data_keys);
         let settings = Settings::default();
-        if let Ok(files) = Dataset::open(&engine, pool, listed.entry.id, keys, settings, &ROOT_USER) {
+        if let Ok(files) = Dataset::open(&engine, pool, listed.entry.id, keys, settings, &ROOT_USER)
+        {
             read(&files);
         }
     }

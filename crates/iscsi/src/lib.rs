@@ -21,6 +21,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod keys;
 mod link;
 mod login;

@@ -213,7 +213,7 @@ impl Drop for Attached {
 }
 
 /// Refuses what is not an iSCSI name.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let refuse = |what| {
         Err(Error::Name {
             name: name.chars().take(64).collect(),

@@ -27,7 +27,9 @@ fn check(policy: &Policy) {
     for mechanism in Mechanism::all() {
         match policy.provider(mechanism) {
             Ok(provider) => assert!(!policy.is_disabled(provider, mechanism)),
-            Err(Error::NotApproved { mechanism: named, .. }) => {
+            Err(Error::NotApproved {
+                mechanism: named, ..
+            }) => {
                 assert_eq!(named, mechanism);
                 assert!(policy.is_fips() && !mechanism.is_approved());
             }

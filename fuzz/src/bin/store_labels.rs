@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use block::MemoryDevice;
-use store::layout::{BLOCK, KEY_BLOCK_MAGIC, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, decode_frame};
 use store::Store;
+use store::layout::{BLOCK, KEY_BLOCK_MAGIC, LABEL_MAGIC, Label, SUPERBLOCK_MAGIC, decode_frame};
 
 const SIZE: usize = 340 * BLOCK;
 

@@ -10,6 +10,12 @@ pub(crate) mod sense;
 mod table;
 pub(crate) mod unit;
 
+/// The operation codes that there are.
+#[cfg(test)]
+pub(crate) fn opcodes() -> impl Iterator<Item = u8> {
+    table::COMMANDS.iter().map(table::Known::opcode)
+}
+
 /// A big-endian number of the bytes from `at`; 0 where there are none.
 fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
     let bytes = bytes.iter().skip(at).take(len);

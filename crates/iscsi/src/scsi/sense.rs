@@ -20,6 +20,7 @@ impl Sense {
     pub(crate) const UNWRITABLE: Sense = Sense::new(0x3, 0x0c, 0x00);
     pub(crate) const FAILED: Sense = Sense::new(0x4, 0x44, 0x00);
     pub(crate) const LIST_LENGTH: Sense = Sense::new(0x5, 0x1a, 0x00);
+    pub(crate) const INFORMATION_UNIT: Sense = Sense::new(0x5, 0x0e, 0x03);
     pub(crate) const OPCODE: Sense = Sense::new(0x5, 0x20, 0x00);
     pub(crate) const OUT_OF_RANGE: Sense = Sense::new(0x5, 0x21, 0x00);
     pub(crate) const FIELD_IN_CDB: Sense = Sense::new(0x5, 0x24, 0x00);

@@ -14,7 +14,7 @@ use super::{inquiry, mode, number};
 /// One command reads or writes at most so many bytes,
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
 /// and unmaps or fills so many.
-pub(super) const RANGE_MAX: u64 = 1 << 30;
+pub(super) const RANGE_MAX: u64 = 512 << 20;
 /// UNMAP takes so many ranges.
 pub(super) const RANGES_MAX: usize = 256;
 /// COMPARE AND WRITE takes so many blocks.

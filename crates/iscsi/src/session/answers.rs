@@ -42,7 +42,14 @@ impl Connection<'_> {
         self.fail_after(head, sense, 0, 0)
     }
 
-    fn fail_after(&mut self, head: &Head, sense: Sense, done: usize, sent: u32) -> Result<()> {
+    /// Answers a command that failed after `done` bytes, or that needs so many.
+    pub(super) fn fail_after(
+        &mut self,
+        head: &Head,
+        sense: Sense,
+        done: usize,
+        sent: u32,
+    ) -> Result<()> {
         let mut reply = response_to(head, status::CHECK_CONDITION);
         residual(&mut reply, head.u32(20) as usize, done);
         reply.put32(36, sent);

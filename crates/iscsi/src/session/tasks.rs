@@ -16,9 +16,8 @@ const ASKED_MAX: usize = 4;
 pub(super) struct Task {
     pub(super) head: Head,
     request: Request,
-    /// Bytes that it is about, and how many of them come.
-    pub(super) need: usize,
-    take: usize,
+    /// How many bytes it needs.
+    need: usize,
     data: Vec<u8>,
     received: usize,
     /// Whether more comes that was not asked for.
@@ -63,12 +62,19 @@ impl Connection<'_> {
             Ok(begun) => begun,
             Err(sense) => return self.fail(head, sense),
         };
-        let take = if writes { need.min(expected) } else { 0 };
+        // Half a command is not carried out, nor one that may mean another.
+        let is_exact = matches!(
+            request.operation,
+            Operation::CompareAndWrite { .. } | Operation::WriteSame { .. }
+        );
+        let sent = if writes { expected } else { 0 };
+        if sent < need || is_exact && sent != need {
+            return self.fail_after(head, Sense::INFORMATION_UNIT, need, 0);
+        }
         let mut task = Task {
             head: head.clone(),
             request,
             need,
-            take,
             data: Vec::new(),
             received: data.len(),
             is_open: !is_last,
@@ -76,10 +82,10 @@ impl Connection<'_> {
             asks: 0,
             next_data: 0,
         };
-        if data.len() >= take && is_last {
-            return self.carry_out(&task, &mut data[..take]);
+        if data.len() >= need && is_last {
+            return self.carry_out(&task, &mut data[..need]);
         }
-        task.data.extend_from_slice(&data[..data.len().min(take)]);
+        task.data.extend_from_slice(&data[..data.len().min(need)]);
         self.tasks.insert(head.tag(), task);
         if is_last {
             self.unasked.push_back(head.tag());
@@ -140,14 +146,14 @@ impl Connection<'_> {
         if !is_asked || !is_next || end > most || is_short {
             return self.give_up(tag);
         }
-        let wanted = data.len().min(task.take - task.data.len());
+        let wanted = data.len().min(task.need - task.data.len());
         task.data.extend_from_slice(&data[..wanted]);
         (task.received, task.next_data) = (end, task.next_data.wrapping_add(1));
         if !is_last {
             return Ok(());
         }
         (task.is_open, task.asked, task.next_data) = (false, None, 0);
-        if task.received < task.take {
+        if task.received < task.need {
             self.unasked.push_back(tag);
         } else if let Some(mut task) = self.tasks.remove(&tag) {
             let mut data = std::mem::take(&mut task.data);
@@ -175,14 +181,14 @@ impl Connection<'_> {
             let Some(task) = self.tasks.get_mut(&tag) else {
                 continue;
             };
-            let len = (task.take - task.received).min(self.session.agreed.burst);
+            let len = (task.need - task.received).min(self.session.agreed.burst);
             let mut ready = Head::new(response::READY, FINAL);
             ready.put(8, &task.head.0[8..20]);
             ready.put32(20, transfer);
             ready.put32(36, task.asks);
             ready.put32(40, task.received as u32);
             ready.put32(44, len as u32);
-            task.data.reserve_exact(task.take - task.data.len());
+            task.data.reserve_exact(task.need - task.data.len());
             task.asked = Some((transfer, task.received + len));
             task.asks += 1;
             // The number that means none is left out.
@@ -217,16 +223,7 @@ impl Connection<'_> {
                 Ok(Answer::Data(data))
             }
             None if !is_there => unit::absent(&task.request),
-            None => {
-                // Of less than a block nothing is written.
-                let whole = match task.request.operation {
-                    Operation::Write { .. } => {
-                        data.len() - data.len() % target.unit.block() as usize
-                    }
-                    _ => data.len(),
-                };
-                target.unit.execute(&task.request, &mut data[..whole])
-            }
+            None => target.unit.execute(&task.request, data),
         };
         match outcome {
             Ok(Answer::Nothing) => self.good(&task.head, task.need, task.asks),

@@ -4,6 +4,7 @@ use super::{Connection, Result, reason};
 use crate::keys::{self, TEXT_MAX};
 use crate::login::Purpose;
 use crate::pdu::{FINAL, Head, NO_TAG, response};
+use crate::target::check_name;
 
 const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.
@@ -23,12 +24,19 @@ impl Connection<'_> {
         let mut answer = Vec::new();
         for (key, value) in pairs {
             match key {
-                "SendTargets" => self.list(value, &mut answer),
+                "SendTargets" if self.may_ask(value) => self.list(value, &mut answer),
+                "SendTargets" => return self.reject(head, reason::INVALID_FIELD),
                 _ => keys::put(&mut answer, key, "NotUnderstood"),
             }
         }
         self.more_text = answer;
         self.send_text(head)
+    }
+
+    /// All targets, or one by its name; in a session that uses one, that one, which need not be named.
+    fn may_ask(&self, wanted: &str) -> bool {
+        let is_own = || self.target().is_some() && wanted.is_empty();
+        wanted == "All" || check_name(wanted).is_ok() || is_own()
     }
 
     /// The targets that the initiator may use, with the address at which it asks.

@@ -1,0 +1,317 @@
+//! What reads bytes from initiators, for `fuzz/` and for tests of this crate.
+
+use std::io;
+use std::sync::Arc;
+
+use block::MemoryDevice;
+use parking_lot::Mutex;
+
+use crate::keys::Agreed;
+use crate::link::{Input, Link};
+use crate::login::{Purpose, Session, login};
+use crate::session::serve;
+use crate::target::{Access, Target, Targets};
+
+/// The name of the target that there is.
+const TARGET: &str = "iqn.2026-01.org.example:disk";
+/// The size of its device.
+const SIZE: usize = 64 << 10;
+
+/// An initiator that has said everything. What it is told is kept.
+struct Script {
+    rest: Mutex<Vec<u8>>,
+    told: Mutex<Vec<u8>>,
+}
+
+impl Script {
+    fn new(bytes: &[u8]) -> Arc<Script> {
+        Arc::new(Script {
+            rest: Mutex::new(bytes.to_vec()),
+            told: Mutex::default(),
+        })
+    }
+}
+
+impl Link for Script {
+    fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
+        let mut rest = self.rest.lock();
+        let n = out.len().min(rest.len());
+        out[..n].copy_from_slice(&rest[..n]);
+        rest.drain(..n);
+        Ok(n)
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.told.lock().extend(bytes);
+        Ok(())
+    }
+
+    fn take_time(&self) {}
+
+    fn cut(&self) {
+        self.rest.lock().clear();
+    }
+
+    fn portal(&self) -> String {
+        "192.0.2.1:3260".into()
+    }
+
+    fn peer(&self) -> String {
+        "192.0.2.2:1024".into()
+    }
+}
+
+fn targets(read_only: bool) -> Targets {
+    let targets = Targets::default();
+    let access = Access {
+        read_only,
+        initiators: Vec::new(),
+    };
+    let device = Arc::new(MemoryDevice::new(SIZE));
+    let target = Target::new(TARGET, 1, device, access).expect("it is aligned");
+    targets
+        .insert(Arc::new(target))
+        .expect("it is the only one");
+    targets
+}
+
+/// An initiator that begins with these bytes, up to whatever it comes to. Returns what it is told.
+pub fn connection(bytes: &[u8]) -> Vec<u8> {
+    let script = Script::new(bytes);
+    let link: Arc<dyn Link> = script.clone();
+    let (mut input, targets) = (Input::new(), targets(false));
+    if let Ok(Some(session)) = login(&link, &mut input, &targets, &|| true) {
+        let _ = serve(&*link, &mut input, session, &targets);
+    }
+    let told = script.told.lock().clone();
+    told
+}
+
+/// An initiator that has logged in and says these bytes. The first byte is what was agreed on. Returns what it
+/// is told.
+pub fn commands(bytes: &[u8]) -> Vec<u8> {
+    let (how, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    let script = Script::new(bytes);
+    let link: Arc<dyn Link> = script.clone();
+    let targets = targets(how & 1 != 0);
+    let target = targets.find(TARGET).expect("it is there");
+    let mut agreed = Agreed::new();
+    agreed.initial_r2t = how & 2 != 0;
+    agreed.immediate = how & 4 == 0;
+    agreed.digests.data = how & 8 != 0;
+    if how & 16 != 0 {
+        (agreed.send_max, agreed.burst, agreed.first_burst) = (513, 1024, 512);
+    }
+    let attached = target.attach(&link, "iqn.x:y", [0; 6]);
+    let session = Session {
+        purpose: match how & 32 {
+            0 => Purpose::Use(attached.expect("it is open")),
+            _ => Purpose::Discovery,
+        },
+        initiator: "iqn.x:y".into(),
+        agreed,
+        cid: [0; 2],
+        command: 1,
+        status: 1,
+    };
+    let _ = serve(&*link, &mut Input::new(), session, &targets);
+    let told = script.told.lock().clone();
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pdu::{FINAL, HEAD, Head, NO_TAG, request, response};
+
+    /// A PDU with its padding.
+    fn pdu(mut head: Head, data: &[u8]) -> Vec<u8> {
+        head.put32(4, data.len() as u32);
+        let mut bytes = head.0.to_vec();
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn command(number: u32, flags: u8, expected: u32, cdb: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut head = Head::new(request::COMMAND, flags);
+        head.put32(16, 100 + number);
+        head.put32(20, expected);
+        head.put32(24, number);
+        head.put(32, cdb);
+        pdu(head, data)
+    }
+
+    fn data_out(tag: u32, transfer: u32, flags: u8, offset: u32, data: &[u8]) -> Vec<u8> {
+        let mut head = Head::new(request::DATA, flags);
+        head.put32(16, tag);
+        head.put32(20, transfer);
+        head.put32(40, offset);
+        pdu(head, data)
+    }
+
+    /// The heads and the data of what was told.
+    fn heads(mut told: &[u8]) -> Vec<(Head, Vec<u8>)> {
+        let mut all = Vec::new();
+        while !told.is_empty() {
+            let head = Head(*told.first_chunk().unwrap());
+            let len = head.data_len();
+            all.push((head, told[HEAD..HEAD + len].to_vec()));
+            told = &told[HEAD + len.next_multiple_of(4)..];
+        }
+        all
+    }
+
+    const READ: u8 = FINAL | 0x40;
+    const WRITE: u8 = FINAL | 0x20;
+    /// Says what the unit attention after a login is, and has it go.
+    fn ready() -> Vec<u8> {
+        command(1, FINAL, 0, &[0], &[])
+    }
+
+    /// The status and the sense of the last answer.
+    fn last(told: &[u8]) -> (u8, [u8; 3]) {
+        let (head, data) = heads(told).pop().unwrap();
+        let sense = match data.len() {
+            20 => [data[4], data[14], data[15]],
+            _ => [0; 3],
+        };
+        (head.0[3], sense)
+    }
+
+    #[test]
+    fn a_write_is_asked_for_and_can_be_read() {
+        let block = [7; 1024];
+        let mut said = vec![2 | 4];
+        said.extend(ready());
+        let write = [0x2a, 0, 0, 0, 0, 3, 0, 0, 2, 0];
+        said.extend(command(2, WRITE, 1024, &write, &[]));
+        said.extend(data_out(102, 0, 0, 0, &block[..512]));
+        let mut second = data_out(102, 0, FINAL, 512, &block[512..]);
+        second[39] = 1;
+        said.extend(second);
+        let read = [0x28, 0, 0, 0, 0, 3, 0, 0, 2, 0];
+        said.extend(command(3, READ, 1024, &read, &[]));
+        let told = heads(&commands(&said));
+        assert_eq!(told[0].1[4..].first(), Some(&6), "a unit attention");
+        let ready = &told[1].0;
+        assert_eq!((ready.opcode(), ready.u32(44)), (response::READY, 1024));
+        assert_eq!((told[2].0.opcode(), told[2].0.0[3]), (response::COMMAND, 0));
+        assert_eq!(told[3].0.opcode(), response::DATA);
+        assert!(told[3].1 == block);
+    }
+
+    #[test]
+    fn what_does_not_lie_on_the_unit_is_refused() {
+        let say = |how: u8, flags, expected, cdb: &[u8], data: &[u8]| {
+            let mut said = vec![how];
+            said.extend(ready());
+            said.extend(command(2, flags, expected, cdb, data));
+            last(&commands(&said))
+        };
+        let beyond = [0x28, 0, 0, 0, 0, 127, 0, 0, 2, 0];
+        assert_eq!(say(0, READ, 1024, &beyond, &[]), (2, [5, 0x21, 0]));
+        let far = [
+            0x88, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 1, 0, 0,
+        ];
+        assert_eq!(say(0, READ, 512, &far, &[]), (2, [5, 0x21, 0]));
+        assert_eq!(say(0, READ, 512, &[0xc0], &[]), (2, [5, 0x20, 0]));
+        let write = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+        assert_eq!(say(1, WRITE, 512, &write, &[1; 512]), (2, [7, 0x27, 0]));
+        assert_eq!(say(0, WRITE, 512, &write, &[1; 512]), (0, [0; 3]));
+        // Half a block is not written.
+        assert_eq!(say(0, WRITE, 256, &write, &[1; 256]), (2, [5, 0x0e, 3]));
+        let swap = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+        assert_eq!(say(0, WRITE, 1024, &swap, &[1; 1024]), (2, [14, 0x1d, 0]));
+        assert_eq!(say(0, WRITE, 1024, &swap, &[0; 1024]), (0, [0; 3]));
+        let mut unmap = vec![0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 127];
+        unmap.extend([0, 0, 0, 2, 0, 0, 0, 0]);
+        let list = [0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+        assert_eq!(say(0, WRITE, 24, &list, &unmap), (2, [5, 0x21, 0]));
+        unmap[19] = 1;
+        assert_eq!(say(0, WRITE, 24, &list, &unmap), (0, [0; 3]));
+    }
+
+    #[test]
+    fn data_that_were_not_asked_for_have_no_effect() {
+        let write = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+        for (transfer, offset, number) in [(9, 0, 0), (0, 512, 0), (0, 0, 5), (NO_TAG, 0, 0)] {
+            let mut said = vec![2 | 4];
+            said.extend(ready());
+            said.extend(command(2, WRITE, 512, &write, &[]));
+            let mut data = data_out(102, transfer, FINAL, offset, &[9; 512]);
+            data[39] = number;
+            said.extend(data);
+            assert_eq!(last(&commands(&said)), (2, [11, 0x0c, 0x0d]));
+        }
+    }
+
+    #[test]
+    fn a_login_needs_names_and_an_end() {
+        let login = |text: &str, flags: u8| {
+            let mut head = Head::new(request::LOGIN | 0x40, flags);
+            head.put32(24, 1);
+            connection(&pdu(head, text.as_bytes()))
+        };
+        let status = |told: &[u8]| {
+            let head = heads(told).remove(0).0;
+            (head.0[36], head.0[37])
+        };
+        let to_end = 0x87;
+        let good = format!("InitiatorName=iqn.x:y\0TargetName={TARGET}\0");
+        assert_eq!(status(&login(&good, to_end)), (0, 0));
+        assert_eq!(status(&login("TargetName=a\0", to_end)), (2, 7));
+        assert_eq!(
+            status(&login("InitiatorName=iqn.x:y\0TargetName=a\0", to_end)),
+            (2, 3)
+        );
+        assert_eq!(status(&login("InitiatorName=iqn.x:y\0", to_end)), (2, 7));
+        let chap = format!("{good}AuthMethod=CHAP\0");
+        assert_eq!(status(&login(&chap, 0x81)), (2, 1));
+        let twice = format!("{good}InitialR2T=No\0InitialR2T=No\0");
+        assert_eq!(status(&login(&twice, to_end)), (2, 0));
+        // A command is no login.
+        assert_eq!(connection(&ready()), []);
+    }
+
+    /// What looks like commands, and what does not: the fuzzer does more of it.
+    #[test]
+    fn nothing_that_is_said_makes_it_panic() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 40) as u8
+        };
+        let codes: Vec<u8> = crate::scsi::opcodes().collect();
+        for _ in 0..5000 {
+            let mut said = vec![next()];
+            for number in 1..=u32::from(next() % 8) {
+                let mut cdb = [0; 16];
+                cdb[0] = codes[usize::from(next()) % codes.len()];
+                for byte in &mut cdb[1..] {
+                    *byte = if next() % 4 == 0 { next() } else { 0 };
+                }
+                let data = vec![next(); usize::from(next()) * 8];
+                let flags = next() & 0xe0;
+                let expected = if next() % 8 == 0 {
+                    u32::from(next()) << 20
+                } else {
+                    data.len() as u32
+                };
+                said.extend(command(number, flags, expected, &cdb, &data));
+                let offset = u32::from(next() % 3) * 512;
+                said.extend(data_out(
+                    100 + number,
+                    u32::from(next() % 3),
+                    next() & 0x80,
+                    offset,
+                    &data,
+                ));
+            }
+            commands(&said);
+            connection(&said[1..]);
+        }
+    }
+}
