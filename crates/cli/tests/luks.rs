@@ -554,3 +554,41 @@ fn a_part_of_a_key_file_is_the_key() {
     }
     luks(USAGE, "open --test-passphrase --keyfile-size 5 {DIR}/image");
 }
+
+/// A slot with a key of its own: as cryptsetup has it, and gone without a trace.
+#[test]
+fn a_slot_may_hold_another_key() {
+    let place = Place::without_daemon();
+    let luks = |code, line: &str, input| ends(&place, code, line, input).out;
+    format(&place, CHEAP);
+    std::fs::write(place.path("key"), b"another one").unwrap();
+    let add =
+        format!("add-key {CHEAP} --unbound --key-size 256 --new-keyfile {{DIR}}/key {{DIR}}/image");
+    assert_eq!(luks(0, &add, ""), "1\n");
+    has(&luks(0, "dump {DIR}/image", ""), "1: luks2 (unbound)");
+    let test = "open --test-passphrase --key-file {DIR}/key {DIR}/image";
+    luks(WRONG_KEY, test, "");
+    luks(0, &format!("{test} -S 1"), "");
+    luks(
+        WRONG_KEY,
+        "open --test-passphrase -S 1 {DIR}/image",
+        PASSPHRASE,
+    );
+    let key = place.arg("key");
+    let judge = [
+        "open",
+        "--test-passphrase",
+        "--unbound",
+        "-S",
+        "1",
+        "--key-file",
+        &key,
+    ];
+    assert!(cryptsetup(&place, &judge).is_none_or(|done| done.code == 0));
+    luks(0, "kill-slot {DIR}/image 1", "");
+    assert!(!luks(0, "dump {DIR}/image", "").contains("1: pbkdf2"));
+    luks(0, "open --test-passphrase {DIR}/image", PASSPHRASE);
+
+    format(&place, "--type luks1 --pbkdf-force-iterations 1000");
+    luks(USAGE, &add, "");
+}

@@ -201,8 +201,33 @@ impl Container {
     /// [`Error::WrongPassphrase`]; [`Error::KeyMaterial`] if a slot that did not open is damaged;
     /// [`Error::NoSlot`]; [`Error::Unsupported`].
     pub fn unlock(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+        self.unlock_one_of(self.digest(), passphrase, slot)
+    }
+
+    /// As [`Container::unlock`]; and this slot may be one whose key encrypts no data.
+    ///
+    /// # Errors
+    /// As for [`Container::unlock`].
+    pub fn test(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+        let of_slot = match (&self.header, slot) {
+            (Header::V2(header), Some(id)) => {
+                let digests = header.view().digests.values();
+                let mut known = digests.filter_map(|digest| digest.known.clone());
+                known.find(|digest| digest.keyslots.contains(&id))
+            }
+            _ => None,
+        };
+        self.unlock_one_of(of_slot.map_or_else(|| self.digest(), Ok), passphrase, slot)
+    }
+
+    fn unlock_one_of(
+        &self,
+        digest: Result<Digest>,
+        passphrase: &Secret,
+        slot: Option<u32>,
+    ) -> Result<Unlocked> {
         self.check_requirements()?;
-        let digest = self.digest()?;
+        let digest = digest?;
         let mut slots = self.slots();
         match slot {
             Some(id) => slots.retain(|slot| slot.id == id),

@@ -176,16 +176,16 @@ fn check_integrity(format: &Format, spec: &SealSpec) -> Result<()> {
 }
 
 /// The digest of a volume key: its salt, iterations and value.
-fn digest_of(
-    format: &Format,
+pub(crate) fn digest_of(
+    slot: &SlotChoice,
     key: &Secret,
     value: &mut [u8],
     random: &dyn Random,
 ) -> Result<([u8; SALT_LEN], u32)> {
     let mut salt = [0; SALT_LEN];
     random.fill(&mut salt)?;
-    let hash = &format.slot.kdf.hash;
-    let iterations = match format.slot.kdf.force_iterations {
+    let hash = &slot.kdf.hash;
+    let iterations = match slot.kdf.force_iterations {
         Some(_) => PBKDF2_MIN,
         None => pbkdf2_iterations(hash, DIGEST_TIME)?,
     };
@@ -195,7 +195,7 @@ fn digest_of(
 
 fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks1::Header> {
     let mut digest = [0; 20];
-    let (digest_salt, digest_iterations) = digest_of(format, key, &mut digest, random)?;
+    let (digest_salt, digest_iterations) = digest_of(&format.slot, key, &mut digest, random)?;
     luks1::Header::new(&luks1::New {
         cipher: &format.cipher,
         hash: &format.slot.kdf.hash,
@@ -211,7 +211,7 @@ fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
 
 fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks2::Header> {
     let mut digest = vec![0; crypto::digest(&format.slot.kdf.hash)?.output_len()];
-    let (salt, iterations) = digest_of(format, key, &mut digest, random)?;
+    let (salt, iterations) = digest_of(&format.slot, key, &mut digest, random)?;
     let data_offset = format.data_offset.unwrap_or(match format.areas_len {
         None => DATA_OFFSET,
         Some(len) => (2 * format.copy_len)

@@ -19,7 +19,7 @@
 //! - `error`, `crypto`, `kdf`, `model`: algorithms by their names, and what both versions have;
 //! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
 //! - `integrity`: sectors with tags;
-//! - `container`: a header in use; `slots`, `token`, `dump`, `backup`, `convert` and `format` work on one;
+//! - `container`: a header in use; `slots`, `token`, `unbound`, `dump`, `backup`, `convert` and `format` work on one;
 //! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
 
 #![forbid(unsafe_code)]
@@ -46,6 +46,7 @@ mod plain;
 mod slot_refs;
 mod slots;
 mod token;
+mod unbound;
 
 pub use backup::{BACKUP_LEN_MAX, read_backup, restore};
 pub use container::{Container, Unlocked};

@@ -8,11 +8,18 @@ pub(crate) fn push(list: &mut Value, id: u32) {
     }
 }
 
-/// Takes a slot out, and wherever it is referred to.
+/// Takes a slot out, and wherever it is referred to; and the digest of a key that only this slot had, if it
+/// encrypts no data.
 pub(crate) fn forget(json: &mut serde_json::Map<String, Value>, id: u32) {
     let name = id.to_string();
     if let Some(slots) = json["keyslots"].as_object_mut() {
         slots.remove(&name);
+    }
+    if let Some(digests) = json["digests"].as_object_mut() {
+        let alone = serde_json::json!([name]);
+        digests.retain(|_, digest| {
+            digest["keyslots"] != alone || digest["segments"] != serde_json::json!([])
+        });
     }
     for part in ["digests", "tokens"] {
         for member in json[part]

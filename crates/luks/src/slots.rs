@@ -45,7 +45,7 @@ impl SlotChoice {
 }
 
 /// The encryption of key material if that of the data does not lend itself to it.
-const MATERIAL_CIPHER: (&str, usize) = ("aes-xts-plain64", 64);
+pub(crate) const MATERIAL_CIPHER: (&str, usize) = ("aes-xts-plain64", 64);
 impl Container {
     /// Lets another passphrase open the container, and says which slot it got.
     ///
@@ -72,7 +72,7 @@ impl Container {
         Ok(id)
     }
 
-    fn free_slot(&self, slot: Option<u32>) -> Result<u32> {
+    pub(crate) fn free_slot(&self, slot: Option<u32>) -> Result<u32> {
         let (used, most): (Vec<u32>, u32) = match &self.header {
             Header::V1(header) => {
                 let used = header.slots().iter().map(|slot| slot.id).collect();
@@ -98,7 +98,7 @@ impl Container {
         }
     }
 
-    fn plan_slot(
+    pub(crate) fn plan_slot(
         &self,
         id: u32,
         key_len: usize,

@@ -21,7 +21,7 @@ use layout::{Binary, field, lossy_text, text};
 
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
-pub(crate) use view::{AREA_ALIGN, AREAS_MAX, OBJECTS_MAX, View};
+pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
 
 /// A LUKS2 header in memory.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use crate::model::{
 pub(crate) const OBJECTS_MAX: u32 = 32;
 
 /// How many digests there may be.
-const DIGESTS_MAX: u32 = 8;
+pub(crate) const DIGESTS_MAX: u32 = 8;
 
 /// The longest area for key material, in bytes.
 pub(crate) const AREAS_MAX: u64 = 128 << 20;

@@ -44,12 +44,18 @@ pub(crate) struct LuksNewKey {
 ///
 /// Asks for a passphrase that opens the container, then twice for the new one. Prints the number of the new
 /// key slot.
+///
+/// With --unbound the slot gets a key of its own, for other programs. Its passphrase does not open the
+/// container, and no passphrase of the container is needed. `luks open --test-passphrase -S SLOT` tests it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A second passphrase; a key file:
     strongroom luks add-key secret.img
     strongroom luks add-key secret.img --new-keyfile /etc/keys/disk
+
+  A key of 256 bits for another program:
+    strongroom luks add-key --unbound --key-size 256 secret.img
 
 EXIT CODES
   4 if the slot is in use; 5 if another program uses the container; 7 if the passphrase is wrong;
@@ -58,6 +64,12 @@ pub(crate) struct LuksAddKey {
     /// The number of the new slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
+    /// Put a new random key into the slot, which encrypts no data
+    #[arg(long, requires = "key_size", conflicts_with = "key_file")]
+    pub(crate) unbound: bool,
+    /// The length of that key, in bits
+    #[arg(short = 's', long, value_name = "BITS", requires = "unbound")]
+    pub(crate) key_size: Option<usize>,
     #[command(flatten)]
     pub(crate) new: LuksNewKey,
 }

@@ -10,6 +10,7 @@ use protocol::api::Borrowing::{ChangeHeader, Own};
 use secret::Secret;
 
 use super::device::{device, look, open};
+use super::format::key_len;
 use super::key::{Part, ask, passphrase, slot_choice};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
@@ -30,6 +31,17 @@ fn number(id: u32) -> Outcome {
 }
 
 pub(super) fn add_key(args: &LuksAddKey, session: &Session) -> Result {
+    if let Some(bits) = args.key_size {
+        let key_len = key_len(bits)?;
+        let mut container = open(&args.new.container, ChangeHeader, session)?;
+        let new = new_passphrase(&args.new)?;
+        let choice = slot_choice(&args.new.kdf, container.version());
+        let random = &SystemRandom;
+        let slot = args.key_slot;
+        return Ok(number(
+            container.add_unbound_key(key_len, &new, &choice, slot, random)?,
+        ));
+    }
     with_new_key(&args.new, session, None, |container, old, new, choice| {
         container.add_key(&old.key, new, choice, args.key_slot, &SystemRandom)
     })
@@ -55,12 +67,17 @@ fn with_new_key(
     let mut container = open(&args.container, ChangeHeader, session)?;
     let old = passphrase(&args.key, &args.container)?;
     let unlocked = container.unlock(&old, slot)?;
-    let new = match &args.new_keyfile {
-        Some(path) => Part::new(args.new_keyfile_offset, args.new_keyfile_size).read(path)?,
-        None => ask(args.container.header_device(), true)?,
-    };
+    let new = new_passphrase(args)?;
     let choice = slot_choice(&args.kdf, container.version());
     Ok(number(change(&mut container, &unlocked, &new, &choice)?))
+}
+
+/// Reads the new passphrase.
+fn new_passphrase(args: &LuksNewKey) -> Result<Secret> {
+    match &args.new_keyfile {
+        Some(path) => Part::new(args.new_keyfile_offset, args.new_keyfile_size).read(path),
+        None => ask(args.container.header_device(), true),
+    }
 }
 
 pub(super) fn remove_key(args: &LuksRemoveKey, session: &Session) -> Result {

@@ -61,7 +61,7 @@ fn test_passphrase(args: &LuksOpen, session: &Session) -> LocalResult {
     }
     let container = look(&args.container, session)?;
     let given = passphrase(&args.key, &args.container)?;
-    container.unlock(&given, args.key_slot)?;
+    container.test(&given, args.key_slot)?;
     Ok(Outcome::done())
 }
 
