@@ -83,8 +83,7 @@ pub fn connection(bytes: &[u8]) -> Vec<u8> {
     if let Ok(Some(session)) = login(&link, &mut input, &targets, &|| true) {
         let _ = serve(&*link, &mut input, session, &targets);
     }
-    let told = script.told.lock().clone();
-    told
+    script.told.lock().clone()
 }
 
 /// An initiator that has logged in and says these bytes. The first byte is what was agreed on. Returns what it
@@ -115,8 +114,7 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
         status: 1,
     };
     let _ = serve(&*link, &mut Input::new(), session, &targets);
-    let told = script.told.lock().clone();
-    told
+    script.told.lock().clone()
 }
 
 #[cfg(test)]
