@@ -13,21 +13,6 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 const DEVICE_FAILED: i32 = 12;
 
-fn contents(seed: usize, len: usize) -> Vec<u8> {
-    let mut state = seed as u64 | 1;
-    let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(99);
-        (state >> 33) as u8
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
 /// Takes all that is left of a file system, in a file.
 fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();

@@ -4,8 +4,7 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::*;
@@ -22,21 +21,6 @@ fn nested(place: &Place, pool: &str, volume: &str) {
     ));
     place.ok("pool create -m none inner volume:outer/vol");
     place.ok("create -o mountpoint={DIR}/mnt inner/fs");
-}
-
-fn contents(seed: usize, len: usize) -> Vec<u8> {
-    let mut state = seed as u64 | 1;
-    let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(99);
-        (state >> 33) as u8
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = fs::File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// Several programs write to both pools at once, more than memory takes, while snapshots are made of both. No thread

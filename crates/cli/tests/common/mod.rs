@@ -347,6 +347,23 @@ fn end(child: &Child) -> bool {
     matches!(poll(&mut wait, Some(&PATIENCE)), Ok(1..))
 }
 
+/// Bytes that look random.
+pub fn contents(seed: usize, len: usize) -> Vec<u8> {
+    let mut state = seed as u64 | 1;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(99);
+        (state >> 33) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Writes a file, durably.
+pub fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    std::io::Write::write_all(&mut file, bytes)?;
+    file.sync_all()
+}
+
 pub fn words(line: &str) -> Vec<&str> {
     line.split(' ').filter(|word| !word.is_empty()).collect()
 }
