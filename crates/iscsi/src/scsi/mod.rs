@@ -1,9 +1,10 @@
 //! A logical unit: SCSI commands of SPC-4 and SBC-3 to a block device. It knows nothing of iSCSI.
 //!
 //! `sense` is why a command fails, `table` which commands there are, `cdb` parses one, `inquiry` and `mode` describe
-//! the unit, `unit` carries commands out.
+//! the unit, `unit` is the device with its limits, `execute` carries commands out.
 
 pub(crate) mod cdb;
+pub(crate) mod execute;
 mod inquiry;
 mod mode;
 pub(crate) mod sense;

@@ -1,15 +1,12 @@
 //! A logical unit, which carries commands out.
 
-use std::io::IoSlice;
 use std::sync::Arc;
 
 use block::{BlockDevice, SectorSizes};
 use parking_lot::RwLock;
 
-use super::cdb::{Blocks, Compared, Operation, Request};
+use super::cdb::{Blocks, Compared, Operation};
 use super::sense::Sense;
-use super::table::{COMMANDS, Known, find};
-use super::{inquiry, mode, number};
 
 /// One command reads or writes at most so many bytes,
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
@@ -19,10 +16,6 @@ pub(super) const RANGE_MAX: u64 = 512 << 20;
 pub(super) const RANGES_MAX: usize = 256;
 /// COMPARE AND WRITE takes so many blocks.
 pub(super) const COMPARED_MAX: u64 = 128;
-/// Ranges that GET LBA STATUS tells of at most.
-const STATUS_MAX: usize = 256;
-/// The medium is verified, and filled, in pieces of this size.
-const PIECE: usize = 1 << 20;
 
 /// What a unit is called.
 #[derive(Clone, Debug)]
@@ -42,7 +35,7 @@ pub(crate) struct Unit {
     pub(crate) is_read_only: bool,
     sectors: SectorSizes,
     /// Held for writing by what reads and then writes as one.
-    atomic: RwLock<()>,
+    pub(super) atomic: RwLock<()>,
 }
 
 /// What a command answers besides its status.
@@ -131,66 +124,6 @@ impl Unit {
         })
     }
 
-    /// Carries out what was checked. `data` are those that the initiator sent; they may be changed.
-    pub(crate) fn execute(&self, request: &Request, data: &mut [u8]) -> Result<Answer, Sense> {
-        use Operation as O;
-        let answer = match request.operation {
-            O::TestUnitReady => Answer::Nothing,
-            O::RequestSense { descriptors: false } => Answer::Data(Sense::NONE.fixed().to_vec()),
-            O::RequestSense { descriptors: true } => Answer::Data(Sense::NONE.descriptors()),
-            O::Inquiry { vital: true, page } => Answer::Data(inquiry::vital(self, page)?),
-            O::Inquiry { page: 0, .. } => Answer::Data(inquiry::standard(true)),
-            O::Inquiry { .. } => return Err(Sense::FIELD_IN_CDB),
-            O::ReportLuns { select } => Answer::Data(luns(select)?),
-            O::ReadCapacity10 => Answer::Data(self.capacity_10()?),
-            O::ReadCapacity16 => Answer::Data(self.capacity_16()?),
-            O::ModeSense {
-                ten,
-                no_blocks,
-                page,
-                subpage,
-                which,
-            } => Answer::Data(mode::sense(self, ten, no_blocks, page, subpage, which)?),
-            O::ModeSelect { save: true, .. } => return Err(Sense::FIELD_IN_CDB),
-            O::ModeSelect { ten, is_page, .. } => {
-                mode::select(self, ten, is_page, data)?;
-                Answer::Nothing
-            }
-            O::Read { blocks } => {
-                let block = u64::from(self.block());
-                Answer::Read(blocks.first * block, blocks.count * block)
-            }
-            O::LbaStatus { first } => Answer::Data(self.lba_status(first, request.room)?),
-            O::Opcodes {
-                timeouts,
-                how,
-                opcode,
-                action,
-            } => Answer::Data(opcodes(timeouts, how, opcode, action)?),
-            O::Flush { .. } if self.is_read_only => Answer::Nothing,
-            O::Flush { .. } => {
-                let flushed = self.device.flush();
-                flushed.map_err(|error| self.failed(&error, true))?;
-                Answer::Nothing
-            }
-            O::Verify { blocks, compared } => {
-                self.verify(blocks, compared, data)?;
-                Answer::Nothing
-            }
-            _ => {
-                self.change(&request.operation, data)?;
-                Answer::Nothing
-            }
-        };
-        Ok(match answer {
-            Answer::Data(mut data) => {
-                data.truncate(request.room);
-                Answer::Data(data)
-            }
-            other => other,
-        })
-    }
-
     /// Reads a part of what [`Answer::Read`] says.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
         let _shared = self.atomic.read();
@@ -199,269 +132,8 @@ impl Unit {
     }
 
     /// What a failure of the device is for an initiator. The log has more.
-    fn failed(&self, error: &block::Error, is_write: bool) -> Sense {
+    pub(super) fn failed(&self, error: &block::Error, is_write: bool) -> Sense {
         tracing::warn!(target = self.identity.target, %error, "a command failed");
         Sense::of(error, is_write)
     }
-
-    fn change(&self, operation: &Operation, data: &mut [u8]) -> Result<(), Sense> {
-        use Operation as O;
-        let block = u64::from(self.block());
-        let failed = |error| self.failed(&error, true);
-        match *operation {
-            O::Write { blocks, durable } => {
-                let _shared = self.atomic.read();
-                let offset = blocks.first * block;
-                match durable {
-                    true => self.device.write_durably_at(offset, &[IoSlice::new(data)]),
-                    false => self.device.write_in_place(offset, data),
-                }
-                .map_err(failed)
-            }
-            O::Unmap { len } if len != data.len() => Err(Sense::LIST_LENGTH),
-            O::Unmap { .. } => self.unmap(data),
-            O::WriteSame { blocks, zeros, .. } => {
-                if !zeros && data.len() as u64 != block {
-                    return Err(Sense::LIST_LENGTH);
-                }
-                let _shared = self.atomic.read();
-                let (offset, len) = (blocks.first * block, blocks.count * block);
-                match data.iter().all(|byte| *byte == 0) {
-                    true => self.device.zero(offset, len).map_err(failed),
-                    false => self.fill(offset, len, data),
-                }
-            }
-            O::CompareAndWrite { blocks, durable } => self.compare_and_write(blocks, durable, data),
-            _ => Err(Sense::FAILED),
-        }
-    }
-
-    /// Writes a block again and again.
-    fn fill(&self, offset: u64, len: u64, block: &[u8]) -> Result<(), Sense> {
-        let whole = PIECE as u64 - PIECE as u64 % block.len() as u64;
-        let piece = block.repeat((len.min(whole) as usize) / block.len());
-        let mut done = 0;
-        while done < len {
-            let n = piece.len().min((len - done) as usize);
-            let write = self
-                .device
-                .write_at(offset + done, &[IoSlice::new(&piece[..n])]);
-            write.map_err(|error| self.failed(&error, true))?;
-            done += n as u64;
-        }
-        Ok(())
-    }
-
-    fn unmap(&self, list: &[u8]) -> Result<(), Sense> {
-        if list.is_empty() {
-            return Ok(());
-        }
-        let described = number(list, 2, 2) as usize;
-        if list.len() < 8 || described > list.len() - 8 {
-            return Err(Sense::LIST_LENGTH);
-        }
-        let ranges = list[8..8 + described].chunks_exact(16).map(|range| Blocks {
-            first: number(range, 0, 8),
-            count: number(range, 8, 4),
-        });
-        let block = u64::from(self.block());
-        if ranges.len() > RANGES_MAX
-            || ranges.clone().map(|it| it.count).sum::<u64>() > RANGE_MAX / block
-        {
-            return Err(Sense::FIELD_IN_LIST);
-        }
-        for it in ranges.clone() {
-            let end = it.first.checked_add(it.count);
-            if end.is_none_or(|end| end > self.blocks()) {
-                return Err(Sense::OUT_OF_RANGE);
-            }
-        }
-        let _shared = self.atomic.read();
-        for it in ranges.filter(|it| it.count > 0) {
-            let unmapped = self.device.discard(it.first * block, it.count * block);
-            unmapped.map_err(|error| self.failed(&error, true))?;
-        }
-        Ok(())
-    }
-
-    fn compare_and_write(&self, blocks: Blocks, durable: bool, data: &[u8]) -> Result<(), Sense> {
-        let block = u64::from(self.block());
-        let (offset, len) = (blocks.first * block, (blocks.count * block) as usize);
-        if data.len() != 2 * len {
-            return Err(Sense::LIST_LENGTH);
-        }
-        let _alone = self.atomic.write();
-        let mut now = vec![0; len];
-        let read = self.device.read_at(offset, &mut now);
-        read.map_err(|error| self.failed(&error, false))?;
-        same(&now, &data[..len], 0)?;
-        let pieces = &[IoSlice::new(&data[len..])];
-        match durable {
-            true => self.device.write_durably_at(offset, pieces),
-            false => self.device.write_at(offset, pieces),
-        }
-        .map_err(|error| self.failed(&error, true))
-    }
-
-    fn verify(&self, blocks: Blocks, compared: Compared, data: &[u8]) -> Result<(), Sense> {
-        let block = u64::from(self.block());
-        let len = (blocks.count * block) as usize;
-        let mut room = vec![0; len.min(PIECE - PIECE % block as usize)];
-        let mut done = 0;
-        while done < len {
-            let n = room.len().min(len - done);
-            self.read(blocks.first * block + done as u64, &mut room[..n])?;
-            match compared {
-                Compared::Nothing => {}
-                Compared::All => {
-                    let given = data.get(done..done + n).ok_or(Sense::LIST_LENGTH)?;
-                    same(&room[..n], given, done)?;
-                }
-                Compared::One => {
-                    for (at, own) in room[..n].chunks(block as usize).enumerate() {
-                        same(own, data, done + at * block as usize)?;
-                    }
-                }
-            }
-            done += n;
-        }
-        Ok(())
-    }
-
-    /// The size for who asks now: it may have grown.
-    fn blocks_now(&self) -> Result<u64, Sense> {
-        let size = self.device.refresh_size();
-        let size = size.map_err(|error| self.failed(&error, false))?;
-        Ok(size / u64::from(self.block()))
-    }
-
-    fn capacity_10(&self) -> Result<Vec<u8>, Sense> {
-        let last = self.blocks_now()?.saturating_sub(1);
-        let mut data = last.try_into().unwrap_or(u32::MAX).to_be_bytes().to_vec();
-        data.extend(self.block().to_be_bytes());
-        Ok(data)
-    }
-
-    fn capacity_16(&self) -> Result<Vec<u8>, Sense> {
-        let last = self.blocks_now()?.saturating_sub(1);
-        let mut data = last.to_be_bytes().to_vec();
-        data.extend(self.block().to_be_bytes());
-        data.push(0);
-        data.push(self.physical_blocks().ilog2() as u8);
-        // Provisioned as needed. What unmapped blocks read as is not said.
-        data.push(if self.is_read_only { 0 } else { 0x80 });
-        data.resize(32, 0);
-        Ok(data)
-    }
-
-    fn lba_status(&self, first: u64, room: usize) -> Result<Vec<u8>, Sense> {
-        let block = u64::from(self.block());
-        let end = self.blocks();
-        if first >= end {
-            return Err(Sense::OUT_OF_RANGE);
-        }
-        let most = (room.saturating_sub(8) / 16).clamp(1, STATUS_MAX);
-        let mut data = vec![0; 8];
-        let mut at = first;
-        for _ in 0..most {
-            if at >= end {
-                break;
-            }
-            let most = (end - at).min(u64::from(u32::MAX)) * block;
-            let status = self.device.status_at(at * block, most);
-            let status = status.map_err(|error| self.failed(&error, false))?;
-            // A block that is used in part is used.
-            let (count, is_hole) = match status.len / block {
-                0 => (1, false),
-                count => (count, status.is_hole),
-            };
-            data.extend(at.to_be_bytes());
-            data.extend((count as u32).to_be_bytes());
-            data.extend([u8::from(is_hole), 0, 0, 0]);
-            at += count;
-        }
-        let len = data.len() as u32 - 4;
-        data[..4].copy_from_slice(&len.to_be_bytes());
-        Ok(data)
-    }
-}
-
-/// The answer to INQUIRY and the like for a number that no unit has.
-pub(crate) fn absent(request: &Request) -> Result<Answer, Sense> {
-    let mut data = match request.operation {
-        Operation::Inquiry {
-            vital: false,
-            page: 0,
-        } => inquiry::standard(false),
-        Operation::ReportLuns { select } => luns(select)?,
-        Operation::RequestSense { .. } => Sense::NO_UNIT.fixed().to_vec(),
-        _ => return Err(Sense::NO_UNIT),
-    };
-    data.truncate(request.room);
-    Ok(Answer::Data(data))
-}
-
-/// Whether two pieces are the same; if not, where they differ.
-fn same(own: &[u8], given: &[u8], before: usize) -> Result<(), Sense> {
-    if own.len() != given.len() {
-        return Err(Sense::LIST_LENGTH);
-    }
-    match own.iter().zip(given).position(|(own, given)| own != given) {
-        None => Ok(()),
-        Some(at) => Err(Sense::MISCOMPARE.at(before + at)),
-    }
-}
-
-/// There is one unit, whose number is 0.
-fn luns(select: u8) -> Result<Vec<u8>, Sense> {
-    let count = match select {
-        0 | 2 => 1,
-        // Well known units only.
-        1 => 0,
-        _ => return Err(Sense::FIELD_IN_CDB),
-    };
-    let mut data = vec![0, 0, 0, 8 * count];
-    data.resize(8 + 8 * usize::from(count), 0);
-    Ok(data)
-}
-
-fn opcodes(timeouts: bool, how: u8, opcode: u8, action: u16) -> Result<Vec<u8>, Sense> {
-    let with_action = COMMANDS
-        .iter()
-        .any(|it| it.opcode() == opcode && it.action.is_some());
-    let known = match (how, with_action) {
-        (0, _) => return Ok(all_opcodes(timeouts)),
-        (1, false) | (3, false) => find(opcode, 0).filter(|_| action == 0),
-        (2, true) | (3, true) => find(opcode, action),
-        _ => return Err(Sense::FIELD_IN_CDB),
-    };
-    let Some(Known { usage, .. }) = known else {
-        return Ok(vec![0, 1, 0, 0]);
-    };
-    let mut data = vec![0, 3 | u8::from(timeouts) << 7];
-    data.extend((usage.len() as u16).to_be_bytes());
-    data.extend(*usage);
-    if timeouts {
-        data.extend(NO_TIMEOUTS);
-    }
-    Ok(data)
-}
-
-/// A descriptor without any timeout.
-const NO_TIMEOUTS: [u8; 12] = [0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-
-fn all_opcodes(timeouts: bool) -> Vec<u8> {
-    let mut data = vec![0; 4];
-    for known in COMMANDS {
-        data.extend([known.opcode(), 0]);
-        data.extend(known.action.unwrap_or(0).to_be_bytes());
-        let flags = u8::from(timeouts) << 1 | u8::from(known.action.is_some());
-        data.extend([0, flags, 0, known.usage.len() as u8]);
-        if timeouts {
-            data.extend(NO_TIMEOUTS);
-        }
-    }
-    let len = data.len() as u32 - 4;
-    data[..4].copy_from_slice(&len.to_be_bytes());
-    data
 }

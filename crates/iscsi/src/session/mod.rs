@@ -4,6 +4,7 @@
 //! nothing waits any more. Commands that wait for data are kept in a table; others overtake them.
 
 mod answers;
+mod task;
 mod tasks;
 mod text;
 
@@ -15,7 +16,7 @@ use crate::login::{Purpose, Session};
 use crate::pdu::{FINAL, Head, NO_TAG, Received, SEGMENT_MAX, append, request, response};
 use crate::scsi::sense::Sense;
 use crate::target::{Target, Targets};
-use tasks::Task;
+use task::Task;
 
 pub(crate) type Result<T> = std::result::Result<T, Gone>;
 

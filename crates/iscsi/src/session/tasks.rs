@@ -1,41 +1,17 @@
 //! SCSI commands: what is received of them.
 
+use super::task::Task;
 use super::{Connection, Result, WINDOW};
 use crate::error::Gone;
 use crate::pdu::{FINAL, Head, NO_TAG, response};
 use crate::scsi::cdb::{Operation, Request};
+use crate::scsi::execute;
 use crate::scsi::sense::Sense;
-use crate::scsi::unit;
 
 const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;
 /// So many commands are asked for data at a time.
 const ASKED_MAX: usize = 4;
-
-/// A command.
-pub(super) struct Task {
-    pub(super) head: Head,
-    request: Request,
-    /// How many bytes it needs.
-    need: usize,
-    data: Vec<u8>,
-    received: usize,
-    /// Whether more comes that was not asked for.
-    is_open: bool,
-    /// What was asked for: its tag and where it ends.
-    asked: Option<(u32, usize)>,
-    /// How often.
-    pub(super) asks: u32,
-    /// The number of the next PDU with data.
-    next_data: u32,
-}
-
-impl Task {
-    /// How many bytes the initiator expects to send.
-    fn expected(&self) -> usize {
-        self.head.u32(20) as usize
-    }
-}
 
 impl Connection<'_> {
     /// Takes a command with the data that came along.
@@ -222,7 +198,7 @@ impl Connection<'_> {
                 data.truncate(task.request.room);
                 Ok(Answer::Data(data))
             }
-            None if !is_there => unit::absent(&task.request),
+            None if !is_there => execute::absent(&task.request),
             None => target.unit.execute(&task.request, data),
         };
         match outcome {
