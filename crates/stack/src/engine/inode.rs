@@ -61,18 +61,22 @@ impl<N> Inode<N> {
         *self.file.lock() = None;
     }
 
-    /// Has the lower file system do what it does when a file is closed: many network file systems write
-    /// at that time what other clients are to see.
+    /// Closes the lower file: many network file systems write at that time what other clients are to see,
+    /// and hold other clients up while it is open. What comes next opens it again.
     ///
     /// # Errors
     /// Those of writing.
     pub(super) fn flush(&self) -> Result<()> {
-        let Some(file) = self.file.lock().clone() else {
+        let Some(file) = self.file.lock().take() else {
             return Ok(());
         };
-        let copy = rustix::io::fcntl_dupfd_cloexec(&*file, 0).map_err(posix)?;
-        // Closing a copy flushes as closing the last one does, and says what went wrong.
-        nix::unistd::close(copy).map_err(|error| posix(Errno::from_raw_os_error(error as i32)))
+        let last = match Arc::try_unwrap(file) {
+            Ok(file) => file,
+            // Another request uses it. Closing a copy flushes in the same way.
+            Err(used) => rustix::io::fcntl_dupfd_cloexec(&*used, 0).map_err(posix)?,
+        };
+        let closed = nix::unistd::close(last);
+        closed.map_err(|error| posix(Errno::from_raw_os_error(error as i32)))
     }
 
     /// That this is a directory.
