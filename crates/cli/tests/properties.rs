@@ -89,3 +89,42 @@ fn one_property_is_explained_without_a_daemon() {
     place.fails("properties nonsense", NOT_FOUND);
     assert!(!place.socket().exists());
 }
+
+#[test]
+fn written_counts_from_the_snapshot_before_and_userrefs_the_holds() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+    place.ok("create -o compression=off tank/a");
+    let write = |name: &str, len: usize| {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
+        std::fs::write(place.path("mnt/a").join(name), bytes).unwrap();
+        place.ok("pool sync tank");
+    };
+    let number = |property: &str, name: &str| -> u64 {
+        let text = place.ok(&format!("get -Hp -o value {property} {name}"));
+        text.trim().parse().unwrap()
+    };
+    write("one", 1 << 20);
+    assert_eq!(number("written", "tank/a"), number("referenced", "tank/a"));
+    place.ok("snapshot tank/a@one");
+    assert!(number("written", "tank/a@one") >= 1 << 20);
+    assert!(number("written", "tank/a") < 1 << 18);
+    write("two", 2 << 20);
+    let since = number("written", "tank/a");
+    assert!((2 << 20..5 << 19).contains(&since), "{since}");
+    place.ok("snapshot tank/a@two");
+    let of_two = number("written", "tank/a@two");
+    assert!((2 << 20..5 << 19).contains(&of_two), "{of_two}");
+
+    assert_eq!(number("userrefs", "tank/a@one"), 0);
+    place.ok("hold keep tank/a@one");
+    place.ok("hold also tank/a@one");
+    assert_eq!(number("userrefs", "tank/a@one"), 2);
+    assert_eq!(number("userrefs", "tank/a@two"), 0);
+    place.ok("release keep tank/a@one");
+    assert_eq!(number("userrefs", "tank/a@one"), 1);
+    assert_eq!(place.ok("list -H -o userrefs tank/a"), "-\n");
+}

@@ -462,6 +462,17 @@ pub const PROPERTIES: &[Property] = &[
         "lrefer",
         "Bytes of the data in it before compression.",
     ),
+    counted(
+        "refcompressratio",
+        "refratio",
+        "The same as compressratio: of the data in it.",
+    ),
+    counted(
+        "written",
+        "written",
+        "Space of the data in it that was written since the snapshot before.",
+    ),
+    counted("userrefs", "userrefs", "How many holds the snapshot has."),
     counted("guid", "guid", "A number that streams know it by."),
     counted(
         "createtxg",

@@ -311,7 +311,9 @@ fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value>
         "used" => Value::Bytes(listed.used),
         "available" => heads(imported.pool.available_to(entry.id)?),
         "referenced" => Value::Bytes(entry.referenced),
-        "compressratio" => Value::Ratio(ratio(entry.logical, entry.referenced)),
+        "compressratio" | "refcompressratio" => {
+            Value::Ratio(ratio(entry.logical, entry.referenced))
+        }
         "mounted" if is_snapshot => Value::None,
         "mounted" => yes_no(imported.mounts.lock().contains_key(&entry.id)),
         "keystatus" if entry.suite == 0 => Value::None,
@@ -343,6 +345,14 @@ fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value>
             None => Value::None,
         },
         "logicalreferenced" => Value::Bytes(entry.logical),
+        "written" => Value::Bytes(listed.written),
+        "userrefs" if !is_snapshot => Value::None,
+        "userrefs" => {
+            let holds = imported
+                .pool
+                .holds(std::slice::from_ref(&listed.name), false)?;
+            Value::Number(holds.len() as u64)
+        }
         "guid" => Value::Number(entry.guid),
         "createtxg" => Value::Number(entry.created_txg),
         "receive_resume_token" if is_snapshot => Value::None,

@@ -40,6 +40,8 @@ pub struct Listed {
     pub used_by_children: u64,
     /// Of these, what its `refreservation` keeps for it.
     pub used_by_refreservation: u64,
+    /// Bytes of the data in it that the snapshot before it does not have.
+    pub written: u64,
 }
 
 /// The space of a pool, in bytes.
@@ -189,6 +191,7 @@ impl Pool {
             used_by_snapshots: 0,
             used_by_children: 0,
             used_by_refreservation: 0,
+            written: state.own_bytes(entry),
         };
         if entry.is_snapshot() {
             let next = state.entry(entry.next)?;
@@ -196,7 +199,7 @@ impl Pool {
             listed.used = own.bytes();
             return Ok(listed);
         }
-        listed.used_by_dataset = state.own_bytes(entry);
+        listed.used_by_dataset = listed.written;
         listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
         let slacks = self.slacks(state);
         for below in state.subtree(entry.id) {

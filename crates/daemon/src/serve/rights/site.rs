@@ -207,6 +207,8 @@ impl Site {
                         "referenced",
                         "logicalreferenced",
                         "compressratio",
+                        "refcompressratio",
+                        "written",
                     ]
                     .contains(&name)
             };
