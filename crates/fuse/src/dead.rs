@@ -14,6 +14,8 @@ use crate::place::has_lost_server;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     number: u64,
+    /// The number of its device, as [`crate::Mount::number`].
+    pub device: u32,
     /// The user whose process serves it.
     pub user: u32,
     /// What was mounted.
@@ -108,6 +110,7 @@ fn parse(line: &[u8], subtype: &str) -> Option<Listed> {
     let user = user.parse().ok()?;
     Some(Listed {
         number: text(0)?.parse().ok()?,
+        device: text(2)?.split_once(':')?.1.parse().ok()?,
         user,
         source: unescaped(fields.get(dash + 2)?).to_str()?.to_owned(),
         path: unescaped(fields.get(4)?),

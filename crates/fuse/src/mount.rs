@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use vfs::FileSystem;
+use vfs::{FileSystem, Ino};
 
 use crate::attach::{self, Id};
 use crate::buffer::Buffer;
@@ -207,6 +207,17 @@ impl Mount {
     /// comes from a thread of this crate and should be short.
     pub fn on_end(&self, f: impl FnOnce(End) + Send + 'static) {
         self.session.on_end(Box::new(f));
+    }
+
+    /// The number of the mount's device, which no other mount has at the same time.
+    pub fn number(&self) -> u32 {
+        self.id.connection
+    }
+
+    /// Has the kernel write back what programs have written to files, and forget the contents that it keeps.
+    /// The writes come to the file system meanwhile, so none of its threads may call this.
+    pub fn forget_contents(&self, files: &[Ino]) {
+        self.session.forget_contents(files);
     }
 
     /// How often the kernel asked for each operation since the mount, by the names of

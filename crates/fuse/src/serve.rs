@@ -248,7 +248,10 @@ impl Server<'_> {
 
     /// The answer to a lookup in `parent`.
     fn entry(&self, parent: Ino, found: &Attr) -> abi::EntryOut {
-        convert::entry(found, self.valid(parent), self.valid(found.ino))
+        abi::EntryOut {
+            generation: self.fs.generation(found.ino),
+            ..convert::entry(found, self.valid(parent), self.valid(found.ino))
+        }
     }
 
     /// Takes set-user-ID and set-group-ID bits from a file that an unprivileged process is about to change,

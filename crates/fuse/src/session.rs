@@ -7,14 +7,14 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno as Os;
-use vfs::{FileSystem, Kind};
+use vfs::{FileSystem, Ino, Kind};
 use zerocopy::FromBytes;
 
 use crate::abi::{self, op};
@@ -59,6 +59,8 @@ pub(crate) struct Session {
     hears: Hears,
     workers: Workers,
     searcher: Searcher,
+    /// Held by the threads: it is to be closed when the last one ends.
+    device: Weak<OwnedFd>,
     /// Threads that have not ended.
     live: AtomicUsize,
     counts: [AtomicU64; OPS],
@@ -88,19 +90,20 @@ impl Session {
         buffer: Buffer,
     ) -> Result<Arc<Session>, Error> {
         let count = options.worker_count();
+        let device = Arc::new(device);
         let session = Arc::new(Session {
             fs,
             agreed,
             hears: options.heard(),
             workers: Workers::new(count),
             searcher: Searcher::default(),
+            device: Arc::downgrade(&device),
             live: AtomicUsize::new(PERMANENT),
             counts: [const { AtomicU64::new(0) }; OPS],
             state: Mutex::default(),
             ended: Condvar::new(),
             span: tracing::error_span!("mount", of = options.fs_name),
         });
-        let device = Arc::new(device);
         let seat = |number| Seat {
             session: Arc::clone(&session),
             device: Arc::clone(&device),
@@ -175,6 +178,16 @@ impl Session {
                 }
             }
             quiet = if writes() == before { quiet + 1 } else { 0 };
+        }
+    }
+
+    /// Has the kernel write back what it has of files, and forget it.
+    pub(crate) fn forget_contents(&self, files: &[Ino]) {
+        let Some(device) = self.device.upgrade() else {
+            return;
+        };
+        for file in files {
+            notify_inval_inode(device.as_fd(), *file, 0, 0);
         }
     }
 

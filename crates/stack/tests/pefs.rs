@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,9 +12,9 @@ use cipher::{Digest, Random, SystemRandom};
 use common::{caller, create, file_with, mkdir, names, read_name, refused};
 use secret::Secret;
 use serde_json::Value;
-use stack::formats::pefs::{Algorithm, Key, MasterKey, Pefs};
+use stack::formats::pefs::{Algorithm, Key, KeyId, MasterKey, Pefs};
 use stack::{Entry, Options, Stacked};
-use vfs::{Caller, Error, FileSystem, ROOT, RenameMode, SetAttr};
+use vfs::{Caller, Error, FileSystem, Ino, ROOT, RenameMode, SetAttr};
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("pefs.json")).expect("JSON")
@@ -186,4 +188,105 @@ fn several_keys_and_none() {
     );
     assert_eq!(read_name(&none, "plain").expect("read"), b"clear");
     refused(create(&none, ROOT, "new"), Error::ReadOnly);
+}
+
+fn add(view: &Stacked<Pefs>, byte: u8) -> KeyId {
+    let master = MasterKey::new(Secret::from_slice(&[byte; 64]).expect("memory"));
+    let key = Key::new(&master.expect("64 bytes"), Algorithm::default()).expect("key");
+    let id = key.id();
+    view.format().add_key(key).expect("another");
+    id
+}
+
+fn bytes_of(view: &Stacked<Pefs>, ino: Ino) -> Vec<u8> {
+    common::read(view, ino).expect("read")
+}
+
+/// The stored names that the root has.
+fn stored(lower: &Path) -> Vec<Vec<u8>> {
+    let listed = fs::read_dir(lower).expect("listed");
+    let names = listed.map(|entry| entry.expect("entry").file_name().into_encoded_bytes());
+    names.collect()
+}
+
+#[test]
+fn files_while_keys_come_and_go() {
+    let lower = tempfile::tempdir().expect("a directory");
+    file_with(&view_with(lower.path(), &[1]), "file", b"some text");
+    let name = &stored(lower.path())[0];
+    let ciphertext = fs::read(lower.path().join(OsStr::from_bytes(name))).expect("read");
+
+    // Without a key: as it is stored, and nothing can be changed.
+    let view = view_with(lower.path(), &[]);
+    let raw = view.lookup(ROOT, name).expect("by its stored name");
+    assert_eq!(bytes_of(&view, raw.ino), ciphertext);
+    assert_eq!(view.write(raw.ino, 0, b"x", false), Err(Error::ReadOnly));
+    assert_eq!(view.unlink(ROOT, name), Err(Error::ReadOnly));
+    assert_eq!(view.generation(raw.ino), 0);
+
+    // With its key it is something else, of the same number.
+    let first = add(&view, 1);
+    refused(view.lookup(ROOT, name), Error::NotFound);
+    let open = view.lookup(ROOT, b"file").expect("by its name");
+    assert_eq!((open.ino, view.generation(open.ino)), (raw.ino, 1));
+    assert_eq!(bytes_of(&view, open.ino), b"some text");
+    // What has the key stays as it is when another one comes.
+    add(&view, 2);
+    view.lookup(ROOT, b"file").expect("again");
+    assert_eq!(view.generation(open.ino), 1);
+    assert_eq!(
+        view.files(|node| node.key().is_some_and(|key| key.id() == first)),
+        [open.ino]
+    );
+
+    // The key goes, from what is open too. The stored bytes do not mix with clear text.
+    view.format().remove_key(first).expect("it is there");
+    refused(view.read(open.ino, 0, 9), Error::NoKey);
+    assert_eq!(view.write(open.ino, 0, b"clear", false), Err(Error::NoKey));
+    let raw = view.lookup(ROOT, name).expect("by its stored name");
+    assert_eq!(view.generation(raw.ino), 2);
+    assert_eq!(bytes_of(&view, raw.ino), ciphertext);
+    assert_eq!(
+        view.write(raw.ino, 0, b"clear", false),
+        Err(Error::ReadOnly)
+    );
+
+    add(&view, 1);
+    let open = view.lookup(ROOT, b"file").expect("by its name");
+    assert_eq!(view.generation(open.ino), 3);
+    assert_eq!(bytes_of(&view, open.ino), b"some text");
+}
+
+#[test]
+fn a_directory_gets_another_key() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let view = view_with(lower.path(), &[1, 2]);
+    let ids: Vec<KeyId> = view.format().keys().iter().map(|key| key.id()).collect();
+    let dir = mkdir(&view, ROOT, "dir").expect("made").ino;
+    create(&view, dir, "old").expect("made");
+    let before = stored(lower.path());
+    let set = |name: &[u8], id: KeyId| {
+        let format = view.format();
+        view.remake_directory(ROOT, name, |node| format.under_key(node, id, name))
+    };
+    assert_eq!(set(b"dir", ids[0]), Err(Error::Invalid));
+    assert_eq!(set(b"dir", KeyId([9; 8])), Err(Error::NotFound));
+    assert_eq!(set(b"none", ids[1]), Err(Error::NotFound));
+    file_with(&view, "file", b"");
+    assert_eq!(set(b"file", ids[1]), Err(Error::NotDirectory));
+    fs::create_dir(lower.path().join("plain")).expect("made");
+    assert_eq!(set(b"plain", ids[1]), Err(Error::Invalid));
+
+    set(b"dir", ids[1]).expect("set");
+    assert!(!stored(lower.path()).contains(&before[0]));
+    // To a program that has it open it is the same directory.
+    let found = view.lookup(ROOT, b"dir").expect("by its name");
+    assert_eq!((found.ino, view.generation(dir)), (dir, 0));
+    create(&view, dir, "new").expect("made");
+    let key_of = |name: &[u8]| {
+        let attr = view.lookup(dir, name).expect("found");
+        let key = view.with_node(attr.ino, |node| node.key().map(|key| key.id()));
+        key.expect("known").expect("a key")
+    };
+    assert_eq!((key_of(b"old"), key_of(b"new")), (ids[0], ids[1]));
 }

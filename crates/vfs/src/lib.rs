@@ -47,6 +47,12 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
+    /// Counts the things that `ino` has been, one after the other: a front end gives errors for what it knows by
+    /// another count.
+    fn generation(&self, _ino: Ino) -> u64 {
+        0
+    }
+
     /// A program opens the file `ino`. A front end that keeps what it has read need not say so.
     fn opened(&self, _ino: Ino) {}
 

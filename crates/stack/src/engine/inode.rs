@@ -20,6 +20,8 @@ pub(super) struct Inode<N> {
     pub(super) kind: Kind,
     pub(super) entry: Entry,
     pub(super) node: N,
+    /// How often it became something else.
+    pub(super) generation: u64,
     /// Of a file: shared to read, exclusive to change. Of a directory: exclusive to change names. Of
     /// two, the lower number first.
     pub(super) io: RwLock<()>,
@@ -37,10 +39,18 @@ impl<N> Inode<N> {
             kind,
             entry,
             node,
+            generation: 0,
             io: RwLock::new(()),
             target_len: OnceLock::new(),
             file: Mutex::new(None),
         }
+    }
+
+    /// The same inode as something else.
+    pub(super) fn remade(&self, entry: Entry, node: N, generation: u64) -> Inode<N> {
+        let mut made = Inode::new(self.ino, self.kind, entry, node);
+        made.generation = generation;
+        made
     }
 
     /// How long the target of a symbolic link is, which `read` gives if it is not known.
@@ -142,6 +152,25 @@ impl<N> Inodes<N> {
         });
         entered.lookups += 1;
         Arc::clone(&entered.inode)
+    }
+
+    /// Puts another inode of the same number in the place of one; the one that another thread has put there
+    /// first wins.
+    pub(super) fn replace(&self, old: &Arc<Inode<N>>, new: Inode<N>) -> Result<Arc<Inode<N>>> {
+        let mut known = self.known.lock();
+        let found = known.get_mut(&old.ino).ok_or(Error::Stale)?;
+        if Arc::ptr_eq(&found.inode, old) {
+            found.inode = Arc::new(new);
+        }
+        Ok(Arc::clone(&found.inode))
+    }
+
+    /// The numbers of known files that a test holds for.
+    pub(super) fn files(&self, is_one: impl Fn(&N) -> bool) -> Vec<Ino> {
+        let known = self.known.lock();
+        let inodes = known.values().map(|known| &known.inode);
+        let files = inodes.filter(|inode| inode.kind == Kind::File && is_one(&inode.node));
+        files.map(|inode| inode.ino).collect()
     }
 
     /// Gives lookups back.

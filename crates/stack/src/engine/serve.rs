@@ -1,8 +1,8 @@
 //! The engine as a [`FileSystem`].
 
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, NewNode, ReadPieces, RenameMode,
-    Result, Seek, SetAttr, SetXattr, StatFs,
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces,
+    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs,
 };
 
 use super::stacked::Stacked;
@@ -22,8 +22,17 @@ impl<F: Format> FileSystem for Stacked<F> {
         self.inodes.forget_all();
     }
 
-    fn is_volatile(&self, _ino: Ino) -> bool {
-        self.options.shared
+    fn is_volatile(&self, ino: Ino) -> bool {
+        let is_directory =
+            || matches!(self.inodes.get(ino), Ok(inode) if inode.kind == Kind::Directory);
+        self.options.shared || self.format.keys_change() && is_directory()
+    }
+
+    fn generation(&self, ino: Ino) -> u64 {
+        match self.format.keys_change() {
+            true => self.inodes.get(ino).map_or(0, |inode| inode.generation),
+            false => 0,
+        }
     }
 
     fn opened(&self, ino: Ino) {
@@ -43,6 +52,7 @@ impl<F: Format> FileSystem for Stacked<F> {
     }
 
     fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.format.check_change()?;
         self.set_attr(ino, set)
     }
 
@@ -51,30 +61,37 @@ impl<F: Format> FileSystem for Stacked<F> {
     }
 
     fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        self.format.check_change()?;
         self.make(caller, parent, name, node)
     }
 
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
+        self.format.check_change()?;
         self.make_tmpfile(caller, parent, node)
     }
 
     fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
+        self.format.check_change()?;
         self.make(caller, parent, name, node)
     }
 
     fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        self.format.check_change()?;
         self.make_symlink(caller, parent, name, target)
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.format.check_change()?;
         self.make_link(ino, parent, name)
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.format.check_change()?;
         self.remove(parent, name)
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.format.check_change()?;
         self.remove_dir(parent, name)
     }
 
@@ -86,6 +103,7 @@ impl<F: Format> FileSystem for Stacked<F> {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
+        self.format.check_change()?;
         self.move_name((parent, name), (new_parent, new_name), mode)
     }
 
@@ -94,6 +112,7 @@ impl<F: Format> FileSystem for Stacked<F> {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], kill_suidgid: bool) -> Result<()> {
+        self.format.check_change()?;
         self.write_file(ino, offset, data, kill_suidgid)
     }
 
@@ -108,6 +127,7 @@ impl<F: Format> FileSystem for Stacked<F> {
     }
 
     fn fallocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
+        self.format.check_change()?;
         self.allocate(ino, offset, len, mode)
     }
 
@@ -135,6 +155,7 @@ impl<F: Format> FileSystem for Stacked<F> {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.format.check_change()?;
         self.set_xattr(ino, name, value, how)
     }
 
@@ -147,6 +168,7 @@ impl<F: Format> FileSystem for Stacked<F> {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.format.check_change()?;
         self.remove_xattr(ino, name)
     }
 }

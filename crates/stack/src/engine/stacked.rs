@@ -75,7 +75,9 @@ impl<F: Format> Stacked<F> {
         let stat = entry.stat()?;
         let ino = self.number(stat.stx_ino);
         let inode = match self.inodes.look_up(ino) {
-            Some(inode) => inode,
+            Some(inode) => self
+                .renew(inode, dir, lower)
+                .inspect_err(|_| self.inodes.forget(ino, 1))?,
             None => {
                 let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
                 let kind = crate::lower::kind(kind).ok_or(Error::Io)?;

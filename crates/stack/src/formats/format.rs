@@ -88,6 +88,25 @@ pub trait Format: Send + Sync + 'static {
     /// `Io` if it is damaged.
     fn open_target(&self, node: &Self::Node, stored: &[u8]) -> Result<Vec<u8>>;
 
+    /// Whether keys come and go while it is mounted, so that names get other meanings.
+    fn keys_change(&self) -> bool {
+        false
+    }
+
+    /// What an inode has become that was found again, as the entry `lower` of a directory; nothing if it is what
+    /// it was.
+    fn renewed(&self, _node: &Self::Node, _dir: &Self::Node, _lower: &[u8]) -> Option<Self::Node> {
+        None
+    }
+
+    /// That something may be changed at all.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    fn check_change(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether there is a key for the contents of a file.
     ///
     /// # Errors

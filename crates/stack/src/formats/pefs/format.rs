@@ -28,7 +28,11 @@ pub struct Pefs {
 
 /// An inode. The default is one that is not encrypted, as the root.
 #[derive(Debug, Default)]
-pub struct Node(Option<Sealed>);
+pub struct Node {
+    sealed: Option<Sealed>,
+    /// It had a key that was removed. Its stored bytes are shown, and are not for writing.
+    has_lost_key: bool,
+}
 
 /// What an inode with an encrypted name has. Others are as they are in the lower directory.
 #[derive(Debug)]
@@ -80,8 +84,11 @@ impl Pefs {
     /// the earlier ones.
     fn open_name(&self, dir: &Node, lower: &[u8]) -> Option<(Sealed, Vec<u8>)> {
         let keys = self.keys();
-        let is_of_dir =
-            |key: &Arc<Key>| dir.0.as_ref().is_some_and(|dir| Arc::ptr_eq(&dir.key, key));
+        let is_of_dir = |key: &Arc<Key>| {
+            dir.sealed
+                .as_ref()
+                .is_some_and(|dir| Arc::ptr_eq(&dir.key, key))
+        };
         let first = keys.iter().position(is_of_dir).unwrap_or_default();
         let (earlier, later) = keys.split_at(first);
         later.iter().chain(earlier).find_map(|key| {
@@ -91,11 +98,51 @@ impl Pefs {
         })
     }
 
+    /// What a directory of this name becomes under another key, and its lower name.
+    ///
+    /// # Errors
+    /// `NotFound` without such a key; `Invalid` for a directory that has it, or has none.
+    pub fn under_key(&self, dir: &Node, id: KeyId, plain: &[u8]) -> Result<(Node, Vec<u8>)> {
+        let mut keys = self.keys().into_iter();
+        let key = keys.find(|key| key.id() == id).ok_or(Error::NotFound)?;
+        match dir.key() {
+            Some(had) if had.id() != id => {}
+            _ => return Err(Error::Invalid),
+        }
+        let sealed = self.seal_new(key)?;
+        let lower = sealed.key.check()?.names.seal(&sealed.tweak, plain)?;
+        Ok((sealed.into(), lower))
+    }
+
+    /// What is new under a key.
+    fn seal_new(&self, key: Arc<Key>) -> Result<Sealed> {
+        let mut tweak = Tweak::default();
+        self.random.fill(&mut tweak).map_err(|_| Error::Io)?;
+        Ok(Sealed { key, tweak })
+    }
+
     /// The key of what is made in a directory.
     fn key_in(&self, dir: &Node) -> Result<Arc<Key>> {
-        match &dir.0 {
+        match &dir.sealed {
             Some(dir) => dir.key.check().map(|_| dir.key.clone()),
             None => self.keys().first().cloned().ok_or(Error::ReadOnly),
+        }
+    }
+}
+
+impl Node {
+    /// The key that it is encrypted with, unless it was removed.
+    pub fn key(&self) -> Option<&Arc<Key>> {
+        let sealed = self.sealed.as_ref()?;
+        sealed.key.check().ok().map(|_| &sealed.key)
+    }
+}
+
+impl From<Sealed> for Node {
+    fn from(sealed: Sealed) -> Node {
+        Node {
+            sealed: Some(sealed),
+            has_lost_key: false,
         }
     }
 }
@@ -149,23 +196,21 @@ impl Format for Pefs {
     }
 
     fn root(&self, _root: &Entry) -> Result<Node> {
-        Ok(Node(None))
+        Ok(Node::default())
     }
 
     fn node(&self, dir: &Node, lower: &[u8], _kind: Kind, _entry: &Entry) -> Result<Node> {
-        match (self.open_name(dir, lower), &dir.0) {
-            (Some((sealed, _)), _) => Ok(Node(Some(sealed))),
-            (None, None) => Ok(Node(None)),
+        match (self.open_name(dir, lower), &dir.sealed) {
+            (Some((sealed, _)), _) => Ok(sealed.into()),
+            (None, None) => Ok(Node::default()),
             (None, Some(_)) => Err(Error::NotFound),
         }
     }
 
     fn new_node(&self, dir: &Node, _kind: Kind) -> Result<NewNode<Node>> {
-        let key = self.key_in(dir)?;
-        let mut tweak = Tweak::default();
-        self.random.fill(&mut tweak).map_err(|_| Error::Io)?;
+        let sealed = self.seal_new(self.key_in(dir)?)?;
         Ok(NewNode {
-            node: Node(Some(Sealed { key, tweak })),
+            node: sealed.into(),
             xattrs: Vec::new(),
             files: Vec::new(),
         })
@@ -177,7 +222,7 @@ impl Format for Pefs {
         lower: &[u8],
         _long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>> {
-        Ok(match (self.open_name(dir, lower), &dir.0) {
+        Ok(match (self.open_name(dir, lower), &dir.sealed) {
             (Some((_, plain)), _) => Some(plain),
             (None, None) => Some(lower.to_vec()),
             (None, Some(_)) => None,
@@ -185,7 +230,7 @@ impl Format for Pefs {
     }
 
     fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
-        let max = if dir.0.is_some() {
+        let max = if dir.sealed.is_some() {
             NAME_MAX
         } else {
             RAW_NAME_MAX
@@ -197,7 +242,7 @@ impl Format for Pefs {
     }
 
     fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
-        let name = match (&node.0, &dir.0) {
+        let name = match (&node.sealed, &dir.sealed) {
             (Some(node), Some(dir)) if !Arc::ptr_eq(&node.key, &dir.key) => {
                 return Err(Error::CrossDevice);
             }
@@ -211,7 +256,7 @@ impl Format for Pefs {
     }
 
     fn seal_target(&self, node: &Node, target: &[u8]) -> Result<Vec<u8>> {
-        let Some(node) = &node.0 else {
+        let Some(node) = &node.sealed else {
             return Ok(target.to_vec());
         };
         if target.len() > TARGET_MAX {
@@ -223,7 +268,7 @@ impl Format for Pefs {
     }
 
     fn open_target(&self, node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
-        let Some(node) = &node.0 else {
+        let Some(node) = &node.sealed else {
             return Ok(stored.to_vec());
         };
         let mut target = names::decode(stored).ok_or(Error::Io)?;
@@ -235,18 +280,49 @@ impl Format for Pefs {
         }
     }
 
+    fn keys_change(&self) -> bool {
+        true
+    }
+
+    fn renewed(&self, node: &Node, dir: &Node, lower: &[u8]) -> Option<Node> {
+        match (node.key(), self.open_name(dir, lower)) {
+            (Some(_), _) => None,
+            (None, Some((sealed, _))) => Some(sealed.into()),
+            (None, None) if node.sealed.is_none() => None,
+            (None, None) => Some(Node {
+                sealed: None,
+                has_lost_key: true,
+            }),
+        }
+    }
+
+    fn check_change(&self) -> Result<()> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        match keys.is_empty() {
+            true => Err(Error::ReadOnly),
+            false => Ok(()),
+        }
+    }
+
     fn check_key(&self, node: &Node) -> Result<()> {
-        let Some(node) = &node.0 else { return Ok(()) };
+        let Some(node) = &node.sealed else {
+            return Ok(());
+        };
         node.key.check().map(drop)
     }
 
     fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
-        let Some(node) = &node.0 else { return Ok(()) };
-        node.seal(first, units)
+        match &node.sealed {
+            Some(node) => node.seal(first, units),
+            None if node.has_lost_key => Err(Error::ReadOnly),
+            None => Ok(()),
+        }
     }
 
     fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
-        let Some(node) = &node.0 else { return Ok(()) };
+        let Some(node) = &node.sealed else {
+            return Ok(());
+        };
         node.open(first, units)
     }
 }

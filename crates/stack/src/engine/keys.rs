@@ -1,0 +1,85 @@
+//! Inodes when keys come and go.
+//!
+//! What is found again under other keys becomes another inode of the same number. A program that has the old
+//! one open gets errors: it would read ciphertext, or write clear text.
+
+use std::sync::Arc;
+
+use rustix::fs::RenameFlags;
+use vfs::{Error, Ino, Result};
+
+use super::inode::Inode;
+use super::stacked::Stacked;
+use crate::formats::Format;
+use crate::lower::posix;
+
+impl<F: Format> Stacked<F> {
+    /// The format, with its keys.
+    pub fn format(&self) -> &F {
+        &self.format
+    }
+
+    /// What the format knows of an inode that the front end knows.
+    ///
+    /// # Errors
+    /// `Stale`.
+    pub fn with_node<T>(&self, ino: Ino, see: impl FnOnce(&F::Node) -> T) -> Result<T> {
+        self.inodes.get(ino).map(|inode| see(&inode.node))
+    }
+
+    /// The files whose contents a front end has to forget if these nodes lose their keys.
+    pub fn files(&self, loses: impl Fn(&F::Node) -> bool) -> Vec<Ino> {
+        self.inodes.files(loses)
+    }
+
+    /// Makes something else of a directory, which keeps its name in the view and what is in it. `make` says, for
+    /// what it is, what it becomes and its lower name.
+    ///
+    /// # Errors
+    /// Those of `make` and of finding the name; `NotDirectory`.
+    pub fn remake_directory(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        make: impl FnOnce(&F::Node) -> Result<(F::Node, Vec<u8>)>,
+    ) -> Result<()> {
+        self.format.check_change()?;
+        let dir = self.inodes.get(parent)?;
+        let _names = dir.io.write();
+        let _claim = self.claim(&dir)?;
+        let found = self.find(&dir, name)?;
+        let attr = self.enter(&dir, &found.lower.name, found.entry)?;
+        let inode = self.inodes.get(attr.ino);
+        self.inodes.forget(attr.ino, 1);
+        let inode = inode?;
+        inode.directory()?;
+        let _its_names = inode.io.write();
+        let (node, lower) = make(&inode.node)?;
+        let entry = dir.entry.entry(&found.lower.name)?;
+        let (from, to) = (&found.lower.name[..], &lower[..]);
+        rustix::fs::renameat_with(&dir.entry, from, &dir.entry, to, RenameFlags::NOREPLACE)
+            .map_err(posix)?;
+        // To the front end it is the same directory.
+        let made = inode.remade(entry, node, inode.generation);
+        match self.inodes.replace(&inode, made) {
+            // Forgotten meanwhile: it will be found as it is now.
+            Ok(_) | Err(Error::Stale) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The inode that was found again as an entry of a directory, as it is under the keys that there are now.
+    pub(super) fn renew(
+        &self,
+        inode: Arc<Inode<F::Node>>,
+        dir: &Inode<F::Node>,
+        lower: &[u8],
+    ) -> Result<Arc<Inode<F::Node>>> {
+        let Some(node) = self.format.renewed(&inode.node, &dir.node, lower) else {
+            return Ok(inode);
+        };
+        let entry = dir.entry.entry(lower)?;
+        let made = inode.remade(entry, node, inode.generation + 1);
+        self.inodes.replace(&inode, made)
+    }
+}
