@@ -92,7 +92,7 @@ fn main() -> ExitCode {
             let code = outcome.exit_code;
             ExitCode::from(code.unwrap_or_else(|| failure.kind.exit_code()))
         }
-        None => ExitCode::SUCCESS,
+        None => ExitCode::from(outcome.exit_code.unwrap_or(0)),
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::Timeout;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// A program that was started. It does not outlive this.
@@ -40,12 +43,31 @@ impl Drop for Running {
 }
 
 /// A socket that is given up at some moment.
-pub(crate) struct Talk {
-    pub(crate) stream: UnixStream,
-    pub(crate) until: Instant,
+#[derive(Debug)]
+pub struct Talk {
+    /// The socket.
+    pub stream: UnixStream,
+    /// The moment.
+    pub until: Instant,
 }
 
 impl Talk {
+    /// Connects, and does not wait for longer if the program has stopped taking connections.
+    ///
+    /// # Errors
+    /// Those of `connect`.
+    pub fn connect(path: &Path, until: Instant) -> io::Result<Talk> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        // A connection waits for as long as what is written to it would.
+        let left = until.saturating_duration_since(Instant::now());
+        let left = left.max(Duration::from_millis(1));
+        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        let stream = UnixStream::from(socket);
+        Ok(Talk { stream, until })
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
         match self.until.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),

@@ -59,6 +59,7 @@ mod wrapping_key;
 
 pub use backup::{Backup, BackupKeyring};
 pub use budget::{HashMemory, HashWork, allow_hash_memory, hash_for, hash_memory, set_hash_memory};
+pub use child::Talk;
 pub use deadline::in_time;
 pub use error::{Error, Result};
 pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};

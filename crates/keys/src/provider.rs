@@ -14,9 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::Timeout;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
 use secret::Secret;
 
 use crate::child::{Running, Talk};
@@ -91,15 +88,17 @@ pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<Key
     let path = provider.checked(request.places)?;
     let until = Instant::now() + request.time_max;
     let mut running = None;
-    let stream = match provider.listens {
+    let mut talk = match provider.listens {
         true => connect(provider, &path, until)?,
         false => {
             let (ours, child) = start(&path).map_err(|error| provider.failed(error))?;
             running = Some(Running(child));
-            ours
+            Talk {
+                stream: ours,
+                until,
+            }
         }
     };
-    let mut talk = Talk { stream, until };
     let answer = converse(&mut talk, provider, request);
     // It sees the end of its input, and has what is left of the time to tidy up.
     drop(talk);
@@ -117,28 +116,17 @@ pub fn ask_provider(provider: &Provider, request: &KeyRequest<'_>) -> Result<Key
 }
 
 /// Connects, and does not wait for longer if the program has stopped taking connections.
-fn connect(provider: &Provider, path: &Path, until: Instant) -> Result<UnixStream> {
-    let stream = connect_until(path, until).map_err(|error| provider.io(error))?;
-    let peer = rustix::net::sockopt::socket_peercred(&stream)
+fn connect(provider: &Provider, path: &Path, until: Instant) -> Result<Talk> {
+    let talk = Talk::connect(path, until).map_err(|error| provider.io(error))?;
+    let peer = rustix::net::sockopt::socket_peercred(&talk.stream)
         .map_err(|error| provider.failed(io::Error::from(error)))?;
     match is_trusted(peer.uid.as_raw()) {
-        true => Ok(stream),
+        true => Ok(talk),
         false => Err(provider.failed(format_args!(
             "the user {} listens there, who is neither root nor the daemon's user",
             peer.uid.as_raw()
         ))),
     }
-}
-
-fn connect_until(path: &Path, until: Instant) -> io::Result<UnixStream> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    // A connection waits for as long as what is written to it would.
-    let left = until.saturating_duration_since(Instant::now());
-    let left = left.max(Duration::from_millis(1));
-    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(left))?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(UnixStream::from(socket))
 }
 
 /// Starts a program with a socket as its input and output, and nothing of the daemon's environment.

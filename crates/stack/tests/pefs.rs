@@ -14,7 +14,7 @@ use secret::Secret;
 use serde_json::Value;
 use stack::formats::pefs::{Algorithm, Key, KeyId, MasterKey, Pefs};
 use stack::{Entry, Options, Stacked};
-use vfs::{Caller, Error, FileSystem, Ino, ROOT, RenameMode, SetAttr};
+use vfs::{Caller, Error, Fallocate, FileSystem, Ino, ROOT, RenameMode, SetAttr};
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("pefs.json")).expect("JSON")
@@ -234,10 +234,7 @@ fn files_while_keys_come_and_go() {
     add(&view, 2);
     view.lookup(ROOT, b"file").expect("again");
     assert_eq!(view.generation(open.ino), 1);
-    assert_eq!(
-        view.files(|node| node.key().is_some_and(|key| key.id() == first)),
-        [open.ino]
-    );
+    assert_eq!(view.with_contents(|node| node.is_under(first)), [open.ino]);
 
     // The key goes, from what is open too. The stored bytes do not mix with clear text.
     view.format().remove_key(first).expect("it is there");
@@ -250,6 +247,13 @@ fn files_while_keys_come_and_go() {
         view.write(raw.ino, 0, b"clear", false),
         Err(Error::ReadOnly)
     );
+    let empty = SetAttr {
+        size: Some(0),
+        ..SetAttr::default()
+    };
+    refused(view.setattr(&caller(), raw.ino, &empty), Error::ReadOnly);
+    let punch = view.fallocate(raw.ino, 0, 9, Fallocate::Punch);
+    assert_eq!(punch, Err(Error::ReadOnly));
 
     add(&view, 1);
     let open = view.lookup(ROOT, b"file").expect("by its name");

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use protocol::api::FailureKind;
-use protocol::client::fallback_dir;
+use protocol::client::{SYSTEM_DIR, fallback_dir};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -24,7 +24,8 @@ pub(crate) struct Listening {
 }
 
 /// A socket that was made here, and goes with this, unless another process has put another in its place.
-pub(crate) struct Bound {
+#[derive(Debug)]
+pub struct Bound {
     path: PathBuf,
     /// Device and inode, to tell it from another one that was put in its place.
     id: Option<(u64, u64)>,
@@ -75,6 +76,26 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     })
 }
 
+/// Listens at a socket in a directory of this user's. Both are made, and no other user can reach them. The
+/// socket goes with the second value.
+///
+/// # Errors
+/// [`FailureKind::Permission`] for a directory in which another user could replace the socket; others if it
+/// cannot be made.
+pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
+    let failed = |error: std::io::Error| {
+        Failure::other(format!(
+            "cannot make the directory of {}: {error}",
+            socket.display()
+        ))
+    };
+    for dir in socket.ancestors().skip(1).take(2) {
+        make_private_dir(dir).map_err(failed)?;
+        check_private(dir)?;
+    }
+    Ok((bind(socket)?, Bound::new(socket.to_owned())))
+}
+
 /// Lets others than root connect, or no longer; `passes` also where only another socket in the directory is
 /// for them. Who they are is asked when they do. The usual directory is the daemon's own; another one is
 /// for the user who made it.
@@ -82,14 +103,11 @@ pub(crate) fn open_to_others(socket: &Path, is_open: bool, passes: bool) -> std:
     let mode = if is_open { 0o666 } else { 0o600 };
     let dir_mode = if passes { 0o711 } else { 0o700 };
     std::fs::set_permissions(socket, Permissions::from_mode(mode))?;
-    match socket.parent().filter(|dir| *dir == Path::new(RUN_DIR)) {
+    match socket.parent().filter(|dir| *dir == Path::new(SYSTEM_DIR)) {
         Some(dir) => std::fs::set_permissions(dir, Permissions::from_mode(dir_mode)),
         None => Ok(()),
     }
 }
-
-/// Where root's daemon listens.
-const RUN_DIR: &str = "/run/strongroom";
 
 /// Where metrics are served: `metrics.sock` beside `socket`. A socket for commands that has another
 /// name gives it to that for metrics, since there may be several in one directory.

@@ -42,6 +42,8 @@ pub trait Terminal {
 
 /// Where the daemon of root listens.
 pub const SYSTEM_SOCKET: &str = "/run/strongroom/socket";
+/// The directory with the sockets of root's processes.
+pub const SYSTEM_DIR: &str = "/run/strongroom";
 
 /// Where the daemon of this user listens, unless said otherwise: `/run/strongroom/socket` for root,
 /// else `strongroom/socket` in the user's runtime directory.
@@ -49,12 +51,17 @@ pub fn default_socket() -> PathBuf {
     if let Some(path) = std::env::var_os("STRONGROOM_SOCKET") {
         return path.into();
     }
+    runtime_dir().join("socket")
+}
+
+/// The directory with the sockets of this user's processes.
+pub fn runtime_dir() -> PathBuf {
     if rustix::process::geteuid().is_root() {
-        return SYSTEM_SOCKET.into();
+        return SYSTEM_DIR.into();
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) => Path::new(&dir).join("strongroom/socket"),
-        None => fallback_dir().join("socket"),
+        Some(dir) => Path::new(&dir).join("strongroom"),
+        None => fallback_dir(),
     }
 }
 

@@ -52,6 +52,7 @@ impl<F: Format> Stacked<F> {
     ) -> Result<()> {
         let inode = self.inodes.get(ino)?;
         let _exclusive = inode.io.write();
+        self.format.check_write(&inode.node)?;
         if kill_suidgid {
             self.kill_suidgid(&inode)?;
         }
@@ -60,6 +61,7 @@ impl<F: Format> Stacked<F> {
 
     pub(super) fn truncate(&self, inode: &Arc<Inode<F::Node>>, size: u64) -> Result<()> {
         let _exclusive = inode.io.write();
+        self.format.check_write(&inode.node)?;
         let mut body = self.body(inode)?;
         match size < body.size {
             true => shrink(&mut body, size),
@@ -95,6 +97,7 @@ impl<F: Format> Stacked<F> {
     pub(super) fn allocate(&self, ino: Ino, offset: u64, len: u64, mode: Fallocate) -> Result<()> {
         let inode = self.inodes.get(ino)?;
         let _exclusive = inode.io.write();
+        self.format.check_write(&inode.node)?;
         let mut body = self.body(&inode)?;
         let end = offset.checked_add(len).ok_or(Error::FileTooBig)?;
         body.lower_size_for(end)?;

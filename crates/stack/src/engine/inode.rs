@@ -165,12 +165,14 @@ impl<N> Inodes<N> {
         Ok(Arc::clone(&found.inode))
     }
 
-    /// The numbers of known files that a test holds for.
-    pub(super) fn files(&self, is_one: impl Fn(&N) -> bool) -> Vec<Ino> {
+    /// The numbers of known files and links that a test holds for.
+    pub(super) fn with_contents(&self, is_one: impl Fn(&N) -> bool) -> Vec<Ino> {
         let known = self.known.lock();
         let inodes = known.values().map(|known| &known.inode);
-        let files = inodes.filter(|inode| inode.kind == Kind::File && is_one(&inode.node));
-        files.map(|inode| inode.ino).collect()
+        let found = inodes.filter(|inode| {
+            matches!(inode.kind, Kind::File | Kind::Symlink) && is_one(&inode.node)
+        });
+        found.map(|inode| inode.ino).collect()
     }
 
     /// Gives lookups back.

@@ -27,9 +27,10 @@ impl<F: Format> Stacked<F> {
         self.inodes.get(ino).map(|inode| see(&inode.node))
     }
 
-    /// The files whose contents a front end has to forget if these nodes lose their keys.
-    pub fn files(&self, loses: impl Fn(&F::Node) -> bool) -> Vec<Ino> {
-        self.inodes.files(loses)
+    /// The known files and links of these nodes: if they lose their keys, the front end has to forget their
+    /// contents.
+    pub fn with_contents(&self, is_one: impl Fn(&F::Node) -> bool) -> Vec<Ino> {
+        self.inodes.with_contents(is_one)
     }
 
     /// Makes something else of a directory, which keeps its name in the view and what is in it. `make` says, for

@@ -107,6 +107,14 @@ pub trait Format: Send + Sync + 'static {
         Ok(())
     }
 
+    /// That the contents of a file may be changed.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    fn check_write(&self, _node: &Self::Node) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether there is a key for the contents of a file.
     ///
     /// # Errors

@@ -116,7 +116,7 @@ pub(crate) struct StackInit {
 /// one of the writes.
 #[derive(Args, Debug)]
 #[command(
-    group = clap::ArgGroup::new("by").args(["key_file", "passfile", "locked"]),
+    group = clap::ArgGroup::new("by").args(["key_file", "passfile", "locked", "pefs"]),
     after_help = "\
 EXAMPLES
   Until it is unmounted:
@@ -138,6 +138,9 @@ pub(crate) struct StackMount {
     /// With fscrypt and pefs: use no key; names are shown encrypted, and contents are not readable
     #[arg(long)]
     pub(crate) locked: bool,
+    /// Take it for a directory of pefs, and use no key
+    #[arg(long, hide = true)]
+    pub(crate) pefs: bool,
     /// Refuse changes
     #[arg(short, long)]
     pub(crate) read_only: bool,

@@ -130,21 +130,25 @@ pub fn open(
         Some(database) => database.get(&id.0),
         None => Ok(None),
     };
-    follow(get, first, algorithm)
+    let (keys, has_record) = follow(get, first, algorithm)?;
+    let keys = keys
+        .iter()
+        .map(|(master, algorithm)| Key::new(master, *algorithm));
+    Ok((keys.collect::<Result<_, _>>()?, has_record))
 }
 
-/// The same, with the records that `get` finds.
+/// The same as master keys with their algorithms, with the records that `get` finds.
 pub(super) fn follow<'a>(
     get: impl Fn(&KeyId) -> Result<Option<&'a [u8]>, Error>,
     first: MasterKey,
     algorithm: Algorithm,
-) -> Result<(Vec<Key>, bool), Error> {
-    let mut keys: Vec<Key> = Vec::new();
+) -> Result<(Vec<(MasterKey, Algorithm)>, bool), Error> {
+    let mut keys: Vec<(MasterKey, Algorithm)> = Vec::new();
     let mut next = Some((first, algorithm));
     let mut has_record = false;
     while let Some((master, algorithm)) = next.take() {
         let id = master.id();
-        if keys.iter().any(|key| key.id() == id) || keys.len() == KEYS_MAX {
+        if keys.iter().any(|(key, _)| key.id() == id) || keys.len() == KEYS_MAX {
             return Err(Error::Circle);
         }
         let link = match get(&id)? {
@@ -153,7 +157,7 @@ pub(super) fn follow<'a>(
         };
         has_record |= keys.is_empty() && link.is_some();
         let algorithm = link.as_ref().map_or(algorithm, |link| link.algorithm);
-        keys.push(Key::new(&master, algorithm)?);
+        keys.push((master, algorithm));
         next = link.and_then(|link| link.child);
     }
     Ok((keys, has_record))

@@ -7,7 +7,7 @@ use super::chain::{self, Link, RECORD_LEN};
 use super::database::Database;
 use super::database_file::{self, Records};
 use super::error::Error;
-use super::key::{Key, KeyId, MasterKey};
+use super::key::{KeyId, MasterKey};
 
 /// Pages have between so many bytes.
 const PAGE_MIN: usize = 512;
@@ -57,7 +57,11 @@ impl Chains {
     ///
     /// # Errors
     /// As [`chain::open`].
-    pub fn open(&self, first: MasterKey, algorithm: Algorithm) -> Result<Option<Vec<Key>>, Error> {
+    pub fn open(
+        &self,
+        first: MasterKey,
+        algorithm: Algorithm,
+    ) -> Result<Option<Vec<(MasterKey, Algorithm)>>, Error> {
         let (keys, has_record) = chain::follow(|key| self.get(key), first, algorithm)?;
         Ok(has_record.then_some(keys))
     }
@@ -79,7 +83,7 @@ impl Chains {
     ) -> Result<(), Error> {
         if let Some((child, algorithm)) = child {
             let (keys, _) = chain::follow(|key| self.get(key), child.try_clone()?, algorithm)?;
-            if keys.iter().any(|key| key.id() == parent.id()) {
+            if keys.iter().any(|(key, _)| key.id() == parent.id()) {
                 return Err(Error::Circle);
             }
         }

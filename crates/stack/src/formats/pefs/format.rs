@@ -136,6 +136,12 @@ impl Node {
         let sealed = self.sealed.as_ref()?;
         sealed.key.check().ok().map(|_| &sealed.key)
     }
+
+    /// Whether it is encrypted with this key, or was before the key was removed.
+    pub fn is_under(&self, id: KeyId) -> bool {
+        let sealed = self.sealed.as_ref();
+        sealed.is_some_and(|sealed| sealed.key.id() == id)
+    }
 }
 
 impl From<Sealed> for Node {
@@ -304,6 +310,13 @@ impl Format for Pefs {
         }
     }
 
+    fn check_write(&self, node: &Node) -> Result<()> {
+        match node.has_lost_key {
+            true => Err(Error::ReadOnly),
+            false => Ok(()),
+        }
+    }
+
     fn check_key(&self, node: &Node) -> Result<()> {
         let Some(node) = &node.sealed else {
             return Ok(());
@@ -312,11 +325,10 @@ impl Format for Pefs {
     }
 
     fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
-        match &node.sealed {
-            Some(node) => node.seal(first, units),
-            None if node.has_lost_key => Err(Error::ReadOnly),
-            None => Ok(()),
-        }
+        let Some(node) = &node.sealed else {
+            return Ok(());
+        };
+        node.seal(first, units)
     }
 
     fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {

@@ -60,13 +60,22 @@ impl MasterKey {
         (key.len() == MASTER_LEN).then_some(MasterKey(key))
     }
 
-    pub(super) fn try_clone(&self) -> Result<MasterKey, Error> {
+    /// The same key again.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn try_clone(&self) -> Result<MasterKey, Error> {
         Ok(MasterKey(self.0.try_clone()?))
     }
 
     /// Its 64 bytes.
     pub(super) fn expose(&self) -> &[u8] {
         self.0.expose()
+    }
+
+    /// Its 64 bytes, to be given to [`MasterKey::new`] in another process.
+    pub fn secret(&self) -> &Secret {
+        &self.0
     }
 
     /// By what it is known. It does not depend on the algorithm.

@@ -22,8 +22,8 @@ fn with_records(count: u16, page_size: usize) -> Chains {
     chains
 }
 
-fn ids(keys: &[Key]) -> Vec<KeyId> {
-    keys.iter().map(Key::id).collect()
+fn ids(keys: &[(MasterKey, Algorithm)]) -> Vec<KeyId> {
+    keys.iter().map(|(key, _)| key.id()).collect()
 }
 
 #[test]
@@ -65,7 +65,9 @@ fn a_chain_is_built_and_taken_apart() {
     let keys = keys.expect("a record");
     assert_eq!(ids(&keys), [first.id(), second.id(), third.id()]);
     assert_eq!(
-        keys.iter().map(Key::algorithm).collect::<Vec<_>>(),
+        keys.iter()
+            .map(|(_, algorithm)| *algorithm)
+            .collect::<Vec<_>>(),
         [aes, camellia, aes]
     );
     assert!(chains.open(numbered(3), aes).expect("opened").is_none());

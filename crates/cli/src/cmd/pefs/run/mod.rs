@@ -1,12 +1,15 @@
-//! Key chains of directories of pefs.
+//! Directories of pefs: mounts, their keys, and key chains.
 
+mod codes;
 mod key;
+mod keys;
+mod mounts;
 mod place;
 
 use cipher::{Random, SystemRandom};
 use daemon::Failure;
 use protocol::api::FailureKind;
-use stack::formats::pefs::{Algorithm, Chains, Key, KeyError, KeyId, MasterKey};
+use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, MasterKey};
 
 use self::place::Lower;
 use crate::cmd::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
@@ -14,6 +17,14 @@ use crate::outcome::{LocalResult as Result, Outcome};
 
 pub(crate) fn run(args: &Pefs) -> Outcome {
     let done = match args {
+        Pefs::Mount(args) => mounts::mount(args),
+        Pefs::Unmount(args) => mounts::unmount(args),
+        Pefs::Addkey(args) => keys::add(args),
+        Pefs::Delkey(args) => keys::delete(args),
+        Pefs::Flushkeys(args) => keys::flush(args),
+        Pefs::Showkeys(args) => keys::show(args),
+        Pefs::Setkey(args) => keys::set(args),
+        Pefs::Getkey(args) => keys::get(args),
         Pefs::Addchain(args) => add(args),
         Pefs::Delchain(args) => delete(args),
         Pefs::Showchains(args) => show(args),
@@ -21,22 +32,9 @@ pub(crate) fn run(args: &Pefs) -> Outcome {
         Pefs::Showalgs => Ok(algorithms()),
     };
     done.unwrap_or_else(|failure| {
-        let code = exit_code(failure.0.kind);
+        let code = codes::of(failure.0.kind);
         Outcome::failed(failure.0).with_exit_code(code)
     })
-}
-
-/// The exit codes of pefs.
-fn exit_code(kind: FailureKind) -> u8 {
-    match kind {
-        FailureKind::Usage => 2,
-        FailureKind::Device | FailureKind::NoKey | FailureKind::NoSpace => 3,
-        FailureKind::Permission => 4,
-        FailureKind::NotFound => 5,
-        FailureKind::Exists => 6,
-        FailureKind::WrongKey | FailureKind::Damaged => 7,
-        _ => 1,
-    }
 }
 
 fn add(args: &AddChain) -> Result {
@@ -74,7 +72,10 @@ fn delete(args: &DelChain) -> Result {
     let first = key::parent(&lower, &args.key, &lower.config()?, false)?;
     let mut text = String::new();
     lower.change(|chains| {
-        let ids: Vec<KeyId> = opened(chains, first, &lower)?.iter().map(Key::id).collect();
+        let ids: Vec<KeyId> = opened(chains, first, &lower)?
+            .iter()
+            .map(|(key, _)| key.id())
+            .collect();
         let count = if args.all { ids.len() } else { 1 };
         for (at, id) in ids.iter().enumerate().take(count) {
             if chains.remove(*id) {
@@ -92,8 +93,8 @@ fn show(args: &ShowChains) -> Result {
     let first = key::parent(&lower, &args.key, &lower.config()?, false)?;
     let chains = lower.chains()?;
     let keys = opened(&chains, first, &lower)?;
-    let lines = keys.iter().zip(1..).map(|(key, number)| {
-        let (id, algorithm) = (key.id(), key.algorithm());
+    let lines = keys.iter().zip(1..).map(|((key, algorithm), number)| {
+        let id = key.id();
         format!("\t{number:<4} {id} {algorithm}\n")
     });
     Ok(Outcome::text(format!(
@@ -122,16 +123,12 @@ fn add_decoys(args: &RandomChain) -> Result {
 }
 
 /// The keys of a chain that is there.
-fn opened(chains: &Chains, first: MasterKey, lower: &Lower) -> Result<Vec<Key>> {
+fn opened(chains: &Chains, first: MasterKey, lower: &Lower) -> Result<Vec<(MasterKey, Algorithm)>> {
     let id = first.id();
     let keys = chains
         .open(first, Algorithm::default())
         .map_err(|error: KeyError| place::failure(lower.path(), error))?;
-    keys.ok_or_else(|| {
-        let place = lower.path().display();
-        let message = format!("the key {id} has no record in {place}");
-        Failure::new(FailureKind::WrongKey, message)
-    })
+    keys.ok_or_else(|| keys::no_record(id, lower))
 }
 
 fn algorithms() -> Outcome {

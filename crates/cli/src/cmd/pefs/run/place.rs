@@ -32,7 +32,13 @@ impl Lower {
             true => place.dir.clone(),
             false => below(&place.dir)?,
         };
-        let dir = Entry::root(&path).map_err(|error| lower_failure(&path, error))?;
+        Lower::at(&path)
+    }
+
+    /// A lower directory by its path.
+    pub(super) fn at(path: &Path) -> Result<Lower> {
+        let dir = Entry::root(path).map_err(|error| lower_failure(path, error))?;
+        let path = path.to_owned();
         Ok(Lower { path, dir })
     }
 

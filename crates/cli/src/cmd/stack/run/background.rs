@@ -14,7 +14,7 @@ const READY: &str = "ready";
 
 /// Starts the process, and returns when the mount answers. The process asks for the passphrase itself, and
 /// says what is wrong.
-pub(super) fn start(args: &StackMount) -> Result {
+pub(crate) fn start(args: &StackMount) -> Result {
     let failed = |error: std::io::Error| {
         Failure::other(format!(
             "a process for the mount cannot be started: {error}"
@@ -38,7 +38,7 @@ pub(super) fn start(args: &StackMount) -> Result {
     }
     match child.wait().map_err(failed)?.code() {
         // It has said why.
-        Some(code) => std::process::exit(code),
+        Some(code) => Ok(Outcome::done().with_exit_code(u8::try_from(code).unwrap_or(1))),
         None => Err(Failure::other("the process for the mount was killed")),
     }
 }
@@ -55,6 +55,7 @@ fn words(args: &StackMount) -> Vec<OsString> {
     }
     let flags = [
         ("--locked", args.locked),
+        ("--pefs", args.pefs),
         ("--read-only", args.read_only),
         ("--allow-other", args.allow_other),
         ("--private", args.private),

@@ -1,6 +1,7 @@
 //! Directories that are encrypted file by file. All of it happens in this process.
 
 mod background;
+mod control;
 mod fscrypt;
 mod gocryptfs;
 mod lower;
@@ -8,7 +9,9 @@ mod mount;
 mod mounts;
 mod pefs;
 
-pub(crate) use mount::SUBTYPE;
+pub(crate) use background::start;
+pub(crate) use control::{Answer, KeyLine, Mounted, Request};
+pub(crate) use mounts::{SUBTYPE, list, unmount};
 
 use cipher::SystemRandom;
 use daemon::Failure;
@@ -33,7 +36,10 @@ pub(crate) fn run(args: Stack, as_json: bool) -> Result {
         }
         Stack::Mount(args) if args.foreground || args.detached => mount::run(&args),
         Stack::Mount(args) => background::start(&args),
-        Stack::Unmount(args) => mounts::unmount(&args),
+        Stack::Unmount(args) => {
+            mounts::unmount(&args.mountpoint, args.force)?;
+            Ok(Outcome::done())
+        }
         Stack::List(args) => Ok(mounts::list(&args, as_json)),
         Stack::Status(args) => status(&args, as_json),
     }

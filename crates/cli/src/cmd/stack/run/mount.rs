@@ -16,18 +16,21 @@ use stack::formats::Format;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
 use stack::{Entry, Options, Stacked};
 
+use super::control::Control;
+use super::mounts::SUBTYPE;
 use super::{background, gocryptfs, lower, pefs};
 use crate::cmd::export::args::MountOption;
 use crate::cmd::stack::args::StackMount;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
 
-/// What the kernel calls these mounts.
-pub(crate) const SUBTYPE: &str = "strongroom-stack";
-
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;
     let dir = lower::open(&args.dir)?;
+    if args.pefs {
+        pefs::check_free(&args.dir, &dir)?;
+        return serve(dir, pefs::without_keys(), args, pefs::control);
+    }
     if let Some(config) = gocryptfs::config(&args.dir, &dir)? {
         if args.locked {
             return Err(Failure::usage(
@@ -35,15 +38,15 @@ pub(super) fn run(args: &StackMount) -> Result {
             ));
         }
         let format = gocryptfs::open(&args.dir, &config, &args.key)?;
-        return serve(dir, format, args);
+        return serve(dir, format, args, no_control);
     }
     if let Some(keys) = pefs::keys(&args.dir, &dir)? {
         let key = (!args.locked).then_some(&args.key);
         let format = pefs::open(&args.dir, &keys, key)?;
-        return serve(dir, format, args);
+        return serve(dir, format, args, pefs::control);
     }
     let format = fscrypt(&dir, args)?;
-    serve(dir, format, args)
+    serve(dir, format, args, no_control)
 }
 
 /// The format of a directory of fscrypt, with its key.
@@ -67,7 +70,15 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
     Ok(Fscrypt::new(space, keys, Arc::new(SystemRandom)))
 }
 
-fn serve<F: Format>(dir: Entry, format: F, args: &StackMount) -> Result {
+/// Has commands change the keys of a mount.
+type StartControl<F> = fn(Arc<Stacked<F>>, &Arc<Mount>) -> Result<Option<Control>>;
+
+/// For formats whose keys stay.
+fn no_control<F: Format>(_: Arc<Stacked<F>>, _: &Arc<Mount>) -> Result<Option<Control>> {
+    Ok(None)
+}
+
+fn serve<F: Format>(dir: Entry, format: F, args: &StackMount, control: StartControl<F>) -> Result {
     more_files();
     let shared = !args.private;
     // What other machines change is seen when a file is opened, and what they are to see is there when it is
@@ -79,14 +90,22 @@ fn serve<F: Format>(dir: Entry, format: F, args: &StackMount) -> Result {
     };
     let view = Stacked::new(dir, format, Options { shared })
         .map_err(|error| lower::failure(&args.dir, error))?;
+    let view = Arc::new(view);
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
     let mount = Mount::new(
-        Arc::new(view),
+        view.clone(),
         &absolute(&args.mountpoint),
         &options(args, hears)?,
     )?;
     let mount = Arc::new(mount);
+    let _control = control(view, &mount).unwrap_or_else(|failure| {
+        let why = &failure.message;
+        notice(&format!(
+            "keys cannot be changed while it is mounted: {why}"
+        ));
+        None
+    });
     let ended = {
         let handle = signals.handle();
         mount.on_end(move |_| handle.close());

@@ -7,11 +7,13 @@ use fuse::Listed;
 use protocol::api::FailureKind;
 use serde::Serialize;
 
-use super::mount::SUBTYPE;
-use crate::cmd::stack::args::{StackList, StackUnmount};
+use crate::cmd::stack::args::StackList;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::show::table::{self, Column};
 use crate::show::{json, text};
+
+/// What the kernel calls these mounts.
+pub(crate) const SUBTYPE: &str = "strongroom-stack";
 
 /// A line of `stack list`.
 #[derive(Serialize)]
@@ -22,7 +24,7 @@ struct Row {
     read_only: bool,
 }
 
-pub(super) fn list(args: &StackList, as_json: bool) -> Outcome {
+pub(crate) fn list(args: &StackList, as_json: bool) -> Outcome {
     let mounts = fuse::listed(SUBTYPE).into_iter();
     let rows: Vec<Row> = mounts.map(row).collect();
     if as_json {
@@ -66,8 +68,8 @@ fn row(listed: Listed) -> Row {
     }
 }
 
-pub(super) fn unmount(args: &StackUnmount) -> Result {
-    let path = resolved(&args.mountpoint);
+pub(crate) fn unmount(mountpoint: &Path, force: bool) -> Result<Listed> {
+    let path = resolved(mountpoint);
     let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
     let Some(mount) = mounts.find(|mount| mount.path == path) else {
         return Err(Failure::new(
@@ -78,12 +80,12 @@ pub(super) fn unmount(args: &StackUnmount) -> Result {
             ),
         ));
     };
-    mount.unmount(args.force)?;
-    Ok(Outcome::done())
+    mount.unmount(force)?;
+    Ok(mount)
 }
 
 /// The path as the kernel lists it. The last name is not looked up: its file system may have lost its server.
-fn resolved(path: &Path) -> PathBuf {
+pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let above = path.parent().and_then(|above| above.canonicalize().ok());
     match (above, path.file_name()) {

@@ -1,20 +1,23 @@
 //! Directories in the format of pefs.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use cipher::SystemRandom;
 use daemon::Failure;
+use fuse::Mount;
 use protocol::api::FailureKind;
 use secret::Secret;
-use stack::Entry;
+use stack::formats::fscrypt::Space;
 use stack::formats::pefs::{
-    CONFIG_NAME, Config, DATABASE_MAX, DATABASE_NAME, DEFAULT_ITERATIONS, Database, KeyError,
-    MasterKey, Pefs, chain,
+    Algorithm, CONFIG_NAME, Config, DATABASE_MAX, DATABASE_NAME, DEFAULT_ITERATIONS, Database, Key,
+    KeyError, KeyId, MasterKey, Pefs, chain,
 };
+use stack::{Entry, Stacked};
 use vfs::Error;
 
-use super::lower;
+use super::control::{Answer, Control, Controlled, KeyLine, Request};
+use super::{gocryptfs, lower};
 use crate::cmd::luks::run::key_file;
 use crate::cmd::stack::args::StackKey;
 use crate::outcome::LocalResult as Result;
@@ -47,7 +50,7 @@ pub(super) fn keys(dir: &Path, lower: &Entry) -> Result<Option<Keys>> {
 
 /// The format of a directory, with the keys that the given one leads to. Without one: as it is stored.
 pub(super) fn open(dir: &Path, keys: &Keys, key: Option<&StackKey>) -> Result<Pefs> {
-    let format = Pefs::new(Arc::new(SystemRandom));
+    let format = without_keys();
     let Some(key) = key else {
         return Ok(format);
     };
@@ -68,6 +71,114 @@ pub(super) fn open(dir: &Path, keys: &Keys, key: Option<&StackKey>) -> Result<Pe
             .map_err(|error| lower::failure(dir, error))?;
     }
     Ok(format)
+}
+
+/// That a directory is none of another format.
+pub(super) fn check_free(dir: &Path, lower: &Entry) -> Result<()> {
+    let has_config = gocryptfs::config(dir, lower)?.is_some();
+    match has_config || matches!(Space::of(lower), Ok(Some(_))) {
+        true => Err(lower::failure(dir, Error::Exists).context("another format")),
+        false => Ok(()),
+    }
+}
+
+/// A directory of pefs before its first key.
+pub(super) fn without_keys() -> Pefs {
+    Pefs::new(Arc::new(SystemRandom))
+}
+
+/// Has commands change the keys of a mount.
+pub(super) fn control(view: Arc<Stacked<Pefs>>, mount: &Arc<Mount>) -> Result<Option<Control>> {
+    let keys = MountedKeys {
+        view,
+        mount: Arc::downgrade(mount),
+    };
+    Control::start(mount.number(), keys).map(Some)
+}
+
+/// The keys of a mount.
+struct MountedKeys {
+    view: Arc<Stacked<Pefs>>,
+    mount: Weak<Mount>,
+}
+
+impl Controlled for MountedKeys {
+    fn control(&self, request: Request, secret: Option<Secret>) -> Result<Answer> {
+        let format = self.view.format();
+        match request {
+            Request::Keys => Ok(answer(&format.keys())),
+            Request::Add { algorithm } => {
+                let algorithm = Algorithm::from_name(&algorithm);
+                let master = secret.and_then(MasterKey::new);
+                let (Some(algorithm), Some(master)) = (algorithm, master) else {
+                    return Err(Failure::usage("such a key is not known here"));
+                };
+                let key = Key::new(&master, algorithm);
+                let key = key.map_err(|error| Failure::other(error.to_string()))?;
+                let id = key.id();
+                format.add_key(key).map_err(|error| refused(id, error))?;
+                Ok(Answer::Done)
+            }
+            Request::Delete { id } => self.delete(KeyId(id)),
+            Request::Flush => {
+                for key in format.keys() {
+                    self.delete(key.id())?;
+                }
+                Ok(Answer::Done)
+            }
+            Request::KeyOf { ino } => {
+                let key = self.view.with_node(ino, |node| node.key().cloned());
+                let key = key.map_err(|error| Failure::other(error.to_string()))?;
+                Ok(answer(&Vec::from_iter(key)))
+            }
+            Request::SetKey { parent, name, id } => {
+                let id = KeyId(id);
+                self.view
+                    .remake_directory(parent, &name, |node| format.under_key(node, id, &name))
+                    .map_err(|error| refused(id, error))?;
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+impl MountedKeys {
+    /// Takes a key away. What programs have written is written before, and nothing that was read with it
+    /// stays in the kernel.
+    fn delete(&self, id: KeyId) -> Result<Answer> {
+        let forget = || {
+            let inodes = self.view.with_contents(|node| node.is_under(id));
+            if let Some(mount) = self.mount.upgrade() {
+                mount.forget_contents(&inodes);
+            }
+        };
+        forget();
+        let removed = self.view.format().remove_key(id);
+        removed.map_err(|error| refused(id, error))?;
+        forget();
+        Ok(Answer::Done)
+    }
+}
+
+fn answer(keys: &[Arc<Key>]) -> Answer {
+    let line = |key: &Arc<Key>| KeyLine {
+        id: key.id().to_string(),
+        algorithm: key.algorithm().to_string(),
+    };
+    Answer::Keys(keys.iter().map(line).collect())
+}
+
+fn refused(id: KeyId, error: Error) -> Failure {
+    let (kind, why) = match error {
+        Error::Exists => (FailureKind::Exists, "the mount has it already"),
+        Error::NotFound => (FailureKind::NotFound, "the mount does not have it"),
+        Error::Invalid => (
+            FailureKind::Damaged,
+            "the directory has no key, or has this one already",
+        ),
+        error => return Failure::new(FailureKind::Device, format!("key {id}: {error}")),
+    };
+    Failure::new(kind, format!("key {id}: {why}"))
 }
 
 /// The key of a file, or of a passphrase.

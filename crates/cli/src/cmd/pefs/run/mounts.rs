@@ -1,0 +1,41 @@
+//! Mounting and unmounting.
+
+use super::codes;
+use crate::cmd::pefs::args::{PefsMount, PefsUnmount};
+use crate::cmd::stack::args::{StackKey, StackList, StackMount};
+use crate::cmd::stack::run::{list, start, unmount as end};
+use crate::outcome::{LocalResult as Result, Outcome};
+
+pub(super) fn mount(args: &PefsMount) -> Result {
+    let (Some(dir), Some(mountpoint)) = (args.from.clone(), args.mountpoint.clone()) else {
+        return Ok(list(&StackList { script: false }, false));
+    };
+    let done = start(&StackMount {
+        key: StackKey {
+            key_file: None,
+            passfile: None,
+        },
+        locked: false,
+        pefs: true,
+        read_only: false,
+        allow_other: false,
+        private: false,
+        options: args.options.clone(),
+        foreground: false,
+        detached: false,
+        dir,
+        mountpoint,
+    })?;
+    Ok(match done.exit_code {
+        Some(code) => done.with_exit_code(codes::instead_of(code)),
+        None => Outcome::done(),
+    })
+}
+
+pub(super) fn unmount(args: &PefsUnmount) -> Result {
+    let mount = end(&args.mountpoint, args.force)?;
+    Ok(Outcome::text(match args.verbose {
+        true => format!("{}: unmount from {}\n", mount.source, mount.path.display()),
+        false => String::new(),
+    }))
+}
